@@ -1,0 +1,1 @@
+"""The vocabulary every other layer shares: ports, values, time, expressions, abilities, errors."""

@@ -1,0 +1,99 @@
+"""What a unit can do: the few calls every unit has, and the abilities only some have.
+
+An ability is declared by the *model* (`Model.abilities`), so that a master can be checked against
+a scenario before anything runs, and is a tiny protocol of the *unit*.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from upbeat.core.ports import Port, Signal, Value
+
+
+class Ability(enum.Enum):
+    """Each value is the sentence that `upbeat explain` prints."""
+
+    ROLLBACK = "can be set back to an earlier state (rollback)"
+    SERIALISE = "can turn its state into bytes and back"
+    EARLY_RETURN = "can stop before the end of a step and say when"
+    NEXT_EVENT = "knows the time of its next event"
+    DERIVATIVES = "knows its directional derivatives"
+    INDICATORS = "has event indicators"
+    NATIVE = "runs inside the native engine without Python"
+
+
+class Unit(Protocol):
+    """One running instance of a model.
+
+    Call order: `set` and `get` in any order at the unit's own time; then `advance`, which moves
+    that time; and so on. A call that cannot be carried out raises any exception: the engine names
+    unit, call and time, keeps the results so far and ends the run. After a failure only
+    `close` (if there is one) is called.
+    """
+
+    def get(self, port: str) -> Signal:
+        """The value of an output at the unit's own time. Pure: asking twice changes nothing.
+
+        A plain value for a scalar port, a sequence of one per cell for an array.
+        """
+        ...
+
+    def set(self, port: str, coefficients: Sequence[Signal]) -> None:
+        """From the unit's own time T on, the input is Σ coefficients[k]·(t - T)**k, cell by cell."""
+        ...
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        """Simulate from `t` (the unit's own time) to `to` and return the time reached.
+
+        With `early` the unit may return before `to`, at an event. Without it, anything but `to`
+        ends the run.
+        """
+        ...
+
+    def jump(self) -> bool:
+        """One discrete micro-step at the unit's own time; True asks for another one."""
+        ...
+
+
+@runtime_checkable
+class Rollback(Protocol):
+    """The unit can be set back. A token holds everything, inputs included, and can be used many times."""
+
+    def save(self) -> Any: ...
+
+    def restore(self, token: Any) -> None: ...
+
+
+@runtime_checkable
+class Serialise(Protocol):
+    """The unit's tokens can be turned into bytes and back, in another process too."""
+
+    def to_bytes(self, token: Any) -> bytes: ...
+
+    def from_bytes(self, data: bytes) -> Any: ...
+
+
+class Model(Protocol):
+    """A recipe for units: frozen, cheap to pickle, and shared by all its instances."""
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Inputs, outputs and parameters; names are unique."""
+        ...
+
+    @property
+    def abilities(self) -> frozenset[Ability]: ...
+
+    def instantiate(self, name: str, start: float) -> Unit:
+        """A new unit at time `start`, in its start state. `name` is for messages only."""
+        ...
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Model:
+        """The same model with other parameters, input starts or state starts.
+
+        An unknown name raises `ModelError` and lists the names that exist.
+        """
+        ...

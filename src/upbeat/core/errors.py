@@ -1,0 +1,149 @@
+"""Every error Upbeat raises on purpose, as one tree.
+
+    UpbeatError
+    ├── InvalidInput            what the user wrote cannot be right; nothing has run yet
+    │   ├── ExpressionError     an expression does not parse, or names something unknown
+    │   ├── ModelError          a model contradicts itself
+    │   ├── ScenarioError       a scenario has problems: carries all of them
+    │   ├── MasterError         the scenario and the master do not fit each other
+    │   └── FileProblem         a file is missing, unreadable, truncated, or may not be written
+    ├── RunError                a run stopped before its end; carries the trace so far
+    │   ├── UnitError           one unit failed: which, in which call, at which time
+    │   └── StepError           the pace or the loop could not go on
+    └── MissingExtra            an optional dependency is not installed: says what to type
+
+A message says what happened, why, and what to type. Users catch `UpbeatError`; the command line
+turns each branch into its own exit code (`upbeat.cli.exits`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from upbeat.trace.trace import Trace
+
+
+class UpbeatError(Exception):
+    """Base of every error that Upbeat raises on purpose."""
+
+
+class InvalidInput(UpbeatError):
+    """What the user wrote cannot be right; nothing has run yet."""
+
+
+class ExpressionError(InvalidInput):
+    """An expression does not parse, is too large, or uses a name or function that does not exist.
+
+    `column` is the zero-based position in `source` where the trouble starts, when it is known.
+    """
+
+    def __init__(self, message: str, source: str = "", column: int | None = None) -> None:
+        self.reason = message
+        self.source = source
+        self.column = column
+        super().__init__(message if column is None else f"{message}\n{_pointer(source, column)}")
+
+
+def _pointer(source: str, column: int, width: int = 60) -> str:
+    """The part of `source` around `column`, with a caret under it."""
+    first = max(0, column - width // 2)
+    return f"    {source[first : first + width]}\n    {' ' * (column - first)}^"
+
+
+class ModelError(InvalidInput):
+    """A model contradicts itself: a port twice, a state without a derivative, a wrong size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a scenario or its file: where, what, and what to do about it.
+
+    `where` is a key path such as ``("connections", "left.F")``; the file reader turns it into a
+    line. `hint` is a complete sentence, or empty.
+    """
+
+    where: tuple[str, ...]
+    what: str
+    hint: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = f"line {self.line}: " if self.line is not None else ""
+        path = f"[{' › '.join(self.where)}] " if self.where else ""
+        return f"{place}{path}{self.what}" + (f"\n      {self.hint}" if self.hint else "")
+
+
+class ScenarioError(InvalidInput):
+    """All the problems of a scenario at once, in `problems`."""
+
+    def __init__(self, problems: Sequence[Problem], source: str = "") -> None:
+        self.problems = tuple(problems)
+        self.source = source
+        count = f"{len(self.problems)} problem{'s' if len(self.problems) != 1 else ''}"
+        title = f"{source}: {count}" if source else f"the scenario has {count}"
+        super().__init__("\n".join([title, *(f"  • {problem}" for problem in self.problems)]))
+
+
+class MasterError(InvalidInput):
+    """The scenario and the chosen master do not fit each other (an ability or an order is missing)."""
+
+
+class FileProblem(InvalidInput):
+    """A file is missing, unreadable, truncated, too large, or may not be written."""
+
+
+class RunError(UpbeatError):
+    """A run stopped before its end. `trace` holds what was recorded until then."""
+
+    trace: Trace | None = None
+
+
+class UnitError(RunError):
+    """One unit failed. The original exception, if there was one, is the `__cause__`."""
+
+    def __init__(self, message: str, *, unit: str, call: str, time: float) -> None:
+        self.unit = unit
+        self.call = call
+        self.time = time
+        super().__init__(f"unit '{unit}' failed in {call} at t = {time:.9g}: {message}")
+
+
+class StepError(RunError):
+    """The pace or the loop could not go on: no progress, a bad proposal, an iteration that failed."""
+
+
+class MissingExtra(UpbeatError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs an optional part: pip install 'upbeat[{extra}]'")
+
+
+def suggest(name: str, known: Iterable[str], noun: str = "names") -> str:
+    """A sentence that helps with a wrong `name`: the nearest of `known`, or all of them."""
+    choices = sorted(known)
+    near = difflib.get_close_matches(name, choices, n=3, cutoff=0.6)
+    if near:
+        return f"Did you mean {' or '.join(repr(n) for n in near)}?"
+    if not choices:
+        return f"There are no {noun} here."
+    shown = ", ".join(choices[:12]) + (f", … ({len(choices)} in all)" if len(choices) > 12 else "")
+    return f"The {noun} are: {shown}."
+
+
+@dataclass(slots=True)
+class Problems:
+    """A collector, so that a check can report everything it finds before it raises."""
+
+    found: list[Problem] = field(default_factory=list)
+
+    def add(self, where: tuple[str, ...], what: str, hint: str = "") -> None:
+        self.found.append(Problem(where, what, hint))
+
+    def raise_if_any(self, source: str = "") -> None:
+        if self.found:
+            raise ScenarioError(self.found, source)

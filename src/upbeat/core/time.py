@@ -1,0 +1,45 @@
+"""Points in time: a grid is computed from its index, never summed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from upbeat.core.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The time from `start` to `stop` that a run covers."""
+
+    start: float
+    stop: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.start) and math.isfinite(self.stop)):
+            raise InvalidInput(f"a run needs finite times, not {self.start} … {self.stop}")
+        if self.stop <= self.start:
+            raise InvalidInput(f"the stop time {self.stop:g} must lie after the start time {self.start:g}")
+
+
+def checked_step(step: float, what: str = "the step") -> float:
+    """`step` as a float if it is positive and finite; otherwise an error that says so."""
+    try:
+        value = float(step)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{what} must be a number, not {step!r}") from None
+    if not math.isfinite(value) or value <= 0:
+        raise InvalidInput(f"{what} must be positive and finite, not {step!r}")
+    return value
+
+
+def grid_steps(span: Span, step: float) -> int:
+    """How many steps of size `step` cover `span`; the last one may be shorter, never by a rounding error only."""
+    count = (span.stop - span.start) / step
+    whole = round(count)
+    return max(1, whole if abs(count - whole) <= 1e-9 * max(1.0, count) else math.ceil(count))
+
+
+def grid_point(span: Span, step: float, index: int, count: int) -> float:
+    """The end of step number `index` (from 1) of `count`."""
+    return span.stop if index >= count else span.start + index * step

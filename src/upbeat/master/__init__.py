@@ -1,0 +1,1 @@
+"""Masters: programs and paces. A master is data: coupling × pace × input approximation."""

@@ -1,0 +1,201 @@
+"""The program: a master as frozen data, ten kinds of instruction over one file of registers.
+
+A program has three kinds of block: `start` (once, at the start time), named `steps` (from the time
+in register `now` to the time in register `next`), and `instant` (superdense iteration at one time).
+Everything a master remembers is in registers. Engines run programs; nothing else knows "which
+master" is running.
+
+A register is an index into the file of *cells*; an array port fills several cells in a row. The
+layout gives every register its name, kind, size and start value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from upbeat.core.expr import Expr
+from upbeat.core.ports import Kind, Values
+
+Reg = int
+"""The index of a register's first cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read an output into registers: `to` := unit.port. A real value that is not finite ends the run."""
+
+    unit: str
+    port: str
+    to: Reg
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Hand an input its course from the unit's own time T on: unit.port(t) := Σ by[k]·(t - T)**k."""
+
+    unit: str
+    port: str
+    by: tuple[Reg, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Compute one cell: `to` := `value`, whose leaves are cells (`expr.Cell`) and numbers."""
+
+    to: Reg
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Simulate a unit from the time in register `start` to the time in register `until`.
+
+    The time it reached goes to register `reached`, so that others can follow to it. Without
+    `early`, reaching less than `until` ends the run with an error.
+    """
+
+    unit: str
+    start: Reg
+    until: Reg
+    reached: Reg
+    early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """One discrete micro-step of a unit; `again` := whether it asks for another one."""
+
+    unit: str
+    again: Reg
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """Keep the state of `units` and the contents of `registers` in `slot`."""
+
+    units: tuple[str, ...]
+    registers: tuple[Reg, ...]
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Set units and registers back to what `slot` holds."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Run `body` until `until` is true, at most `most` times; then accept what there is, or fail."""
+
+    most: int
+    body: Block
+    until: Expr
+    exhausted: Literal["accept", "fail"] = "fail"
+    what: str = "the iteration"
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Run `then` when `condition` is true, else `orelse`."""
+
+    condition: Expr
+    then: Block
+    orelse: Block = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """Write an entry into the event log. The effects of an event are other instructions."""
+
+    event: str
+
+
+Instruction = Get | Set | Let | Advance | Jump | Save | Restore | Repeat | If | Fire
+Block = tuple[Instruction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """One named place in the register file."""
+
+    name: str
+    first: Reg
+    kind: Kind
+    size: int
+    start: Values
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All registers of a program, in the order of their cells."""
+
+    registers: tuple[Register, ...]
+    _owner: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        owner = tuple(i for i, register in enumerate(self.registers) for _ in range(register.size))
+        object.__setattr__(self, "_owner", owner)
+
+    @property
+    def cells(self) -> int:
+        return len(self._owner)
+
+    @property
+    def start(self) -> Values:
+        """The start value of every cell."""
+        return tuple(value for register in self.registers for value in register.start)
+
+    def of(self, cell: Reg) -> Register:
+        """The register that a cell belongs to."""
+        return self.registers[self._owner[cell]]
+
+    def name(self, cell: Reg) -> str:
+        """A cell's name for people: ``left.x``, or ``left.x[2]`` in an array."""
+        register = self.of(cell)
+        return register.name if register.size == 1 else f"{register.name}[{cell - register.first}]"
+
+
+@dataclass(frozen=True)
+class Program:
+    """What an engine runs.
+
+    `now` and `next` hold the start and the end of the step that is under way; the engine writes
+    them before a step block and moves `now` on when the step is committed. `columns` says which
+    registers a trace may record, under which names.
+    """
+
+    layout: Layout
+    start: Block
+    steps: Mapping[str, Block]
+    instant: Block
+    now: Reg
+    next: Reg
+    columns: Mapping[str, Reg]
+    notes: tuple[str, ...] = ()
+    """What `upbeat explain` should say about the choices made while building: one sentence each."""
+
+    @property
+    def blocks(self) -> dict[str, Block]:
+        """All blocks by name: ``start``, ``instant``, and each step under its own name."""
+        return {"start": self.start, **self.steps, "instant": self.instant}
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Every instruction of every block, nested ones included."""
+        for block in self.blocks.values():
+            yield from walk(block)
+
+
+def walk(block: Block) -> Iterator[Instruction]:
+    """The instructions of a block, those inside Repeat and If included."""
+    for instruction in block:
+        yield instruction
+        match instruction:
+            case Repeat():
+                yield from walk(instruction.body)
+            case If():
+                yield from walk(instruction.then)
+                yield from walk(instruction.orelse)
