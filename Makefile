@@ -1,0 +1,120 @@
+# Everything a developer does, one target each. `make demo` and `make test` set themselves up.
+
+# The first Python of 3.11 or later; choose another one with `make setup PYTHON=…`.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+CXX_FOUND := $(shell command -v $(if $(filter-out default,$(origin CXX)),$(CXX),c++) || command -v g++ || command -v clang++)
+
+BIN := .venv/bin
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -gt 4 ] && echo 4 || echo $$n)
+PYTEST_ARGS ?= -n $(JOBS)
+NATIVE := $(wildcard CMakeLists.txt) $(shell find native -type f 2>/dev/null)
+
+# Where there is a compiler, C++ that does not build is an error and not a quiet fallback to the
+# interpreter (see pyproject.toml). `make setup UPBEAT_NATIVE=off` does without on purpose.
+export UPBEAT_NATIVE ?= $(if $(CXX_FOUND),required,)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export NO_MKDOCS_2_WARNING := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test check format format-check lint types imports docs docs-serve \
+	reproduce bench native-test native-asan native-tsan dist clean distclean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ------------------------------------------------------------------------------------------- set-up
+
+setup: .venv/.built  ## Fill .venv: dependencies, the package (editable), its C++ core
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Upbeat needs Python 3.11 or later: make setup PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.deps: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --group build --group test
+	@touch $@
+
+# No build isolation, and a build folder that stays: after an edit only what changed is compiled.
+.venv/.built: .venv/.deps $(NATIVE) $(wildcard src/upbeat/__init__.py)
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[all]'
+	@$(BIN)/python -c "import importlib.util as u; print('Upbeat is set up,', 'native engine included.' \
+		if u.find_spec('upbeat._native') else 'WITHOUT its native engine: everything runs on the interpreter, only slower. ' \
+		+ 'For the native engine install a C++17 compiler, then: touch pyproject.toml && make setup')"
+	@touch $@
+
+.venv/.checkers: .venv/.built
+	$(BIN)/python -m pip install --quiet --group check
+	@touch $@
+
+# ---------------------------------------------------------------------------------------------- use
+
+demo: setup  ## Run a coupled example; leaves a table, a result file and a plot
+	@mkdir -p build/demo
+	$(BIN)/upbeat run examples/coupled_masses.toml --out build/demo/coupled_masses.csv
+	$(BIN)/upbeat plot build/demo/coupled_masses.csv --out build/demo/coupled_masses.png
+
+reproduce: setup  ## Repeat every published experiment: paper | here
+	@failed=0; for script in reproduce/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed
+
+bench: setup  ## Measure the overhead against hand-written C
+	@failed=0; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed
+
+# ------------------------------------------------------------------------------------------- checks
+
+test: setup native-asan native-tsan  ## All tests: the C++ core under sanitizers, then Python
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: format-check lint types imports docs  ## Format, lint, strict types, import contracts, docs
+
+format: .venv/.checkers  ## Rewrite the code in the one format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix --quiet . || true
+
+format-check: .venv/.checkers
+	$(BIN)/ruff format --check .
+
+lint: .venv/.checkers
+	$(BIN)/ruff check .
+
+types: .venv/.checkers
+	$(BIN)/mypy
+
+imports: .venv/.checkers
+	$(BIN)/lint-imports --cache-dir build/import-linter
+
+docs: .venv/.checkers  ## Build the documentation into build/site
+	$(BIN)/mkdocs build --strict --quiet
+
+docs-serve: .venv/.checkers  ## Show the documentation while it is being written
+	$(BIN)/mkdocs serve
+
+# $(call native-tests,NAME,CMAKE-OPTIONS): the core's own tests, without Python, in build/native-NAME.
+define native-tests
+	@if [ -z "$(CXX_FOUND)" ]; then echo "no C++ compiler: the core's tests ($(1)) are left out"; else \
+	$(BIN)/cmake -S . -B build/native-$(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+		-DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DUPBEAT_TESTS=ON -DUPBEAT_MODULE=OFF $(2) >build/native-$(1).log \
+		|| { cat build/native-$(1).log; exit 1; }; \
+	$(BIN)/cmake --build build/native-$(1) -j $(JOBS) >>build/native-$(1).log || { cat build/native-$(1).log; exit 1; }; \
+	$(BIN)/ctest --test-dir build/native-$(1) --output-on-failure --no-tests=error; fi
+endef
+
+native-test: setup  ## The C++ core's own tests
+	$(call native-tests,release,-DCMAKE_BUILD_TYPE=Release)
+
+native-asan: setup  ## … under the address and undefined-behaviour sanitizers
+	$(call native-tests,address,-DCMAKE_BUILD_TYPE=RelWithDebInfo -DUPBEAT_SANITIZE=address)
+
+native-tsan: setup  ## … under the thread sanitizer
+	$(call native-tests,thread,-DCMAKE_BUILD_TYPE=RelWithDebInfo -DUPBEAT_SANITIZE=thread)
+
+# ------------------------------------------------------------------------------------------ cleaning
+
+clean:  ## Remove what builds and runs left behind
+	rm -rf build dist
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean  ## … and the virtual environment
+	rm -rf .venv
