@@ -83,7 +83,7 @@ types: .venv/.checkers
 	$(BIN)/mypy
 
 imports: .venv/.checkers
-	$(BIN)/lint-imports --cache-dir build/import-linter
+	$(BIN)/lint-imports --no-logo --cache-dir build/import-linter
 
 docs: .venv/.checkers  ## Build the documentation into build/site
 	$(BIN)/mkdocs build --strict --quiet

@@ -1,0 +1,86 @@
+"""The examples of the README and the documentation are run: what they say is what happens.
+
+All ``python``, ``toml`` and ``console`` blocks of a page are run in order, in one empty folder:
+
+* ``python``: executed; names live on in the blocks after it.
+* ``toml``: must parse. When its first line is a comment with a file name (``# masses.toml``) it is a
+  whole scenario: it is saved under that name and must pass ``upbeat check``.
+* ``console``: each line ``$ upbeat …`` must succeed. The output shown is for the reader.
+
+A block after ``<!-- not run: reason -->`` is skipped.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w+)[^\n]*\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S)
+_SKIPPED = re.compile(r"<!-- not run: \S[^\n]*-->\s*\Z")
+_FILE = re.compile(r"# ([\w.-]+\.toml)\n")
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for match in _FENCE.finditer(text):
+        if match["language"] not in ("python", "toml", "console"):
+            continue
+        if _SKIPPED.search(text[: match.start()]):
+            continue
+        indent = len(match["indent"])
+        body = "".join(line[indent:] for line in match["body"].splitlines(keepends=True))
+        yield Block(match["language"], body, text.count("\n", 0, match.start()) + 2)
+
+
+def upbeat(arguments: list[str]) -> None:
+    command = [str(Path(sys.executable).with_name("upbeat")), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, f"upbeat {shlex.join(arguments)}\n{result.stdout}{result.stderr}"
+
+
+def run(block: Block, page: Path, names: dict[str, Any]) -> None:
+    match block.language:
+        case "python":
+            # The empty lines make a traceback point into the page.
+            exec(compile("\n" * (block.line - 1) + block.text, page, "exec"), names)
+        case "toml":
+            tomllib.loads(block.text)
+            if name := _FILE.match(block.text):
+                Path(name[1]).write_text(block.text, encoding="utf-8")
+                upbeat(["check", name[1]])
+        case "console":
+            for line in block.text.splitlines():
+                if line.startswith("$ upbeat "):
+                    upbeat(shlex.split(line.removeprefix("$ upbeat "), comments=True))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if any(blocks(page))],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_examples_of(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    names: dict[str, Any] = {"__name__": "__example__"}
+    for block in blocks(page):
+        run(block, page, names)
