@@ -1,0 +1,258 @@
+"""Expression trees: five kinds of frozen node, and the traversals that everything else is made of.
+
+Trees share their parts (they are graphs), and a sum of a thousand terms is a thousand levels deep.
+Hence every traversal here is a loop that visits each node once: nothing recurses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from upbeat.core.expr.operations import Op
+from upbeat.core.expr.tables import Table
+
+V = TypeVar("V")
+
+
+class Node:
+    """What all nodes share: structural equality, building with operators, printing, pickling."""
+
+    __slots__ = ()
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return ()
+
+    def _label(self) -> tuple[Any, ...]:
+        """What distinguishes this node from others with the same arguments."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and _equal(self, other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._label()))
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def __str__(self) -> str:
+        from upbeat.core.expr.show import show  # the printer is built on the nodes
+
+        return show(self)  # type: ignore[arg-type]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (_flatten(self),)  # type: ignore[arg-type]
+
+    def __add__(self, other: Expr | float) -> Apply:
+        return apply(Op.ADD, self, other)
+
+    def __radd__(self, other: float) -> Apply:
+        return apply(Op.ADD, other, self)
+
+    def __sub__(self, other: Expr | float) -> Apply:
+        return apply(Op.SUB, self, other)
+
+    def __rsub__(self, other: float) -> Apply:
+        return apply(Op.SUB, other, self)
+
+    def __mul__(self, other: Expr | float) -> Apply:
+        return apply(Op.MUL, self, other)
+
+    def __rmul__(self, other: float) -> Apply:
+        return apply(Op.MUL, other, self)
+
+    def __truediv__(self, other: Expr | float) -> Apply:
+        return apply(Op.DIV, self, other)
+
+    def __rtruediv__(self, other: float) -> Apply:
+        return apply(Op.DIV, other, self)
+
+    def __pow__(self, other: Expr | float) -> Apply:
+        return apply(Op.POW, self, other)
+
+    def __neg__(self) -> Apply:
+        return apply(Op.NEG, self)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Number(Node):
+    """A constant."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", float(self.value))
+
+    def _label(self) -> tuple[Any, ...]:
+        # 0.0 and -0.0 are different constants; NaN is equal to itself
+        return ("nan",) if math.isnan(self.value) else (self.value, math.copysign(1.0, self.value))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Name(Node):
+    """A variable: ``x``, ``left.x``, ``left.u[2]``."""
+
+    id: str
+
+    def _label(self) -> tuple[Any, ...]:
+        return (self.id,)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Cell(Node):
+    """A cell of the register file; only in programs."""
+
+    index: int
+
+    def _label(self) -> tuple[Any, ...]:
+        return (self.index,)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Apply(Node):
+    """An operation on arguments."""
+
+    op: Op
+    args: tuple[Expr, ...]
+    _hash: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.op, self.args)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def _label(self) -> tuple[Any, ...]:
+        return (self.op,)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Lookup(Node):
+    """An interpolation table applied to one or two arguments."""
+
+    table: Table
+    args: tuple[Expr, ...]
+    _hash: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.table, self.args)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def _label(self) -> tuple[Any, ...]:
+        return (self.table,)
+
+
+Expr = Number | Name | Cell | Apply | Lookup
+Leaf = Number | Name | Cell
+Inner = Apply | Lookup
+
+ZERO = Number(0.0)
+ONE = Number(1.0)
+
+
+def apply(op: Op, *args: Node | float) -> Apply:
+    """`op` applied to expressions and plain numbers: ``apply(Op.MAX, Cell(3), 0.0)``."""
+    return Apply(op, tuple(lift(arg) for arg in args))
+
+
+def lift(value: Node | float) -> Expr:
+    """A plain number as a constant; an expression as it is."""
+    return value if isinstance(value, Expr) else Number(float(value))  # type: ignore[arg-type]
+
+
+def with_args(node: Inner, args: Sequence[Expr]) -> Inner:
+    """The same operation or table on other arguments; the same node if they are the same."""
+    if all(new is old for new, old in zip(args, node.args, strict=True)):
+        return node
+    return Apply(node.op, tuple(args)) if isinstance(node, Apply) else Lookup(node.table, tuple(args))
+
+
+def ordered(roots: Iterable[Expr]) -> list[Expr]:
+    """Every distinct node below `roots`, arguments before the nodes that use them."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(tuple(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((arg, False) for arg in reversed(node.args))
+    return order
+
+
+def fold(expr: Expr, leaf: Callable[[Leaf], V], inner: Callable[[Inner, list[V]], V]) -> V:
+    """The value of `expr` in any domain: `leaf` gives leaves a value, `inner` combines those of arguments."""
+    return fold_all((expr,), leaf, inner)[0]
+
+
+def fold_all(
+    roots: Sequence[Expr], leaf: Callable[[Leaf], V], inner: Callable[[Inner, list[V]], V]
+) -> list[V]:
+    """`fold` for several expressions that share parts: each part is visited once."""
+    values: dict[int, V] = {}
+    for node in ordered(roots):
+        if isinstance(node, (Apply, Lookup)):
+            values[id(node)] = inner(node, [values[id(arg)] for arg in node.args])
+        else:
+            values[id(node)] = leaf(node)
+    return [values[id(root)] for root in roots]
+
+
+def names(expr: Expr) -> frozenset[str]:
+    """The variables in an expression."""
+    return frozenset(node.id for node in ordered((expr,)) if isinstance(node, Name))
+
+
+def cells(expr: Expr) -> frozenset[int]:
+    """The register cells in an expression."""
+    return frozenset(node.index for node in ordered((expr,)) if isinstance(node, Cell))
+
+
+def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
+    """`expr` with names replaced, all at once; what was shared stays shared."""
+    return fold(expr, lambda node: values.get(node.id, node) if isinstance(node, Name) else node, with_args)
+
+
+def _equal(one: Node, two: Node) -> bool:
+    pairs = [(one, two)]
+    same: set[tuple[int, int]] = set()
+    while pairs:
+        a, b = pairs.pop()
+        if a is b or (id(a), id(b)) in same:
+            continue
+        if type(a) is not type(b) or hash(a) != hash(b) or a._label() != b._label():
+            return False
+        if len(a.args) != len(b.args):
+            return False
+        same.add((id(a), id(b)))
+        pairs.extend(zip(a.args, b.args, strict=True))
+    return True
+
+
+def _flatten(expr: Expr) -> list[tuple[Any, ...]]:
+    """The graph as rows (class, payload, positions of the arguments): what pickle can take without recursion."""
+    order = ordered((expr,))
+    place = {id(node): i for i, node in enumerate(order)}
+    return [(type(node), *_payload(node), *(place[id(arg)] for arg in node.args)) for node in order]
+
+
+def _payload(node: Expr) -> tuple[Any, ...]:
+    return (node.value,) if isinstance(node, Number) else node._label()
+
+
+def _rebuild(rows: list[tuple[Any, ...]]) -> Expr:
+    built: list[Expr] = []
+    for kind, payload, *places in rows:
+        built.append(
+            kind(payload, tuple(built[i] for i in places)) if kind in (Apply, Lookup) else kind(payload)
+        )
+    return built[-1]

@@ -1,0 +1,235 @@
+"""From text to expression: a small operator-precedence parser that runs nothing and is bounded.
+
+The language is a slice of Python: numbers, names (``x``, ``unit.port``, ``unit.port[2]``), arithmetic,
+comparisons (also chained), ``and or not``, ``a if c else b``, the functions of `operations`, tables by
+name, and, against an enumeration, labels: ``mode == 'heat'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn
+
+from upbeat.core.errors import ExpressionError, suggest
+from upbeat.core.expr.nodes import Apply, Expr, Lookup, Name, Number
+from upbeat.core.expr.operations import BINARY, CONSTANTS, FUNCTIONS, KEYWORDS, OPS, Level, Op
+from upbeat.core.expr.tables import Table, named
+from upbeat.core.expr.tokens import Token, tokens
+
+MAX_TEXT: Final = 100_000
+MAX_NODES: Final = 20_000
+MAX_DEPTH: Final = 200
+
+_STRETCHABLE: Final = (Op.MIN, Op.MAX)
+_LEVELS: Final[dict[str, Level]] = {
+    "if": Level.TERNARY,
+    **{symbol: OPS[op].level for symbol, op in BINARY.items()},
+}
+
+
+def parse(
+    text: str,
+    tables: Mapping[str, Table] | None = None,
+    enums: Mapping[str, Sequence[str]] | None = None,
+) -> Expr:
+    """The expression that `text` describes.
+
+    `tables` are called by their names; `enums` gives the labels of names that hold an enumeration.
+    Names are not checked: ask `names` and compare. Every problem is an `ExpressionError` with its column.
+    """
+    if not isinstance(text, str):
+        raise ExpressionError(f"an expression is a text, not {text!r}")
+    if len(text) > MAX_TEXT:
+        raise ExpressionError(f"the expression has {len(text)} characters; at most {MAX_TEXT} are allowed")
+    return _Parser(text, tables or {}, enums or {}).whole()
+
+
+class _Parser:
+    def __init__(self, text: str, tables: Mapping[str, Table], enums: Mapping[str, Sequence[str]]) -> None:
+        self.text = text
+        self.tables = tables
+        self.enums = enums
+        self.stream = tokens(text)
+        self.token = next(self.stream)
+        self.depth = 0
+        self.nodes = 0
+
+    # -- words ---------------------------------------------------------------------------------
+
+    def take(self) -> Token:
+        token = self.token
+        if token.kind != "end":
+            self.token = next(self.stream)
+        return token
+
+    def accept(self, text: str) -> bool:
+        if self.token.text == text and self.token.kind in ("symbol", "name"):
+            self.take()
+            return True
+        return False
+
+    def expect(self, text: str, why: str) -> None:
+        if not self.accept(text):
+            self.fail(f"{text!r} is missing: {why}")
+
+    def fail(self, message: str, at: Token | None = None) -> NoReturn:
+        raise ExpressionError(message, self.text, (at or self.token).column)
+
+    def grown(self, node: Expr) -> Expr:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            self.fail(f"the expression has more than {MAX_NODES} parts; use locals or a table")
+        return node
+
+    # -- grammar -------------------------------------------------------------------------------
+
+    def whole(self) -> Expr:
+        if self.token.kind == "end":
+            self.fail("the expression is empty")
+        expr = self.expression(Level.TERNARY)
+        if self.token.kind != "end":
+            self.fail(self.stray())
+        return expr
+
+    def stray(self) -> str:
+        token = self.token
+        if token.text == ")":
+            return "this ')' has no partner"
+        if token.text == "[":
+            return "only a name can have an index"
+        if token.kind in ("name", "number", "string") or token.text == "(":
+            return f"an operator is missing before {token.text!r}"
+        return f"{token.text!r} does not fit here"
+
+    def expression(self, least: Level) -> Expr:
+        """Everything from here on that binds at least as tightly as `least`."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.fail(f"the expression is nested more than {MAX_DEPTH} levels deep; use locals")
+        left = self.prefix(least)
+        while (level := self.level()) >= least:
+            if level is Level.TERNARY:
+                left = self.choice(left)
+            elif level is Level.COMPARISON:
+                left = self.comparison(left)
+            else:
+                op = BINARY[self.take().text]
+                # a power groups to the right, and its exponent may have a sign
+                right = self.expression(Level.UNARY if op is Op.POW else Level(level + 1))
+                left = self.grown(Apply(op, (left, right)))
+        self.depth -= 1
+        return left
+
+    def level(self) -> int:
+        """The level of the operator that comes next; 0 if none does."""
+        return _LEVELS.get(self.token.text, 0) if self.token.kind in ("symbol", "name") else 0
+
+    def choice(self, value: Expr) -> Expr:
+        self.take()
+        condition = self.expression(Level.OR)
+        self.expect("else", "a choice is written 'a if condition else b'")
+        return self.grown(Apply(Op.WHERE, (condition, value, self.expression(Level.TERNARY))))
+
+    def comparison(self, left: Expr) -> Expr:
+        """``a < b``, or a chain ``a < b <= c``, which means ``a < b and b <= c``."""
+        result: Expr | None = None
+        while self.level() is Level.COMPARISON:
+            op = BINARY[self.take().text]
+            right = self.label(op, left) if self.token.kind == "string" else self.expression(Level.SUM)
+            test = self.grown(Apply(op, (left, right)))
+            result = test if result is None else self.grown(Apply(Op.AND, (result, test)))
+            left = right
+        assert result is not None
+        return result
+
+    def prefix(self, least: Level) -> Expr:
+        token = self.take()
+        match token.kind, token.text:
+            case "number", text:
+                return self.grown(Number(float(text)))
+            case "symbol", "(":
+                inner = self.expression(Level.TERNARY)
+                self.expect(")", "a parenthesis was opened before")
+                return inner
+            case "symbol", "+":
+                return self.expression(Level.UNARY)
+            case "symbol", "-":
+                literal = self.token.kind == "number" or self.token.text in ("inf", "nan", "pi", "e")
+                operand = self.expression(Level.UNARY)
+                if literal and isinstance(operand, Number):
+                    return Number(-operand.value)
+                return self.grown(Apply(Op.NEG, (operand,)))
+            case "name", "not":
+                if least > Level.NOT:
+                    self.fail("put '(not …)' in parentheses here", token)
+                return self.grown(Apply(Op.NOT, (self.expression(Level.NOT),)))
+            case "name", text if text not in KEYWORDS:
+                return self.call(token) if self.accept("(") else self.variable(token)
+            case "string", _:
+                self.fail("a label can only stand behind a comparison: write name == 'label'", token)
+            case "end", _:
+                self.fail("the expression ends too early: a value is missing", token)
+        self.fail(f"a value is missing before {token.text!r}", token)
+
+    def label(self, op: Op, left: Expr) -> Expr:
+        """The index of an enumeration's label, as in ``mode == 'heat'``."""
+        token = self.take()
+        text = token.text[1:-1]
+        if op not in (Op.EQ, Op.NE):
+            self.fail("labels can only be compared with '==' and '!='", token)
+        items = self.enums.get(left.id) if isinstance(left, Name) else None
+        if items is None:
+            have = suggest(left.id, self.enums, "enumerations") if isinstance(left, Name) else ""
+            self.fail(f"the label {token.text} needs an enumeration to its left. {have}".rstrip(), token)
+        if text not in items:
+            self.fail(f"{text!r} is not one of its labels. {suggest(text, items, 'labels')}", token)
+        return self.grown(Number(float(tuple(items).index(text))))
+
+    def variable(self, token: Token) -> Expr:
+        text = token.text
+        if text in CONSTANTS:
+            return self.grown(Number(CONSTANTS[text]))
+        if text in FUNCTIONS or text in self.tables:
+            self.fail(f"'{text}' is a {'function' if text in FUNCTIONS else 'table'}: write {text}(…)", token)
+        if self.token.text != "[":
+            return self.grown(Name(text))
+        self.take()
+        index = self.take()
+        if index.kind != "number" or not index.text.isdigit():
+            self.fail("an index is a whole number, counted from 0", index)
+        self.expect("]", "an index was opened before")
+        return self.grown(Name(f"{text}[{int(index.text)}]"))
+
+    def call(self, token: Token) -> Expr:
+        name = token.text
+        table = named(self.tables, name)
+        if table is None and name not in FUNCTIONS:
+            known = [*FUNCTIONS, *self.tables]
+            self.fail(f"there is no function '{name}'. {suggest(name, known, 'functions')}", token)
+        args = self.arguments()
+        if table is not None:
+            self.check_count(token, len(args), table.arity)
+            return self.grown(Lookup(table, tuple(args)))
+        op = FUNCTIONS[name]
+        if op not in _STRETCHABLE or len(args) < 2:
+            self.check_count(token, len(args), OPS[op].arity)
+            return self.grown(Apply(op, tuple(args)))
+        result = args[0]
+        for arg in args[1:]:
+            result = self.grown(Apply(op, (result, arg)))
+        return result
+
+    def check_count(self, token: Token, given: int, needed: int) -> None:
+        if given != needed:
+            shape = f"{token.text}({', '.join('abc'[:needed])})"
+            self.fail(f"{token.text} takes {needed} argument(s), not {given}: write {shape}", token)
+
+    def arguments(self) -> list[Expr]:
+        args: list[Expr] = []
+        if self.accept(")"):
+            return args
+        while True:
+            args.append(self.expression(Level.TERNARY))
+            if not self.accept(","):
+                self.expect(")", "a call was opened before")
+                return args
