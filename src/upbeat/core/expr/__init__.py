@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from upbeat.core.expr.derive import differentiate, time_derivative
 from upbeat.core.expr.evaluate import evaluate
 from upbeat.core.expr.kernel import Kernel
+from upbeat.core.expr.kinds import kind_of
 from upbeat.core.expr.nodes import (
     ONE,
     ZERO,
@@ -22,5 +24,37 @@ from upbeat.core.expr.nodes import (
 )
 from upbeat.core.expr.operations import OPS, RESERVED, Op
 from upbeat.core.expr.parse import parse
+from upbeat.core.expr.show import show
 from upbeat.core.expr.simplify import simplify
 from upbeat.core.expr.tables import Table, Table1, Table2
+
+__all__ = [
+    "ONE",
+    "OPS",
+    "RESERVED",
+    "ZERO",
+    "Apply",
+    "Cell",
+    "Expr",
+    "Kernel",
+    "Lookup",
+    "Name",
+    "Number",
+    "Op",
+    "Table",
+    "Table1",
+    "Table2",
+    "apply",
+    "cells",
+    "differentiate",
+    "evaluate",
+    "fold",
+    "kind_of",
+    "lift",
+    "names",
+    "parse",
+    "show",
+    "simplify",
+    "substitute",
+    "time_derivative",
+]

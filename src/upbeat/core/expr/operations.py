@@ -31,6 +31,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from upbeat.core.expr.ieee import HELPERS
 from upbeat.core.ports import Kind
 
 
@@ -98,108 +99,6 @@ class Level(enum.IntEnum):
     UNARY = 8
     POWER = 9
     ATOM = 10
-
-
-# Python raises where C returns inf or NaN: these give C's answers.
-
-
-def divide(a: float, b: float) -> float:
-    """IEEE division."""
-    try:
-        return a / b
-    except ZeroDivisionError:
-        if a == 0.0 or a != a:
-            return math.nan
-        return math.copysign(math.inf, a) * math.copysign(1.0, b)
-
-
-def power(a: float, b: float) -> float:
-    """`pow` as defined above."""
-    if b == 2.0:
-        return a * a
-    if b == 3.0:
-        return (a * a) * a
-    try:
-        return math.pow(a, b)
-    except OverflowError:
-        return -math.inf if a < 0.0 and math.fmod(b, 2.0) != 0.0 else math.inf
-    except ValueError:
-        if a == 0.0:  # to a negative power
-            odd = math.fmod(b, 2.0) in (1.0, -1.0)
-            return math.copysign(math.inf, a) if odd else math.inf
-        return math.nan
-
-
-def _to_integer(function: Callable[[float], int]) -> Callable[[float], float]:
-    def rounded(a: float) -> float:
-        # copysign keeps the sign of zero, which a Python int does not have
-        return math.copysign(function(a), a) if math.isfinite(a) else a
-
-    return rounded
-
-
-def _guarded(function: Callable[[float], float], overflow: float = math.inf) -> Callable[[float], float]:
-    def total(a: float) -> float:
-        try:
-            return function(a)
-        except ValueError:
-            return math.nan
-        except OverflowError:
-            return math.copysign(overflow, a) if overflow < 0 else overflow
-
-    return total
-
-
-def _logarithm(function: Callable[[float], float]) -> Callable[[float], float]:
-    def total(a: float) -> float:
-        try:
-            return function(a)
-        except ValueError:
-            return -math.inf if a == 0.0 else math.nan
-
-    return total
-
-
-def hypotenuse(a: float, b: float) -> float:
-    """C hypot. `math.hypot` has an algorithm of its own with other last bits; complex abs calls C's."""
-    try:
-        return abs(complex(a, b))
-    except OverflowError:
-        return math.inf
-
-
-def sinh(a: float) -> float:
-    try:
-        return math.sinh(a)
-    except OverflowError:
-        return math.copysign(math.inf, a)
-
-
-HELPERS: Final[dict[str, object]] = {
-    "divide": divide,
-    "power": power,
-    "floor": _to_integer(math.floor),
-    "ceil": _to_integer(math.ceil),
-    "nearest": _to_integer(round),
-    "sqrt": _guarded(math.sqrt),
-    "exp": _guarded(math.exp),
-    "log": _logarithm(math.log),
-    "log10": _logarithm(math.log10),
-    "sin": _guarded(math.sin),
-    "cos": _guarded(math.cos),
-    "tan": _guarded(math.tan),
-    "asin": _guarded(math.asin),
-    "acos": _guarded(math.acos),
-    "atan": math.atan,
-    "atan2": math.atan2,
-    "sinh": sinh,
-    "cosh": _guarded(math.cosh),
-    "tanh": math.tanh,
-    "hypot": hypotenuse,
-    "inf": math.inf,
-    "nan": math.nan,
-}
-"""What the Python text of an operation may name."""
 
 
 @dataclass(frozen=True, slots=True)
