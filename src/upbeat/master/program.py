@@ -159,13 +159,24 @@ class Layout:
         return register.name if register.size == 1 else f"{register.name}[{cell - register.first}]"
 
 
+@dataclass(frozen=True, slots=True)
+class Recordable:
+    """A register that a trace may record. `output` ones are recorded unless the user chooses."""
+
+    register: Reg
+    unit: str | None = None
+    items: tuple[str, ...] = ()
+    output: bool = True
+
+
 @dataclass(frozen=True)
 class Program:
     """What an engine runs.
 
-    `now` and `next` hold the start and the end of the step that is under way; the engine writes
-    them before a step block and moves `now` on when the step is committed. `columns` says which
-    registers a trace may record, under which names.
+    `now` and `next` hold the start and the end of the step that is under way. The engine writes
+    both before a block; a step block may lower `next` (a unit stopped early), and what it then
+    holds is the time that is committed. In `start` both hold the start time, so `next` is always
+    the time of the latest exchange. `columns` says what a trace may record, under which names.
     """
 
     layout: Layout
@@ -174,7 +185,7 @@ class Program:
     instant: Block
     now: Reg
     next: Reg
-    columns: Mapping[str, Reg]
+    columns: Mapping[str, Recordable]
     notes: tuple[str, ...] = ()
     """What `upbeat explain` should say about the choices made while building: one sentence each."""
 

@@ -1,0 +1,1 @@
+"""The command line: `upbeat run`, `check`, `explain` and `plot`."""

@@ -1,0 +1,28 @@
+"""`upbeat explain`: what a scenario file will do, before it does it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from upbeat.cli import scenario_options
+from upbeat.cli.exits import Exit
+from upbeat.report.explain import explain, explain_data
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser("explain", help="show units, order, loops, program and engine", description=__doc__)
+    scenario_options.add_to(parser)
+    parser.add_argument("--quiet", action="store_true", help="without the program")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> Exit:
+    made = scenario_options.experiment(options)
+    if options.json:
+        print(json.dumps(explain_data(made)))
+    else:
+        print(explain(made, program=not options.quiet))
+    return Exit.OK

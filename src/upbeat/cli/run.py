@@ -1,0 +1,82 @@
+"""`upbeat run`: run a scenario file, show progress, write results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from upbeat.cli import scenario_options
+from upbeat.cli.exits import Exit
+from upbeat.cli.progress import Progress
+from upbeat.core.errors import Interrupted, RunError
+from upbeat.engine.experiment import Experiment
+from upbeat.report.summary import summary
+from upbeat.trace.trace import Trace
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser("run", help="run a scenario file", description=__doc__)
+    scenario_options.add_to(parser)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the results here (.csv or .parquet)")
+    parser.add_argument(
+        "--record", action="append", metavar="PATTERN", help="record what matches, e.g. 'left.*'; may be repeated"
+    )
+    parser.add_argument("--every", type=int, metavar="N", help="record every N-th communication point")
+    parser.add_argument("--jit", action="store_true", help="compile expressions to machine code (upbeat[jit])")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> Exit:
+    made = scenario_options.experiment(options)
+    changes = {
+        key: value
+        for key, value in (
+            ("out", options.out),
+            ("record", tuple(options.record) if options.record else None),
+            ("every", options.every),
+        )
+        if value is not None
+    }
+    made = made.with_(**changes, jit=options.jit)
+    quiet = options.quiet or options.json
+    try:
+        with Progress(made.span.start, made.span.stop, stream=sys.stderr, quiet=quiet) as progress:
+            trace = made.run(progress.update)
+    except (RunError, Interrupted) as error:
+        if made.out is not None and not options.json:
+            print(f"upbeat: the results so far are in {kept_in(made.out)}", file=sys.stderr)
+        raise error
+    if options.json:
+        print(json.dumps(as_data(made, trace)))
+    elif not options.quiet:
+        print(summary(trace))
+        if made.out is not None:
+            print(f"\nresults: {made.out}")
+    return Exit.OK
+
+
+def kept_in(out: Path) -> Path:
+    """Where an unfinished run has left its results."""
+    partial = out.with_name(out.name + ".partial")
+    return partial if partial.exists() else out
+
+
+def as_data(made: Experiment, trace: Trace) -> dict[str, Any]:
+    """A run as one JSON object."""
+    return {
+        "ok": trace.outcome.ok,
+        "outcome": trace.outcome.value,
+        "time": float(trace.time[-1]),
+        "steps": trace.steps.count,
+        "rows": len(trace),
+        "engine": trace.info["engine"],
+        "why": trace.info["why"],
+        "wall_seconds": trace.info["wall_seconds"],
+        "out": None if made.out is None else str(made.out),
+        "final": {name: trace[name][-1].item() if hasattr(trace[name][-1], "item") else trace[name][-1] for name in trace.names},
+    }

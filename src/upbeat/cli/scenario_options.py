@@ -1,0 +1,74 @@
+"""The options that every command with a scenario file shares, and the experiment they give."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from upbeat.core.errors import InvalidInput
+from upbeat.engine.experiment import Experiment, load
+from upbeat.scenario.signals import read_signals
+
+
+def add_to(parser: argparse.ArgumentParser) -> None:
+    """Options that change what the file says, without touching the file."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="the scenario file (.toml)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="UNIT.PARAM=VALUE",
+        help="another parameter or start value; may be repeated",
+    )
+    parser.add_argument("--until", type=float, metavar="T", help="another stop time")
+    parser.add_argument("--step", type=float, metavar="H", help="a fixed communication step of this size")
+    parser.add_argument(
+        "--input", type=Path, metavar="FILE.csv", help="signals for the scenario's own inputs (a column time, one per input)"
+    )
+    parser.add_argument(
+        "--engine", choices=("auto", "native", "interpret"), help="which engine runs it (default: the best there is)"
+    )
+    parser.add_argument(
+        "--allow-python",
+        action="store_true",
+        help="let the file name Python classes and functions, which then run with your rights",
+    )
+
+
+def experiment(options: argparse.Namespace) -> Experiment:
+    """The experiment of the file with all options applied."""
+    made = load(
+        options.file,
+        values=dict(_assignment(text) for text in options.set),
+        until=options.until,
+        step=options.step,
+        allow_python=options.allow_python,
+    )
+    changes: dict[str, Any] = {}
+    if options.input is not None:
+        changes["signals"] = read_signals(options.input, made.scenario)
+    if options.engine is not None:
+        changes["engine"] = options.engine
+    return made.with_(**changes)
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    """``left.m=2``, ``left.on=true``, ``left.mode=heat`` or ``left.gains=[1, 2]``."""
+    name, sign, value = text.partition("=")
+    if not sign or "." not in name or not name.strip() or not value.strip():
+        raise InvalidInput(f"--set {text}: write unit.parameter=value, for example --set left.m=2.5")
+    return name.strip(), _value(value.strip())
+
+
+def _value(text: str) -> Any:
+    if text.startswith("[") and text.endswith("]"):
+        return [_value(item.strip()) for item in text[1:-1].split(",") if item.strip()]
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text.strip("\"'")

@@ -1,0 +1,42 @@
+"""Which engine runs a scenario, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from upbeat.core.abilities import Ability, Model
+from upbeat.core.errors import InvalidInput
+from upbeat.engine import native
+
+EngineName = Literal["auto", "native", "interpret"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The engine that will run, and the sentence that says why."""
+
+    name: Literal["native", "interpret"]
+    why: str
+
+
+def choose(wanted: EngineName, models: Mapping[str, Model]) -> Choice:
+    """The engine for these models. Asking for the native one where there is none is an error."""
+    if wanted not in get_args(EngineName):
+        raise InvalidInput(f"there is no engine '{wanted}'; the engines are: {', '.join(get_args(EngineName))}")
+    if wanted == "interpret":
+        return Choice("interpret", "asked for")
+    available, reason = native.available()
+    if not available:
+        if wanted == "native":
+            raise InvalidInput(
+                f"the native engine is not available: {reason}. Reinstall Upbeat where a C++ compiler is "
+                "present, or use --engine interpret."
+            )
+        return Choice("interpret", f"the native engine is not available: {reason}")
+    python = [name for name, model in models.items() if Ability.NATIVE not in model.abilities]
+    if not python:
+        return Choice("native", "every unit runs natively")
+    shown = ", ".join(python[:5]) + (f" and {len(python) - 5} more" if len(python) > 5 else "")
+    return Choice("native", f"it also runs Python units, by calling back into Python for {shown}")

@@ -1,0 +1,38 @@
+"""What the loop needs of an engine: a machine that executes the blocks of one program."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from upbeat.core.ports import Signal, Value
+
+
+class Machine(Protocol):
+    """Registers and units of one run. Any failure of a unit is raised as `UnitError`."""
+
+    fired: list[str]
+    """The events fired since the loop last emptied the list."""
+
+    def execute(self, block: str) -> None:
+        """Run one named block of the program."""
+        ...
+
+    def read(self, cell: int) -> Value: ...
+
+    def write(self, cell: int, value: Value) -> None: ...
+
+    def set_input(self, unit: str, port: str, value: Signal) -> None:
+        """Hold an input at `value` from the unit's own time on (stepping by hand)."""
+        ...
+
+    def save(self) -> None:
+        """Keep all registers and units, for a step that may be done again."""
+        ...
+
+    def restore(self) -> None:
+        """Back to the last `save`; can be done many times."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the units. Called once, also after a failure."""
+        ...

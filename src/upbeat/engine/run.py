@@ -1,0 +1,245 @@
+"""A run under way: step it by hand or let it finish; whatever happens, what was recorded is kept."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Protocol
+
+from upbeat.core.errors import Interrupted, InvalidInput, RunError, StepError, suggest
+from upbeat.core.ports import Causality, Signal, Value
+from upbeat.core.time import Span
+from upbeat.engine import native
+from upbeat.engine.choose import Choice
+from upbeat.engine.interpret import Interpreter
+from upbeat.engine.loop import Loop
+from upbeat.engine.machine import Machine
+from upbeat.engine.native_loop import NativeFixedLoop
+from upbeat.engine.selection import select
+from upbeat.master.pace import Fixed, Pace
+from upbeat.master.program import Program
+from upbeat.scenario.scenario import Scenario
+from upbeat.trace.log import EventLog, Outcome, StepLog
+from upbeat.trace.recorder import Recorder
+from upbeat.trace.sinks import open_sink
+from upbeat.trace.trace import Trace
+
+BUDGET_SECONDS = 0.05
+"""How long an engine works before it lets the run look at Ctrl-C and report progress."""
+
+
+class Drive(Protocol):
+    """What turns a machine into a run: the loop in Python, or the one in the native core."""
+
+    time: float
+    steps: StepLog
+    events: EventLog
+
+    @property
+    def finished(self) -> bool: ...
+
+    def begin(self) -> None: ...
+
+    def exchange(self) -> None: ...
+
+    def step(self) -> None: ...
+
+    def go(self, seconds: float) -> None:
+        """Step until the end, or until about `seconds` have passed."""
+        ...
+
+
+class Run:
+    """A run of one program. Use it as a context manager, so that units and files are always closed."""
+
+    def __init__(
+        self,
+        *,
+        program: Program,
+        scenario: Scenario,
+        pace: Pace,
+        span: Span,
+        choice: Choice,
+        record: tuple[str, ...] | None = None,
+        every: int = 1,
+        out: Path | None = None,
+        jit: bool = False,
+    ) -> None:
+        self._program = program
+        self._scenario = scenario
+        self._choice = choice
+        self._span = span
+        self._began = time.perf_counter()
+        self._stale = False
+        self._outcome: Outcome | None = None
+        selection = select(program, record)
+        self._recorder = Recorder(selection.columns, open_sink(out), every)
+        self._drive: Drive | None = None
+        self._machine: Machine | None = None
+        with self._guarded():
+            self._machine = self._build(choice, jit)
+            if choice.name == "native" and isinstance(pace, Fixed):
+                self._drive = NativeFixedLoop(self._machine, program, pace, span, selection, self._recorder)
+            else:
+                self._drive = Loop(self._machine, program, pace, span, selection, self._recorder)
+            self._drive.begin()
+
+    def _build(self, choice: Choice, jit: bool) -> Any:
+        models = self._scenario.units
+        if choice.name == "native":
+            return native.Machine(self._program, models, self._span.start, jit=jit)
+        return Interpreter(self._program, models, self._span.start)
+
+    # ---------------------------------------------------------------- stepping
+
+    @property
+    def time(self) -> float:
+        """The simulated time that all units have reached."""
+        return self._drive.time if self._drive else self._span.start
+
+    @property
+    def finished(self) -> bool:
+        return self._drive is not None and self._drive.finished
+
+    def step(self) -> float:
+        """One communication step; returns the time reached."""
+        drive = self._live()
+        if drive.finished:
+            raise StepError(f"the run has reached its stop time {self._span.stop:g}")
+        with self._guarded():
+            self._refresh(drive)
+            drive.step()
+        if drive.finished:
+            self._outcome = Outcome.FINISHED
+        return drive.time
+
+    def finish(self, report: Callable[[float], None] | None = None) -> Trace:
+        """Run to the stop time. Ctrl-C ends it between two steps and raises `Interrupted`."""
+        drive = self._live()
+        with self._guarded(), _interruptible() as asked:
+            self._refresh(drive)
+            while not drive.finished:
+                drive.go(BUDGET_SECONDS)
+                if report is not None:
+                    report(drive.time)
+                if asked.is_set() and not drive.finished:
+                    self._outcome = Outcome.INTERRUPTED
+                    self.close()
+                    raise Interrupted(f"interrupted at t = {drive.time:.9g}", self.trace)
+        self._outcome = Outcome.FINISHED
+        self.close()
+        return self.trace
+
+    def __getitem__(self, name: str) -> Signal:
+        """The present value of a signal, by its column name (``unit.port``)."""
+        columns = self._program.columns
+        if name not in columns:
+            raise InvalidInput(f"there is no signal '{name}'. {suggest(name, columns, 'signals')}")
+        self._refresh(self._live())
+        register = self._program.layout.of(columns[name].register)
+        values: list[Value] = [self._machine.read(register.first + i) for i in range(register.size)]  # type: ignore[union-attr]
+        return values[0] if register.size == 1 else tuple(values)
+
+    def set(self, name: str, value: Signal) -> None:
+        """Hold an input that nothing drives at `value` from now on: a scenario input, or ``unit.port``."""
+        self._live()
+        free = self._free_inputs()
+        if name not in free:
+            raise InvalidInput(f"'{name}' is not an input that can be set. {suggest(name, free, 'free inputs')}")
+        unit, port = free[name]
+        values = port.values(value if isinstance(value, (str, bool, int, float)) else list(value))
+        with self._guarded():
+            self._machine.set_input(unit, port.name, values[0] if port.size is None else values)  # type: ignore[union-attr]
+        self._stale = True
+
+    def _free_inputs(self) -> dict[str, tuple[str, Any]]:
+        driven = {(c.unit, c.port) for c in self._scenario.connections}
+        return {
+            port.name if unit in self._scenario.added_units else f"{unit}.{port.name}": (unit, port)
+            for unit, model in self._scenario.units.items()
+            for port in model.ports
+            if port.causality is Causality.INPUT and (unit, port.name) not in driven
+        }
+
+    def _refresh(self, drive: Drive) -> None:
+        """After `set`, exchange again at the present time, so that everybody sees the new value."""
+        if self._stale:
+            drive.exchange()
+            self._stale = False
+
+    # ---------------------------------------------------------------- results and ends
+
+    @property
+    def trace(self) -> Trace:
+        """What has been recorded so far."""
+        drive = self._drive
+        return Trace.from_recorder(
+            self._recorder,
+            steps=drive.steps if drive else StepLog(),
+            events=drive.events if drive else EventLog(),
+            outcome=self._outcome or Outcome.RUNNING,
+            info={
+                "engine": self._choice.name,
+                "why": self._choice.why,
+                "wall_seconds": time.perf_counter() - self._began,
+            },
+            notes=self._program.notes,
+        )
+
+    def close(self) -> None:
+        """Let go of units and files. Safe to call twice."""
+        machine, self._machine = self._machine, None
+        try:
+            if machine is not None:
+                machine.close()
+        finally:
+            self._recorder.close(self._outcome or Outcome.STOPPED)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _live(self) -> Drive:
+        if self._machine is None or self._drive is None:
+            raise StepError("the run is over; open a new one")
+        return self._drive
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """A run error leaves with the trace so far; nothing that was recorded is lost."""
+        try:
+            yield
+        except RunError as error:
+            self._outcome = Outcome.FAILED
+            self.close()
+            error.trace = self.trace
+            raise
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """Turns the first Ctrl-C into a flag, so that it never hits in the middle of a step; the second one hits."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked  # only the main thread can handle signals
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, previous)

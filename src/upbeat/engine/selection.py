@@ -1,0 +1,46 @@
+"""Which columns a trace gets: patterns over the names that a program offers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from upbeat.core.errors import InvalidInput, suggest
+from upbeat.master.program import Program, Reg
+from upbeat.trace.columns import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The chosen columns, one per cell, and the cells they come from."""
+
+    columns: tuple[Column, ...]
+    cells: tuple[Reg, ...]
+
+
+def select(program: Program, patterns: Sequence[str] | None) -> Selection:
+    """The columns that match any of `patterns` (``*`` and ``?``); None means every output."""
+    if patterns is None:
+        chosen = [name for name, signal in program.columns.items() if signal.output]
+    else:
+        chosen = _matching(program, patterns)
+    columns: list[Column] = []
+    cells: list[Reg] = []
+    for name in chosen:
+        signal = program.columns[name]
+        register = program.layout.of(signal.register)
+        for i in range(register.size):
+            label = name if register.size == 1 else f"{name}[{i}]"
+            columns.append(Column(label, register.kind, signal.unit, signal.items))
+            cells.append(signal.register + i)
+    return Selection(tuple(columns), tuple(cells))
+
+
+def _matching(program: Program, patterns: Sequence[str]) -> list[str]:
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in program.columns):
+            raise InvalidInput(
+                f"nothing to record matches '{pattern}'. {suggest(pattern, program.columns, 'signals')}"
+            )
+    return [name for name in program.columns if any(fnmatchcase(name, pattern) for pattern in patterns)]

@@ -1,0 +1,182 @@
+"""Data flow of a block: what each instruction reads and writes, and what follows from that.
+
+Resources are register cells, unit states and unit inputs. From them come the order that a block
+really needs (its dependency graph, the basis of schedules), and the registers that a step carries
+over from the one before (what a rollback must cover, and the extended state of a stability
+analysis). Nothing of this is listed by hand.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from upbeat.core.abilities import Model
+from upbeat.core.expr import Expr, cells
+from upbeat.core.ports import Causality
+from upbeat.master.program import (
+    Advance,
+    Block,
+    Fire,
+    Get,
+    If,
+    Instruction,
+    Jump,
+    Layout,
+    Let,
+    Program,
+    Reg,
+    Repeat,
+    Restore,
+    Save,
+    Set,
+)
+
+Resource = Hashable
+"""``("cell", i)``, ``("state", unit)``, ``("input", unit, port)`` or ``("log",)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What an instruction reads and writes. `sure` are the writes that happen whatever the values."""
+
+    reads: frozenset[Resource]
+    writes: frozenset[Resource]
+    sure: frozenset[Resource]
+
+
+class Flow:
+    """Read and write sets for the instructions of one program over given models."""
+
+    def __init__(self, layout: Layout, models: Mapping[str, Model]) -> None:
+        self._layout = layout
+        self._inputs = {
+            unit: frozenset(
+                ("input", unit, port.name) for port in model.ports if port.causality is Causality.INPUT
+            )
+            for unit, model in models.items()
+        }
+        self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
+
+    def effects(self, instruction: Instruction) -> Effects:
+        match instruction:
+            case Get(unit, port, to):
+                direct = {("input", unit, name) for name in self._ports[unit, port].depends}
+                return _plain({("state", unit)} | direct, self._register(to))
+            case Set(unit, port, by):
+                # The course starts at the unit's own time, so a Set cannot cross an Advance.
+                reads = {("state", unit)}.union(*(self._register(r) for r in by))
+                return _plain(reads, {("input", unit, port)})
+            case Let(to, value):
+                return _plain(_cells(value), {("cell", to)})
+            case Advance(unit, start, until, reached):
+                reads = {("state", unit), ("cell", start), ("cell", until)} | self._inputs[unit]
+                return _plain(reads, {("state", unit), ("cell", reached)})
+            case Jump(unit, again):
+                return _plain({("state", unit)} | self._inputs[unit], {("state", unit), ("cell", again)})
+            case Save(units, registers, slot):
+                return _plain(self._extent(units, registers), {("slot", slot)})
+            case Restore(slot):
+                return self._restored(slot)
+            case Repeat(body=body, until=until):
+                inner = self.block(body)
+                return Effects(inner.reads | (_cells(until) - inner.sure), inner.writes, inner.sure)
+            case If(condition, then, orelse):
+                first, second = self.block(then), self.block(orelse)
+                return Effects(
+                    _cells(condition) | first.reads | second.reads,
+                    first.writes | second.writes,
+                    first.sure & second.sure,
+                )
+            case Fire():
+                return _plain({("log",)}, {("log",)})
+
+    def block(self, block: Block) -> Effects:
+        """Effects of a whole block: `reads` are the resources whose value from before it matters."""
+        reads: set[Resource] = set()
+        writes: set[Resource] = set()
+        sure: set[Resource] = set()
+        saved: dict[int, frozenset[Resource]] = {}
+        for instruction in block:
+            if isinstance(instruction, Save):
+                saved[instruction.slot] = self._extent(instruction.units, instruction.registers)
+            one = self.effects(instruction)
+            if isinstance(instruction, Restore) and instruction.slot in saved:
+                one = _plain({("slot", instruction.slot)}, saved[instruction.slot])
+            reads |= one.reads - sure
+            writes |= one.writes
+            sure |= one.sure
+        return Effects(frozenset(reads), frozenset(writes), frozenset(sure))
+
+    def _restored(self, slot: int) -> Effects:
+        # Outside the block that saved it a slot may hold anything: assume everything.
+        everything = {("state", unit) for unit in self._inputs} | frozenset().union(*self._inputs.values())
+        all_cells: set[Resource] = {("cell", i) for i in range(self._layout.cells)}
+        return Effects(frozenset({("slot", slot)}), frozenset(everything | all_cells), frozenset())
+
+    def _register(self, register: Reg) -> set[Resource]:
+        return {("cell", register + i) for i in range(self._layout.of(register).size)}
+
+    def _extent(self, units: Iterable[str], registers: Iterable[Reg]) -> frozenset[Resource]:
+        states: set[Resource] = {("state", unit) for unit in units}
+        held = frozenset().union(*(self._inputs[unit] for unit in units)) if units else frozenset()
+        kept: set[Resource] = set().union(*(self._register(r) for r in registers))
+        return frozenset(states | held | kept)
+
+
+def _plain(reads: Iterable[Resource], writes: Iterable[Resource]) -> Effects:
+    written = frozenset(writes)
+    return Effects(frozenset(reads), written, written)
+
+
+def _cells(value: Expr) -> frozenset[Resource]:
+    return frozenset(("cell", i) for i in cells(value))
+
+
+def carried(program: Program, models: Mapping[str, Model], block: str = "step") -> tuple[Reg, ...]:
+    """The registers a step takes over from the time before it: read before they are written."""
+    flow = Flow(program.layout, models)
+    reads = flow.block(program.blocks[block]).reads | flow.block(program.instant).reads
+    found = {program.layout.of(r[1]).first for r in reads if isinstance(r, tuple) and r[0] == "cell"}
+    return tuple(sorted(found - {program.now, program.next}))
+
+
+def dependencies(block: Block, flow: Flow) -> list[set[int]]:
+    """For each instruction, the earlier ones that must come before it."""
+    needed: list[set[int]] = []
+    writer: dict[Resource, int] = {}
+    readers: dict[Resource, list[int]] = {}
+    for index, instruction in enumerate(block):
+        effects = flow.effects(instruction)
+        before = {writer[r] for r in effects.reads | effects.writes if r in writer}
+        for resource in effects.writes:
+            before.update(readers.get(resource, ()))
+        for resource in effects.writes:
+            writer[resource] = index
+            readers[resource] = []
+        for resource in effects.reads - effects.writes:
+            readers.setdefault(resource, []).append(index)
+        needed.append(before - {index})
+    return needed
+
+
+def reordered(block: Block, flow: Flow, key: Callable[[int], float]) -> Block:
+    """The topological order of `block` that prefers instructions with a small `key(index)`."""
+    needed = dependencies(block, flow)
+    waiting = [len(before) for before in needed]
+    followers: list[list[int]] = [[] for _ in block]
+    for index, before in enumerate(needed):
+        for other in before:
+            followers[other].append(index)
+    ready = [(key(i), i) for i, count in enumerate(waiting) if count == 0]
+    heapq.heapify(ready)
+    order: list[Instruction] = []
+    while ready:
+        _, index = heapq.heappop(ready)
+        order.append(block[index])
+        for follower in followers[index]:
+            waiting[follower] -= 1
+            if waiting[follower] == 0:
+                heapq.heappush(ready, (key(follower), follower))
+    return tuple(order)

@@ -1,0 +1,77 @@
+"""Programs in readable form: one line per instruction, registers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from upbeat.core.expr import Expr, Name, cells, show, substitute_cells
+from upbeat.master.program import (
+    Advance,
+    Block,
+    Fire,
+    Get,
+    If,
+    Jump,
+    Layout,
+    Let,
+    Program,
+    Repeat,
+    Restore,
+    Save,
+    Set,
+)
+
+
+def listing(program: Program) -> str:
+    """All blocks of a program, one instruction a line."""
+    lines: list[str] = []
+    for name, block in program.blocks.items():
+        if not block and name == "instant":
+            continue
+        lines.append(f"{name}:")
+        lines += block_lines(block, program.layout) or ["  (nothing)"]
+    return "\n".join(lines)
+
+
+def block_lines(block: Block, layout: Layout, indent: str = "  ") -> list[str]:
+    """The lines of one block."""
+    return [f"{indent}{line}" for line in _lines(block, layout)]
+
+
+def _lines(block: Block, layout: Layout) -> Iterator[str]:
+    name = layout.name
+
+    def text(value: Expr) -> str:
+        return show(substitute_cells(value, {i: Name(name(i)) for i in cells(value)}))
+
+    for instruction in block:
+        match instruction:
+            case Get(unit, port, to):
+                source, target = f"{unit}.{port}", layout.of(to).name
+                yield f"get      {source}" + ("" if source == target else f" → {target}")
+            case Set(unit, port, by):
+                terms = [layout.of(r).name + ("", "·τ", "·τ²", "·τ³")[k] if k < 4 else f"{layout.of(r).name}·τ^{k}" for k, r in enumerate(by)]
+                yield f"set      {unit}.{port} := {' + '.join(terms)}"
+            case Let(to, value):
+                yield f"let      {name(to)} := {text(value)}"
+            case Advance(unit, start, until, reached, early):
+                how = f", early return, reached → {name(reached)}" if early else ""
+                yield f"advance  {unit} from {name(start)} to {name(until)}{how}"
+            case Jump(unit, again):
+                yield f"jump     {unit}, again → {name(again)}"
+            case Save(units, registers, slot):
+                what = [*units, *(layout.of(r).name for r in registers)]
+                yield f"save     slot {slot}: {', '.join(what)}"
+            case Restore(slot):
+                yield f"restore  slot {slot}"
+            case Repeat(most, body, until, exhausted):
+                yield f"repeat   at most {most} times, until {text(until)}; otherwise {exhausted}:"
+                yield from (f"  {line}" for line in _lines(body, layout))
+            case If(condition, then, orelse):
+                yield f"if       {text(condition)}:"
+                yield from (f"  {line}" for line in _lines(then, layout))
+                if orelse:
+                    yield "else:"
+                    yield from (f"  {line}" for line in _lines(orelse, layout))
+            case Fire(event):
+                yield f"fire     {event}"

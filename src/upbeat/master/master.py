@@ -1,0 +1,67 @@
+"""The master: coupling × pace × input approximation, and the program they make of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from upbeat.core.errors import MasterError, suggest
+from upbeat.core.ports import Causality, Kind
+from upbeat.master.approximation import Approximation, Hold
+from upbeat.master.coupling import Coupling, Jacobi
+from upbeat.master.pace import Fixed, Pace
+from upbeat.master.program import Program
+from upbeat.master.wiring import Wiring
+from upbeat.scenario.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Master:
+    """Everything about a run that is not the scenario. Frozen settings, no behaviour of their own.
+
+    `ports` gives single inputs an approximation of their own, by name ``unit.port``.
+    """
+
+    pace: Pace
+    coupling: Coupling = field(default_factory=Jacobi)
+    inputs: Approximation = field(default_factory=Hold)
+    ports: Mapping[str, Approximation] = field(default_factory=dict)
+
+    def program(self, scenario: Scenario) -> Program:
+        """The program that runs `scenario` the way this master says."""
+        closed = scenario.closed()
+        self._check_ports(closed)
+        wiring = Wiring(closed, self.inputs, self.ports)
+        blocks = self.coupling.blocks(wiring)
+        return Program(
+            layout=wiring.registers.layout(),
+            start=blocks.start,
+            steps={"step": blocks.step},
+            instant=(),
+            now=wiring.now,
+            next=wiring.next,
+            columns=wiring.columns(),
+            notes=blocks.notes,
+        )
+
+    def _check_ports(self, scenario: Scenario) -> None:
+        inputs = {
+            f"{unit}.{port.name}": port
+            for unit, model in scenario.units.items()
+            for port in model.ports
+            if port.causality is Causality.INPUT
+        }
+        for name, approximation in self.ports.items():
+            if name not in inputs:
+                raise MasterError(
+                    f"an approximation is given for '{name}', which is no input. {suggest(name, inputs, 'inputs')}"
+                )
+            if inputs[name].kind is not Kind.REAL and approximation != Hold():
+                raise MasterError(
+                    f"'{name}' is {inputs[name].kind.value}: only real inputs can be approximated; leave it at hold"
+                )
+
+
+def as_pace(pace: Pace | float | int) -> Pace:
+    """A number is the step of a `Fixed` pace."""
+    return Fixed(pace) if isinstance(pace, (int, float)) else pace

@@ -1,0 +1,33 @@
+"""Handing out registers while a program is being built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from upbeat.core.ports import Kind, Value
+from upbeat.master.program import Layout, Reg, Register
+
+
+class Registers:
+    """Grows a `Layout`. Names are for people (`explain`, messages) and must be unique."""
+
+    def __init__(self) -> None:
+        self._registers: list[Register] = []
+        self._names: set[str] = set()
+        self._cells = 0
+
+    def new(
+        self, name: str, kind: Kind = Kind.REAL, size: int = 1, start: Sequence[Value] | None = None
+    ) -> Reg:
+        """The first cell of a new register."""
+        if name in self._names:
+            raise ValueError(f"register {name!r} exists already")
+        values = tuple(start) if start is not None else (kind.zero,) * size
+        register = Register(name, self._cells, kind, size, values)
+        self._registers.append(register)
+        self._names.add(name)
+        self._cells += size
+        return register.first
+
+    def layout(self) -> Layout:
+        return Layout(tuple(self._registers))

@@ -1,0 +1,102 @@
+"""Masters as plain settings: the `[master]` table of a file, in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from upbeat.core.errors import InvalidInput, Problems, suggest
+from upbeat.master.approximation import Approximation, Hold, Linear
+from upbeat.master.coupling import Coupling, GaussSeidel, Jacobi
+from upbeat.master.master import Master
+from upbeat.master.pace import Fixed, Pace
+
+COUPLINGS: dict[str, type] = {"jacobi": Jacobi, "gauss_seidel": GaussSeidel}
+PACES: dict[str, type] = {"fixed": Fixed}
+APPROXIMATIONS: dict[str, type] = {"hold": Hold, "linear": Linear}
+
+KEYS = ("coupling", "pace", "step", "inputs", "ports")
+
+
+def master_from(settings: Mapping[str, Any], problems: Problems) -> Master | None:
+    """The master that `settings` describe; what is wrong with them goes to `problems`."""
+    where = ("master",)
+    before = len(problems.found)
+    for key in settings:
+        if key not in KEYS:
+            problems.add((*where, key), f"unknown key '{key}'", suggest(key, KEYS, "keys"))
+    coupling = _build(settings.get("coupling", "jacobi"), COUPLINGS, "coupling", (*where, "coupling"), problems)
+    inputs = _build(settings.get("inputs", "hold"), APPROXIMATIONS, "approximation", (*where, "inputs"), problems)
+    pace = _pace(settings, problems)
+    ports: dict[str, Approximation] = {}
+    given = settings.get("ports", {})
+    if not isinstance(given, Mapping):
+        problems.add((*where, "ports"), "must be a table", 'Write [master.ports] with lines like "left.F" = "linear".')
+        given = {}
+    for name, value in given.items():
+        approximation = _build(value, APPROXIMATIONS, "approximation", (*where, "ports", name), problems)
+        if approximation is not None:
+            ports[name] = approximation
+    if len(problems.found) > before or coupling is None or inputs is None or pace is None:
+        return None
+    return Master(pace=pace, coupling=coupling, inputs=inputs, ports=ports)
+
+
+def _pace(settings: Mapping[str, Any], problems: Problems) -> Pace | None:
+    if "step" in settings and "pace" in settings:
+        problems.add(("master", "step"), "both 'step' and 'pace' are given", "Keep one: step = 0.01 means a fixed pace.")
+        return None
+    if "step" in settings:
+        return _build({"kind": "fixed", "step": settings["step"]}, PACES, "pace", ("master", "step"), problems)
+    if "pace" in settings:
+        return _build(settings["pace"], PACES, "pace", ("master", "pace"), problems)
+    problems.add(("master",), "the size of a communication step is missing", "Add step = 0.01 under [master].")
+    return None
+
+
+def _build(
+    value: Any, known: Mapping[str, Callable[..., Any]], noun: str, where: tuple[str, ...], problems: Problems
+) -> Any:
+    """An object from ``"name"`` or ``{kind = "name", …}``."""
+    options = {"kind": value} if isinstance(value, str) else value
+    if not isinstance(options, Mapping) or not isinstance(options.get("kind"), str):
+        problems.add(where, f"a {noun} is a name or a table with a kind, not {value!r}", f'Write "{next(iter(known))}".')
+        return None
+    kind = options["kind"]
+    if kind not in known:
+        problems.add(where, f"unknown {noun} '{kind}'", suggest(kind, known, f"{noun}s"))
+        return None
+    arguments = {key: item for key, item in options.items() if key != "kind"}
+    fields = getattr(known[kind], "__dataclass_fields__", {})
+    for key in arguments:
+        if key not in fields:
+            problems.add((*where, key), f"the {noun} '{kind}' has no option '{key}'", suggest(key, fields, "options"))
+            return None
+    try:
+        return known[kind](**arguments)
+    except (InvalidInput, TypeError) as error:
+        problems.add(where, str(error))
+        return None
+
+
+def settings_of(master: Master) -> dict[str, Any]:
+    """The settings that give `master` back."""
+    settings: dict[str, Any] = {
+        "coupling": _plain(master.coupling, COUPLINGS),
+        "pace": _plain(master.pace, PACES),
+        "inputs": _plain(master.inputs, APPROXIMATIONS),
+    }
+    if master.ports:
+        settings["ports"] = {name: _plain(item, APPROXIMATIONS) for name, item in master.ports.items()}
+    return settings
+
+
+def _plain(item: Coupling | Pace | Approximation, known: Mapping[str, type]) -> str | dict[str, Any]:
+    name = next(name for name, kind in known.items() if type(item) is kind)
+    fields = {key: getattr(item, key) for key in getattr(item, "__dataclass_fields__", {})}
+    options = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in fields.items()
+        if value is not None
+    }
+    return {"kind": name, **options} if options else name

@@ -1,0 +1,171 @@
+"""Wiring: the registers of a scenario's ports, and the instructions that move values between them.
+
+Every coupling is written with these few snippets; none of them knows in which order they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from upbeat.core.expr import Cell, Expr, substitute
+from upbeat.core.ports import Causality, Kind, Port
+from upbeat.master.approximation import Approximation, Course, Hold, Place
+from upbeat.master.program import Advance, Get, Instruction, Let, Recordable, Reg, Set
+from upbeat.master.registers import Registers
+from upbeat.scenario.scenario import Scenario
+
+End = tuple[str, str]
+"""A port in the scenario: (unit, port)."""
+
+
+class Wiring:
+    """Registers for all ports of a closed scenario, and instruction snippets over them.
+
+    An input whose connection is a plain copy shares the register of its source: coupling two ports
+    costs one `Get` and one `Set`, nothing in between.
+    """
+
+    def __init__(
+        self, scenario: Scenario, default: Approximation, special: Mapping[str, Approximation]
+    ) -> None:
+        self.scenario = scenario
+        self.registers = Registers()
+        self.now = self.registers.new("now")
+        self.next = self.registers.new("next")
+        self._default = default
+        self._special = special
+        self._ports: dict[End, Port] = {
+            (unit, port.name): port for unit, model in scenario.units.items() for port in model.ports
+        }
+        self.outputs: dict[End, Reg] = {}
+        self.inputs: dict[End, Reg] = {}
+        self._lets: dict[End, tuple[Let, ...]] = {}
+        self._extrapolated: dict[End, Course] = {}
+        self._interpolated: dict[End, Course] = {}
+        names: dict[str, Expr] = {}
+        for end, port in self._ports.items():
+            if port.causality is Causality.OUTPUT:
+                self.outputs[end] = self._register(end, port)
+                names.update(_cell_names(".".join(end), self.outputs[end], port))
+        for connection in scenario.connections:
+            end = (connection.unit, connection.port)
+            cells = tuple(substitute(cell, names) for cell in connection.cells)
+            self._connect(end, cells)
+        for end, port in self._ports.items():
+            if port.causality is Causality.INPUT and end not in self.inputs:
+                self.inputs[end] = self._register(end, port)
+        self._reached = {
+            unit: self.registers.new(f"{unit}′reached") for unit in scenario.units
+        }
+        self.results: dict[str, Reg] = {}
+        self._result_lets: list[Let] = []
+        for output in scenario.outputs:
+            cells = tuple(substitute(cell, names) for cell in output.cells)
+            shared = self._shared(cells, output.port)
+            if shared is None:
+                shared = self.registers.new(
+                    output.port.name, output.port.kind, output.port.cells, output.port.initial
+                )
+                self._result_lets += [Let(shared + i, cell) for i, cell in enumerate(cells)]
+            self.results[output.port.name] = shared
+
+    def _register(self, end: End, port: Port) -> Reg:
+        return self.registers.new(".".join(end), port.kind, port.cells, port.initial)
+
+    def _connect(self, end: End, cells: tuple[Expr, ...]) -> None:
+        port = self._ports[end]
+        shared = self._shared(cells, port)
+        if shared is None:
+            shared = self._register(end, port)
+            self._lets[end] = tuple(Let(shared + i, cell) for i, cell in enumerate(cells))
+        self.inputs[end] = shared
+
+    def _shared(self, cells: tuple[Expr, ...], port: Port) -> Reg | None:
+        """The register that `cells` merely copies, if it is one of the same kind."""
+        first = cells[0]
+        if not isinstance(first, Cell):
+            return None
+        same = all(isinstance(c, Cell) and c.index == first.index + i for i, c in enumerate(cells))
+        return first.index if same and self._kind(first.index) is port.kind else None
+
+    def _kind(self, cell: Reg) -> Kind:
+        for end, reg in self.outputs.items():
+            if reg <= cell < reg + self._ports[end].cells:
+                return self._ports[end].kind
+        raise KeyError(cell)
+
+    # ---------------------------------------------------------------- snippets
+
+    def port(self, end: End) -> Port:
+        return self._ports[end]
+
+    def connected(self, unit: str) -> list[End]:
+        """The unit's inputs that have a source."""
+        return [
+            (c.unit, c.port) for c in self.scenario.connections if c.unit == unit
+        ]
+
+    def get(self, end: End) -> list[Instruction]:
+        """Read an output into its register."""
+        return [Get(*end, self.outputs[end])]
+
+    def compute(self, end: End) -> list[Instruction]:
+        """Compute an input's value from the outputs it comes from (nothing, if it is a copy)."""
+        return list(self._lets.get(end, ()))
+
+    def extrapolate(self, end: End) -> list[Instruction]:
+        """Hand an input its course from the latest exchange on."""
+        course = self._course(end, self._extrapolated, interpolate=False)
+        return [*self.compute(end), *course.late, Set(*end, course.by)]
+
+    def interpolate(self, end: End) -> list[Instruction]:
+        """Hand an input its course over the step whose end value is already known."""
+        course = self._course(end, self._interpolated, interpolate=True)
+        return [*self.compute(end), *course.late, Set(*end, course.by)]
+
+    def remember(self, end: End) -> list[Instruction]:
+        """What `interpolate` must keep from the start of the step."""
+        return list(self._course(end, self._interpolated, interpolate=True).early)
+
+    def hold(self, end: End) -> list[Instruction]:
+        """Hand an input its value at this instant, for outputs that depend on it directly."""
+        return [*self.compute(end), Set(*end, (self.inputs[end],))]
+
+    def advance(self, unit: str) -> list[Instruction]:
+        return [Advance(unit, self.now, self.next, self._reached[unit])]
+
+    def finish(self) -> list[Instruction]:
+        """Compute the scenario's own outputs."""
+        return list(self._result_lets)
+
+    def approximation(self, end: End) -> Approximation:
+        return self._special.get(".".join(end), self._default)
+
+    def _course(self, end: End, known: dict[End, Course], *, interpolate: bool) -> Course:
+        if end not in known:
+            port = self._ports[end]
+            place = Place(".".join(end), port.kind, port.cells, self.inputs[end], self.now, self.next)
+            chosen = self.approximation(end) if port.kind is Kind.REAL else Hold()
+            method = chosen.interpolate if interpolate else chosen.extrapolate
+            known[end] = method(place, self.registers)
+        return known[end]
+
+    def columns(self) -> dict[str, Recordable]:
+        """Everything a trace may record: outputs, the scenario's own ports, and inputs."""
+        columns: dict[str, Recordable] = {}
+        for ends, is_output in ((self.outputs, True), (self.inputs, False)):
+            for end, reg in ends.items():
+                port = self._ports[end]
+                name = end[1] if end[0] in self.scenario.added_units else ".".join(end)
+                columns.setdefault(name, Recordable(reg, port.unit, port.items, is_output))
+        for output in self.scenario.outputs:
+            port = output.port
+            columns[port.name] = Recordable(self.results[port.name], port.unit, port.items)
+        return columns
+
+
+def _cell_names(name: str, first: Reg, port: Port) -> Iterable[tuple[str, Expr]]:
+    yield name, Cell(first)
+    if port.size is not None:
+        for i in range(port.size):
+            yield f"{name}[{i}]", Cell(first + i)
