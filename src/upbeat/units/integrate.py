@@ -51,7 +51,9 @@ class _Step:
         self.e = _weights(tableau.e)
         self.d = _weights(tableau.d)
 
-    def stage_values(self, f: Rhs, t: float, x: Vector, h: float, k1: Sequence[float]) -> list[Sequence[float]]:
+    def stage_values(
+        self, f: Rhs, t: float, x: Vector, h: float, k1: Sequence[float]
+    ) -> list[Sequence[float]]:
         k = [k1]
         for c, weights in self.stages:
             k.append(f(t + c * h, _moved(x, h, weights, k) if weights else x))

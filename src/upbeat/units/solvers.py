@@ -30,10 +30,7 @@ class _Fixed:
     tableau: ClassVar[Tableau]
 
     def __post_init__(self) -> None:
-        if isinstance(self.micro, bool) or not isinstance(self.micro, int) or not 1 <= self.micro <= MAX_MICRO:
-            raise ModelError(
-                f"solver {self.method}: micro must be a whole number of steps from 1 on, not {self.micro!r}"
-            )
+        object.__setattr__(self, "micro", _whole(self.method, "micro", self.micro, MAX_MICRO))
         if self.step is not None:
             object.__setattr__(self, "step", _positive(self.method, "step", self.step))
             if self.micro != 1:
@@ -98,10 +95,7 @@ class DormandPrince:
             value = getattr(self, name)
             if value is not None or name in ("rtol", "atol"):
                 object.__setattr__(self, name, _positive(self.method, name, value))
-        if isinstance(self.max_steps, bool) or not isinstance(self.max_steps, int) or self.max_steps < 1:
-            raise ModelError(
-                f"solver {self.method}: max_steps must be a whole number from 1 on, not {self.max_steps!r}"
-            )
+        object.__setattr__(self, "max_steps", _whole(self.method, "max_steps", self.max_steps, MAX_MICRO))
 
 
 Solver = Euler | Midpoint | RK4 | DormandPrince
@@ -117,6 +111,12 @@ def _positive(method: str, name: str, value: object) -> float:
     return float(value)
 
 
+def _whole(method: str, name: str, value: object, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise ModelError(f"solver {method}: {name} must be a whole number from 1 to {most:,}, not {value!r}")
+    return value
+
+
 def solver_from(given: object) -> Solver:
     """A solver from its shorthand: itself, ``"rk4"``, or ``{"method": "rk4", "micro": 10}``."""
     if isinstance(given, (Euler, Midpoint, RK4, DormandPrince)):
@@ -128,7 +128,8 @@ def solver_from(given: object) -> Solver:
         method, settings = given["method"], {key: value for key, value in given.items() if key != "method"}
     else:
         raise ModelError(
-            f'a solver is a name such as "rk4" or a table such as {{ method = "rk4", micro = 10 }}, not {given!r}'
+            f'a solver is a name such as "rk4", or a table such as {{ method = "rk4", micro = 10 }}, '
+            f"not {given!r}"
         )
     if method not in METHODS:
         raise ModelError(f"there is no solver {method!r}. {suggest(method, METHODS, 'solvers')}")

@@ -1,0 +1,183 @@
+"""The equations of a unit as frozen data: states, inputs, outputs, parameters, locals, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from upbeat.core.errors import ModelError
+from upbeat.core.expr import Expr, Kernel, Table1, Table2, names, substitute
+from upbeat.core.ports import Port
+from upbeat.units.shorthand import check_settable, plain, port_spec, with_starts
+
+TIME = "time"
+"""The name of the unit's own time in every equation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a name stands for: one expression per cell, and the text it was read from.
+
+    `whole`: the one text is the name of an array, and stands for all its cells.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    size: int | None = None
+    whole: bool = False
+    cells: tuple[Expr, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def written(self) -> str | list[str]:
+        """As the user writes it: a text, or a list of them for an array."""
+        return self.texts[0] if self.size is None or self.whole else list(self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state: its name, size, unit and start value (as a port), and its derivative."""
+
+    port: Port
+    derivative: Definition
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output and the expression it is computed from."""
+
+    port: Port
+    definition: Definition
+
+
+def cell_names(name: str, size: int | None) -> tuple[str, ...]:
+    """How equations name the cells of a variable: ``x``, or ``u[0]``, ``u[1]``, …"""
+    return (name,) if size is None else tuple(f"{name}[{i}]" for i in range(size))
+
+
+@dataclass(frozen=True)
+class Equations:
+    """A checked set of equations: every name is known, and no local needs itself."""
+
+    states: tuple[State, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Output, ...]
+    parameters: tuple[Port, ...]
+    locals: tuple[Definition, ...]
+    tables: tuple[tuple[str, Table1 | Table2], ...]
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        return (*self.inputs, *(output.port for output in self.outputs), *self.parameters)
+
+    @property
+    def start(self) -> tuple[float, ...]:
+        """The start value of every state cell."""
+        return tuple(float(v) for state in self.states for v in state.port.initial)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The value of every parameter cell."""
+        return tuple(float(v) for port in self.parameters for v in port.initial)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What both kernels take: time, then the cells of states, inputs and parameters."""
+        ports = (*(state.port for state in self.states), *self.inputs, *self.parameters)
+        return (TIME, *(name for port in ports for name in cell_names(port.name, port.size)))
+
+    @cached_property
+    def _local_cells(self) -> dict[str, Expr]:
+        return resolve(self.locals)
+
+    @cached_property
+    def derivatives(self) -> Kernel | None:
+        """The derivative of every state cell; None if there is no state."""
+        cells = [cell for state in self.states for cell in state.derivative.cells]
+        return self._kernel(cells) if cells else None
+
+    @cached_property
+    def computed(self) -> Kernel:
+        """The value of every output cell."""
+        return self._kernel([cell for output in self.outputs for cell in output.definition.cells])
+
+    def _kernel(self, cells: list[Expr]) -> Kernel:
+        return Kernel(self.arguments, tuple(substitute(cell, self._local_cells) for cell in cells))
+
+    def with_values(self, values: Mapping[str, Any]) -> Equations:
+        """The same equations with other parameters, input starts or state starts."""
+        state_ports = tuple(state.port for state in self.states)
+        settable = (*self.parameters, *state_ports, *self.inputs)
+        check_settable(values, [port.name for port in settable])
+        for name, value in values.items():
+            if value is None:
+                raise ModelError(f"'{name}' was given no value")
+        return replace(
+            self,
+            inputs=with_starts(self.inputs, values),
+            parameters=with_starts(self.parameters, values),
+            states=tuple(
+                replace(state, port=port)
+                for state, port in zip(self.states, with_starts(state_ports, values), strict=True)
+            ),
+        )
+
+    def to_spec(self) -> dict[str, Any]:
+        """The plain table that `read_equations` reads back; empty sections are left out."""
+        sections: dict[str, dict[str, Any]] = {
+            "states": {state.port.name: _state_spec(state) for state in self.states},
+            "inputs": {port.name: port_spec(port) for port in self.inputs},
+            "outputs": {output.port.name: _output_spec(output) for output in self.outputs},
+            "parameters": {port.name: port_spec(port) for port in self.parameters},
+            "locals": {local.name: local.written for local in self.locals},
+            "tables": {name: _table_spec(table) for name, table in self.tables},
+        }
+        return {name: section for name, section in sections.items() if section or name == "outputs"}
+
+
+def resolve(definitions: tuple[Definition, ...]) -> dict[str, Expr]:
+    """Every cell of the definitions in terms of what they do not define; a cycle is named.
+
+    Cells, not whole arrays, depend on each other: a[1] may be computed from a[0].
+    """
+    cells = {
+        name: cell
+        for definition in definitions
+        for name, cell in zip(cell_names(definition.name, definition.size), definition.cells, strict=True)
+    }
+    needs = {name: sorted(names(cell) & cells.keys()) for name, cell in cells.items()}
+    done: dict[str, Expr] = {}
+    try:
+        for name in TopologicalSorter(needs).static_order():
+            done[name] = substitute(cells[name], done)
+    except CycleError as error:
+        raise ModelError(f"these locals need each other: {' → '.join(reversed(error.args[1]))}") from None
+    return done
+
+
+def _state_spec(state: State) -> Any:
+    entry: dict[str, Any] = {"der": state.derivative.written}
+    if state.port.start is not None:
+        entry["start"] = plain(state.port, state.port.start)
+    if state.port.unit is not None:
+        entry["unit"] = state.port.unit
+    if state.port.description:
+        entry["description"] = state.port.description
+    return entry["der"] if entry.keys() == {"der"} else entry
+
+
+def _output_spec(output: Output) -> Any:
+    rest = {key: value for key, value in port_spec(output.port).items() if key != "size"}
+    return {"value": output.definition.written, **rest} if rest else output.definition.written
+
+
+def _table_spec(table: Table1 | Table2) -> dict[str, Any]:
+    spec: dict[str, Any] = {"x": list(table.x), "y": list(table.y)}
+    if isinstance(table, Table2):
+        spec["z"] = [list(row) for row in table.z]
+    for key, default in (("mode", "linear"), ("extrapolate", "constant")):
+        if getattr(table, key) != default:
+            spec[key] = getattr(table, key)
+    return spec

@@ -1,0 +1,142 @@
+"""Units given by equations: `Ode` (differential equations) and `Function` (algebraic ones)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from upbeat.core.abilities import Ability
+from upbeat.core.errors import ModelError
+from upbeat.core.ports import Kind, Port, Value
+from upbeat.units.equations import Equations
+from upbeat.units.inputs import NUMBERS
+from upbeat.units.lowered import OdeTables, lower
+from upbeat.units.solved import Behaviour, SolvedUnit, as_boolean, as_integer
+from upbeat.units.solvers import RK4, Euler, Solver, solver_from, solver_spec
+from upbeat.units.spec import read_equations
+
+_DELIVER = {Kind.REAL: float, Kind.INTEGER: as_integer, Kind.BOOLEAN: as_boolean}
+
+
+@dataclass(frozen=True, init=False)
+class _Model:
+    """What `Ode` and `Function` share. Two models are equal if they were written the same way."""
+
+    equations: Equations
+    solver: Solver
+
+    def __init__(self, equations: Equations, solver: Solver) -> None:
+        object.__setattr__(self, "equations", equations)
+        object.__setattr__(self, "solver", solver)
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Inputs, outputs, parameters."""
+        return self.equations.ports
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        return frozenset({Ability.ROLLBACK, Ability.SERIALISE, Ability.NATIVE})
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
+        """The same model with other parameters, input starts or state starts."""
+        changed = object.__new__(type(self))
+        _Model.__init__(changed, self.equations.with_values(values), self.solver)
+        return changed
+
+    def instantiate(self, name: str, start: float) -> SolvedUnit:
+        """A unit for the interpreter, in its start state."""
+        equations = self.equations
+        parameters = equations.values
+        compute = equations.computed.python()
+        kernel = equations.derivatives
+        derivatives = kernel.python() if kernel is not None else None
+        behaviour = Behaviour(
+            inputs=equations.inputs,
+            outputs=tuple(output.port for output in equations.outputs),
+            state=equations.start,
+            solver=self.solver,
+            derivatives=derivatives and (lambda t, x, u: derivatives((t, *x, *u, *parameters))),
+            compute=lambda t, x, u: compute((t, *x, *u, *parameters)),
+            convert=NUMBERS,
+            deliver=_DELIVER,
+        )
+        return SolvedUnit(behaviour, start)
+
+    def lower(self) -> OdeTables:
+        """The same unit as flat tables, for the native engine."""
+        return lower(self.equations, self.solver)
+
+    def to_spec(self) -> dict[str, Any]:
+        """The plain table that the constructor takes: ``type(model)(**model.to_spec()) == model``."""
+        return self.equations.to_spec()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As text: short, and independent of how expressions are represented.
+        return _rebuild, (type(self), self.to_spec())
+
+
+def _rebuild(kind: type[Any], spec: dict[str, Any]) -> Any:
+    return kind(**spec)
+
+
+@dataclass(frozen=True, init=False)
+class Ode(_Model):
+    """Ordinary differential equations, one expression per state, with their own solver.
+
+        Ode(states={"x": "v", "v": "(F - k*x)/m"}, start={"x": 1.0}, inputs=["F"], parameters={"k": 4, "m": 1})
+
+    `time` is a name in every expression. Without `outputs`, all states are given out. An output depends
+    directly on the inputs that its expression contains, through locals too. A state without a start
+    value starts at 0. See `upbeat.units.spec` and `upbeat.units.shorthand` for all that can be written.
+    """
+
+    def __init__(
+        self,
+        states: Mapping[str, Any],
+        *,
+        start: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | Sequence[str] | None = None,
+        outputs: Mapping[str, Any] | Sequence[str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        tables: Mapping[str, Any] | None = None,
+        solver: Solver | str | Mapping[str, Any] | None = None,
+    ) -> None:
+        if not states:
+            raise ModelError("an ode needs at least one state; equations without states are a function")
+        chosen = RK4() if solver is None else solver_from(solver)
+        equations = read_equations(
+            states=states, start=start, inputs=inputs, outputs=outputs,
+            parameters=parameters, locals=locals, tables=tables,
+        )  # fmt: skip
+        super().__init__(equations, chosen)
+
+    def to_spec(self) -> dict[str, Any]:
+        """The plain table that the constructor takes: ``Ode(**ode.to_spec()) == ode``."""
+        return {**self.equations.to_spec(), "solver": solver_spec(self.solver)}
+
+
+@dataclass(frozen=True, init=False)
+class Function(_Model):
+    """Algebraic equations: outputs computed from inputs, parameters and time, at once.
+
+    Function(inputs=["u"], outputs={"y": "gain*u"}, parameters={"gain": 2.0})
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Any] | Sequence[str] | None = None,
+        outputs: Mapping[str, Any] | Sequence[str] | None = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        tables: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not outputs:
+            raise ModelError('a function needs at least one output: outputs = { y = "…" }')
+        equations = read_equations(
+            inputs=inputs, outputs=outputs, parameters=parameters, locals=locals, tables=tables
+        )
+        super().__init__(equations, Euler())  # never used: there is nothing to integrate

@@ -1,0 +1,236 @@
+"""Ports in shorthand: what people write in Python or in a file, read into `Port`s and written back.
+
+    inputs     = ["F"]   or   { F = 1.5 }   or   { F = { start = 1.5, unit = "N" } }
+    parameters = { m = 1.0, mode = { value = "heat", items = ["off", "heat"] } }
+    outputs    = ["y"]   or   { y = { unit = "m", depends = ["F"] } }
+
+A start value says the kind (true: boolean, "text": string, a number: real) and, as a list, the
+size, unless `kind` and `size` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from upbeat.core.errors import InvalidInput, ModelError, suggest
+from upbeat.core.ports import Causality, Kind, Port, Values
+
+KEYS = {
+    Causality.INPUT: ("start", "unit", "kind", "size", "reactive", "items", "description"),
+    Causality.OUTPUT: ("value", "unit", "kind", "size", "items", "description"),
+    Causality.PARAMETER: ("value", "unit", "kind", "size", "items", "description"),
+}
+
+
+class Complaints:
+    """Everything that is wrong with a model, collected and then raised as one `ModelError`."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def add(self, where: str, what: str) -> None:
+        self.found.append(f"{where}: {what}" if where else what)
+
+    @contextmanager
+    def at(self, where: str) -> Iterator[None]:
+        """Collect what the body complains about, and go on after it."""
+        try:
+            yield
+        except InvalidInput as error:
+            self.add(where, str(error))
+
+    def raise_if_any(self) -> None:
+        if len(self.found) == 1:
+            raise ModelError(self.found[0])
+        if self.found:
+            raise ModelError(
+                "\n".join([f"the model has {len(self.found)} problems", *(f"  • {f}" for f in self.found)])
+            )
+
+
+def entries(given: object, where: str, complaints: Complaints) -> dict[str, Any]:
+    """A list of names or a table, as a table; a name in a list stands for an empty entry."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return {str(name): value for name, value in given.items()}
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        table: dict[str, Any] = {}
+        for name in given:
+            if not isinstance(name, str):
+                complaints.add(where, f"expected a name, not {name!r}")
+            elif name in table:
+                complaints.add(where, f"'{name}' is listed twice")
+            else:
+                table[name] = {}
+        return table
+    complaints.add(where, f"expected a list of names or a table, not {given!r}")
+    return {}
+
+
+def check_keys(entry: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuse an entry with a key that nobody reads."""
+    known = tuple(known)
+    for key in entry:
+        if key not in known:
+            raise ModelError(f"unknown key {key!r}. {suggest(str(key), known, 'keys')}")
+
+
+def read_port(name: str, given: object, causality: Causality, more: tuple[str, ...] = ()) -> Port:
+    """One port from its shorthand. `more` names keys that the caller reads itself."""
+    value_key = "start" if causality is Causality.INPUT else "value"
+    entry = dict(given) if isinstance(given, Mapping) else {value_key: given}
+    check_keys(entry, (*KEYS[causality], *more))
+    items = _items(entry.get("items", ()))
+    start = None if value_key in more else entry.get(value_key)
+    size = entry.get("size", len(start) if isinstance(start, (list, tuple)) else None)
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int)):
+        raise ModelError(f"size must be a whole number of cells, not {size!r}")
+    reactive = entry.get("reactive")
+    if reactive is not None and not isinstance(reactive, bool):
+        raise ModelError(f"reactive must be true or false, not {reactive!r}")
+    port = Port(
+        name,
+        causality,
+        kind=_kind(entry.get("kind"), start, items),
+        size=size,
+        unit=_text(entry, "unit"),
+        reactive=reactive,
+        items=items,
+        description=_text(entry, "description") or "",
+    )
+    return port if start is None else replace(port, start=port.values(start))
+
+
+def _text(entry: Mapping[str, Any], key: str) -> str | None:
+    value = entry.get(key)
+    if value is not None and not isinstance(value, str):
+        raise ModelError(f"{key} must be a text, not {value!r}")
+    return value
+
+
+def _items(given: object) -> tuple[str, ...]:
+    if not isinstance(given, (list, tuple)) or not all(isinstance(item, str) for item in given):
+        raise ModelError(f"items must be a list of labels, not {given!r}")
+    if len(set(given)) != len(given):
+        raise ModelError(f"items must differ from each other: {', '.join(given)}")
+    return tuple(given)
+
+
+def _kind(given: object, start: object, items: tuple[str, ...]) -> Kind:
+    if given is None:
+        first = start[0] if isinstance(start, (list, tuple)) and start else start
+        if items:
+            return Kind.INTEGER
+        if isinstance(first, bool):
+            return Kind.BOOLEAN
+        return Kind.STRING if isinstance(first, str) else Kind.REAL
+    if isinstance(given, Kind):
+        kind = given
+    elif given in (names := [kind.value for kind in Kind]):
+        kind = Kind(given)
+    else:
+        raise ModelError(f"there is no kind {given!r}. {suggest(str(given), names, 'kinds')}")
+    if items and kind is not Kind.INTEGER:
+        raise ModelError(f"items make an enumeration, which is integer and not {kind.value}")
+    return kind
+
+
+def read_ports(given: object, causality: Causality, where: str, complaints: Complaints) -> tuple[Port, ...]:
+    """All ports of one causality."""
+    found = []
+    for name, entry in entries(given, where, complaints).items():
+        with complaints.at(f"{where}.{name}"):
+            found.append(read_port(name, entry, causality))
+    return tuple(found)
+
+
+def read_outputs(
+    given: Mapping[str, Any], inputs: Sequence[Port], where: str, complaints: Complaints
+) -> tuple[Port, ...]:
+    """Outputs computed by code, which cannot be searched for the inputs it reads.
+
+    An output therefore depends on all inputs, unless its `depends` says on which.
+    """
+    names = [port.name for port in inputs]
+    found = []
+    for name, entry in given.items():
+        with complaints.at(f"{where}.{name}"):
+            port = read_port(name, entry, Causality.OUTPUT, more=("depends", "value"))
+            depends = entry.get("depends", names)
+            if isinstance(depends, str) or not isinstance(depends, Iterable):
+                raise ModelError(f"depends must be a list of inputs, not {depends!r}")
+            for other in (depends := list(depends)):
+                if other not in names:
+                    hint = suggest(str(other), names, "inputs")
+                    raise ModelError(f"depends on unknown input {other!r}. {hint}")
+            found.append(replace(port, depends=frozenset(depends)))
+    return tuple(found)
+
+
+def check_unique(ports: Iterable[Port], complaints: Complaints) -> None:
+    """Refuse a name that two ports share."""
+    seen: dict[str, Port] = {}
+    for port in ports:
+        if port.name in seen:
+            first, second = seen[port.name].causality.value, port.causality.value
+            complaints.add("", f"the name '{port.name}' is used twice ({first} and {second})")
+        seen[port.name] = port
+
+
+def ports(inputs: object = (), outputs: object = (), parameters: object = ()) -> tuple[Port, ...]:
+    """The ports of a model written in Python, from shorthand."""
+    complaints = Complaints()
+    read_inputs = read_ports(inputs, Causality.INPUT, "inputs", complaints)
+    read = (
+        *read_inputs,
+        *read_outputs(entries(outputs, "outputs", complaints), read_inputs, "outputs", complaints),
+        *read_ports(parameters, Causality.PARAMETER, "parameters", complaints),
+    )
+    check_unique(read, complaints)
+    complaints.raise_if_any()
+    return read
+
+
+def port_spec(port: Port) -> Any:
+    """The shorthand that `read_port` reads back (without `depends`, and without an output's value)."""
+    value_key = "start" if port.causality is Causality.INPUT else "value"
+    entry: dict[str, Any] = {}
+    if port.start is not None:
+        entry[value_key] = plain(port, port.start)
+    if port.items:
+        entry["items"] = list(port.items)
+    elif port.kind is not (_kind(None, entry.get(value_key), ())):
+        entry["kind"] = port.kind.value
+    if port.size is not None and not isinstance(entry.get(value_key), list):
+        entry["size"] = port.size
+    for key in ("unit", "reactive", "description"):
+        if getattr(port, key) not in (None, ""):
+            entry[key] = getattr(port, key)
+    return entry[value_key] if entry.keys() == {value_key} else entry
+
+
+def plain(port: Port, values: Values) -> Any:
+    """Values as they are written: a list for an array, the label for an enumeration."""
+    shown = [
+        port.items[v] if port.items and isinstance(v, int) and 0 <= v < len(port.items) else v for v in values
+    ]
+    return shown if port.size is not None else shown[0]
+
+
+def with_starts(ports: Iterable[Port], values: Mapping[str, Any]) -> tuple[Port, ...]:
+    """The ports with other start values where `values` has one."""
+    return tuple(
+        replace(port, start=port.values(values[port.name])) if port.name in values else port for port in ports
+    )
+
+
+def check_settable(values: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuse values for names that cannot be set."""
+    known = tuple(known)
+    for name in values:
+        if name not in known:
+            raise ModelError(f"there is no value '{name}' to set. {suggest(name, known, 'settable names')}")

@@ -1,0 +1,173 @@
+"""The running unit that `Ode`, `Function` and their Python kin share: a state, inputs and a solver."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from upbeat.core.errors import ModelError, suggest
+from upbeat.core.ports import Port, Signal, Value
+from upbeat.units.inputs import Conversion, Courses, packed_size
+from upbeat.units.integrate import Adaptive, Interpolant, integrator
+from upbeat.units.solvers import DormandPrince, Solver, SolverError
+
+Equation = Callable[[float, Sequence[float], Sequence[Any]], Sequence[Any]]
+"""Derivatives or outputs, flat, from time, state cells and input cells."""
+Token = tuple[Value, ...]
+
+
+def as_integer(value: float) -> int:
+    """The nearest whole number, ties to even."""
+    if not abs(value) < 2.0**63:
+        raise SolverError(f"{value} is not an integer")
+    return round(value)
+
+
+def as_boolean(value: float) -> bool:
+    """Everything but zero is true; not a number is neither."""
+    if math.isnan(value):
+        raise SolverError("nan is neither true nor false")
+    return value != 0.0
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What makes one solved unit differ from another, fixed for its lifetime.
+
+    `derivatives` is None for a unit without states. `convert` turns what comes in into what the
+    equations work on, `deliver` what they compute into what goes out, both by the kind of a port.
+    """
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    state: tuple[float, ...]
+    solver: Solver
+    derivatives: Equation | None
+    compute: Equation
+    convert: Conversion
+    deliver: Conversion
+
+
+class SolvedUnit:
+    """A unit with a state x(t) that its own solver advances, and outputs computed from t, x and the inputs.
+
+    A token is a flat tuple: time, states, the step to try next (adaptive solvers only), then the
+    inputs as `Courses.pack` lays them out. The native engine keeps the same numbers in the same order.
+    """
+
+    def __init__(self, behaviour: Behaviour, start: float) -> None:
+        self._is = behaviour
+        self.time = start
+        self._x = list(behaviour.state)
+        self._courses = Courses(behaviour.inputs, start, behaviour.convert)
+        self._solver = integrator(behaviour.solver)
+        self._cached: dict[str, Signal] | None = None
+        self._direct = frozenset(name for port in behaviour.outputs for name in port.depends)
+
+    def get(self, port: str) -> Signal:
+        """The value of an output now."""
+        if self._cached is None:
+            self._cached = self._outputs()
+        try:
+            return self._cached[port]
+        except KeyError:
+            hint = suggest(port, self._cached, "outputs")
+            raise ModelError(f"there is no output '{port}'. {hint}") from None
+
+    def _outputs(self) -> dict[str, Signal]:
+        cells = self._is.compute(self.time, self._x, self._courses.at(self.time))
+        values: dict[str, Signal] = {}
+        first = 0
+        for port in self._is.outputs:
+            deliver = self._is.deliver[port.kind]
+            if port.size is None:
+                values[port.name] = deliver(cells[first])
+            else:
+                values[port.name] = tuple(deliver(cell) for cell in cells[first : first + port.size])
+            first += port.cells
+        return values
+
+    def set(self, port: str, coefficients: Sequence[Signal]) -> None:
+        """From now on the input is Σ coefficients[k]·(t - now)**k."""
+        try:
+            self._courses.set(port, self.time, coefficients)
+        except KeyError:
+            names = [known.name for known in self._is.inputs]
+            raise ModelError(f"there is no input '{port}'. {suggest(port, names, 'inputs')}") from None
+        if port in self._direct:
+            self._cached = None
+
+    def advance(self, t: float, to: float, early: bool = False) -> float:
+        """Integrate from `t` to `to`, which it always reaches: there are no events inside."""
+        if to < t:
+            raise SolverError(f"cannot advance backwards, from {t:.9g} to {to:.9g}")
+        derivatives, at = self._is.derivatives, self._courses.at
+        if derivatives is not None and to > t:
+            self._x = self._solver.advance(lambda ts, xs: derivatives(ts, xs, at(ts)), t, self._x, to)
+        self.time = to
+        self._cached = None
+        return to
+
+    def jump(self) -> bool:
+        """Nothing happens at an instant."""
+        return False
+
+    @property
+    def interpolant(self) -> Interpolant | None:
+        """The state within the last step of an adaptive solver; not part of a token, gone after `restore`."""
+        return self._solver.last if isinstance(self._solver, Adaptive) else None
+
+    def save(self) -> Token:
+        """Everything that the future depends on."""
+        warm = (self._solver.h,) if isinstance(self._solver, Adaptive) else ()
+        return (self.time, *self._x, *warm, *self._courses.pack())
+
+    def restore(self, token: Token) -> None:
+        """Set back to what `save` gave."""
+        count = len(self._x)
+        self.time, *rest = token  # type: ignore[assignment]
+        self._x, rest = rest[:count], rest[count:]  # type: ignore[assignment]
+        if isinstance(self._solver, Adaptive):
+            self._solver.h, *rest = rest  # type: ignore[assignment]
+            self._solver.last = None
+        self._courses.unpack(rest)
+        self._cached = None
+
+    def to_bytes(self, token: Token) -> bytes:
+        """Little-endian doubles, in the order of the token."""
+        return struct.pack(f"<{len(token)}d", *token)
+
+    def from_bytes(self, data: bytes) -> Token:
+        """The token that `to_bytes` was given."""
+        size = state_size(len(self._x), self._is.solver, self._is.inputs)
+        if len(data) != 8 * size:
+            raise ModelError(f"not a state of this unit: expected {8 * size} bytes, not {len(data)}")
+        return struct.unpack(f"<{size}d", data)
+
+
+class ExactUnit(SolvedUnit):
+    """A solved unit whose inputs may be integers and strings: bytes are JSON, which keeps all of them."""
+
+    def to_bytes(self, token: Token) -> bytes:
+        """A JSON list: exact for doubles too, and safe to read from anywhere."""
+        return json.dumps(token).encode()
+
+    def from_bytes(self, data: bytes) -> Token:
+        """The token that `to_bytes` was given."""
+        size = state_size(len(self._x), self._is.solver, self._is.inputs)
+        try:
+            token = json.loads(data)
+        except ValueError:
+            token = None
+        if not isinstance(token, list) or len(token) != size:
+            raise ModelError(f"not a state of this unit: expected a list of {size} values")
+        return tuple(token)
+
+
+def state_size(states: int, solver: Solver, inputs: Sequence[Port]) -> int:
+    """The length of a token."""
+    return 1 + states + isinstance(solver, DormandPrince) + packed_size(inputs)
