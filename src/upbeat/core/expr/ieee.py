@@ -11,6 +11,7 @@ from typing import Final
 
 
 def divide(a: float, b: float) -> float:
+    """C division."""
     try:
         return a / b
     except ZeroDivisionError:
@@ -48,6 +49,7 @@ def hypotenuse(a: float, b: float) -> float:
 
 
 def sinh(a: float) -> float:
+    """C sinh."""
     try:
         return math.sinh(a)
     except OverflowError:

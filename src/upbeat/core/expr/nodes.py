@@ -239,7 +239,7 @@ def _equal(one: Node, two: Node) -> bool:
 
 
 def _flatten(expr: Expr) -> list[tuple[Any, ...]]:
-    """The graph as rows (class, payload, positions of the arguments): what pickle can take without recursion."""
+    """The graph as rows (class, payload, positions of the arguments): pickle takes them without recursion."""
     order = ordered((expr,))
     place = {id(node): i for i, node in enumerate(order)}
     return [(type(node), *_payload(node), *(place[id(arg)] for arg in node.args)) for node in order]

@@ -1,4 +1,4 @@
-"""The one table of operations: it drives parser, printer, evaluator, derivatives, kernel, native core and JIT.
+"""The one table of operations: parser, printer, evaluator, derivatives, kernel, native core and JIT use it.
 
 Every operation maps IEEE doubles to one IEEE double and never raises. Truth is ``x != 0`` (so NaN is
 true), and a truth value is 0.0 or 1.0. Nothing short-circuits, and products and sums are never
@@ -206,5 +206,5 @@ _lambdas = ", ".join(
     f"{op.value}: lambda {', '.join('abc'[: row.arity])}: {row.python.format(a='a', b='b', c='c')}"
     for op, row in OPS.items()
 )
-IMPLEMENTATION: Final[dict[int, Callable[..., float]]] = eval(f"{{{_lambdas}}}", dict(HELPERS))
-"""Each operation as a Python function, made from the `python` column above (the only text ever evaluated)."""
+IMPLEMENTATION: Final[dict[int, Callable[..., float]]] = eval(f"{{{_lambdas}}}", dict(HELPERS))  # noqa: S307
+"""Each operation as a Python function, made from the constant texts of the `python` column above."""

@@ -23,10 +23,7 @@ def simplify(expr: Expr) -> Expr:
 def reduce(node: Inner, args: Sequence[Expr]) -> Expr:
     """`node` on simplified `args`, simplified exactly."""
     if isinstance(node, Apply):
-        folded = _constant(node.op, args)
-        if folded is not None:
-            return folded
-        found = _exact(node.op, args)
+        found = _constant(node.op, args) or _exact(node.op, args)
         if found is not None:
             return found
     return with_args(node, args)
@@ -51,22 +48,22 @@ def _constant(op: Op, args: Sequence[Expr]) -> Expr | None:
 
 
 def _exact(op: Op, args: Sequence[Expr]) -> Expr | None:
-    match op, *args:
-        case (Op.ADD, a, b):
+    match op, tuple(args):
+        case (Op.ADD, (a, b)):
             return a if b == _NEGATIVE_ZERO else b if a == _NEGATIVE_ZERO else None
-        case (Op.SUB, a, b):
+        case (Op.SUB, (a, b)):
             return a if b == ZERO else None
-        case (Op.MUL, a, b):
+        case (Op.MUL, (a, b)):
             return a if b == ONE else b if a == ONE else None
-        case (Op.DIV, a, b):
+        case (Op.DIV, (a, b)):
             return a if b == ONE else None
-        case (Op.POW, a, Number(exponent)):
+        case (Op.POW, (a, Number(exponent))):
             return _power(a, exponent)
-        case (Op.NEG, Apply(Op.NEG, (a,))):
+        case (Op.NEG, (Apply(Op.NEG, (a,)),)):
             return a
-        case (Op.WHERE, Number(test), b, c):
+        case (Op.WHERE, (Number(test), b, c)):
             return b if test else c
-        case (Op.WHERE, _, b, c):
+        case (Op.WHERE, (_, b, c)):
             return b if b == c else None
     return None
 
@@ -89,17 +86,17 @@ def _zero(expr: Expr) -> bool:
 
 
 def _loose(op: Op, args: Sequence[Expr]) -> Expr | None:
-    match op, *args:
-        case (Op.ADD, a, b):
+    match op, tuple(args):
+        case (Op.ADD, (a, b)):
             return b if _zero(a) else a if _zero(b) else None
-        case (Op.SUB, a, b) if _zero(a):
+        case (Op.SUB, (a, b)) if _zero(a):
             return loose(Apply(Op.NEG, (b,)), (b,))
-        case (Op.MUL, a, b) if _zero(a) or _zero(b):
+        case (Op.MUL, (a, b)) if _zero(a) or _zero(b):
             return ZERO
-        case (Op.DIV, a, _) if _zero(a):
+        case (Op.DIV, (a, _)) if _zero(a):
             return ZERO
-        case (Op.NEG, a) if _zero(a):
+        case (Op.NEG, (a,)) if _zero(a):
             return ZERO
-        case (Op.WHERE, _, b, c) if _zero(b) and _zero(c):
+        case (Op.WHERE, (_, b, c)) if _zero(b) and _zero(c):
             return ZERO
     return None

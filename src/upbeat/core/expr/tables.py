@@ -6,8 +6,8 @@ have one simple thing to do. With ``term(c, d) = c == 0 ? 0.0 : c * d`` (so that
 
     1-D   k = count(knots, u);  d = u - origin[k];  d is NaN ? d : base[k] + term(slope[k], d)
 
-    2-D   k = count(x, u);  l = count(y, v);  dx = u - origin_x[k];  dy = v - origin_y[l]
-          c0, cx, cy, cxy = the four coefficients of patch k·(len(y) + 1) + l
+    2-D   k = count(x, u);  m = count(y, v);  dx = u - origin_x[k];  dy = v - origin_y[m]
+          c0, cx, cy, cxy = the four coefficients of patch k·(len(y) + 1) + m
           dx is NaN ? dx : dy is NaN ? dy
              : ((c0 + term(cx, dx)) + term(cy, dy)) + term(cxy, dx * dy)
 
@@ -21,7 +21,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Literal, NamedTuple
 
 from upbeat.core.errors import ExpressionError
@@ -71,9 +71,7 @@ class Table1:
         object.__setattr__(self, "x", _axis(self.x, self.name, "x"))
         object.__setattr__(self, "y", _numbers(self.y, self.name, "y"))
         if len(self.x) != len(self.y):
-            raise ExpressionError(
-                f"table '{self.name}': x has {len(self.x)} values and y has {len(self.y)}; give as many of each"
-            )
+            raise ExpressionError(f"table '{self.name}': x has {len(self.x)} values, but y has {len(self.y)}")
         _choice(self.mode, ("linear", "hold", "slope"), self.name, "mode")
         _choice(self.extrapolate, ("constant", "linear"), self.name, "extrapolate")
 
@@ -92,7 +90,8 @@ class Table1:
 
     @cached_property
     def lowered(self) -> Segments:
-        inner = [(y1 - y0) / (x1 - x0) for (x0, x1), (y0, y1) in zip(pairwise(self.x), pairwise(self.y), strict=True)]
+        points = pairwise(zip(self.x, self.y, strict=True))
+        inner = [(y1 - y0) / (x1 - x0) for (x0, y0), (x1, y1) in points]
         ends = (inner[0], inner[-1]) if self.extrapolate == "linear" else (0.0, 0.0)
         slope = (ends[0], *inner, ends[1])
         flat = (0.0,) * len(slope)
@@ -134,7 +133,8 @@ class Table2:
         object.__setattr__(self, "z", tuple(_numbers(row, self.name, "a row of z") for row in self.z))
         if len(self.z) != len(self.x) or any(len(row) != len(self.y) for row in self.z):
             raise ExpressionError(
-                f"table '{self.name}': z needs {len(self.x)} rows (one per x) of {len(self.y)} values (one per y)"
+                f"table '{self.name}': z needs {len(self.x)} rows (one per x) "
+                f"of {len(self.y)} values (one per y)"
             )
         _choice(self.mode, ("linear", "slope_x", "slope_y", "slope_xy"), self.name, "mode")
         _choice(self.extrapolate, ("constant", "linear"), self.name, "extrapolate")
@@ -158,19 +158,21 @@ class Table2:
 
     @cached_property
     def lowered(self) -> Patches:
-        coefficients = [c for k in range(len(self.x) + 1) for l in range(len(self.y) + 1) for c in self._patch(k, l)]
-        return Patches(self.x, self.y, (self.x[0], *self.x), (self.y[0], *self.y), tuple(coefficients))
+        patches = product(range(len(self.x) + 1), range(len(self.y) + 1))
+        coefficients = tuple(c for k, m in patches for c in self._patch(k, m))
+        return Patches(self.x, self.y, (self.x[0], *self.x), (self.y[0], *self.y), coefficients)
 
-    def _patch(self, k: int, l: int) -> tuple[float, float, float, float]:
+    def _patch(self, k: int, m: int) -> tuple[float, float, float, float]:
         """The coefficients of 1, dx, dy and dx·dy, seen from the patch's origin."""
         i, i0, wide = _neighbours(k, len(self.x), self.extrapolate)
-        j, j0, high = _neighbours(l, len(self.y), self.extrapolate)
+        j, j0, high = _neighbours(m, len(self.y), self.extrapolate)
         hx, hy = self.x[i0 + 1] - self.x[i0], self.y[j0 + 1] - self.y[j0]
         z = self.z
         c0 = z[i][j]
         cx = (z[i0 + 1][j] - z[i0][j]) / hx if wide else 0.0
         cy = (z[i][j0 + 1] - z[i][j0]) / hy if high else 0.0
-        cxy = ((z[i0 + 1][j0 + 1] - z[i0 + 1][j0]) - (z[i0][j0 + 1] - z[i0][j0])) / (hx * hy) if wide and high else 0.0
+        twist = (z[i0 + 1][j0 + 1] - z[i0 + 1][j0]) - (z[i0][j0 + 1] - z[i0][j0])
+        cxy = twist / hx / hy if wide and high else 0.0
         match self.mode:
             case "linear":
                 return c0, cx, cy, cxy
@@ -183,13 +185,13 @@ class Table2:
 
     def __call__(self, u: float, v: float) -> float:
         x, y, origin_x, origin_y, coefficients = self.lowered
-        k, l = bisect_right(x, u), bisect_right(y, v)
-        dx, dy = u - origin_x[k], v - origin_y[l]
+        k, m = bisect_right(x, u), bisect_right(y, v)
+        dx, dy = u - origin_x[k], v - origin_y[m]
         if dx != dx:
             return dx
         if dy != dy:
             return dy
-        first = 4 * (k * (len(y) + 1) + l)
+        first = 4 * (k * (len(y) + 1) + m)
         c0, cx, cy, cxy = coefficients[first : first + 4]
         return ((c0 + _term(cx, dx)) + _term(cy, dy)) + _term(cxy, dx * dy)
 

@@ -12,6 +12,8 @@ TokenKind = Literal["number", "name", "string", "symbol", "end"]
 
 
 class Token(NamedTuple):
+    """One word of a text."""
+
     kind: TokenKind
     text: str
     column: int
