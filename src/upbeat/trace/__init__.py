@@ -1,0 +1,39 @@
+"""Results: recording rows into chunks, result files, and the trace that a user gets back."""
+
+from upbeat.trace.columns import TIME, Column, columns_of
+from upbeat.trace.csvfile import CsvSink
+from upbeat.trace.journal import JournalSink
+from upbeat.trace.log import Ending, EventLog, Occurrence, Outcome, StepLog, StepRun
+from upbeat.trace.output import TraceWarning
+from upbeat.trace.parquet import ParquetSink
+from upbeat.trace.recorder import Recorder
+from upbeat.trace.sinks import open_sink
+from upbeat.trace.statistics import Statistics, Summary
+from upbeat.trace.store import MemorySink, Sink, Source
+from upbeat.trace.trace import Trace, UnknownSignal, read
+
+__all__ = [
+    "TIME",
+    "Column",
+    "CsvSink",
+    "Ending",
+    "EventLog",
+    "JournalSink",
+    "MemorySink",
+    "Occurrence",
+    "Outcome",
+    "ParquetSink",
+    "Recorder",
+    "Sink",
+    "Source",
+    "Statistics",
+    "StepLog",
+    "StepRun",
+    "Summary",
+    "Trace",
+    "TraceWarning",
+    "UnknownSignal",
+    "columns_of",
+    "open_sink",
+    "read",
+]

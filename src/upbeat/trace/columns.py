@@ -1,0 +1,96 @@
+"""Columns: the name, kind and unit of one recorded cell, and how eight bytes become its value.
+
+Everything recorded travels as a matrix of 8-byte *cells*, one row per point in time, time first. A
+real cell is a double. Integers and booleans are the bits of an int64, and a string is the bits of
+its index in a pool that only grows. So the native engine fills a matrix without asking Python, and
+no sink looks at a value it does not need to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upbeat.core.ports import Kind, Port
+
+Cells = NDArray[np.float64]
+"""A matrix (rows, 1 + columns) or one column of 8-byte cells, seen as doubles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One recorded cell. `items` are the labels of an enumeration, whose values are their indices."""
+
+    name: str
+    kind: Kind = Kind.REAL
+    unit: str | None = None
+    items: tuple[str, ...] = ()
+
+    def decode(self, cells: Cells, strings: Sequence[str]) -> NDArray[Any]:
+        """The values in one contiguous column of cells; reals and integers are not copied."""
+        match self.kind:
+            case Kind.REAL:
+                return cells
+            case Kind.INTEGER:
+                return cells.view(np.int64)
+            case Kind.BOOLEAN:
+                truth: NDArray[Any] = cells.view(np.int64) != 0
+                return truth
+            case Kind.STRING:
+                pool = np.empty(len(strings), dtype=object)
+                pool[:] = strings
+                found: NDArray[Any] = pool[cells.view(np.int64)]
+                return found
+
+    def encode(self, values: NDArray[Any], intern: Callable[[str], int]) -> Cells:
+        """The inverse of `decode`."""
+        if self.kind is Kind.REAL:
+            return values.astype(np.float64, copy=False)
+        if self.kind is Kind.STRING:
+            values = np.fromiter((intern(str(value)) for value in values), np.int64, len(values))
+        return values.astype(np.int64).view(np.float64)
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for a file's header; what is usual is left out."""
+        data: dict[str, Any] = {"name": self.name, "kind": self.kind.value}
+        if self.unit is not None:
+            data["unit"] = self.unit
+        if self.items:
+            data["items"] = list(self.items)
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Column:
+        items = tuple(str(item) for item in data.get("items", ()))
+        return cls(str(data["name"]), Kind(data["kind"]), data.get("unit"), items)
+
+
+TIME = Column("time", Kind.REAL, "s")
+
+
+def columns_of(name: str, port: Port) -> tuple[Column, ...]:
+    """The columns of a port recorded as `name`: one for a scalar, ``name[0]``, … for an array."""
+    names = [name] if port.size is None else [f"{name}[{cell}]" for cell in range(port.size)]
+    return tuple(Column(each, port.kind, port.unit, port.items) for each in names)
+
+
+class Pool:
+    """Strings by number. The list may be shared with an engine that appends to it."""
+
+    def __init__(self, strings: list[str] | None = None) -> None:
+        self.strings = strings if strings is not None else []
+        self._known: dict[str, int] = {}
+
+    def intern(self, text: str) -> int:
+        number = self._known.get(text)
+        if number is None:
+            for fresh in range(len(self._known), len(self.strings)):
+                self._known.setdefault(self.strings[fresh], fresh)
+            number = self._known.setdefault(text, len(self.strings))
+            if number == len(self.strings):
+                self.strings.append(text)
+        return number

@@ -1,0 +1,176 @@
+"""The journal: Upbeat's own append-only result file, which a killed run leaves readable.
+
+A journal is one line of JSON (format, version, columns) and then frames: a tag of four letters, the
+length of the payload (uint64) and its CRC-32 together with tag and length (uint32), little-endian,
+then the payload.
+
+    ROWS   a matrix of 8-byte cells, row after row (see `upbeat.trace.columns`)
+    TEXT   JSON list: strings to add to the pool, before the first row that needs them
+    DONE   JSON object: how the run ended, its logs and notes
+
+A reader keeps every complete frame and passes over tags it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from upbeat.core.errors import FileProblem
+from upbeat.trace.columns import Cells, Column
+from upbeat.trace.log import Ending, Outcome
+from upbeat.trace.output import Appender, check_writable, warn
+from upbeat.trace.store import Deferred, MemorySink, Source, Stored
+
+_FRAME = struct.Struct("<4sQI")
+_START = struct.Struct("<4sQ")
+_FORMAT, _VERSION = "upbeat journal", 1
+_LONGEST_HEADER = 1 << 26
+
+
+def as_json(data: Any) -> str:
+    """JSON of plain data; anything else that a user put among the notes becomes text."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+class JournalSink:
+    """Writes a journal at `path`."""
+
+    streams = True
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        check_writable(self.path)
+        self.rows = 0
+        self._file: Appender | None = None
+        self._columns: tuple[Column, ...] = ()
+        self._known = 0
+
+    def begin(self, columns: tuple[Column, ...]) -> None:
+        self._columns = columns
+
+    def write(self, cells: Cells, strings: Sequence[str]) -> None:
+        file = self._open()
+        if len(strings) > self._known:
+            file.append(_frame(b"TEXT", as_json(list(strings[self._known :])).encode()))
+            self._known = len(strings)
+        file.append(_frame(b"ROWS", cells.view(np.int64).astype("<i8", copy=False).tobytes()))
+        self.rows += len(cells)
+
+    def close(self, ending: Ending) -> None:
+        if self._file is not None or ending.outcome.ok:
+            file = self._open()
+            file.append(_frame(b"DONE", as_json(ending.to_data()).encode()))
+            file.close()
+
+    def source(self) -> Source:
+        return Deferred(self.rows, lambda: _load(JournalReader(self.path)))
+
+    def _open(self) -> Appender:
+        if self._file is None:
+            columns = [column.to_data() for column in self._columns]
+            head = as_json({"format": _FORMAT, "version": _VERSION, "columns": columns})
+            self._file = Appender(self.path, head.encode() + b"\n")
+        return self._file
+
+
+def _frame(tag: bytes, payload: bytes) -> bytes:
+    check = zlib.crc32(payload, zlib.crc32(_START.pack(tag, len(payload))))
+    return _FRAME.pack(tag, len(payload), check) + payload
+
+
+class JournalReader:
+    """Reads a journal chunk by chunk, so that a long one need not fit into memory.
+
+    Iterating gives the matrices of cells; afterwards `ending` and `strings` are complete, and
+    `damage` says in a sentence what is missing, if anything is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.strings: list[str] = []
+        self.ending = Ending(Outcome.CUT_OFF)
+        self.damage = ""
+        try:
+            with path.open("rb") as file:
+                self._first = self._read_header(file)
+        except OSError as error:
+            raise FileProblem(f"cannot read '{path}': {error.strerror}") from error
+
+    def _read_header(self, file: BinaryIO) -> int:
+        line = file.readline(_LONGEST_HEADER)
+        try:
+            header = json.loads(line)
+            if header["format"] != _FORMAT:
+                raise ValueError
+            version = header["version"]
+            self.columns = tuple(Column.from_data(data) for data in header["columns"])
+        except (ValueError, KeyError, TypeError):
+            raise FileProblem(
+                f"'{self.path}' is not an Upbeat journal, or its first line is damaged"
+            ) from None
+        if version != _VERSION:
+            raise FileProblem(
+                f"'{self.path}' was written by a newer Upbeat (journal version {version}): update this one"
+            )
+        return len(line)
+
+    def __iter__(self) -> Iterator[Cells]:
+        width = 1 + len(self.columns)
+        self.strings.clear()
+        with self.path.open("rb") as file:
+            file.seek(self._first)
+            for tag, payload in self._frames(file):
+                match tag:
+                    case b"ROWS":
+                        yield (
+                            np.frombuffer(payload, "<i8").astype(np.int64).view(np.float64).reshape(-1, width)
+                        )
+                    case b"TEXT":
+                        self.strings.extend(json.loads(payload))
+                    case b"DONE":
+                        self.ending = Ending.from_data(json.loads(payload))
+
+    def _frames(self, file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
+        size = self.path.stat().st_size
+        while start := file.read(_FRAME.size):
+            at = file.tell() - len(start)
+            if len(start) < _FRAME.size:
+                self.damage = f"its last part, from byte {at} on, is incomplete"
+                return
+            tag, length, check = _FRAME.unpack(start)
+            if length > size - file.tell():
+                self.damage = f"its last part, from byte {at} on, is incomplete"
+                return
+            payload = file.read(length)
+            if zlib.crc32(payload, zlib.crc32(start[: _START.size])) != check:
+                self.damage = f"it is damaged from byte {at} on"
+                return
+            yield tag, payload
+        if self.ending.outcome is Outcome.CUT_OFF:
+            self.damage = "the run has not ended it"
+
+
+def read_journal(path: Path) -> Stored:
+    """All of a journal, or all that is whole."""
+    reader = JournalReader(path)
+    memory = _load(reader)
+    if reader.damage:
+        message = f"'{path}' is not complete ({reader.damage}): its first {memory.rows} rows were read"
+        reader.ending.notes.append(message)
+        warn(message)
+    return Stored(reader.columns, memory, reader.ending)
+
+
+def _load(reader: JournalReader) -> MemorySink:
+    memory = MemorySink()
+    memory.begin(reader.columns)
+    for cells in reader:
+        memory.write(cells, reader.strings)
+    return memory

@@ -1,0 +1,266 @@
+"""The logs of a run: how it ended, every step with its reason, every event with its time."""
+
+from __future__ import annotations
+
+import enum
+import math
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Outcome(enum.Enum):
+    """How a run ended. Each value is the sentence that people read."""
+
+    FINISHED = "the run reached its stop time"
+    STOPPED_BY_EVENT = "the run stopped at an event, as it was asked to"
+    INTERRUPTED = "the run was interrupted; the results so far are kept"
+    STOPPED = "the run was ended before its stop time; the results so far are kept"
+    FAILED = "the run failed; the results so far are kept"
+    RUNNING = "the run is still going"
+    CUT_OFF = "the run was killed or is still going; the results so far are kept"
+    UNKNOWN = "the file does not say how the run ended"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run did what it was asked to do."""
+        return self in (Outcome.FINISHED, Outcome.STOPPED_BY_EVENT)
+
+    @classmethod
+    def named(cls, name: str) -> Outcome:
+        """The outcome that a file names; UNKNOWN for a name of another version."""
+        return cls.__members__.get(name, cls.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class StepRun:
+    """A run of `count` equal steps from `first` to `last`, all taken for the same `reason`."""
+
+    first: float
+    last: float
+    count: int
+    reason: str
+    block: str = "step"
+    rejected: int = 0
+
+    @property
+    def size(self) -> float:
+        return (self.last - self.first) / self.count
+
+
+class StepLog:
+    """Every accepted step, run-length encoded: a million steps of a grid are one entry.
+
+    Iterating gives `StepRun`s, and `len` counts those; `count` is the number of steps. An entry
+    costs 40 bytes, for an adaptive pace where nearly every step has its own size.
+    """
+
+    _NAMES = ("first", "last", "count", "reason", "block", "rejected")
+
+    def __init__(self) -> None:
+        self._first: array[float] = array("d")
+        self._last: array[float] = array("d")
+        self._count: array[int] = array("q")
+        self._reason: array[int] = array("i")
+        self._block: array[int] = array("i")
+        self._rejected: array[int] = array("q")
+        self._words: dict[str, int] = {}
+
+    def append(self, t0: float, t1: float, reason: str, block: str = "step", rejected: int = 0) -> None:
+        """One step from `t0` to `t1`, after `rejected` attempts that were taken back."""
+        self.extend_grid(t0, t1, 1, reason, block, rejected)
+
+    def extend_grid(
+        self, first: float, last: float, count: int, reason: str, block: str = "step", rejected: int = 0
+    ) -> None:
+        """`count` equal steps from `first` to `last`."""
+        if count < 1:
+            return
+        why = self._words.setdefault(reason, len(self._words))
+        what = self._words.setdefault(block, len(self._words))
+        if (
+            self._last
+            and self._reason[-1] == why
+            and self._block[-1] == what
+            and self._last[-1] == first
+            and self._agrees((last - first) / count, last)
+        ):
+            self._last[-1] = last
+            self._count[-1] += count
+            self._rejected[-1] += rejected
+            return
+        for column, value in zip(self._columns, (first, last, count, why, what, rejected), strict=True):
+            column.append(value)
+
+    def _agrees(self, size: float, at: float) -> bool:
+        # A grid point carries a rounding error of its own, which for tiny steps late in a run is
+        # far more than a billionth of the step.
+        mean = (self._last[-1] - self._first[-1]) / self._count[-1]
+        return abs(size - mean) <= 1e-9 * abs(mean) + 4 * math.ulp(at)
+
+    @property
+    def _columns(self) -> tuple[array[Any], ...]:
+        return (self._first, self._last, self._count, self._reason, self._block, self._rejected)
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def __iter__(self) -> Iterator[StepRun]:
+        words = list(self._words)
+        for first, last, count, why, what, rejected in zip(*self._columns, strict=True):
+            yield StepRun(first, last, count, words[why], words[what], rejected)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StepLog) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # a log grows
+
+    def __repr__(self) -> str:
+        return f"StepLog({self.count} steps in {len(self)} runs)"
+
+    @property
+    def count(self) -> int:
+        """How many steps were accepted."""
+        return sum(self._count)
+
+    @property
+    def rejected(self) -> int:
+        """How many attempts were taken back."""
+        return sum(self._rejected)
+
+    def reasons(self) -> dict[str, int]:
+        """How many steps were taken for each reason, in order of appearance."""
+        totals: dict[str, int] = {}
+        words = list(self._words)
+        for why, count in zip(self._reason, self._count, strict=True):
+            totals[words[why]] = totals.get(words[why], 0) + count
+        return totals
+
+    def sizes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The start and the size of every step."""
+        counts = np.array(self._count, dtype=np.int64)
+        first, last = np.array(self._first), np.array(self._last)
+        size = np.repeat((last - first) / np.maximum(counts, 1), counts)
+        begins = np.cumsum(counts) - counts
+        index = np.arange(len(size)) - np.repeat(begins, counts)
+        return np.repeat(first, counts) + index * size, size
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for a file."""
+        return {"words": list(self._words)} | {
+            name: column.tolist() for name, column in zip(self._NAMES, self._columns, strict=True)
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> StepLog:
+        log = cls()
+        log._words = {word: number for number, word in enumerate(data["words"])}
+        for name, column in zip(cls._NAMES, log._columns, strict=True):
+            column.extend(data[name])
+        return log
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One event that fired: superdense time is (`time`, `index`), the index counting within an instant."""
+
+    name: str
+    time: float
+    index: int = 0
+    units: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Plain values (they go into result files as JSON): when it was predicted, what it changed, …"""
+
+
+class EventLog(Sequence[Occurrence]):
+    """Every event that fired, in order."""
+
+    def __init__(self, entries: Sequence[Occurrence] = ()) -> None:
+        self._entries = list(entries)
+
+    def append(
+        self,
+        name: str,
+        time: float,
+        index: int = 0,
+        units: Sequence[str] = (),
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._entries.append(Occurrence(name, time, index, tuple(units), dict(details or {})))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._entries[index]
+        return EventLog(found) if isinstance(index, slice) else found
+
+    def __iter__(self) -> Iterator[Occurrence]:
+        return iter(self._entries)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EventLog) and self._entries == other._entries
+
+    __hash__ = None  # type: ignore[assignment]  # a log grows
+
+    def __repr__(self) -> str:
+        return f"EventLog({len(self)} events: {', '.join(self.names) or 'none'})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the events that fired, each once, in order of first appearance."""
+        return tuple(dict.fromkeys(entry.name for entry in self._entries))
+
+    def times(self, name: str | None = None) -> NDArray[np.float64]:
+        """When the event `name` fired; without a name, when any did."""
+        return np.array([e.time for e in self._entries if name is None or e.name == name], dtype=np.float64)
+
+    def to_data(self) -> list[list[Any]]:
+        """Plain data for a file."""
+        return [[e.name, e.time, e.index, list(e.units), dict(e.details)] for e in self._entries]
+
+    @classmethod
+    def from_data(cls, data: Sequence[Sequence[Any]]) -> EventLog:
+        return cls(
+            [
+                Occurrence(name, time, index, tuple(units), details)
+                for name, time, index, units, details in data
+            ]
+        )
+
+
+@dataclass(slots=True)
+class Ending:
+    """What a run leaves behind besides its signals."""
+
+    outcome: Outcome = Outcome.UNKNOWN
+    steps: StepLog = field(default_factory=StepLog)
+    events: EventLog = field(default_factory=EventLog)
+    info: dict[str, Any] = field(default_factory=dict)
+    """Plain values: ``engine``, ``why`` (that engine), ``wall_seconds``, and what a master adds."""
+    notes: list[str] = field(default_factory=list)
+    """Complete sentences that the user should read."""
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for a file."""
+        return {
+            "outcome": self.outcome.name,
+            "steps": self.steps.to_data(),
+            "events": self.events.to_data(),
+            "info": self.info,
+            "notes": self.notes,
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Ending:
+        return cls(
+            Outcome.named(data["outcome"]),
+            StepLog.from_data(data["steps"]),
+            EventLog.from_data(data["events"]),
+            dict(data["info"]),
+            list(data["notes"]),
+        )

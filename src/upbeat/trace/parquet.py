@@ -1,0 +1,176 @@
+"""Results as Parquet: written at the end, in row groups, from a journal that grows beside it.
+
+A Parquet file cannot be read before its last byte is written, so a run that streams to
+``run.parquet`` writes the journal ``run.parquet.partial`` first. A run that is killed leaves that
+journal, and reading ``run.parquet`` finds it. Columns, logs and outcome are in the file's metadata
+under the key ``upbeat``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upbeat.core.errors import FileProblem
+from upbeat.core.ports import Kind
+from upbeat.trace.columns import TIME, Cells, Column
+from upbeat.trace.extras import check, need
+from upbeat.trace.journal import JournalReader, JournalSink, as_json
+from upbeat.trace.log import Ending
+from upbeat.trace.output import check_writable, unwritable
+from upbeat.trace.store import Deferred, Source, Stored
+
+_GROUP_BYTES = 1 << 24
+_KEY = b"upbeat"
+
+
+def partial(path: Path) -> Path:
+    """The journal that belongs to a Parquet file under way."""
+    return path.with_name(path.name + ".partial")
+
+
+class ParquetSink:
+    """Streams to a journal; `close` turns it into Parquet, a row group at a time, and removes it."""
+
+    streams = True
+
+    def __init__(self, path: Path | str) -> None:
+        check("pyarrow", "parquet", "writing Parquet")
+        self.path = Path(path)
+        check_writable(self.path)
+        self._journal = JournalSink(partial(self.path))
+        self._started = self._finished = False
+
+    def begin(self, columns: tuple[Column, ...]) -> None:
+        self._journal.begin(columns)
+
+    def write(self, cells: Cells, strings: Sequence[str]) -> None:
+        if not self._started:
+            # From here on an older result would be mistaken for this run's, should it be killed.
+            self.path.unlink(missing_ok=True)
+            self._started = True
+        self._journal.write(cells, strings)
+
+    def close(self, ending: Ending) -> None:
+        self._journal.close(ending)
+        journal = self._journal.path
+        if journal.exists():  # it does not if the run failed before its first row
+            convert(journal, self.path)
+            journal.unlink()
+            self._finished = True
+
+    def source(self) -> Source:
+        if not self._finished:
+            return self._journal.source()
+        return Deferred(self._journal.rows, lambda: read_parquet(self.path).source)
+
+
+def convert(journal: Path, path: Path) -> None:
+    """Write a journal's contents as Parquet. The file appears under its name only when it is complete."""
+    pyarrow = need("pyarrow", "parquet", "writing Parquet")
+    parquet = need("pyarrow.parquet", "parquet", "writing Parquet")
+    reader = JournalReader(journal)
+    for _ in reader:  # the ending comes last in a journal, and first in what Parquet needs to know
+        pass
+    columns = (TIME, *reader.columns)
+    meta = {"version": 1, "columns": [c.to_data() for c in reader.columns], "ending": reader.ending.to_data()}
+    types = {
+        "real": pyarrow.float64(),
+        "integer": pyarrow.int64(),
+        "boolean": pyarrow.bool_(),
+        "string": pyarrow.string(),
+    }
+    fields = [pyarrow.field(column.name, types[column.kind.value], nullable=False) for column in columns]
+    schema = pyarrow.schema(fields, metadata={_KEY: as_json(meta).encode()})
+    unfinished = path.with_name(path.name + ".tmp")
+    try:
+        with parquet.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+            for cells in _groups(reader, max(1, _GROUP_BYTES // (8 * len(columns)))):
+                arrays = [
+                    _arrow(pyarrow, c, cells[:, i].copy(), reader.strings) for i, c in enumerate(columns)
+                ]
+                writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise unwritable(path, error, f"The results are kept in '{journal}'.") from error
+
+
+def _groups(reader: JournalReader, rows: int) -> Iterator[Cells]:
+    """The journal's chunks, joined until they are worth a row group."""
+    waiting: list[Cells] = []
+    for cells in reader:
+        waiting.append(cells)
+        if sum(map(len, waiting)) >= rows:
+            yield np.concatenate(waiting)
+            waiting = []
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+def _arrow(pyarrow: Any, column: Column, cells: Cells, strings: Sequence[str]) -> Any:
+    if column.kind is Kind.STRING:
+        pool = pyarrow.array(list(strings), pyarrow.string())
+        return pool.take(pyarrow.array(cells.view(np.int64)))
+    return pyarrow.array(column.decode(cells, strings))
+
+
+class ParquetSource:
+    """Reads one column at a time from a Parquet file."""
+
+    def __init__(self, path: Path, names: Sequence[str], rows: int) -> None:
+        self.rows = rows
+        self._path = path
+        self._names = tuple(names)
+
+    def column(self, index: int) -> NDArray[Any]:
+        parquet = need("pyarrow.parquet", "parquet", "reading Parquet")
+        name = self._names[index]
+        try:
+            values = parquet.ParquetFile(self._path).read(columns=[name]).column(name)
+        except (OSError, ValueError) as error:
+            raise FileProblem(f"'{self._path}' is damaged in column '{name}': {error}") from error
+        array: NDArray[Any] = values.to_numpy()
+        return array.astype(np.float64, copy=False) if index == 0 else array
+
+
+def read_parquet(path: Path) -> Stored:
+    """The columns of a Parquet file, Upbeat's own or another with a ``time`` column."""
+    pyarrow = need("pyarrow", "parquet", f"reading '{path}'")
+    parquet = need("pyarrow.parquet", "parquet", f"reading '{path}'")
+    try:
+        file = parquet.ParquetFile(path)
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+    except (OSError, pyarrow.ArrowException) as error:
+        raise FileProblem(f"'{path}' is not a complete Parquet file: {error}") from error
+    if "time" not in schema.names:
+        raise FileProblem(f"'{path}' has no column 'time'")
+    ending = Ending()
+    try:
+        if _KEY in (schema.metadata or {}):
+            meta = json.loads(schema.metadata[_KEY])
+            columns = [Column.from_data(data) for data in meta["columns"]]
+            ending = Ending.from_data(meta["ending"])
+        else:
+            columns = [Column(f.name, _kind(pyarrow, path, f)) for f in schema if f.name != "time"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileProblem(f"'{path}' has metadata that this Upbeat does not understand: {error!r}") from error
+    return Stored(tuple(columns), ParquetSource(path, ["time", *(c.name for c in columns)], rows), ending)
+
+
+def _kind(pyarrow: Any, path: Path, field: Any) -> Kind:
+    types = pyarrow.types
+    if types.is_floating(field.type):
+        return Kind.REAL
+    if types.is_integer(field.type):
+        return Kind.INTEGER
+    if types.is_boolean(field.type):
+        return Kind.BOOLEAN
+    if types.is_string(field.type) or types.is_large_string(field.type):
+        return Kind.STRING
+    raise FileProblem(f"'{path}': column '{field.name}' is of type {field.type}, which a trace cannot hold")

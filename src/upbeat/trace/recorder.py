@@ -1,0 +1,187 @@
+"""The recorder: collects the rows of a run into chunks and hands these to a sink."""
+
+from __future__ import annotations
+
+import copy
+import struct
+import time as clock
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from upbeat.core.errors import InvalidInput, RunError
+from upbeat.core.ports import Kind, Value
+from upbeat.trace.columns import TIME, Cells, Column, Pool
+from upbeat.trace.log import Ending, EventLog, Outcome, StepLog
+from upbeat.trace.statistics import Statistics
+from upbeat.trace.store import Sink, Source
+
+CHUNK_BYTES = 1 << 20
+"""The usual size of a chunk: large enough that its overhead vanishes, small enough to lose."""
+PATIENCE = 2.0
+"""Seconds after which a streaming recorder writes what it has: a slow run loses little when killed."""
+
+
+class Recorder:
+    """Collects rows and writes them to `sink` in chunks.
+
+    Rows come in two ways: `row`, one at a time as Python values, keeping the first of every `every`;
+    and `block`, a whole matrix of cells from the native engine, which has done its own thinning.
+    `finish` adds the last row if thinning has left it out. `Trace.from_recorder` makes a trace.
+
+    `strings` is the pool of string values: pass the engine's own list if it has one.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        sink: Sink,
+        every: int = 1,
+        chunk_rows: int | None = None,
+        strings: list[str] | None = None,
+    ) -> None:
+        if every < 1:
+            raise InvalidInput(f"record every 1st, 2nd, … row: 'every' must be at least 1, not {every}")
+        self.columns = tuple(columns)
+        self.every = every
+        self.chunk_rows = chunk_rows or max(16, CHUNK_BYTES // (8 * (1 + len(self.columns))))
+        self.rows = 0
+        self._sink = sink
+        self._pool = Pool(strings)
+        self._statistics = Statistics(self.columns) if sink.streams else None
+        self._texts = tuple(i for i, column in enumerate(self.columns) if column.kind is Kind.STRING)
+        codes = "".join("d" if column.kind is Kind.REAL else "q" for column in (TIME, *self.columns))
+        self._row = struct.Struct("=" + codes)
+        self._offered = 0
+        self._fill = 0
+        self._last = b""
+        self._closed = False
+        self._fresh_chunk()
+        sink.begin(self.columns)
+
+    def row(self, time: float, values: Sequence[Value]) -> None:
+        """Offer the values of all columns at `time`."""
+        self._offered += 1
+        if self.every == 1 or self._offered % self.every == 1:
+            self._keep(time, values)
+
+    def finish(self, time: float, values: Sequence[Value]) -> None:
+        """Offer the last row of the run: it is kept unless it already is the last one."""
+        fill = self._fill
+        self._keep(time, values, flush=False)
+        size = self._row.size
+        end = self._bytes[fill * size : (fill + 1) * size]
+        before = self._bytes[(fill - 1) * size : fill * size] if fill else self._last
+        if end == before:
+            self._fill = fill
+            self.rows -= 1
+        elif self._fill == self.chunk_rows:
+            self.flush()
+
+    def block(self, cells: Cells) -> None:
+        """Take many rows at once: a matrix of cells, time first, which nobody else will change."""
+        count = len(cells)
+        if count == 0:
+            return
+        if count * 4 <= self.chunk_rows:  # many small blocks should not become many small chunks
+            if self._fill + count > self.chunk_rows:
+                self.flush()
+            self._cells[self._fill : self._fill + count] = cells
+            self._fill += count
+            self.rows += count
+            self._flush_if_due()
+            return
+        self.flush()
+        if cells.base is not None and cells.base.nbytes > 1.1 * cells.nbytes:
+            cells = cells.copy()  # a slice would keep all of a half-filled buffer alive
+        self._write(cells)
+        self.rows += count
+
+    def flush(self) -> None:
+        """Hand the rows so far to the sink."""
+        if self._fill == 0:
+            return
+        filled = self._cells[: self._fill]
+        if self._sink.streams:
+            self._write(filled)
+        elif self._fill * 10 >= 9 * self.chunk_rows:
+            self._write(filled)
+            self._fresh_chunk()
+        else:
+            self._write(filled.copy())
+        self._fill = 0
+
+    def close(
+        self,
+        outcome: Outcome,
+        *,
+        steps: StepLog | None = None,
+        events: EventLog | None = None,
+        info: Mapping[str, Any] | None = None,
+        notes: Iterable[str] = (),
+    ) -> None:
+        """Write what is left and how the run ended. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self.flush()
+        self._sink.close(
+            Ending(outcome, steps or StepLog(), events or EventLog(), dict(info or {}), list(notes))
+        )
+
+    def source(self) -> Source:
+        """All rows so far, to be read again."""
+        self.flush()
+        return self._sink.source()
+
+    def statistics(self) -> Statistics | None:
+        """Those of the rows so far, if the sink streams: reading the rows again would cost memory."""
+        self.flush()
+        return copy.deepcopy(self._statistics)
+
+    def _flush_if_due(self) -> None:
+        if self._fill == self.chunk_rows or (self._sink.streams and clock.monotonic() > self._due):
+            self.flush()
+
+    def _fresh_chunk(self) -> None:
+        self._cells = np.empty((self.chunk_rows, 1 + len(self.columns)))
+        self._bytes = self._cells.data.cast("B")
+        self._due = clock.monotonic() + PATIENCE
+
+    def _write(self, cells: Cells) -> None:
+        self._last = cells[-1].tobytes()
+        if self._statistics is not None:
+            self._statistics.add(cells)
+        self._sink.write(cells, self._pool.strings)
+        self._due = clock.monotonic() + PATIENCE
+
+    def _keep(self, time: float, values: Sequence[Value], flush: bool = True) -> None:
+        if self._texts:
+            values = list(values)
+            for index in self._texts:
+                values[index] = self._pool.intern(str(values[index]))
+        try:
+            self._row.pack_into(self._bytes, self._fill * self._row.size, time, *values)
+        except (struct.error, TypeError):
+            self._row.pack_into(self._bytes, self._fill * self._row.size, time, *self._plain(values))
+        self._fill += 1
+        self.rows += 1
+        if flush:
+            self._flush_if_due()
+
+    def _plain(self, values: Sequence[Value]) -> list[float]:
+        """Values that `struct` refuses although they fit (NumPy's booleans); or an error that says which."""
+        if len(values) != len(self.columns):
+            raise RunError(f"{len(self.columns)} values were expected for a row, not {len(values)}")
+        plain: list[float] = []
+        for column, value in zip(self.columns, values, strict=True):
+            try:
+                number = float(value) if column.kind is Kind.REAL else int(value)
+                struct.pack("=d" if column.kind is Kind.REAL else "=q", number)
+                if number != value:
+                    raise ValueError
+            except (TypeError, ValueError, OverflowError, struct.error):
+                raise RunError(f"'{column.name}' is {column.kind.value} and cannot hold {value!r}") from None
+            plain.append(number)
+        return plain

@@ -1,0 +1,58 @@
+"""Result files by suffix: which sink writes one, which reader reads it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from upbeat.core.errors import FileProblem
+from upbeat.trace.csvfile import CsvSink, read_csv
+from upbeat.trace.journal import JournalSink, read_journal
+from upbeat.trace.parquet import ParquetSink, partial, read_parquet
+from upbeat.trace.store import MemorySink, Sink, Stored
+
+_SINKS: dict[str, type[CsvSink] | type[ParquetSink] | type[JournalSink]] = {
+    ".csv": CsvSink,
+    ".parquet": ParquetSink,
+    ".journal": JournalSink,
+}
+
+
+def open_sink(path: Path | str | None) -> Sink:
+    """The sink that the suffix of `path` asks for; without a path, memory.
+
+    Raises `FileProblem` if the file could not be written: ask before the run.
+    """
+    if path is None:
+        return MemorySink()
+    kind = _SINKS.get(Path(path).suffix.lower())
+    if kind is None:
+        raise _suffix(path, "write")
+    return kind(path)
+
+
+def load(path: Path | str, keep_last: bool = False) -> Stored:
+    """What is in a result file. Of a run that was killed, all whole chunks, with a warning."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in (*_SINKS, ".partial"):
+        raise _suffix(path, "read")
+    if path.is_dir():
+        raise FileProblem(f"'{path}' is a directory, not a result file")
+    if not path.exists():
+        if partial(path).exists():
+            return read_journal(partial(path))
+        raise FileProblem(f"there is no file '{path}'")
+    match suffix:
+        case ".csv":
+            return read_csv(path, keep_last=keep_last)
+        case ".parquet":
+            return read_parquet(path)
+        case _:
+            return read_journal(path)
+
+
+def _suffix(path: Path | str, verb: str) -> FileProblem:
+    return FileProblem(
+        f"cannot {verb} '{path}': the suffix says which kind of file it is. "
+        f"Use {', '.join(list(_SINKS)[:-1])} or {list(_SINKS)[-1]}."
+    )

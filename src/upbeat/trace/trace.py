@@ -1,0 +1,253 @@
+"""The trace: signals by name, the step log, the event log and the outcome of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.ports import Kind
+from upbeat.trace.columns import TIME, Cells, Column, Pool
+from upbeat.trace.extras import need
+from upbeat.trace.log import Ending, EventLog, Outcome, StepLog
+from upbeat.trace.sinks import load, open_sink
+from upbeat.trace.statistics import Statistics, Summary
+from upbeat.trace.store import Arrays, Source
+
+if TYPE_CHECKING:
+    from upbeat.trace.recorder import Recorder
+
+_KINDS = {"f": Kind.REAL, "i": Kind.INTEGER, "u": Kind.INTEGER, "b": Kind.BOOLEAN}
+
+
+class UnknownSignal(InvalidInput, KeyError):
+    """A trace has no signal of that name. Also a `KeyError`, as for any mapping."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Trace:
+    """The result of a run.
+
+    ``trace["left.x"]`` is one signal as a read-only NumPy array, ``trace.time`` the times of its
+    rows. An array port is recorded cell by cell (``left.u[0]``, ``left.u[1]``, …), and its own name
+    gives all cells side by side. ``len(trace)`` counts rows, iterating gives the names.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        source: Source,
+        ending: Ending | None = None,
+        statistics: Statistics | None = None,
+    ) -> None:
+        ending = ending or Ending()
+        self.columns = tuple(columns)
+        self.source = source
+        self.outcome: Outcome = ending.outcome
+        self.steps: StepLog = ending.steps
+        self.events: EventLog = ending.events
+        self.info: Mapping[str, Any] = ending.info
+        self.notes: tuple[str, ...] = tuple(ending.notes)
+        self._index = {column.name: number for number, column in enumerate((TIME, *self.columns))}
+        self._statistics = statistics
+        self._decoded: dict[int, NDArray[Any]] = {}
+
+    @classmethod
+    def from_arrays(
+        cls, time: ArrayLike, signals: Mapping[str, ArrayLike], units: Mapping[str, str] | None = None
+    ) -> Trace:
+        """A trace from data that comes from elsewhere: a measurement, an analytic solution."""
+        arrays = [np.array(time, dtype=np.float64), *(np.array(values) for values in signals.values())]
+        for name, values in zip(("time", *signals), arrays, strict=True):
+            if values.shape != arrays[0].shape or values.ndim != 1:
+                raise InvalidInput(f"'{name}' has shape {values.shape}, but time has {arrays[0].shape}")
+        given = units or {}
+        columns = [
+            Column(name, _KINDS.get(values.dtype.kind, Kind.STRING), given.get(name))
+            for name, values in zip(signals, arrays[1:], strict=True)
+        ]
+        return cls(columns, Arrays(arrays))
+
+    @classmethod
+    def from_recorder(
+        cls,
+        recorder: Recorder,
+        *,
+        outcome: Outcome,
+        steps: StepLog | None = None,
+        events: EventLog | None = None,
+        info: Mapping[str, Any] | None = None,
+        notes: Iterable[str] = (),
+    ) -> Trace:
+        """What a recorder has so far. The rows do not grow with the run."""
+        ending = Ending(outcome, steps or StepLog(), events or EventLog(), dict(info or {}), list(notes))
+        return cls(recorder.columns, recorder.source(), ending, recorder.statistics())
+
+    @property
+    def time(self) -> NDArray[np.float64]:
+        return self._column(0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the signals, without ``time``."""
+        return tuple(column.name for column in self.columns)
+
+    def keys(self) -> tuple[str, ...]:
+        return self.names
+
+    def __len__(self) -> int:
+        return self.source.rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._index
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name in self._index:
+            return self._column(self._index[name])
+        cells = self._cells_of(name)
+        if not cells:
+            raise self._unknown(name)
+        return np.stack([self[cell] for cell in cells], axis=1)
+
+    def __repr__(self) -> str:
+        span = f", t = {self.time[0]:g} … {self.time[-1]:g}" if len(self) else ""
+        return f"<Trace: {len(self)} rows × {len(self.columns)} signals{span}; {self.outcome.value}>"
+
+    def column(self, name: str) -> Column:
+        """Kind, unit of measure and labels of a signal."""
+        if name not in self._index:
+            raise self._unknown(name)
+        return (TIME, *self.columns)[self._index[name]]
+
+    def labels(self, name: str) -> NDArray[Any]:
+        """An enumeration's labels in place of its numbers."""
+        items = self.column(name).items
+        if not items:
+            raise InvalidInput(f"'{name}' is not an enumeration: it has no labels")
+        numbers = self[name]
+        if len(numbers) and (numbers.min() < 0 or numbers.max() >= len(items)):
+            raise InvalidInput(f"'{name}' holds numbers that none of its {len(items)} labels belongs to")
+        found: NDArray[Any] = np.array(items, dtype=object)[numbers]
+        return found
+
+    def summary(self, name: str) -> Summary | None:
+        """Least, mean (over time), greatest and final value; None for strings and empty traces."""
+        index = self._index[self.column(name).name]
+        if self._statistics is None:
+            self._statistics = Statistics(self.columns)
+            for cells in self.chunks(Pool()):
+                self._statistics.add(cells)
+        return self._statistics[index - 1] if index else None
+
+    def at(self, t: ArrayLike, name: str | None = None) -> Any:
+        """The values at `t`: reals by linear interpolation, everything else held.
+
+        With a `name`, that signal's value, an array if `t` is one; without, a dict of all signals.
+        Where an event left two rows at the same time, the later one counts.
+        """
+        when = np.asarray(t, dtype=np.float64)
+        time = self.time
+        if len(time) == 0 or not np.all((when >= time[0]) & (when <= time[-1])):
+            held = f"from {time[0]:g} to {time[-1]:g}" if len(time) else "no rows at all"
+            raise InvalidInput(f"t = {t!r} lies outside the trace, which has {held}")
+        left = np.searchsorted(time, when, side="right") - 1
+        right = np.minimum(left + 1, len(time) - 1)
+        past = when - time[left]
+        part = np.divide(past, time[right] - time[left], out=np.zeros_like(when), where=right > left)
+
+        def value(column: Column) -> Any:
+            values = self[column.name]
+            found: Any = values[left]
+            if column.kind is Kind.REAL:
+                found = np.where(part == 0, found, found + part * (values[right] - found))
+            return (
+                found if when.ndim else found.item() if isinstance(found, (np.ndarray, np.generic)) else found
+            )
+
+        if name is not None:
+            return value(self.column(name))
+        return {column.name: value(column) for column in self.columns}
+
+    def chunks(self, pool: Pool, rows: int = 1 << 16) -> Iterator[Cells]:
+        """The whole trace as matrices of cells, a few rows at a time; strings are numbered in `pool`."""
+        for first in range(0, len(self), rows):
+            part = slice(first, min(first + rows, len(self)))
+            cells = np.empty((part.stop - part.start, 1 + len(self.columns)))
+            for number, column in enumerate((TIME, *self.columns)):
+                cells[:, number] = column.encode(self._column(number)[part], pool.intern)
+            yield cells
+
+    def save(self, path: Path | str) -> None:
+        """Write the trace to a file; the suffix says how (``.csv``, ``.parquet``, ``.journal``)."""
+        sink, pool = open_sink(path), Pool()
+        sink.begin(self.columns)
+        for cells in self.chunks(pool):
+            sink.write(cells, pool.strings)
+        sink.close(Ending(self.outcome, self.steps, self.events, dict(self.info), list(self.notes)))
+
+    def to_numpy(self) -> dict[str, NDArray[Any]]:
+        """All signals as arrays, ``time`` first."""
+        return {name: self._column(number) for name, number in self._index.items()}
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with ``time`` as its index."""
+        pandas = need("pandas", "pandas", "Trace.to_pandas")
+        signals = self.to_numpy()
+        return pandas.DataFrame(signals, index=pandas.Index(signals.pop("time"), name="time"))
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame with ``time`` as its first column."""
+        polars = need("polars", "polars", "Trace.to_polars")
+        text = [column.name for column in self.columns if column.kind is Kind.STRING]
+        return polars.DataFrame(self.to_numpy(), schema_overrides=dict.fromkeys(text, polars.String))
+
+    def to_xarray(self) -> Any:
+        """An xarray Dataset over ``time``, with the units of measure as attributes."""
+        xarray = need("xarray", "xarray", "Trace.to_xarray")
+        signals = {}
+        for column in self.columns:
+            attributes = {"units": column.unit} if column.unit else {}
+            if column.items:
+                attributes["labels"] = ", ".join(column.items)
+            signals[column.name] = ("time", self[column.name], attributes)
+        time = ("time", self.time, {"units": TIME.unit})
+        return xarray.Dataset(signals, coords={"time": time}, attrs={"outcome": self.outcome.value})
+
+    def _column(self, index: int) -> NDArray[Any]:
+        values = self._decoded.get(index)
+        if values is None:
+            # A view, so that the owner of the memory keeps its own flags.
+            self._decoded[index] = values = self.source.column(index).view()
+            values.flags.writeable = False
+        return values
+
+    def _cells_of(self, name: str) -> list[str]:
+        cells: list[str] = []
+        while f"{name}[{len(cells)}]" in self._index:
+            cells.append(f"{name}[{len(cells)}]")
+        return cells
+
+    def _unknown(self, name: str) -> UnknownSignal:
+        return UnknownSignal(
+            f"the trace has no signal {name!r}. {suggest(str(name), self._index, 'signals')}"
+        )
+
+
+def read(path: Path | str, *, keep_last: bool = False) -> Trace:
+    """Read a result file back (``.csv``, ``.parquet``, ``.journal``).
+
+    Of a run that was killed, every whole chunk is read, with a warning. A CSV file that does not end
+    with a line end was cut off, perhaps in the middle of a number: its last line is dropped, unless
+    `keep_last`.
+    """
+    stored = load(path, keep_last)
+    return Trace(stored.columns, stored.source, stored.ending)
