@@ -81,7 +81,7 @@ class Courses:
         return values
 
     def pack(self) -> list[Value]:
-        """For each input: origin, number of coefficients, `MAX_DEGREE` + 1 rows of them (unused ones zero)."""
+        """For each input: origin, number of coefficients, `MAX_DEGREE` + 1 rows of them (unused: zero)."""
         flat: list[Value] = []
         for port, origin, rows in zip(self._ports, self._origins, self._rows, strict=True):
             flat += (origin, float(len(rows)))

@@ -7,7 +7,7 @@ ones, and results are compared bit for bit. Writing [j] for a component of the s
   acc = w[q0]·k[q0][j], then acc = acc + w[q]·k[q][j]. A stage without weights takes x itself.
 * Stage s: ts = t + c[s]·h and xs[j] = x[j] + h·acc. New state: x[j] + h·acc.
 * Fixed steps: h = (to - t)/n, and micro-step i starts at t + i·h.
-* Adaptive steps: see `Adaptive.advance`. `max(a, b)` means b if a < b else a, `min` likewise.
+* Adaptive steps: see `Adaptive.advance`. `max(a, b)` is b if a < b else a, `min(a, b)` is b if b < a else a.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _factor(error: float) -> float:
         return 5.0
     if not error < math.inf:
         return 0.2
-    return max(0.2, min(5.0, 0.9 * error**-0.2))
+    return max(0.2, min(5.0, 0.9 * math.pow(error, -0.2)))
 
 
 def integrator(solver: Solver) -> Fixed | Adaptive:

@@ -10,13 +10,13 @@ from upbeat.core.abilities import Ability
 from upbeat.core.errors import ModelError
 from upbeat.core.ports import Kind, Port, Value
 from upbeat.units.equations import Equations
-from upbeat.units.inputs import NUMBERS
+from upbeat.units.inputs import NUMBERS, Conversion
 from upbeat.units.lowered import OdeTables, lower
 from upbeat.units.solved import Behaviour, SolvedUnit, as_boolean, as_integer
 from upbeat.units.solvers import RK4, Euler, Solver, solver_from, solver_spec
 from upbeat.units.spec import read_equations
 
-_DELIVER = {Kind.REAL: float, Kind.INTEGER: as_integer, Kind.BOOLEAN: as_boolean}
+_DELIVER: Conversion = {Kind.REAL: float, Kind.INTEGER: as_integer, Kind.BOOLEAN: as_boolean}
 
 
 @dataclass(frozen=True, init=False)
@@ -85,7 +85,7 @@ def _rebuild(kind: type[Any], spec: dict[str, Any]) -> Any:
 class Ode(_Model):
     """Ordinary differential equations, one expression per state, with their own solver.
 
-        Ode(states={"x": "v", "v": "(F - k*x)/m"}, start={"x": 1.0}, inputs=["F"], parameters={"k": 4, "m": 1})
+        Ode(states={"x": "v", "v": "(F - k*x)/m"}, start={"x": 1}, inputs=["F"], parameters={"k": 4, "m": 1})
 
     `time` is a name in every expression. Without `outputs`, all states are given out. An output depends
     directly on the inputs that its expression contains, through locals too. A state without a start

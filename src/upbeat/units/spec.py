@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upbeat.core.errors import ExpressionError, ModelError, suggest
-from upbeat.core.expr import Expr, Name, Table1, Table2, names, parse, show
-from upbeat.core.expr.operations import RESERVED
+from upbeat.core.expr import RESERVED, Expr, Name, Table1, Table2, names, parse, show
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.equations import TIME, Definition, Equations, Output, State, cell_names, resolve
 from upbeat.units.shorthand import Complaints, check_keys, entries, read_port, read_ports

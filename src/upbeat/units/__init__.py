@@ -1,0 +1,31 @@
+"""The kinds of unit: from equations, from Python functions and objects, and from C by address."""
+
+from __future__ import annotations
+
+from upbeat.units.addresses import NativeUnit
+from upbeat.units.custom import PythonUnit
+from upbeat.units.inputs import MAX_DEGREE
+from upbeat.units.lowered import OdeTables
+from upbeat.units.ode import Function, Ode
+from upbeat.units.python import PythonFunction, PythonOde
+from upbeat.units.shorthand import ports
+from upbeat.units.solvers import RK4, DormandPrince, Euler, Midpoint, Solver, SolverError, solver_from
+
+__all__ = [
+    "MAX_DEGREE",
+    "RK4",
+    "DormandPrince",
+    "Euler",
+    "Function",
+    "Midpoint",
+    "NativeUnit",
+    "Ode",
+    "OdeTables",
+    "PythonFunction",
+    "PythonOde",
+    "PythonUnit",
+    "Solver",
+    "SolverError",
+    "ports",
+    "solver_from",
+]

@@ -1,0 +1,233 @@
+"""`NativeUnit`: a unit written in C (or anything that speaks its calls), entered by function addresses."""
+
+from __future__ import annotations
+
+import ctypes
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int64, c_void_p
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from upbeat.core.abilities import Ability
+from upbeat.core.errors import ModelError, UpbeatError, suggest
+from upbeat.core.ports import Causality, Kind, Port, Signal, Value
+from upbeat.units.inputs import MAX_DEGREE
+from upbeat.units.shorthand import Complaints, check_settable, check_unique, with_starts
+
+
+class Cell(ctypes.Union):
+    """One cell as C sees it: `upbeat_cell` of unit.h."""
+
+    _fields_ = (("r", c_double), ("i", c_int64))
+
+
+SIGNATURES: Mapping[str, Any] = MappingProxyType(
+    {
+        "create": CFUNCTYPE(c_void_p, c_char_p, c_double, POINTER(Cell)),
+        "get": CFUNCTYPE(c_int, c_void_p, c_int, POINTER(Cell)),
+        "set": CFUNCTYPE(c_int, c_void_p, c_int, POINTER(Cell), c_int),
+        "advance": CFUNCTYPE(c_int, c_void_p, c_double, c_double, c_int, POINTER(c_double)),
+        "jump": CFUNCTYPE(c_int, c_void_p, POINTER(c_int)),
+        "save": CFUNCTYPE(c_int, c_void_p, c_int),
+        "restore": CFUNCTYPE(c_int, c_void_p, c_int),
+        "message": CFUNCTYPE(c_char_p, c_void_p),
+        "destroy": CFUNCTYPE(None, c_void_p),
+    }
+)
+"""The calls of `upbeat_unit` in unit.h, and `create`, which makes one: void* create(const char* name,
+double start, const upbeat_cell* parameters), with the cells of all parameters in the order of the ports."""
+
+_NEEDED = ("create", "get", "set", "advance")
+
+
+class NativeFailure(UpbeatError):
+    """A call into a native unit returned a status other than 0."""
+
+
+@dataclass(frozen=True)
+class NativeUnit:
+    """A model whose units are C functions: the engine calls their addresses, without Python.
+
+    `functions` maps the names of `SIGNATURES` to addresses; `create`, `get`, `set` and `advance` must be
+    there. The C side numbers ports by their position in `ports`. Addresses hold for one process: such a
+    model does not travel to another one.
+    """
+
+    ports: tuple[Port, ...]
+    functions: tuple[tuple[str, int], ...]
+
+    def __init__(self, ports: Iterable[Port], functions: Mapping[str, int]) -> None:
+        object.__setattr__(self, "ports", tuple(ports))
+        object.__setattr__(self, "functions", tuple(sorted(dict(functions).items())))
+        complaints = Complaints()
+        check_unique(self.ports, complaints)
+        for port in self.ports:
+            if port.kind is Kind.STRING:
+                complaints.add(port.name, "a native unit has no strings; use an integer with items")
+        for name, address in self.functions:
+            if name not in SIGNATURES:
+                complaints.add(name, f"there is no such function. {suggest(name, SIGNATURES, 'functions')}")
+            elif type(address) is not int or address <= 0:
+                complaints.add(name, f"an address is a positive integer, not {address!r}")
+        for name in _NEEDED:
+            if name not in dict(self.functions):
+                complaints.add(name, "the address of this function is missing")
+        if ("save" in dict(self.functions)) != ("restore" in dict(self.functions)):
+            complaints.add("save", "save and restore come together: give both addresses, or none")
+        complaints.raise_if_any()
+
+    @classmethod
+    def from_library(cls, library: ctypes.CDLL, ports: Iterable[Port], prefix: str = "") -> NativeUnit:
+        """The functions of a loaded library: `prefix` + ``get`` and so on; those it lacks are left out."""
+        found = {}
+        for name in SIGNATURES:
+            if hasattr(library, prefix + name):
+                found[name] = ctypes.cast(getattr(library, prefix + name), c_void_p).value or 0
+        return cls(ports, found)
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        rollback = {Ability.ROLLBACK} if "save" in dict(self.functions) else set()
+        return frozenset({Ability.NATIVE, *rollback})
+
+    @property
+    def parameters(self) -> tuple[Value, ...]:
+        """The value of every parameter cell, in the order of the ports."""
+        return tuple(v for port in self.ports if port.causality is Causality.PARAMETER for v in port.initial)
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> NativeUnit:
+        """The same model with other parameters or input starts."""
+        check_settable(values, [port.name for port in self.ports if port.causality is not Causality.OUTPUT])
+        return NativeUnit(with_starts(self.ports, values), dict(self.functions))
+
+    def create(self, name: str, start: float) -> int:
+        """Make one unit and return its `self` pointer. Whoever calls this calls `destroy` in the end."""
+        kinds = [p.kind for p in self.ports if p.causality is Causality.PARAMETER for _ in range(p.cells)]
+        cells = (Cell * max(1, len(kinds)))()
+        for cell, kind, value in zip(cells, kinds, self.parameters, strict=False):
+            _write(cell, kind, value)
+        made = SIGNATURES["create"](dict(self.functions)["create"])(name.encode(), start, cells)
+        if not made:
+            raise NativeFailure(f"create gave no unit for '{name}'")
+        return int(made)
+
+    def instantiate(self, name: str, start: float) -> AddressedUnit:
+        """A unit for the interpreter, which calls the same functions through ctypes."""
+        return AddressedUnit(self, self.create(name, start))
+
+
+class AddressedUnit:
+    """One native unit as seen from Python."""
+
+    def __init__(self, model: NativeUnit, pointer: int) -> None:
+        self._self = pointer
+        self._calls = {name: SIGNATURES[name](address) for name, address in model.functions}
+        self._ports = {port.name: (i, port) for i, port in enumerate(model.ports)}
+        room = max((port.cells for port in model.ports), default=1)
+        self._cells = (Cell * (room * (MAX_DEGREE + 1)))()
+        self._free: list[int] = []
+        self._slots = 0
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        status = self._calls[name](self._self, *arguments)
+        if status != 0:
+            message = self._calls["message"](self._self) if "message" in self._calls else None
+            raise NativeFailure(
+                message.decode(errors="replace") if message else f"{name} returned status {status}"
+            )
+
+    def _port(self, name: str, causality: Causality) -> tuple[int, Port]:
+        index, port = self._ports.get(name, (-1, None))
+        if port is None or port.causality is not causality:
+            known = [n for n, (_, p) in self._ports.items() if p.causality is causality]
+            noun = causality.value
+            raise ModelError(f"there is no {noun} '{name}'. {suggest(name, known, noun + 's')}")
+        return index, port
+
+    def get(self, port: str) -> Signal:
+        """The value of an output now."""
+        index, known = self._port(port, Causality.OUTPUT)
+        self._call("get", index, self._cells)
+        if known.size is None:
+            return _read(self._cells[0], known.kind)
+        return tuple(_read(self._cells[i], known.kind) for i in range(known.size))
+
+    def set(self, port: str, coefficients: Sequence[Signal]) -> None:
+        """From now on the input is Σ coefficients[k]·(t - now)**k."""
+        index, known = self._port(port, Causality.INPUT)
+        most = MAX_DEGREE if known.kind is Kind.REAL else 0
+        if not 1 <= len(coefficients) <= most + 1:
+            raise ModelError(
+                f"input '{port}' takes polynomials of degree 0 to {most}, "
+                f"not {len(coefficients)} coefficients"
+            )
+        flat = [c for row in coefficients for c in ((row,) if known.size is None else row)]  # type: ignore[union-attr]
+        if len(flat) != known.cells * len(coefficients):
+            raise ModelError(f"input '{port}' has {known.cells} cells, but was given {len(flat)} values")
+        for cell, value in zip(self._cells, flat, strict=False):
+            _write(cell, known.kind, value)
+        self._call("set", index, self._cells, len(coefficients))
+
+    def advance(self, t: float, to: float, early: bool = False) -> float:
+        """Simulate, and say how far."""
+        reached = c_double(to)
+        self._call("advance", t, to, int(early), byref(reached))
+        return reached.value
+
+    def jump(self) -> bool:
+        """One discrete micro-step, if the unit has any."""
+        again = c_int(0)
+        if "jump" in self._calls:
+            self._call("jump", byref(again))
+        return again.value != 0
+
+    def save(self) -> _Slot:
+        """Keep the state in the lowest slot that no token holds any more."""
+        if not self._free:
+            heapq.heappush(self._free, self._slots)
+            self._slots += 1
+        slot = _Slot(heapq.heappop(self._free), self._free)
+        self._call("save", slot.number)
+        return slot
+
+    def restore(self, token: _Slot) -> None:
+        """Set back to what `save` kept."""
+        self._call("restore", token.number)
+
+    def close(self) -> None:
+        """The unit is no longer needed."""
+        if self._self and "destroy" in self._calls:
+            self._calls["destroy"](self._self)
+        self._self = 0
+
+    def __del__(self) -> None:
+        if hasattr(self, "_self"):
+            self.close()
+
+
+class _Slot:
+    """A token: the number of a slot, given back when nobody holds the token any more."""
+
+    __slots__ = ("_free", "number")
+
+    def __init__(self, number: int, free: list[int]) -> None:
+        self.number = number
+        self._free = free
+
+    def __del__(self) -> None:
+        heapq.heappush(self._free, self.number)
+
+
+def _write(cell: Cell, kind: Kind, value: Any) -> None:
+    if kind is Kind.REAL:
+        cell.r = value
+    else:
+        cell.i = int(value)
+
+
+def _read(cell: Cell, kind: Kind) -> Value:
+    if kind is Kind.REAL:
+        return float(cell.r)
+    return bool(cell.i) if kind is Kind.BOOLEAN else int(cell.i)

@@ -1,0 +1,67 @@
+"""`PythonUnit`: any Python object with `get`, `set` and `advance` as a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from upbeat.core.abilities import Ability, Unit
+from upbeat.core.errors import ModelError
+from upbeat.core.ports import Causality, Port, Signal, Value
+from upbeat.units.calls import check_callable
+from upbeat.units.shorthand import Complaints, check_settable, check_unique, with_starts
+
+Factory = Callable[[str, float, dict[str, Signal]], Any]
+"""Makes a unit from its name, the start time and the values of its parameters."""
+
+_CALLS = {Ability.ROLLBACK: ("save", "restore"), Ability.SERIALISE: ("to_bytes", "from_bytes")}
+
+
+@dataclass(frozen=True)
+class PythonUnit:
+    """A model whose units are made by your own code.
+
+        PythonUnit(Thermostat, ports(["T"], {"on": {"kind": "boolean"}}, parameters={"limit": 21.0}))
+
+    `factory(name, start, parameters)` returns an object with the calls of `upbeat.core.abilities.Unit`;
+    `jump` may be left out by units without discrete behaviour. `ports` comes from `upbeat.units.ports`, or is
+    a sequence of `Port`s. `abilities` are promises that the object keeps, such as `Ability.ROLLBACK`.
+    """
+
+    factory: Factory
+    ports: tuple[Port, ...]
+    abilities: frozenset[Ability] = frozenset()
+
+    def __init__(self, factory: Factory, ports: Iterable[Port], abilities: Iterable[Ability] = ()) -> None:
+        object.__setattr__(self, "factory", factory)
+        object.__setattr__(self, "ports", tuple(ports))
+        object.__setattr__(self, "abilities", frozenset(abilities))
+        complaints = Complaints()
+        check_callable("factory", factory, complaints)
+        if Ability.NATIVE in self.abilities:
+            complaints.add("abilities", "a Python object cannot run inside the native engine; see NativeUnit")
+        check_unique(self.ports, complaints)
+        complaints.raise_if_any()
+
+    def instantiate(self, name: str, start: float) -> Unit:
+        """What the factory makes, if it has the calls that the engine will use."""
+        unit: Unit = self.factory(name, start, self._values())
+        needed = ["get", "set", "advance"]
+        for ability in sorted(self.abilities, key=lambda ability: ability.name):
+            needed += _CALLS.get(ability, ())
+        missing = [call for call in needed if not callable(getattr(unit, call, None))]
+        if missing:
+            raise ModelError(
+                f"the object made for unit '{name}' ({type(unit).__name__}) has no {', no '.join(missing)}"
+            )
+        return unit
+
+    def _values(self) -> dict[str, Signal]:
+        parameters = [port for port in self.ports if port.causality is Causality.PARAMETER]
+        return {port.name: port.initial if port.size is not None else port.initial[0] for port in parameters}
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> PythonUnit:
+        """The same model with other parameters or input starts."""
+        check_settable(values, [port.name for port in self.ports if port.causality is not Causality.OUTPUT])
+        return PythonUnit(self.factory, with_starts(self.ports, values), self.abilities)
