@@ -34,15 +34,16 @@ $(BIN)/python:
 
 .venv/.deps: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --group build --group test
+	$(BIN)/python -m pip install --quiet --no-compile --group build --group test
 	@touch $@
 
 # No build isolation, and a build folder that stays: after an edit only what changed is compiled.
 .venv/.built: .venv/.deps $(NATIVE) $(wildcard src/upbeat/__init__.py)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[all]'
-	@$(BIN)/python -c "import importlib.util as u; print('Upbeat is set up,', 'native engine included.' \
-		if u.find_spec('upbeat._native') else 'WITHOUT its native engine: everything runs on the interpreter, only slower. ' \
-		+ 'For the native engine install a C++17 compiler, then: touch pyproject.toml && make setup')"
+	@if ls .venv/lib/python3*/site-packages/upbeat/_native* >/dev/null 2>&1; \
+	then echo "Upbeat is set up, native engine included."; \
+	else echo "Upbeat is set up WITHOUT its native engine: everything runs on the interpreter, only slower."; \
+	echo "For the native engine install a C++17 compiler, then: touch pyproject.toml && make setup"; fi
 	@touch $@
 
 .venv/.checkers: .venv/.built
