@@ -1,0 +1,73 @@
+/* The plain-C interface through which a unit enters the native engine: one table of functions.
+ *
+ * An FMU, an expression unit, a callback into Python and a nested scenario are all this table.
+ *
+ * Call order. After whoever made the unit has handed over the table, `set` and `get` come in any
+ * order at the unit's own time; `advance` moves that time; `jump` is one discrete micro-step at it.
+ * `save` and `restore` come between any two of these calls. The engine calls one unit from one
+ * thread at a time, and never again after a call has failed, except for `message` and `destroy`.
+ *
+ * What failure means. Every call returns 0, or any other number to say that it could not be
+ * carried out. The engine then asks `message` once, ends the run, names unit, call and time, and
+ * keeps what was recorded. A unit must not throw, and must not jump out of a call.
+ *
+ * Memory. A unit allocates when it is made, not in these calls: the engine calls them in its
+ * innermost loop.
+ */
+#ifndef UPBEAT_UNIT_H
+#define UPBEAT_UNIT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What one cell of a port carries: a real in `r`; an integer, a boolean (0 or 1) or the number of a
+ * string in the run's pool in `i`. */
+typedef union upbeat_cell {
+  double r;
+  int64_t i;
+} upbeat_cell;
+
+/* Inputs arrive as polynomials of at most this degree. */
+#define UPBEAT_MAX_DEGREE 5
+
+typedef struct upbeat_unit {
+  /* Handed to every call. */
+  void* self;
+
+  /* The value of an output, all its cells, at the unit's own time. Asking twice changes nothing. */
+  int (*get)(void* self, int port, upbeat_cell* to);
+
+  /* From the unit's own time T on the input is the sum of coefficient k times (t - T)^k. There are
+   * `count` = degree + 1 of them, coefficient by coefficient: [c0 of every cell, c1 of every cell,
+   * ...]. Integers, booleans and strings always come with count = 1. */
+  int (*set)(void* self, int port, const upbeat_cell* coefficients, int count);
+
+  /* Simulate from `t` (the unit's own time) to `to`; `*reached` comes in as `to`. With `early` the
+   * unit may stop before `to`, at an event, and say so in `*reached`; without it anything but `to`
+   * ends the run. */
+  int (*advance)(void* self, double t, double to, int early, double* reached);
+
+  /* One discrete micro-step at the unit's own time; `*again` comes in as 0. May be null: a unit
+   * without discrete behaviour never asks for another one. */
+  int (*jump)(void* self, int* again);
+
+  /* Keep the whole state, inputs included, under a small number from 0 on; set it back, any number
+   * of times. Both null: the unit cannot be set back, and a master that needs it is refused. */
+  int (*save)(void* self, int slot);
+  int (*restore)(void* self, int slot);
+
+  /* Why the last call failed, in UTF-8, valid until the next call; may be null, may return null. */
+  const char* (*message)(void* self);
+
+  /* The unit is no longer needed; may be null. */
+  void (*destroy)(void* self);
+} upbeat_unit;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,181 @@
+// See callback.hpp.
+#include "callback.hpp"
+
+namespace nb = nanobind;
+
+namespace upbeat {
+
+nb::object to_python(Cell cell, Kind kind, const Strings& strings) {
+  switch (kind) {
+    case Kind::Real: return nb::steal(PyFloat_FromDouble(cell.r));
+    case Kind::Integer: return nb::steal(PyLong_FromLongLong(cell.i));
+    case Kind::Boolean: return nb::steal(PyBool_FromLong(cell.i != 0));
+    default: break;
+  }
+  const std::string& text = strings.text(cell.i);
+  return nb::steal(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+}
+
+bool from_python(nb::handle value, Kind kind, Strings& strings, Cell* to) {
+  PyObject* const object = value.ptr();
+  switch (kind) {
+    case Kind::Real: {
+      if (PyFloat_CheckExact(object)) {
+        to->r = PyFloat_AS_DOUBLE(object);
+        return true;
+      }
+      const nb::object number = nb::steal(PyNumber_Float(object));
+      if (!number.is_valid()) return false;
+      to->r = PyFloat_AS_DOUBLE(number.ptr());
+      return true;
+    }
+    case Kind::Integer: {
+      const nb::object number = nb::steal(PyNumber_Index(object));
+      if (!number.is_valid()) return false;
+      to->i = PyLong_AsLongLong(number.ptr());
+      return !(to->i == -1 && PyErr_Occurred());
+    }
+    case Kind::Boolean: {
+      const int truth = PyObject_IsTrue(object);
+      to->i = truth;
+      return truth >= 0;
+    }
+    default: break;
+  }
+  if (!PyUnicode_Check(object)) {
+    PyErr_SetString(PyExc_TypeError, "not a string");
+    return false;
+  }
+  Py_ssize_t length = 0;
+  const char* const text = PyUnicode_AsUTF8AndSize(object, &length);
+  if (!text) return false;
+  to->i = strings.intern(std::string(text, static_cast<std::size_t>(length)));
+  return true;
+}
+
+Callback::Callback(nb::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble)
+    : get_(unit.attr("get")),
+      set_(unit.attr("set")),
+      advance_(unit.attr("advance")),
+      jump_(unit.attr("jump")),
+      ports_(std::move(ports)),
+      strings_(strings),
+      trouble_(trouble) {
+  if (nb::hasattr(unit, "save")) save_ = unit.attr("save");
+  if (nb::hasattr(unit, "restore")) restore_ = unit.attr("restore");
+}
+
+int Callback::failed() {
+  nb::python_error error;  // takes over what Python has set
+  trouble_.exception = nb::borrow(error.value());
+  trouble_.message.clear();
+  return 1;
+}
+
+int Callback::misfit(const Port& port, nb::handle value) {
+  static constexpr const char* names[] = {"real", "integer", "boolean", "string"};
+  failed();
+  std::string& message = trouble_.message;
+  message = "output '" + std::string(nb::str(port.name).c_str()) + "' is " + names[static_cast<int>(port.kind)];
+  if (port.size >= 0) message += "[" + std::to_string(port.size) + "]";
+  const nb::object text = nb::steal(PyObject_Repr(value.ptr()));
+  if (!text.is_valid()) PyErr_Clear();
+  message += ", but the unit gave " + std::string(text.is_valid() ? nb::str(text).c_str() : "something unprintable");
+  return 1;
+}
+
+int Callback::get(int number, Cell* to) {
+  const Port& port = ports_[static_cast<std::size_t>(number)];
+  const nb::object value = nb::steal(PyObject_CallOneArg(get_.ptr(), port.name.ptr()));
+  if (!value.is_valid()) return failed();
+  if (port.size < 0) return from_python(value, port.kind, strings_, to) ? 0 : misfit(port, value);
+  const nb::object items = nb::steal(PySequence_Fast(value.ptr(), "not a sequence"));
+  if (!items.is_valid()) return misfit(port, value);
+  const Py_ssize_t count = PySequence_Size(items.ptr());
+  if (count != port.size) {
+    PyErr_Format(PyExc_ValueError, "%zd values", count);
+    return misfit(port, value);
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const nb::object item = nb::steal(PySequence_GetItem(items.ptr(), i));
+    if (!item.is_valid() || !from_python(item, port.kind, strings_, to + i)) return misfit(port, value);
+  }
+  return 0;
+}
+
+int Callback::set(int number, const Cell* coefficients, int count) {
+  const Port& port = ports_[static_cast<std::size_t>(number)];
+  const nb::object course = nb::steal(PyList_New(count));
+  if (!course.is_valid()) return failed();
+  for (int k = 0; k < count; ++k) {
+    nb::object value;
+    if (port.size < 0) {
+      value = to_python(coefficients[k], port.kind, strings_);
+    } else {
+      value = nb::steal(PyTuple_New(port.size));
+      for (std::int32_t i = 0; value.is_valid() && i < port.size; ++i) {
+        PyTuple_SetItem(value.ptr(), i, to_python(coefficients[k * port.size + i], port.kind, strings_).release().ptr());
+      }
+    }
+    if (!value.is_valid()) return failed();
+    PyList_SetItem(course.ptr(), k, value.release().ptr());
+  }
+  PyObject* arguments[] = {port.name.ptr(), course.ptr()};
+  return nb::steal(PyObject_Vectorcall(set_.ptr(), arguments, 2, nullptr)).is_valid() ? 0 : failed();
+}
+
+int Callback::advance(double t, double to, int early, double* reached) {
+  const nb::object from = nb::steal(PyFloat_FromDouble(t));
+  const nb::object until = nb::steal(PyFloat_FromDouble(to));
+  if (!from.is_valid() || !until.is_valid()) return failed();
+  PyObject* arguments[] = {from.ptr(), until.ptr(), early ? Py_True : Py_False};
+  const nb::object result = nb::steal(PyObject_Vectorcall(advance_.ptr(), arguments, 3, nullptr));
+  if (!result.is_valid()) return failed();
+  Cell cell;
+  if (!from_python(result, Kind::Real, strings_, &cell)) return failed();
+  *reached = cell.r;
+  return 0;
+}
+
+int Callback::jump(int* again) {
+  const nb::object result = nb::steal(PyObject_CallNoArgs(jump_.ptr()));
+  if (!result.is_valid()) return failed();
+  *again = PyObject_IsTrue(result.ptr());
+  return *again < 0 ? failed() : 0;
+}
+
+int Callback::save(int slot) {
+  const auto index = static_cast<std::size_t>(slot);
+  if (index >= tokens_.size()) tokens_.resize(index + 1);
+  nb::object token = nb::steal(PyObject_CallNoArgs(save_.ptr()));
+  if (!token.is_valid()) return failed();
+  tokens_[index] = std::move(token);
+  return 0;
+}
+
+int Callback::restore(int slot) {
+  const nb::object& token = tokens_[static_cast<std::size_t>(slot)];
+  return nb::steal(PyObject_CallOneArg(restore_.ptr(), token.ptr())).is_valid() ? 0 : failed();
+}
+
+upbeat_unit Callback::make(nb::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble) {
+  auto* const self = new Callback(unit, std::move(ports), strings, trouble);
+  upbeat_unit table{};
+  table.self = self;
+  table.get = [](void* self, int port, Cell* to) { return static_cast<Callback*>(self)->get(port, to); };
+  table.set = [](void* self, int port, const Cell* coefficients, int count) {
+    return static_cast<Callback*>(self)->set(port, coefficients, count);
+  };
+  table.advance = [](void* self, double t, double to, int early, double* reached) {
+    return static_cast<Callback*>(self)->advance(t, to, early, reached);
+  };
+  table.jump = [](void* self, int* again) { return static_cast<Callback*>(self)->jump(again); };
+  if (self->save_.is_valid() && self->restore_.is_valid()) {
+    table.save = [](void* self, int slot) { return static_cast<Callback*>(self)->save(slot); };
+    table.restore = [](void* self, int slot) { return static_cast<Callback*>(self)->restore(slot); };
+  }
+  table.destroy = [](void* self) { delete static_cast<Callback*>(self); };
+  return table;
+}
+
+}  // namespace upbeat

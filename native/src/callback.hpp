@@ -1,0 +1,56 @@
+// A unit written in Python, entered by the engine like any other: the only part besides the bindings
+// that knows Python. Every call needs the GIL.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <vector>
+
+#include "cell.hpp"
+
+namespace upbeat {
+
+// What went wrong in Python, kept until the host asks: the exception, and a message if the unit
+// itself raised nothing.
+struct Trouble {
+  nanobind::object exception;
+  std::string message;
+};
+
+class Callback {
+ public:
+  struct Port {
+    nanobind::object name;
+    Kind kind;
+    std::int32_t size;  // -1 for a scalar
+  };
+
+  Callback(nanobind::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble);
+
+  int get(int port, Cell* to);
+  int set(int port, const Cell* coefficients, int count);
+  int advance(double t, double to, int early, double* reached);
+  int jump(int* again);
+  int save(int slot);
+  int restore(int slot);
+
+  // The table owns the callback.
+  static upbeat_unit make(nanobind::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble);
+
+ private:
+  int failed();
+  int misfit(const Port& port, nanobind::handle value);
+
+  nanobind::object get_, set_, advance_, jump_, save_, restore_;
+  std::vector<Port> ports_;
+  std::vector<nanobind::object> tokens_;
+  Strings& strings_;
+  Trouble& trouble_;
+};
+
+// A cell as a Python value, and a Python value as a cell (false with a Python error set).
+nanobind::object to_python(Cell cell, Kind kind, const Strings& strings);
+bool from_python(nanobind::handle value, Kind kind, Strings& strings, Cell* to);
+
+}  // namespace upbeat

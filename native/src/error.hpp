@@ -1,0 +1,35 @@
+// Why a run stopped: data that the host turns into a message. The core itself never throws.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace upbeat {
+
+enum class Call : std::int32_t { None = 0, Get = 1, Set = 2, Advance = 3, Jump = 4, Save = 5, Restore = 6 };
+
+enum class Fault : std::int32_t {
+  None = 0,
+  Refused = 1,     // the unit's call returned a failure; `message` is the unit's own
+  NotFinite = 2,   // cell `cell` of an output is `value`
+  NotReached = 3,  // the unit stopped at `value`, where it must not
+  Unable = 4,      // the unit has no such call
+  Exhausted = 5,   // a Repeat that may not be accepted used up its rounds
+  EmptySlot = 6,   // Restore before Save
+  NoProgress = 7,  // a step ended where it began, and no event fired
+};
+
+struct Error {
+  Fault fault = Fault::None;
+  Call call = Call::None;
+  std::int32_t row = -1;   // of the code table; -1 outside any block
+  std::int32_t unit = -1;
+  std::int32_t cell = 0;
+  double time = 0.0;       // the unit's own time, or the start of the step
+  double start = 0.0;      // of an Advance
+  double until = 0.0;
+  double value = 0.0;
+  std::string message;
+};
+
+}  // namespace upbeat

@@ -1,0 +1,186 @@
+// Making a machine: linking a program to its units, keeping and restoring, and what failed.
+#include "machine.hpp"
+
+#include <algorithm>
+
+#include "linked.hpp"
+
+namespace upbeat {
+
+Machine::Machine(ProgramTables tables, std::vector<upbeat_unit> units, double start)
+    : tables_(std::move(tables)),
+      units_(std::move(units)),
+      clocks_(units_.size(), start),
+      cells_(tables_.start),
+      loops_(static_cast<std::size_t>(tables_.loops)),
+      slots_(static_cast<std::size_t>(tables_.slots)) {
+  fired_.reserve(64);
+  link();
+}
+
+Machine::~Machine() {
+  for (const upbeat_unit& unit : units_) {
+    if (unit.destroy) unit.destroy(unit.self);
+  }
+}
+
+void Machine::link() {
+  const auto is_real = [this](std::int32_t cell) { return tables_.kinds[cell] == Kind::Real; };
+  expressions_.reserve(tables_.expressions.size());
+  for (const CellKernel& table : tables_.expressions) {
+    const KernelTables& kernel = tables_.kernels[table.kernel];
+    const bool plain = std::all_of(table.from.begin(), table.from.end(), is_real) &&
+                       std::all_of(table.to.begin(), table.to.end(), is_real);
+    expressions_.push_back({&kernel, kernel.workspace(), table.from, table.to, plain});
+  }
+  std::size_t widest = 0;
+  steps_.reserve(tables_.code.size());
+  for (const Row& row : tables_.code) {
+    Step step;
+    step.code = row[0];
+    const auto enter = [&]() -> const upbeat_unit& {
+      const upbeat_unit& unit = units_[row[1]];
+      step.unit = row[1];
+      step.self = unit.self;
+      return unit;
+    };
+    const auto operands = [&](std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t d = 0) {
+      step.a = a;
+      step.b = b;
+      step.c = c;
+      step.d = d;
+    };
+    switch (static_cast<Op>(row[0])) {
+      case Op::Get:
+        step.get = enter().get;
+        operands(row[2], row[3], row[4]);
+        if (static_cast<Kind>(row[5]) == Kind::Real) step.code = row[4] == 1 ? Step::GetReal : Step::GetReals;
+        break;
+      case Op::Gather:
+        widest = std::max(widest, static_cast<std::size_t>(row[3]) * static_cast<std::size_t>(row[4]));
+        [[fallthrough]];
+      case Op::Set:
+        step.set = enter().set;
+        operands(row[2], row[5], row[3], row[4]);
+        break;
+      case Op::Advance:
+        step.advance = enter().advance;
+        operands(row[2], row[3], row[4], row[5]);
+        break;
+      case Op::Jump:
+        step.jump = enter().jump;
+        operands(row[2], row[3], 0);
+        break;
+      case Op::Compute:
+      case Op::Unless:
+        step.expression = &expressions_[row[1]];
+        operands(row[2], 0, 0);
+        break;
+      case Op::Until:
+        step.expression = &expressions_[row[2]];
+        operands(row[1], row[3], row[4], row[5]);
+        break;
+      case Op::Save: {
+        Slot& slot = slots_[row[1]];
+        slot.clocks.resize(std::max(slot.clocks.size(), static_cast<std::size_t>(row[3])));
+        slot.cells.resize(std::max(slot.cells.size(), static_cast<std::size_t>(row[4])));
+        break;
+      }
+      default: operands(row[1], row[2], row[3]); break;
+    }
+    steps_.push_back(step);
+  }
+  gathered_.resize(widest);
+}
+
+bool Machine::save_unit(std::int32_t unit, std::int32_t slot, std::int32_t row) {
+  const upbeat_unit& table = units_[unit];
+  if (!table.save) return fail(Fault::Unable, Call::Save, unit, row);
+  return table.save(table.self, slot) == 0 || fail(Fault::Refused, Call::Save, unit, row);
+}
+
+bool Machine::restore_unit(std::int32_t unit, std::int32_t slot, std::int32_t row) {
+  const upbeat_unit& table = units_[unit];
+  if (!table.restore) return fail(Fault::Unable, Call::Restore, unit, row);
+  return table.restore(table.self, slot) == 0 || fail(Fault::Refused, Call::Restore, unit, row);
+}
+
+bool Machine::save_slot(std::int32_t row) {
+  const Row& save = tables_.code[row];
+  const std::int32_t* const units = tables_.operands.data() + save[2];
+  const std::int32_t* const cells = units + save[3];
+  Slot& slot = slots_[save[1]];
+  for (std::int32_t i = 0; i < save[3]; ++i) {
+    if (!save_unit(units[i], save[1], row)) return false;
+    slot.clocks[i] = clocks_[units[i]];
+  }
+  for (std::int32_t i = 0; i < save[4]; ++i) slot.cells[i] = cells_[cells[i]];
+  slot.row = row;
+  return true;
+}
+
+bool Machine::restore_slot(std::int32_t row) {
+  const Slot& slot = slots_[tables_.code[row][1]];
+  if (slot.row < 0) return fail(Fault::EmptySlot, Call::None, -1, row);
+  const Row& save = tables_.code[slot.row];
+  const std::int32_t* const units = tables_.operands.data() + save[2];
+  const std::int32_t* const cells = units + save[3];
+  for (std::int32_t i = 0; i < save[3]; ++i) {
+    if (!restore_unit(units[i], save[1], row)) return false;
+    clocks_[units[i]] = slot.clocks[i];
+  }
+  for (std::int32_t i = 0; i < save[4]; ++i) cells_[cells[i]] = slot.cells[i];
+  return true;
+}
+
+// The machine's own slot is the one after those of the program.
+bool Machine::save() {
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (!save_unit(static_cast<std::int32_t>(unit), tables_.slots, -1)) return false;
+  }
+  kept_ = cells_;
+  kept_clocks_ = clocks_;
+  return true;
+}
+
+bool Machine::restore() {
+  if (kept_clocks_.size() != clocks_.size()) return fail(Fault::EmptySlot, Call::None, -1, -1);
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (!restore_unit(static_cast<std::int32_t>(unit), tables_.slots, -1)) return false;
+  }
+  cells_ = kept_;
+  clocks_ = kept_clocks_;
+  return true;
+}
+
+bool Machine::set_input(std::int32_t unit, std::int32_t port, const Cell* cells) {
+  const upbeat_unit& table = units_[unit];
+  return table.set(table.self, port, cells, 1) == 0 || fail(Fault::Refused, Call::Set, unit, -1);
+}
+
+bool Machine::stop(Fault fault, double time) {
+  fail(fault, Call::None, -1, -1);
+  error_.time = time;
+  return false;
+}
+
+bool Machine::fail(Fault fault, Call call, std::int32_t unit, std::int32_t row) {
+  error_.fault = fault;
+  error_.call = call;
+  error_.unit = unit;
+  error_.row = row;
+  error_.time = unit < 0 ? cells_[tables_.now].r : clocks_[unit];
+  error_.message.clear();
+  if (fault == Fault::Refused) {
+    const upbeat_unit& table = units_[unit];
+    const char* const text = table.message ? table.message(table.self) : nullptr;
+    if (text) error_.message = text;
+  }
+  if (call == Call::Advance) {
+    error_.start = cells_[tables_.code[row][2]].r;
+    error_.until = cells_[tables_.code[row][3]].r;
+  }
+  return false;
+}
+
+}  // namespace upbeat

@@ -1,0 +1,87 @@
+// The machine: a program linked to its units, with all the memory a run needs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cell.hpp"
+#include "error.hpp"
+#include "program.hpp"
+
+namespace upbeat {
+
+// An event that fired: at which time, and as which one of that time.
+struct Fired {
+  std::int32_t event;
+  std::int32_t index;
+  double time;
+};
+
+// Runs blocks of one program. Everything is allocated when it is made; several machines are
+// independent of each other, and a unit of one may own another (a nested scenario).
+class Machine {
+ public:
+  // Takes over the units: each one's `destroy` is called in the end. The tables must be sound
+  // (see `problem_in`).
+  Machine(ProgramTables tables, std::vector<upbeat_unit> units, double start);
+  ~Machine();
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  // One block from its first instruction to its end. False: see `error`, and run nothing more.
+  bool execute(std::int32_t block);
+
+  // Hold an input at the value in `cells` from the unit's own time on.
+  bool set_input(std::int32_t unit, std::int32_t port, const Cell* cells);
+
+  // All registers and all units, for a pace that may take a step back. One place, reused.
+  bool save();
+  bool restore();
+
+  // Ends the run from outside any block.
+  bool stop(Fault fault, double time);
+
+  Cell* cells() { return cells_.data(); }
+  const ProgramTables& tables() const { return tables_; }
+  const Error& error() const { return error_; }
+  std::vector<Fired>& fired() { return fired_; }
+
+ private:
+  struct Step;
+  struct Expression;
+  struct Slot {
+    std::int32_t row = -1;  // the Save that filled it
+    std::vector<Cell> cells;
+    std::vector<double> clocks;
+  };
+
+  void link();
+  double compute(Expression& expression);
+  bool save_slot(std::int32_t row);
+  bool restore_slot(std::int32_t row);
+  bool save_unit(std::int32_t unit, std::int32_t slot, std::int32_t row);
+  bool restore_unit(std::int32_t unit, std::int32_t slot, std::int32_t row);
+  bool fail(Fault fault, Call call, std::int32_t unit, std::int32_t row);
+
+  ProgramTables tables_;
+  std::vector<upbeat_unit> units_;
+  std::vector<double> clocks_;  // each unit's own time, as far as its Advances tell
+  std::vector<Cell> cells_;
+  std::vector<Step> steps_;
+  std::vector<Expression> expressions_;
+  std::vector<Cell> gathered_;
+  std::vector<std::int32_t> loops_;
+  std::vector<Slot> slots_;
+  std::vector<Cell> kept_;
+  std::vector<double> kept_clocks_;
+  std::vector<Fired> fired_;
+  Error error_;
+};
+
+// Why these tables cannot be run with this many units (an index out of range, a missing End), or
+// an empty text. Tables may come from a file, so they are checked before they are trusted.
+std::string problem_in(const ProgramTables& tables, std::size_t units);
+
+}  // namespace upbeat

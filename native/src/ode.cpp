@@ -1,0 +1,256 @@
+// See ode.hpp. An input that is held is written into both work arrays once, when it is set; only
+// polynomials are evaluated again at every stage.
+#include "ode.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace upbeat {
+
+namespace {
+
+constexpr std::size_t rows = UPBEAT_MAX_DEGREE + 1;
+
+std::size_t cells_of(const std::vector<PortTables>& ports) {
+  std::size_t cells = 0;
+  for (const PortTables& port : ports) cells += static_cast<std::size_t>(port.cells);
+  return cells;
+}
+
+}  // namespace
+
+std::string problem_in(const OdeTables& tables) {
+  for (const auto* ports : {&tables.inputs, &tables.outputs}) {
+    for (const PortTables& port : *ports) {
+      if (port.cells < 1) return "a port without cells";
+      if (port.kind == Kind::String) return "equations have no strings";
+    }
+  }
+  const std::size_t states = tables.states.size();
+  const std::size_t inputs = cells_of(tables.inputs);
+  if (tables.input_start.size() != inputs) return "start values do not fit the inputs";
+  const auto width = static_cast<std::int64_t>(1 + states + inputs + tables.parameters.size());
+  if (!tables.compute || tables.compute->inputs != width || tables.compute->results.size() != cells_of(tables.outputs)) {
+    return "the kernel of the outputs does not fit the ports";
+  }
+  std::string problem = problem_in(*tables.compute);
+  if (!problem.empty() || states == 0) return problem;
+  if (!tables.derivatives || tables.derivatives->inputs != width || tables.derivatives->results.size() != states) {
+    return "the kernel of the derivatives does not fit the states";
+  }
+  const SolverTables& solver = tables.solver;
+  const std::size_t stages = solver.c.size();
+  const auto nothing = [](double weight) { return weight == 0.0; };
+  if (stages == 0 || solver.a.size() != stages * stages || solver.b.size() != stages ||
+      std::all_of(solver.b.begin(), solver.b.end(), nothing) ||
+      (solver.method == Method::Adaptive &&
+       (solver.e.size() != stages || std::all_of(solver.e.begin(), solver.e.end(), nothing)))) {
+    return "the solver's tableau is not one";
+  }
+  return problem_in(*tables.derivatives);
+}
+
+Ode::Evaluator::Evaluator(const std::shared_ptr<const KernelTables>& kernel, Compiled compiled)
+    : kernel_(kernel), compiled_(compiled), work_(kernel ? kernel->workspace() : std::vector<double>()) {}
+
+void Ode::Evaluator::operator()(double* out) {
+  if (compiled_) {
+    compiled_(work_.data(), out);
+    return;
+  }
+  run(*kernel_, work_.data());
+  const std::int32_t* const results = kernel_->results.data();
+  const std::size_t count = kernel_->results.size();
+  for (std::size_t i = 0; i < count; ++i) out[i] = work_[static_cast<std::size_t>(results[i])];
+}
+
+Ode::Ode(const OdeTables& tables, double start)
+    : n_(tables.states.size()),
+      adaptive_(tables.solver.method == Method::Adaptive),
+      derivatives_(tables.derivatives, tables.compiled_derivatives),
+      compute_(tables.compute, tables.compiled_compute),
+      solver_(tables.solver, n_),
+      values_(cells_of(tables.outputs)) {
+  state_.push_back(start);
+  state_.insert(state_.end(), tables.states.begin(), tables.states.end());
+  if (adaptive_) state_.push_back(0.0);
+  std::size_t cell = 0;
+  for (const PortTables& port : tables.inputs) {
+    inputs_.push_back({port, state_.size(), cell});
+    state_.push_back(start);
+    state_.push_back(1.0);
+    const auto cells = static_cast<std::size_t>(port.cells);
+    for (std::size_t i = 0; i < cells; ++i) state_.push_back(tables.input_start[cell + i]);
+    state_.resize(state_.size() + (rows - 1) * cells);
+    cell += cells;
+  }
+  const std::size_t parameters = 1 + n_ + cell;
+  for (std::size_t i = 0; i < tables.parameters.size(); ++i) {
+    compute_.in()[parameters + i] = tables.parameters[i];
+    if (n_ > 0) derivatives_.in()[parameters + i] = tables.parameters[i];
+  }
+  cell = 0;
+  for (const PortTables& port : tables.outputs) {
+    outputs_.push_back({port, cell});
+    cell += static_cast<std::size_t>(port.cells);
+  }
+  refresh();
+}
+
+// Write a held input where the kernels read it.
+void Ode::settle(const Input& input) {
+  const double* const course = state_.data() + input.state;
+  if (course[1] != 1.0) {
+    moving_ = true;
+    return;
+  }
+  double* const compute = compute_.in() + 1 + n_ + input.cell;
+  for (std::int32_t i = 0; i < input.port.cells; ++i) compute[i] = course[2 + i];
+  if (n_ == 0) return;
+  double* const derivatives = derivatives_.in() + 1 + n_ + input.cell;
+  for (std::int32_t i = 0; i < input.port.cells; ++i) derivatives[i] = course[2 + i];
+}
+
+void Ode::refresh() {
+  moving_ = false;
+  for (const Input& input : inputs_) settle(input);
+  current_ = false;
+}
+
+// Evaluate the inputs that are polynomials, by Horner's rule.
+void Ode::follow(double t, double* in) {
+  for (const Input& input : inputs_) {
+    const double* const course = state_.data() + input.state;
+    const auto count = static_cast<std::int32_t>(course[1]);
+    if (count == 1) continue;
+    const double tau = t - course[0];
+    const std::int32_t cells = input.port.cells;
+    double* const to = in + 1 + n_ + input.cell;
+    for (std::int32_t i = 0; i < cells; ++i) {
+      const double* coefficient = course + 2 + (count - 1) * cells + i;
+      double value = *coefficient;
+      for (std::int32_t k = 1; k < count; ++k) {
+        coefficient -= cells;
+        value = value * tau + *coefficient;
+      }
+      to[i] = value;
+    }
+  }
+}
+
+void Ode::derivatives(double t, const double* x, double* out) {
+  double* const in = derivatives_.in();
+  in[0] = t;
+  for (std::size_t j = 0; j < n_; ++j) in[1 + j] = x[j];
+  if (moving_) follow(t, in);
+  derivatives_(out);
+}
+
+bool Ode::evaluate() {
+  double* const in = compute_.in();
+  for (std::size_t j = 0; j <= n_; ++j) in[j] = state_[j];
+  if (moving_) follow(state_[0], in);
+  compute_(values_.data());
+  for (const Output& output : outputs_) {
+    if (output.port.kind == Kind::Real) continue;
+    for (std::int32_t i = 0; i < output.port.cells; ++i) {
+      const double value = values_[output.cell + static_cast<std::size_t>(i)];
+      if (output.port.kind == Kind::Boolean && value != value) {
+        refuse("nan is neither true nor false");
+        return false;
+      }
+      if (output.port.kind == Kind::Integer && !(std::fabs(value) < 9223372036854775808.0)) {
+        char text[64];
+        std::snprintf(text, sizeof text, "%.17g is not an integer", value);
+        refuse(text);
+        return false;
+      }
+    }
+  }
+  current_ = true;
+  return true;
+}
+
+int Ode::get(int port, Cell* to) {
+  if (!current_ && !evaluate()) return 1;
+  const Output& output = outputs_[static_cast<std::size_t>(port)];
+  const double* const from = values_.data() + output.cell;
+  for (std::int32_t i = 0; i < output.port.cells; ++i) to[i] = from_double(from[i], output.port.kind);
+  return 0;
+}
+
+int Ode::set(int port, const Cell* coefficients, int count) {
+  const Input& input = inputs_[static_cast<std::size_t>(port)];
+  const bool is_real = input.port.kind == Kind::Real;
+  if (count < 1 || count > (is_real ? UPBEAT_MAX_DEGREE + 1 : 1)) {
+    return refuse("an input takes polynomials of degree 0 to " + std::to_string(is_real ? UPBEAT_MAX_DEGREE : 0) +
+                  ", not " + std::to_string(count) + " coefficients");
+  }
+  double* const course = state_.data() + input.state;
+  const bool was_moving = course[1] != 1.0;
+  const std::int32_t total = count * input.port.cells;
+  course[0] = state_[0];
+  course[1] = count;
+  for (std::int32_t i = 0; i < total; ++i) course[2 + i] = to_double(coefficients[i], input.port.kind);
+  const std::int32_t all = static_cast<std::int32_t>(rows) * input.port.cells;
+  for (std::int32_t i = total; was_moving && i < all; ++i) course[2 + i] = 0.0;
+  if (was_moving && count == 1) {
+    refresh();
+  } else {
+    settle(input);
+    current_ = false;
+  }
+  return 0;
+}
+
+int Ode::advance(double t, double to) {
+  if (to < t) {
+    char text[96];
+    std::snprintf(text, sizeof text, "cannot advance backwards, from %.9g to %.9g", t, to);
+    return refuse(text);
+  }
+  double none = 0.0;
+  double& h = adaptive_ ? state_[1 + n_] : none;
+  if (n_ > 0 && to > t && !solver_.advance(*this, t, to, state_.data() + 1, h)) return refuse(solver_.message());
+  state_[0] = to;
+  current_ = false;
+  return 0;
+}
+
+int Ode::save(int slot) {
+  const auto index = static_cast<std::size_t>(slot);
+  if (index >= slots_.size()) slots_.resize(index + 1);
+  slots_[index] = state_;
+  return 0;
+}
+
+int Ode::restore(int slot) {
+  const auto index = static_cast<std::size_t>(slot);
+  if (index >= slots_.size() || slots_[index].empty()) return refuse("nothing was saved here");
+  state_ = slots_[index];
+  refresh();
+  return 0;
+}
+
+int Ode::refuse(std::string message) {
+  message_ = "SolverError: " + std::move(message);
+  return 1;
+}
+
+upbeat_unit Ode::make(const OdeTables& tables, double start) {
+  upbeat_unit unit{};
+  unit.self = new Ode(tables, start);
+  unit.get = [](void* self, int port, Cell* to) { return static_cast<Ode*>(self)->get(port, to); };
+  unit.set = [](void* self, int port, const Cell* coefficients, int count) {
+    return static_cast<Ode*>(self)->set(port, coefficients, count);
+  };
+  unit.advance = [](void* self, double t, double to, int, double*) { return static_cast<Ode*>(self)->advance(t, to); };
+  unit.save = [](void* self, int slot) { return static_cast<Ode*>(self)->save(slot); };
+  unit.restore = [](void* self, int slot) { return static_cast<Ode*>(self)->restore(slot); };
+  unit.message = [](void* self) { return static_cast<Ode*>(self)->message(); };
+  unit.destroy = [](void* self) { delete static_cast<Ode*>(self); };
+  return unit;
+}
+
+}  // namespace upbeat

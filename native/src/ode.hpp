@@ -1,0 +1,104 @@
+// A unit given by equations: states that its own solver advances, outputs computed from time, states
+// and inputs. Without states it is a function. The twin of upbeat.units.solved, bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cell.hpp"
+#include "kernel.hpp"
+#include "solver.hpp"
+
+namespace upbeat {
+
+struct PortTables {
+  std::int32_t cells = 1;
+  Kind kind = Kind::Real;
+};
+
+// A kernel compiled to machine code, with the same inputs and outputs.
+using Compiled = void (*)(const double* in, double* out);
+
+// Both kernels take [time, states..., input cells..., parameter cells...].
+struct OdeTables {
+  std::vector<PortTables> inputs;
+  std::vector<PortTables> outputs;
+  std::vector<double> states;       // start values
+  std::vector<double> input_start;  // cell by cell
+  std::vector<double> parameters;
+  std::shared_ptr<const KernelTables> derivatives;  // one result per state; null without states
+  std::shared_ptr<const KernelTables> compute;      // one result per output cell
+  Compiled compiled_derivatives = nullptr;          // used instead of the kernel when given
+  Compiled compiled_compute = nullptr;
+  SolverTables solver;
+};
+
+// Why no unit can be made from these tables, or an empty text.
+std::string problem_in(const OdeTables& tables);
+
+class Ode final : private Dynamics {
+ public:
+  Ode(const OdeTables& tables, double start);
+  virtual ~Ode() = default;
+
+  int get(int port, Cell* to);
+  int set(int port, const Cell* coefficients, int count);
+  int advance(double t, double to);
+  int save(int slot);
+  int restore(int slot);
+  const char* message() const { return message_.c_str(); }
+
+  // [time, states, step to try next (adaptive only), then for each input: origin, number of
+  // coefficients, all of them coefficient by coefficient]: everything the future depends on.
+  const std::vector<double>& state() const { return state_; }
+
+  // A unit as the engine enters it; the table owns the unit.
+  static upbeat_unit make(const OdeTables& tables, double start);
+
+ private:
+  class Evaluator {
+   public:
+    Evaluator(const std::shared_ptr<const KernelTables>& kernel, Compiled compiled);
+    double* in() { return work_.data(); }
+    void operator()(double* out);
+
+   private:
+    std::shared_ptr<const KernelTables> kernel_;
+    Compiled compiled_;
+    std::vector<double> work_;
+  };
+  struct Input {
+    PortTables port;
+    std::size_t state;  // where its course begins in the state
+    std::size_t cell;   // of its first cell among all input cells
+  };
+  struct Output {
+    PortTables port;
+    std::size_t cell;
+  };
+
+  void derivatives(double t, const double* x, double* out) override;
+  bool evaluate();
+  void settle(const Input& input);
+  void refresh();
+  void follow(double t, double* in);
+  int refuse(std::string message);
+
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+  std::size_t n_;
+  bool adaptive_;
+  Evaluator derivatives_;
+  Evaluator compute_;
+  Solver solver_;
+  std::vector<double> state_;
+  std::vector<std::vector<double>> slots_;
+  std::vector<double> values_;  // of the outputs
+  bool current_ = false;        // whether `values_` are those of the present state
+  bool moving_ = false;         // whether any input is more than a constant
+  std::string message_;
+};
+
+}  // namespace upbeat

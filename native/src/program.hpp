@@ -1,0 +1,56 @@
+// The program as flat tables: what the host lowers to, what an exported FMU carries with it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "cell.hpp"
+#include "kernel.hpp"
+
+namespace upbeat {
+
+// One row of the code table is {op, operands...}; the operands of each op are listed beside it.
+// "at" is a position in `operands`, "target" a row of the code table.
+enum class Op : std::int32_t {
+  End = 0,      // -
+  Get = 1,      // unit, port, to, cells, kind
+  Set = 2,      // unit, port, count, cells, from           (coefficients lie in a row)
+  Gather = 3,   // unit, port, count, cells, at             (operands[at + k]: first cell of coefficient k)
+  Compute = 4,  // kernel
+  Copy = 5,     // from, to, cells
+  Advance = 6,  // unit, start, until, reached, early
+  Jump = 7,     // unit, again, kind of `again`
+  Save = 8,     // slot, at, units, cells                   (operands[at...]: unit numbers, then cells)
+  Restore = 9,  // slot
+  Begin = 10,   // loop                                     (a Repeat's counter := 0)
+  Until = 11,   // loop, kernel, most, target, fail, number (back to `target` unless done)
+  Unless = 12,  // kernel, target                           (an If: go to `target` when false)
+  Goto = 13,    // target
+  Fire = 14,    // event
+};
+
+using Row = std::array<std::int32_t, 7>;
+
+// An expression over cells: `from` are loaded into the kernel's inputs, its results go `to`.
+struct CellKernel {
+  std::int32_t kernel;
+  std::vector<std::int32_t> from;
+  std::vector<std::int32_t> to;
+};
+
+struct ProgramTables {
+  std::vector<Cell> start;            // every cell's start value
+  std::vector<Kind> kinds;            // every cell's kind
+  std::vector<Row> code;              // all blocks, each closed by End
+  std::vector<std::int32_t> entries;  // each block's first row
+  std::vector<std::int32_t> operands;
+  std::vector<KernelTables> kernels;
+  std::vector<CellKernel> expressions;  // what Compute, Until and Unless name
+  std::int32_t now = 0;
+  std::int32_t next = 0;
+  std::int32_t slots = 0;
+  std::int32_t loops = 0;
+};
+
+}  // namespace upbeat

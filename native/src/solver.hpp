@@ -1,0 +1,76 @@
+// Explicit Runge-Kutta integrators over a Butcher tableau: equal micro-steps, or an embedded pair
+// with step-size control. The order of floating-point operations is the one that the Python twin
+// (units/integrate.py) documents; both give the same bits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace upbeat {
+
+enum class Method : std::int32_t { Fixed = 0, Adaptive = 1 };
+
+struct SolverTables {
+  Method method = Method::Fixed;
+  std::int64_t micro = 1;   // Fixed: micro-steps per communication step,
+  double step = 0.0;        // or, when positive, the longest micro-step
+  double rtol = 1e-6;       // Adaptive
+  double atol = 1e-9;
+  double first = 0.0;       // 0: chosen from the equations
+  double most = 0.0;        // 0: unlimited
+  std::int64_t max_steps = 100000;
+  std::vector<double> c;    // the tableau; `a` is square, row after row, and strictly lower triangular
+  std::vector<double> a;
+  std::vector<double> b;
+  std::vector<double> e;
+};
+
+// Derivatives of the state: what a solver integrates.
+class Dynamics {
+ public:
+  virtual void derivatives(double t, const double* x, double* out) = 0;
+
+ protected:
+  ~Dynamics() = default;
+};
+
+class Solver {
+ public:
+  Solver(const SolverTables& tables, std::size_t states);
+
+  // Moves `x` from `t` to `to` > t. `h` is the step to try next, kept by the caller between calls
+  // (0: choose one; equal micro-steps ignore it). False: see `message`.
+  bool advance(Dynamics& f, double t, double to, double* x, double& h);
+  const std::string& message() const { return message_; }
+
+ private:
+  struct Weight {
+    std::size_t stage;
+    double value;
+  };
+  using Weights = std::vector<Weight>;
+
+  bool fixed(Dynamics& f, double t, double to, double* x);
+  bool adaptive(Dynamics& f, double t, double to, double* x, double& h);
+  void stages(Dynamics& f, double t, double h, const double* x);
+  void moved(const Weights& weights, double h, const double* x, double* to) const;
+  double combined(const Weights& weights, std::size_t j) const;
+  double norm(const double* values, const double* x, const double* next) const;
+  double limited(double h) const;
+  double first(double t, double to, const double* x) const;
+  bool refuse(const char* format, ...);
+
+  SolverTables tables_;
+  std::size_t n_;
+  std::vector<Weights> rows_;
+  Weights b_;
+  Weights e_;
+  std::vector<double> k_;      // stage after stage
+  std::vector<double> stage_;  // the state at a stage
+  std::vector<double> new_;
+  std::vector<double> error_;
+  std::string message_;
+};
+
+}  // namespace upbeat
