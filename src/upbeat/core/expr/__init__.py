@@ -22,11 +22,12 @@ from upbeat.core.expr.nodes import (
     names,
     substitute,
 )
-from upbeat.core.expr.operations import OPS, RESERVED, Op
+from upbeat.core.expr.operations import OPS, Op
 from upbeat.core.expr.parse import parse
 from upbeat.core.expr.show import show
 from upbeat.core.expr.simplify import simplify
 from upbeat.core.expr.tables import Table, Table1, Table2
+from upbeat.core.expr.tokens import RESERVED
 
 __all__ = [
     "ONE",

@@ -7,6 +7,7 @@ another with other last bits (pow(2, x) by exp2). The code generator does the re
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import struct
 import sys
@@ -63,10 +64,8 @@ def _llvm() -> Any:
         from llvmlite import binding
     except ImportError:
         raise MissingExtra("jit", "compiling expressions to machine code") from None
-    try:
+    with contextlib.suppress(RuntimeError):  # newer versions do it themselves, and complain
         binding.initialize()
-    except RuntimeError:  # newer versions do it themselves, and complain
-        pass
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     if binding.address_of_symbol("sin") is None:

@@ -199,8 +199,6 @@ CONSTANTS: Final[dict[str, float]] = {
     "False": 0.0,
 }
 KEYWORDS: Final = frozenset({"if", "else", "and", "or", "not"})
-RESERVED: Final = frozenset({*FUNCTIONS, *CONSTANTS, *KEYWORDS})
-"""Words that mean something in an expression, so that no variable can bear them."""
 
 _lambdas = ", ".join(
     f"{op.value}: lambda {', '.join('abc'[: row.arity])}: {row.python.format(a='a', b='b', c='c')}"

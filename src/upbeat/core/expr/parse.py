@@ -84,15 +84,15 @@ class _Parser:
     # -- grammar -------------------------------------------------------------------------------
 
     def whole(self) -> Expr:
-        if self.token.kind == "end":
+        if not self.text.strip():
             self.fail("the expression is empty")
         expr = self.expression(Level.TERNARY)
-        if self.token.kind != "end":
-            self.fail(self.stray())
+        rest = self.take()
+        if rest.kind != "end":
+            self.fail(self.stray(rest), rest)
         return expr
 
-    def stray(self) -> str:
-        token = self.token
+    def stray(self, token: Token) -> str:
         if token.text == ")":
             return "this ')' has no partner"
         if token.text == "[":

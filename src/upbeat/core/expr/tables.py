@@ -128,9 +128,7 @@ class Table2:
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", _axis(self.x, self.name, "x"))
         object.__setattr__(self, "y", _axis(self.y, self.name, "y"))
-        if not isinstance(self.z, (tuple, list)) and not hasattr(self.z, "__iter__"):
-            raise ExpressionError(f"table '{self.name}': z must be a list of rows")
-        object.__setattr__(self, "z", tuple(_numbers(row, self.name, "a row of z") for row in self.z))
+        object.__setattr__(self, "z", _rows(self.z, self.name))
         if len(self.z) != len(self.x) or any(len(row) != len(self.y) for row in self.z):
             raise ExpressionError(
                 f"table '{self.name}': z needs {len(self.x)} rows (one per x) "
@@ -227,6 +225,14 @@ def _numbers(values: Sequence[float], table: str, what: str) -> Floats:
     if not all(map(math.isfinite, numbers)):
         raise ExpressionError(f"table '{table}': {what} must be finite numbers")
     return numbers
+
+
+def _rows(values: Sequence[Sequence[float]], table: str) -> tuple[Floats, ...]:
+    try:
+        rows = tuple(values)
+    except TypeError:
+        raise ExpressionError(f"table '{table}': z must be a list of rows") from None
+    return tuple(_numbers(row, table, "each row of z") for row in rows)
 
 
 def _axis(values: Sequence[float], table: str, what: str) -> Floats:

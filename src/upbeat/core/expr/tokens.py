@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from upbeat.core.errors import ExpressionError
+from upbeat.core.expr.operations import CONSTANTS, FUNCTIONS, KEYWORDS
 
 TokenKind = Literal["number", "name", "string", "symbol", "end"]
 
@@ -79,6 +80,10 @@ _WORDS: Final = {
     "elif": "write 'a if c else (b if d else …)'",
     "then": "a choice is written 'a if condition else b'",
 }
+
+
+RESERVED: Final = frozenset({*FUNCTIONS, *CONSTANTS, *KEYWORDS, *_WORDS})
+"""Words that no variable can bear, because an expression takes them for something else."""
 
 
 def foreign(token: Token) -> str:
