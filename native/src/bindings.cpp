@@ -162,6 +162,7 @@ class Engine {
   Engine(nb::handle tables, const std::vector<Kernel>& kernels, nb::list units, double start) {
     ProgramTables program = read(tables, kernels);
     require(problem_in(program, units.size()));
+    for (const std::string& text : nb::cast<std::vector<std::string>>(tables.attr("strings"))) strings_.intern(text);
     std::vector<upbeat_unit> made;
     made.reserve(units.size());
     try {
@@ -206,7 +207,7 @@ class Engine {
     const Error& error = machine().error();
     return nb::make_tuple(static_cast<int>(error.fault), static_cast<int>(error.call), error.row, error.unit, error.cell,
                           error.time, error.start, error.until, error.value,
-                          trouble_.message.empty() ? error.message : trouble_.message, trouble_.exception.is_valid() ? trouble_.exception : nb::none());
+                          error.status, trouble_.message.empty() ? error.message : trouble_.message, trouble_.exception.is_valid() ? trouble_.exception : nb::none());
   }
 
   std::vector<std::tuple<std::int32_t, std::int32_t, double>> take_fired() {
@@ -222,12 +223,13 @@ class Engine {
     return texts;
   }
 
-  std::pair<std::int32_t, std::size_t> run_fixed(FixedRun& run, Recorder& recorder, const Chunk& chunk, double budget) {
+  std::pair<std::int32_t, std::size_t> run_fixed(FixedRun& run, Recorder& recorder, const Chunk& chunk, double budget,
+                                                  std::int64_t most) {
     if (chunk.shape(1) != recorder.width()) throw std::invalid_argument("the chunk has the wrong number of columns");
     const auto blocks = static_cast<std::int32_t>(machine().tables().entries.size());
     if (run.block < 0 || run.block >= blocks || run.instant >= blocks) throw std::out_of_range("there is no such block");
     recorder.open(reinterpret_cast<Cell*>(chunk.data()), chunk.shape(0));
-    const Status status = without_gil([&] { return upbeat::run_fixed(*machine_, run, recorder, budget); });
+    const Status status = without_gil([&] { return upbeat::run_fixed(*machine_, run, recorder, budget, most); });
     return {static_cast<std::int32_t>(status), recorder.rows()};
   }
 
@@ -373,7 +375,7 @@ NB_MODULE(_native, module) {
       .def("take_fired", &Engine::take_fired)
       .def("strings", &Engine::strings)
       .def("recorder", &Engine::recorder, "columns"_a, "every"_a)
-      .def("run_fixed", &Engine::run_fixed, "run"_a, "recorder"_a, "chunk"_a, "budget"_a)
+      .def("run_fixed", &Engine::run_fixed, "run"_a, "recorder"_a, "chunk"_a, "budget"_a, "most"_a)
       .def("close", &Engine::close);
   module.def("opcodes", &opcodes);
 }

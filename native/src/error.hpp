@@ -29,6 +29,7 @@ struct Error {
   double start = 0.0;      // of an Advance
   double until = 0.0;
   double value = 0.0;
+  std::int32_t status = 0;  // what the unit's call returned
   std::string message;
 };
 

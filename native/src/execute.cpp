@@ -39,6 +39,10 @@ bool Machine::execute(std::int32_t block) {
   const auto failed = [&](Fault fault, Call call) {
     return fail(fault, call, at->unit, static_cast<std::int32_t>(at - first));
   };
+  const auto refused = [&](int status, Call call) {
+    error_.status = status;
+    return failed(Fault::Refused, call);
+  };
   // Programs come in runs of one kind (all Advance, all Get, all Set), so the hot cases stay in
   // a loop of their own as long as such a run lasts.
   for (;;) {
@@ -46,7 +50,7 @@ bool Machine::execute(std::int32_t block) {
       case Step::GetReal:
         do {
           Cell* const to = cells + at->b;
-          if (at->get(at->self, at->a, to) != 0) return failed(Fault::Refused, Call::Get);
+          if (const int status = at->get(at->self, at->a, to)) return refused(status, Call::Get);
           if (!finite(to->r)) {
             error_.cell = 0;
             error_.value = to->r;
@@ -57,7 +61,7 @@ bool Machine::execute(std::int32_t block) {
         break;
       case Step::GetReals: {
         Cell* const to = cells + at->b;
-        if (at->get(at->self, at->a, to) != 0) return failed(Fault::Refused, Call::Get);
+        if (const int status = at->get(at->self, at->a, to)) return refused(status, Call::Get);
         for (std::int32_t i = 0; i < at->c; ++i) {
           if (finite(to[i].r)) continue;
           error_.cell = i;
@@ -68,12 +72,12 @@ bool Machine::execute(std::int32_t block) {
         break;
       }
       case code(Op::Get):
-        if (at->get(at->self, at->a, cells + at->b) != 0) return failed(Fault::Refused, Call::Get);
+        if (const int status = at->get(at->self, at->a, cells + at->b)) return refused(status, Call::Get);
         ++at;
         break;
       case code(Op::Set):
         do {
-          if (at->set(at->self, at->a, cells + at->b, at->c) != 0) return failed(Fault::Refused, Call::Set);
+          if (const int status = at->set(at->self, at->a, cells + at->b, at->c)) return refused(status, Call::Set);
           ++at;
         } while (at->code == code(Op::Set));
         break;
@@ -83,7 +87,7 @@ bool Machine::execute(std::int32_t block) {
         for (std::int32_t k = 0; k < at->c; ++k) {
           std::memcpy(gathered_.data() + static_cast<std::size_t>(k) * width, cells + from[k], sizeof(Cell) * width);
         }
-        if (at->set(at->self, at->a, gathered_.data(), at->c) != 0) return failed(Fault::Refused, Call::Set);
+        if (const int status = at->set(at->self, at->a, gathered_.data(), at->c)) return refused(status, Call::Set);
         ++at;
         break;
       }
@@ -92,7 +96,7 @@ bool Machine::execute(std::int32_t block) {
           const double start = cells[at->a].r;
           const double until = cells[at->b].r;
           double reached = until;
-          if (at->advance(at->self, start, until, at->d, &reached) != 0) return failed(Fault::Refused, Call::Advance);
+          if (const int status = at->advance(at->self, start, until, at->d, &reached)) return refused(status, Call::Advance);
           if (reached != until && !(at->d && start <= reached && reached <= until)) {
             error_.value = reached;
             return failed(Fault::NotReached, Call::Advance);
@@ -112,7 +116,7 @@ bool Machine::execute(std::int32_t block) {
         break;
       case code(Op::Jump): {
         int again = 0;
-        if (at->jump && at->jump(at->self, &again) != 0) return failed(Fault::Refused, Call::Jump);
+        if (const int status = at->jump ? at->jump(at->self, &again) : 0) return refused(status, Call::Jump);
         cells[at->a] = from_double(again != 0 ? 1.0 : 0.0, static_cast<Kind>(at->b));
         ++at;
         break;

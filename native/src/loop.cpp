@@ -45,7 +45,7 @@ void stamp(std::vector<Fired>& fired, std::size_t from, double time) {
 
 }  // namespace
 
-Status run_fixed(Machine& machine, FixedRun& run, Recorder& recorder, double budget) {
+Status run_fixed(Machine& machine, FixedRun& run, Recorder& recorder, double budget, std::int64_t most) {
   Cell* const cells = machine.cells();
   Cell& now = cells[machine.tables().now];
   Cell& next = cells[machine.tables().next];
@@ -61,7 +61,7 @@ Status run_fixed(Machine& machine, FixedRun& run, Recorder& recorder, double bud
       run.pending = false;
     }
     if (finished) return Status::Finished;
-    if (left.spent()) return Status::Paused;
+    if (most-- <= 0 || left.spent()) return Status::Paused;
 
     const std::size_t before = fired.size();
     const std::int64_t index = run.done + 1;

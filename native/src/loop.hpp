@@ -11,7 +11,7 @@ namespace upbeat {
 enum class Status : std::int32_t {
   Finished = 0,
   Full = 1,    // the recorder's buffer: drain it and go on
-  Paused = 2,  // the time budget is spent: go on when you like
+  Paused = 2,  // enough steps or enough time for now: go on when you like
   Failed = 3,  // see the machine's error
 };
 
@@ -28,7 +28,7 @@ struct FixedRun {
   bool pending = true;  // a row for the present time still has to be recorded
 };
 
-// Goes on until the end, until the buffer is full, or for about `budget` seconds.
-Status run_fixed(Machine& machine, FixedRun& run, Recorder& recorder, double budget);
+// Goes on until the end, until the buffer is full, for `most` steps, or for about `budget` seconds.
+Status run_fixed(Machine& machine, FixedRun& run, Recorder& recorder, double budget, std::int64_t most);
 
 }  // namespace upbeat

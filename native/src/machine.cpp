@@ -96,13 +96,15 @@ void Machine::link() {
 bool Machine::save_unit(std::int32_t unit, std::int32_t slot, std::int32_t row) {
   const upbeat_unit& table = units_[unit];
   if (!table.save) return fail(Fault::Unable, Call::Save, unit, row);
-  return table.save(table.self, slot) == 0 || fail(Fault::Refused, Call::Save, unit, row);
+  error_.status = table.save(table.self, slot);
+  return error_.status == 0 || fail(Fault::Refused, Call::Save, unit, row);
 }
 
 bool Machine::restore_unit(std::int32_t unit, std::int32_t slot, std::int32_t row) {
   const upbeat_unit& table = units_[unit];
   if (!table.restore) return fail(Fault::Unable, Call::Restore, unit, row);
-  return table.restore(table.self, slot) == 0 || fail(Fault::Refused, Call::Restore, unit, row);
+  error_.status = table.restore(table.self, slot);
+  return error_.status == 0 || fail(Fault::Refused, Call::Restore, unit, row);
 }
 
 bool Machine::save_slot(std::int32_t row) {
@@ -155,7 +157,8 @@ bool Machine::restore() {
 
 bool Machine::set_input(std::int32_t unit, std::int32_t port, const Cell* cells) {
   const upbeat_unit& table = units_[unit];
-  return table.set(table.self, port, cells, 1) == 0 || fail(Fault::Refused, Call::Set, unit, -1);
+  error_.status = table.set(table.self, port, cells, 1);
+  return error_.status == 0 || fail(Fault::Refused, Call::Set, unit, -1);
 }
 
 bool Machine::stop(Fault fault, double time) {
