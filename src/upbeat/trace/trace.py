@@ -94,6 +94,15 @@ class Trace:
         return self._column(0)
 
     @property
+    def span(self) -> tuple[float, float]:
+        """The first and the last time; does not read a file that a long run has just written."""
+        if self._statistics is not None and self._statistics.rows:
+            return self._statistics.first_time, self._statistics.last_time
+        if len(self) == 0:
+            raise InvalidInput("the trace is empty: nothing was recorded")
+        return float(self.time[0]), float(self.time[-1])
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the signals, without ``time``."""
         return tuple(column.name for column in self.columns)
@@ -119,7 +128,7 @@ class Trace:
         return np.stack([self[cell] for cell in cells], axis=1)
 
     def __repr__(self) -> str:
-        span = f", t = {self.time[0]:g} … {self.time[-1]:g}" if len(self) else ""
+        span = f", t = {self.span[0]:g} … {self.span[1]:g}" if len(self) else ""
         return f"<Trace: {len(self)} rows × {len(self.columns)} signals{span}; {self.outcome.value}>"
 
     def column(self, name: str) -> Column:

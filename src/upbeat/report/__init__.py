@@ -1,0 +1,1 @@
+"""Judging and showing results: explanations, summaries, pictures."""

@@ -1,0 +1,193 @@
+"""What a picture shows before anything is drawn: signals sorted into panels, long ones thinned out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.ports import Kind
+from upbeat.trace.columns import Column
+from upbeat.trace.trace import Trace
+
+LINES = 7
+"""How many lines a panel shows before it becomes a tangle, and before colours repeat."""
+CROWD = 42
+"""From here on a group is drawn as one crowd of lines: single ones could not be told apart anyway."""
+_POINTS = 4000
+_PANELS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line. Lines with the same `colour` key get the same colour in all panels, where that works.
+
+    An empty key means the colour of the text.
+    """
+
+    label: str
+    colour: str
+    time: NDArray[np.float64]
+    values: NDArray[Any]
+    held: bool = False
+    """Drawn as steps, because the value holds until the next row."""
+
+
+@dataclass(slots=True)
+class Panel:
+    """Lines over one y axis. `ticks` are the labels of 0, 1, 2, …; `share` panels have the same limits."""
+
+    title: str
+    lines: list[Line] = field(default_factory=list)
+    ticks: tuple[str, ...] = ()
+    share: str = ""
+    log: bool = False
+
+
+def select(trace: Trace, patterns: Iterable[str] | None) -> list[Column]:
+    """The columns that match a pattern (``left.*``); without patterns, all that can be drawn."""
+    if patterns is None:
+        return [column for column in trace.columns if column.kind is not Kind.STRING]
+    wanted = [patterns] if isinstance(patterns, str) else list(patterns)
+    chosen: dict[str, Column] = {}
+    for pattern in wanted:
+        matches = [c for c in trace.columns if _matches(c.name, pattern)]
+        if not matches:
+            raise InvalidInput(f"no signal matches {pattern!r}. {suggest(pattern, trace.names, 'signals')}")
+        chosen |= {column.name: column for column in matches}
+    for column in chosen.values():
+        if column.kind is Kind.STRING:
+            raise InvalidInput(f"'{column.name}' holds text, which cannot be drawn")
+    return list(chosen.values())
+
+
+def _matches(name: str, pattern: str) -> bool:
+    # Brackets are part of the names of array cells, so they never mean a set of characters here.
+    return name == pattern or fnmatchcase(name, pattern.replace("[", "[[]")) or name.startswith(pattern + "[")
+
+
+def arrange(traces: Mapping[str, Trace], patterns: Iterable[str] | None) -> list[Panel]:
+    """The panels of one trace, grouped by quantity; of several traces, one panel for each signal."""
+    if len(traces) == 1:
+        (trace,) = traces.values()
+        return _grouped(trace, select(trace, patterns))
+    panels: dict[str, Panel] = {}
+    for label, trace in traces.items():
+        for column in select(trace, patterns):
+            title = column.name + (f" ({unit})" if (unit := pretty(column.unit)) else "")
+            panel = panels.setdefault(column.name, Panel(title, ticks=_ticks(column)))
+            panel.lines.append(_line(trace, column, label, label))
+    return list(panels.values())
+
+
+def step_panel(traces: Mapping[str, Trace]) -> Panel:
+    """The step sizes over time."""
+    panel = Panel("step size (s)")
+    for label, trace in traces.items():
+        times, sizes = trace.steps.sizes()
+        if len(times):
+            # The last step lasts until its end.
+            ends = np.append(times, times[-1] + sizes[-1]), np.append(sizes, sizes[-1])
+            panel.lines.append(Line(label, label, *thin(*ends), held=True))
+    if panel.lines:
+        every = np.concatenate([line.values for line in panel.lines])
+        panel.log = bool(every.max() > 3 * every.min() > 0)
+    return panel
+
+
+def _grouped(trace: Trace, columns: Sequence[Column]) -> list[Panel]:
+    groups = _groups(columns, by_port=True)
+    if len(groups) > _PANELS:  # too many quantities without a unit of measure: let those share
+        groups = _groups(columns, by_port=False)
+    panels = []
+    for key, members in groups.items():
+        parts = -(-len(members) // LINES) if len(members) < CROWD else 1
+        size = -(-len(members) // parts)
+        for first in range(0, len(members), size):
+            part = members[first : first + size]
+            lines = [_line(trace, column, column.name, _owner(column.name)) for column in part]
+            panels.append(Panel(_title(members), lines, _ticks(part[0]), share=key if parts > 1 else ""))
+    return panels
+
+
+def _groups(columns: Sequence[Column], by_port: bool) -> dict[str, list[Column]]:
+    groups: dict[str, list[Column]] = {}
+    for column in columns:
+        if column.items:
+            key = f"labels {column.items}"
+        elif column.kind is Kind.BOOLEAN:
+            key = "boolean"
+        elif column.unit is None:
+            key = f"port {_port(column.name)}" if by_port else "no unit"
+        else:
+            key = f"unit {column.unit}"
+        groups.setdefault(key, []).append(column)
+    return groups
+
+
+def _title(members: Sequence[Column]) -> str:
+    """The quantity: the ports' common name and the unit of measure, as far as there are such."""
+    ports = {_port(column.name) for column in members}
+    unit = "" if members[0].items or members[0].kind is Kind.BOOLEAN else pretty(members[0].unit)
+    port = ports.pop() if len(ports) == 1 else ""
+    return f"{port} ({unit})" if port and unit else port or unit
+
+
+def _line(trace: Trace, column: Column, label: str, colour: str) -> Line:
+    held = column.kind is not Kind.REAL
+    values = trace[column.name]
+    return Line(
+        label,
+        colour,
+        *thin(trace.time, values.astype(np.int8) if column.kind is Kind.BOOLEAN else values),
+        held,
+    )
+
+
+def _ticks(column: Column) -> tuple[str, ...]:
+    return ("false", "true") if column.kind is Kind.BOOLEAN else column.items
+
+
+def _owner(name: str) -> str:
+    return name.rpartition(".")[0] or name
+
+
+def _port(name: str) -> str:
+    return name.rpartition(".")[2].partition("[")[0]
+
+
+def thin(time: NDArray[np.float64], values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """At most a few thousand points that look the same: the extremes of every short stretch."""
+    if len(time) <= _POINTS:
+        return time, values
+    stretch = -(-len(time) // (_POINTS // 2))
+    whole = len(time) // stretch * stretch
+    blocks = values[:whole].reshape(-1, stretch)
+    starts = np.arange(0, whole, stretch)
+    keep = np.concatenate(
+        [
+            starts + blocks.argmin(axis=1),
+            starts + blocks.argmax(axis=1),
+            np.arange(whole, len(time)),
+            [0, len(time) - 1],
+        ]
+    )
+    keep = np.unique(keep)
+    return time[keep], values[keep]
+
+
+_NICE = {"**2": "²", "**3": "³", "**-1": "⁻¹", "**-2": "⁻²", "^2": "²", "^3": "³", "**": "^", "*": "·"}
+_WORDS = {"degC": "°C", "degF": "°F", "deg": "°", "ohm": "Ω", "percent": "%", "1": "", "dimensionless": ""}
+
+
+def pretty(unit: str | None) -> str:
+    """A unit of measure as it is written on paper."""
+    text = _WORDS.get(unit or "", unit or "")
+    for plain, nice in _NICE.items():
+        text = text.replace(plain, nice)
+    return text.replace(" ", "")

@@ -1,0 +1,268 @@
+"""Pictures of a trace: signals by quantity, step sizes and events, good-looking without effort."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from upbeat.core.errors import FileProblem, InvalidInput
+from upbeat.report.panels import CROWD, LINES, Line, Panel, arrange, step_panel
+from upbeat.trace.extras import need
+from upbeat.trace.output import check_writable, unwritable
+from upbeat.trace.trace import Trace
+
+# Told apart with any kind of colour vision (after Okabe and Ito; yellow is left out: too pale on white).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
+_INK, _FRAME, _GRID, _EVENT = "#222222", "#999999", "#e8e8e8", "#b0a8b9"
+_SMALL, _TEXT = 8.0, 9.0
+_SUFFIXES = (".png", ".svg", ".pdf")
+
+
+def plot(
+    traces: Trace | Mapping[str, Trace] | Sequence[Trace],
+    signals: str | Iterable[str] | None = None,
+    *,
+    path: Path | str | None = None,
+    steps: bool = False,
+    events: bool = True,
+    title: str | None = None,
+    width: float = 7.2,
+) -> Any:
+    """Draw signals over time and return the matplotlib figure; with `path`, save it as PNG, SVG or PDF.
+
+    Signals with the same unit of measure share a panel. `signals` are names or patterns such as
+    ``left.*``. Several traces (a mapping from labels, or a sequence) are compared signal by signal.
+    `steps` adds a panel with the step sizes, `events` a lane with the events that fired.
+    """
+    figures = need("matplotlib.figure", "plot", "drawing a picture")
+    target = _target(path)
+    named = _named(traces)
+    panels = arrange(named, signals)
+    if steps and (sizes := step_panel(named)).lines:
+        panels.append(sizes)
+    if not panels:
+        raise InvalidInput("there is nothing to draw: the trace has no signals but text")
+    lanes = _lanes(named) if events else {}
+    heights = [_height(panel, len(panels)) for panel in panels] + ([0.18 * len(lanes) + 0.1] if lanes else [])
+    total = sum(heights) + 0.25 * len(heights) + 0.35 + (0.3 if title else 0)
+    figure = figures.Figure(figsize=(width, total), layout="constrained", facecolor="white")
+    figure.get_layout_engine().set(h_pad=0.04, w_pad=0.06, hspace=0.0)
+    axes = figure.subplots(
+        len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
+    )[:, 0]
+    if title:
+        figure.suptitle(title, fontsize=_TEXT + 2, color=_INK, x=0.02, ha="left", weight="bold")
+    colours = _colours(panels)
+    shared: dict[str, Any] = {}
+    for axis, panel in zip(axes, panels, strict=False):
+        _frame(axis, panel.title)
+        _draw(axis, panel, colours, len(named) > 1)
+        if panel.share in shared:
+            axis.sharey(shared[panel.share])
+        elif panel.share:
+            shared[panel.share] = axis
+    _mark_events(axes, lanes)
+    _finish_time(axes, named)
+    figure.draw_without_rendering()  # labels need the final height of the panels, which is known now
+    for number, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
+        if number == 0 or len(named) == 1:  # runs that are compared have the same colours everywhere
+            _label(axis, panel, colours)
+    if target is not None:
+        try:
+            figure.savefig(target, dpi=160)
+        except OSError as error:
+            raise unwritable(target, error) from error
+    return figure
+
+
+def _target(path: Path | str | None) -> Path | None:
+    if path is None:
+        return None
+    target = Path(path)
+    if target.suffix.lower() not in _SUFFIXES:
+        raise FileProblem(
+            f"cannot draw '{target}': the suffix must be {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}"
+        )
+    check_writable(target)
+    return target
+
+
+def _named(traces: Trace | Mapping[str, Trace] | Sequence[Trace]) -> dict[str, Trace]:
+    if isinstance(traces, Trace):
+        named = {"": traces}
+    elif isinstance(traces, Mapping):
+        named = dict(traces)
+    else:
+        named = {f"run {number}": trace for number, trace in enumerate(traces, 1)}
+    if not named:
+        raise InvalidInput("there is nothing to draw: no trace was given")
+    for label, trace in named.items():
+        if len(trace) == 0:
+            raise InvalidInput(f"there is nothing to draw: the trace {label!r} is empty".replace(" ''", ""))
+    return named
+
+
+def _height(panel: Panel, count: int) -> float:
+    """Inches: room for every label at the right, less where there are many panels."""
+    if panel.ticks:
+        return max(0.2 * len(panel.ticks) + 0.25, 0.17 * len(panel.lines), 0.5)
+    least = 2.6 if count == 1 else 1.5 if count <= 4 else 1.1
+    return max(least, 0.17 * min(len(panel.lines), LINES))
+
+
+def _colours(panels: Sequence[Panel]) -> dict[str, str]:
+    """One colour per key, if a key is never twice in a panel and there are enough colours; else none."""
+    keys = list(dict.fromkeys(line.colour for panel in panels for line in panel.lines if line.colour))
+    clash = any(len({line.colour for line in panel.lines}) < len(panel.lines) for panel in panels)
+    return {} if clash or len(keys) > len(COLOURS) else dict(zip(keys, COLOURS, strict=False))
+
+
+def _colour(panel: Panel, number: int, colours: Mapping[str, str]) -> str:
+    key = panel.lines[number].colour
+    return colours.get(key, COLOURS[number % len(COLOURS)]) if key else _INK
+
+
+def _frame(axis: Any, title: str) -> None:
+    axis.set_axisbelow(True)
+    axis.grid(True, color=_GRID, linewidth=0.7)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.spines[["left", "bottom"]].set_color(_FRAME)
+    axis.tick_params(labelsize=_SMALL, color=_FRAME, labelcolor=_INK, length=3)
+    axis.set_title(title, loc="left", fontsize=_TEXT, color=_INK, pad=4)
+
+
+def _draw(axis: Any, panel: Panel, colours: Mapping[str, str], compare: bool) -> None:
+    crowd = len(panel.lines) >= CROWD
+    shades = need("matplotlib", "plot", "drawing a picture").colormaps["viridis"] if crowd else None
+    for number, line in enumerate(panel.lines):
+        # Runs that agree would hide one another, so each is thinner than the one below it.
+        width = 0.7 if crowd else max(1.0, 2.6 - 0.8 * number) if compare else 1.5
+        axis.plot(
+            line.time,
+            line.values,
+            color=shades(0.9 * number / len(panel.lines)) if shades else _colour(panel, number, colours),
+            linewidth=width,
+            drawstyle="steps-post" if line.held else "default",
+            solid_joinstyle="round",
+        )
+    if panel.log:
+        axis.set_yscale("log")
+    elif panel.ticks:
+        axis.set_yticks(range(len(panel.ticks)), panel.ticks)
+        axis.set_ylim(-0.25, len(panel.ticks) - 0.75)
+    else:
+        _limits(axis, panel.lines)
+
+
+def _limits(axis: Any, lines: Sequence[Line]) -> None:
+    """A signal that does not move is a line through the middle, not rounding noise blown up."""
+    low = min(float(np.min(line.values)) for line in lines)
+    high = max(float(np.max(line.values)) for line in lines)
+    if np.isfinite([low, high]).all() and high - low <= 1e-9 * max(abs(low), abs(high)):
+        middle = (low + high) / 2
+        room = abs(middle) / 2 or 1.0
+        axis.set_ylim(middle - room, middle + room)
+    axis.ticklabel_format(axis="y", useOffset=False)
+    axis.locator_params(axis="y", nbins=5)
+
+
+def _label(axis: Any, panel: Panel, colours: Mapping[str, str]) -> None:
+    """Names at the right end of the lines, moved apart where they would meet."""
+    lines = panel.lines
+    if not any(line.label for line in lines):
+        return
+    if len(lines) >= CROWD:
+        note = f"{len(lines)} signals:\n{lines[0].label} (dark)\n… {lines[-1].label} (light)"
+        axis.annotate(note, (1.02, 0.5), xycoords="axes fraction", fontsize=_SMALL, va="center", color=_INK)
+        return
+    figure = axis.get_figure()
+    height = axis.get_window_extent().height / figure.dpi * 72
+    ends = [
+        axis.transAxes.inverted().transform(axis.transData.transform((line.time[-1], line.values[-1])))[1]
+        for line in lines
+    ]
+    places = spread(ends, (_SMALL + 2.2) / height)
+    for number, (line, end, place) in enumerate(zip(lines, ends, places, strict=True)):
+        colour = _colour(panel, number, colours)
+        axis.annotate(
+            line.label,
+            xy=(1.0, end),
+            xytext=(1.03, place),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            fontsize=_SMALL,
+            color=colour,
+            va="center",
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linewidth": 0.6,
+                "alpha": 0.6,
+                "shrinkA": 1,
+                "shrinkB": 1,
+                "relpos": (0, 0.5),
+            },
+        )
+
+
+def spread(wanted: Sequence[float], gap: float) -> list[float]:
+    """Places near the `wanted` ones, within 0 … 1 and `gap` apart: those that would meet share a middle."""
+    clusters: list[tuple[float, list[int]]] = []  # middle, members from the lowest up
+    for i in sorted(range(len(wanted)), key=lambda i: wanted[i]):
+        members, middle = [i], _inside(wanted[i], 0.0)
+        while clusters and middle - clusters[-1][0] < gap * (len(members) + len(clusters[-1][1])) / 2:
+            before, others = clusters.pop()
+            middle = (before * len(others) + middle * len(members)) / (len(others) + len(members))
+            members = others + members
+            middle = _inside(middle, gap * (len(members) - 1) / 2)
+        clusters.append((middle, members))
+    places = [0.0] * len(wanted)
+    for middle, members in clusters:
+        for rank, i in enumerate(members):
+            places[i] = middle + gap * (rank - (len(members) - 1) / 2)
+    return places
+
+
+def _inside(middle: float, half: float) -> float:
+    """`middle` moved so that `half` on either side stays within 0 … 1, if there is room."""
+    return 0.5 if half > 0.5 else min(max(middle, half), 1.0 - half)
+
+
+def _lanes(traces: Mapping[str, Trace]) -> dict[str, Any]:
+    """The times of every kind of event, by name; of several traces, by label and name."""
+    return {
+        f"{label}: {name}" if label else name: trace.events.times(name)
+        for label, trace in traces.items()
+        for name in trace.events.names
+    }
+
+
+def _mark_events(axes: Sequence[Any], lanes: Mapping[str, Any]) -> None:
+    if not lanes:
+        return
+    *panels, lane = axes
+    _frame(lane, "events")
+    lane.grid(False)
+    for number, times in enumerate(lanes.values()):
+        lane.plot(times, np.full(len(times), -number), "|", color=_INK, markersize=7, markeredgewidth=1.1)
+        if len(times) <= 200:
+            for axis in panels:
+                for time in times:
+                    axis.axvline(time, color=_EVENT, linewidth=0.7, linestyle=(0, (3, 2)), zorder=0.9)
+    lane.set_yticks([-number for number in range(len(lanes))], list(lanes))
+    lane.set_ylim(0.6 - len(lanes), 0.6)
+    lane.tick_params(axis="y", length=0)
+
+
+def _finish_time(axes: Sequence[Any], traces: Mapping[str, Trace]) -> None:
+    first = min(trace.span[0] for trace in traces.values())
+    last = max(trace.span[1] for trace in traces.values())
+    if last > first:
+        axes[-1].set_xlim(first, last)
+    axes[-1].set_xlabel("time (s)", fontsize=_TEXT, color=_INK)
+    for axis in axes:
+        axis.label_outer()

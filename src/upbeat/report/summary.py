@@ -1,0 +1,91 @@
+"""A run in a few lines of text: how it ended, and what every signal did."""
+
+from __future__ import annotations
+
+from upbeat.core.ports import Kind
+from upbeat.trace.columns import Column
+from upbeat.trace.statistics import Summary
+from upbeat.trace.trace import Trace
+
+_HEAD = ("signal", "unit", "min", "mean", "max", "final")
+
+
+def summary(trace: Trace) -> str:
+    """How the run ended, and a table with the least, mean (over time), greatest and final values."""
+    return "\n".join([*_opening(trace), *_table(trace), *(f"note: {note}" for note in trace.notes)])
+
+
+def _opening(trace: Trace) -> list[str]:
+    outcome = trace.outcome.value
+    lines = [outcome[0].upper() + outcome[1:] + "."]
+    if len(trace):
+        first, last = trace.span
+        facts = [f"t = {first:g} … {last:g} s"]
+        if trace.steps.count:
+            facts.append(_counted(trace.steps.count, "step"))
+        if trace.steps.rejected:
+            facts.append(f"{trace.steps.rejected:,} rejected")
+        if len(trace.events):
+            facts.append(_counted(len(trace.events), "event"))
+        facts.append(_counted(len(trace), "row") + " recorded")
+        if "wall_seconds" in trace.info:
+            facts.append(_seconds(float(trace.info["wall_seconds"])))
+        lines.append(", ".join(facts) + ".")
+    else:
+        lines.append("Nothing was recorded.")
+    if "engine" in trace.info:
+        why = f": {trace.info['why']}" if trace.info.get("why") else ""
+        lines.append(f"Engine {trace.info['engine']}{why}".rstrip(".") + ".")
+    return lines
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def _seconds(seconds: float) -> str:
+    return (
+        f"{seconds * 1000:.3g} ms"
+        if seconds < 1
+        else f"{seconds:.3g} s"
+        if seconds < 100
+        else f"{seconds:.0f} s"
+    )
+
+
+def _table(trace: Trace) -> list[str]:
+    if not (len(trace) and trace.columns):
+        return []
+    rows = [_HEAD, *(_row(column, trace.summary(column.name)) for column in trace.columns)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+    if not any(row[1] for row in rows[1:]):
+        widths[1] = 0
+    lines = []
+    for row in rows:
+        left = [row[i].ljust(widths[i]) for i in (0, 1) if widths[i]]
+        right = [row[i].rjust(widths[i]) for i in range(2, len(_HEAD))]
+        lines.append("  ".join([*left, *right]).rstrip())
+    return ["", lines[0], "─" * max(map(len, lines)), *lines[1:]]
+
+
+def _row(column: Column, found: Summary | None) -> tuple[str, ...]:
+    unit = column.unit or ""
+    if found is None:
+        return (column.name, unit, "–", "–", "–", "–")
+    if column.kind is Kind.BOOLEAN:
+        words = ("false", "true")
+        mean = f"{100 * found.mean:.3g} %"
+        return (
+            column.name,
+            unit,
+            words[int(found.least)],
+            mean,
+            words[int(found.greatest)],
+            words[int(found.final)],
+        )
+    if column.items:
+        final = int(found.final)
+        label = column.items[final] if 0 <= final < len(column.items) else str(final)
+        return (column.name, unit, "–", "–", "–", label)
+    numbers = (found.least, found.mean, found.greatest, found.final)
+    return (column.name, unit, *(f"{number:.6g}" for number in numbers))
