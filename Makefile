@@ -94,7 +94,7 @@ docs-serve: .venv/.checkers  ## Show the documentation while it is being written
 
 # $(call native-tests,NAME,CMAKE-OPTIONS): the core's own tests, without Python, in build/native-NAME.
 define native-tests
-	@if [ -z "$(CXX_FOUND)" ]; then echo "no C++ compiler: the core's tests ($(1)) are left out"; else \
+	@mkdir -p build; if [ -z "$(CXX_FOUND)" ]; then echo "no C++ compiler: the core's tests ($(1)) are left out"; else \
 	$(BIN)/cmake -S . -B build/native-$(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
 		-DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DUPBEAT_TESTS=ON -DUPBEAT_MODULE=OFF $(2) >build/native-$(1).log \
 		|| { cat build/native-$(1).log; exit 1; }; \
