@@ -12,6 +12,9 @@
     │   └── StepError           the pace or the loop could not go on
     └── MissingExtra            an optional dependency is not installed: says what to type
 
+    KeyboardInterrupt
+    └── Interrupted             Ctrl-C ended a run between two steps; carries the trace so far
+
 A message says what happened, why, and what to type. Users catch `UpbeatError`; the command line
 turns each branch into its own exit code (`upbeat.cli.exits`).
 """
@@ -114,6 +117,14 @@ class UnitError(RunError):
 
 class StepError(RunError):
     """The pace or the loop could not go on: no progress, a bad proposal, an iteration that failed."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a run between two steps. `trace` holds what was recorded until then."""
+
+    def __init__(self, message: str, trace: Trace) -> None:
+        self.trace = trace
+        super().__init__(message)
 
 
 class MissingExtra(UpbeatError):

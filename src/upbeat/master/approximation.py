@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-from upbeat.core.expr import Apply, Cell, Expr, Op
+from upbeat.core.expr import Cell, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master.program import Let, Reg
 from upbeat.master.registers import Registers
@@ -77,13 +77,13 @@ class Linear:
         when = registers.new(f"{place.name}′when", start=(-inf,))
         slope = registers.new(f"{place.name}′slope", size=place.size)
         # Exchanging twice at one instant must not divide by zero nor forget the slope.
-        moved = _apply(Op.GT, Cell(place.next), Cell(when))
-        elapsed = _apply(Op.SUB, Cell(place.next), Cell(when))
+        moved = apply(Op.GT, Cell(place.next), Cell(when))
+        elapsed = Cell(place.next) - Cell(when)
         lets = []
         for i in range(place.size):
             value = Cell(place.value + i)
-            secant = _apply(Op.DIV, _apply(Op.SUB, value, Cell(past + i)), elapsed)
-            lets.append(Let(slope + i, _apply(Op.WHERE, moved, secant, Cell(slope + i))))
+            secant = (value - Cell(past + i)) / elapsed
+            lets.append(Let(slope + i, apply(Op.WHERE, moved, secant, Cell(slope + i))))
             lets.append(Let(past + i, value))
         lets.append(Let(when, Cell(place.next)))
         return Course(by=(place.value, slope), late=tuple(lets))
@@ -93,14 +93,10 @@ class Linear:
             return Hold().interpolate(place, registers)
         before = registers.new(f"{place.name}′before", size=place.size)
         slope = registers.new(f"{place.name}′slope", size=place.size)
-        length = _apply(Op.SUB, Cell(place.next), Cell(place.now))
-        late = []
-        for i in range(place.size):
-            rise = _apply(Op.SUB, Cell(place.value + i), Cell(before + i))
-            late.append(Let(slope + i, _apply(Op.DIV, rise, length)))
+        length = Cell(place.next) - Cell(place.now)
+        late = tuple(
+            Let(slope + i, (Cell(place.value + i) - Cell(before + i)) / length) for i in range(place.size)
+        )
         early = tuple(Let(before + i, Cell(place.value + i)) for i in range(place.size))
-        return Course(by=(before, slope), late=tuple(late), early=early)
+        return Course(by=(before, slope), late=late, early=early)
 
-
-def _apply(op: Op, *args: Expr) -> Expr:
-    return Apply(op, args)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from upbeat.core.expr import Expr, Name, cells, show, substitute_cells
+from upbeat.core.expr import Cell, Expr, Name, fold, show
+from upbeat.core.expr.nodes import with_args
 from upbeat.master.program import (
     Advance,
     Block,
@@ -42,7 +43,8 @@ def _lines(block: Block, layout: Layout) -> Iterator[str]:
     name = layout.name
 
     def text(value: Expr) -> str:
-        return show(substitute_cells(value, {i: Name(name(i)) for i in cells(value)}))
+        named = fold(value, lambda leaf: Name(name(leaf.index)) if isinstance(leaf, Cell) else leaf, with_args)
+        return show(named)
 
     for instruction in block:
         match instruction:

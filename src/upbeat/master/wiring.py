@@ -64,7 +64,7 @@ class Wiring:
             shared = self._shared(cells, output.port)
             if shared is None:
                 shared = self.registers.new(
-                    output.port.name, output.port.kind, output.port.cells, output.port.initial
+                    f"output {output.port.name}", output.port.kind, output.port.cells, output.port.initial
                 )
                 self._result_lets += [Let(shared + i, cell) for i, cell in enumerate(cells)]
             self.results[output.port.name] = shared

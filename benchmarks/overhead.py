@@ -1,0 +1,245 @@
+"""What the engines cost per unit and communication step, against the same loop written by hand in C.
+
+A ring of N units: each output feeds the next unit's input, one step late. Every output is recorded
+into memory on both sides. The unit is written in C and entered by its addresses (about 100 ns of
+own work, and none); the same unit as an expression, as bytecode and through the [jit] extra. All
+variants run interleaved in this one process; the figures are medians of CPU time.
+
+Separately: memory per recorded value, and what streaming to disk costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import upbeat as up
+
+HERE = Path(__file__).parent
+INCLUDE = HERE.parent / "native" / "include"
+WORK = 40
+"""Iterations of y = 0.999·y + 0.001, about 100 ns: each waits for the one before."""
+SIZES = (2, 10, 100, 1000)
+STEP = 1e-3
+GOALS = {"native": 1.5, "native_empty": 2.0, "expression": 10.0, "jit": 2.5, "growth": 1.3, "interpreted_us": 8.0, "memory": 1.3}
+
+PORTS = (
+    up.Port("u", up.Causality.INPUT),
+    up.Port("y", up.Causality.OUTPUT, depends=frozenset({"u"})),
+)
+
+
+def compile_library(directory: Path, name: str, *flags: str) -> ctypes.CDLL:
+    """Compile ring.c with the flags; the same optimisation as the engine, no contraction."""
+    target = directory / f"lib{name}.so"
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run(
+        [compiler, "-O2", "-ffp-contract=off", "-shared", "-fPIC", f"-I{INCLUDE}", *flags, str(HERE / "ring.c"), "-o", str(target)],
+        check=True,
+    )
+    return ctypes.CDLL(str(target))
+
+
+class Table(ctypes.Structure):
+    """upbeat_unit of native/include/upbeat/unit.h."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("self", "get", "set", "advance", "jump", "save", "restore", "message", "destroy")]
+
+
+class Ring:
+    """One kind of ring unit, in all its forms."""
+
+    def __init__(self, directory: Path, work: int) -> None:
+        self.work = work
+        self._units = compile_library(directory, f"unit{work}", "-DRING_UNIT", f"-DWORK={work}")
+        self._loop = compile_library(directory, "loop")
+        self._units.ring_create.restype = ctypes.c_void_p
+        self._table = Table()
+        self._units.ring_table(ctypes.byref(self._table))
+
+    def by_address(self) -> up.NativeUnit:
+        functions = {
+            name: getattr(self._table, name)
+            for name in ("get", "set", "advance", "destroy")
+        }
+        create = ctypes.cast(self._units.ring_create, ctypes.c_void_p).value
+        return up.NativeUnit(ports=PORTS, functions={"create": create, **functions})
+
+    def as_expression(self) -> up.Function:
+        steps = {"y0": "u"} | {f"y{i + 1}": f"y{i}*0.999 + 0.001" for i in range(self.work)}
+        return up.Function(inputs=["u"], locals=steps, outputs={"y": f"y{self.work}"})
+
+    def by_hand(self, n: int, steps: int) -> tuple[float, np.ndarray]:
+        """CPU seconds of the loop in C, and the last row."""
+        tables = (Table * n)()
+        for i in range(n):
+            tables[i] = self._table
+            tables[i].self = self._units.ring_create(b"", ctypes.c_double(0.0), None)
+        record = np.empty((steps + 1, n + 1))
+        began = time.process_time()
+        self._loop.ring_loop(
+            tables, n, ctypes.c_long(steps), ctypes.c_double(STEP), record.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+        )
+        seconds = time.process_time() - began
+        destroy = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._table.destroy)
+        for table in tables:
+            destroy(table.self)
+        return seconds, record[-1, 1:]
+
+
+def ring_scenario(model: up.NativeUnit | up.Function, n: int) -> up.Scenario:
+    return up.Scenario(
+        units={f"u{i}": model for i in range(n)},
+        connections={f"u{(i + 1) % n}.u": f"u{i}.y" for i in range(n)},
+    )
+
+
+def engine_seconds(scenario: up.Scenario, steps: int, engine: str, jit: bool = False) -> tuple[float, np.ndarray]:
+    """CPU seconds of the run itself (not of building it), and the last row."""
+    plan = up.experiment(
+        scenario,
+        pace=STEP,
+        until=steps * STEP,
+        coupling=up.Jacobi(outputs="lagged"),
+        engine=engine,  # type: ignore[arg-type]
+        jit=jit,
+    )
+    with plan.open() as run:
+        began = time.process_time()
+        trace = run.finish()
+        seconds = time.process_time() - began
+    return seconds, np.array([trace[name][-1] for name in trace.names])
+
+
+def measure(ring: Ring, n: int, repeats: int, scale: float) -> dict[str, float | int | None]:
+    """Nanoseconds per unit and step of every variant, interleaved."""
+    steps = max(20, int(scale * 1_000_000 / n))
+    short = max(20, steps // 100)
+    native, expression = ring_scenario(ring.by_address(), n), ring_scenario(ring.as_expression(), n)
+    variants: dict[str, tuple[int, Callable[[int], tuple[float, np.ndarray]]]] = {
+        "c_ns": (steps, lambda k: ring.by_hand(n, k)),
+        "native_ns": (steps, lambda k: engine_seconds(native, k, "native")),
+        "interpreted_ns": (short, lambda k: engine_seconds(native, k, "interpret")),
+        "expression_ns": (steps, lambda k: engine_seconds(expression, k, "native")),
+        "jit_ns": (steps, lambda k: engine_seconds(expression, k, "native", jit=True)),
+    }
+    samples: dict[str, list[float]] = {name: [] for name in variants}
+    rows: dict[str, np.ndarray] = {}
+    for _ in range(repeats):
+        for name, (count, run) in variants.items():
+            try:
+                seconds, rows[name] = run(count)
+            except up.MissingExtra:
+                continue
+            samples[name].append(seconds / (count * n) * 1e9)
+    if not np.array_equal(rows["c_ns"], rows["native_ns"]):
+        raise SystemExit("the native engine and the loop in C disagree")
+    return {"n": n} | {name: statistics.median(values) if values else None for name, values in samples.items()}
+
+
+def memory_ratio(rows: int = 1_000_000, columns: int = 10) -> float:
+    """Peak growth of a fresh process that records rows × columns reals, over their raw bytes."""
+    script = f"""
+import resource, upbeat as up
+unit = up.Function(inputs=[{{}}][0:0], outputs={{f'y{{i}}': 'time' for i in range({columns})}})
+plan = up.experiment(up.Scenario(units={{'a': unit}}, connections={{}}), pace=1.0, until=1000.0)
+plan.run()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+trace = plan.with_(span=type(plan.span)(0.0, float({rows} - 1))).run()
+assert len(trace) == {rows}
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / ({rows} * {columns} * 8))
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    return float(done.stdout)
+
+
+def streaming(directory: Path, suffix: str, rows: int) -> dict[str, float]:
+    """Nanoseconds per value and peak growth (bytes) of a fresh process that streams rows × 10 values to disk."""
+    script = f"""
+import resource, sys, time, upbeat as up
+unit = up.Function(outputs={{f'y{{i}}': f'time + {{i}}' for i in range(10)}})
+plan = up.experiment(up.Scenario(units={{'a': unit}}, connections={{}}), pace=1.0, until=20000.0, out=sys.argv[1])
+plan.run()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+began = time.process_time()
+plan.with_(span=type(plan.span)(0.0, float({rows} - 1))).run()
+print((time.process_time() - began) / ({rows} * 10) * 1e9, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(directory / f"s{suffix}")], check=True, capture_output=True, text=True)
+    nanoseconds, growth = map(float, done.stdout.split())
+    return {"ns_per_value": nanoseconds, "growth_bytes": growth}
+
+
+def table(title: str, rows: list[dict[str, float | int | None]]) -> None:
+    print(f"\n{title}: ns per unit and step (× the loop in C)")
+    print(f"{'N':>6}{'C loop':>10}{'native':>18}{'expression':>18}{'jit':>18}{'interpreted':>18}")
+    for row in rows:
+        base = row["c_ns"]
+        cells = "".join(
+            f"{'—':>18}" if row[key] is None else f"{row[key]:10.1f} ({row[key] / base:4.1f}×)".rjust(18)  # type: ignore[operator]
+            for key in ("native_ns", "expression_ns", "jit_ns", "interpreted_ns")
+        )
+        print(f"{row['n']:>6}{base:10.1f}{cells}")
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments.add_argument("--repeats", type=int, default=7)
+    arguments.add_argument("--scale", type=float, default=1.0, help="length of the runs")
+    options = arguments.parse_args()
+    result: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        for key, work, title in (("ring", WORK, "units with own work"), ("ring_empty", 0, "empty units")):
+            ring = Ring(directory, work)
+            rows = []
+            for n in SIZES:
+                print(f"measuring {title}, N = {n} …", file=sys.stderr)
+                rows.append(measure(ring, n, options.repeats, options.scale))
+            result[key] = rows
+            table(title, rows)
+        result["record_overhead"] = memory_ratio()
+        result["streaming"] = {suffix[1:]: streaming(directory, suffix, 300_000) for suffix in (".csv", ".parquet")}
+    judge(result)
+    if options.json:
+        print(json.dumps(result))
+    return 0
+
+
+def judge(result: dict[str, object]) -> None:
+    """Asked | reached."""
+    ring: list[dict[str, float]] = result["ring"]  # type: ignore[assignment]
+    empty: list[dict[str, float]] = result["ring_empty"]  # type: ignore[assignment]
+
+    def worst(rows: list[dict[str, float]], key: str) -> float:
+        return max(row[key] / row["c_ns"] for row in rows if row[key] is not None)
+
+    by_n = {row["n"]: row for row in ring}
+    print("\nasked | reached")
+    print(f"native, own work         ≤ {GOALS['native']} × | {worst(ring, 'native_ns'):.2f} ×")
+    print(f"native, empty units      ≤ {GOALS['native_empty']} × | {worst(empty, 'native_ns'):.2f} ×")
+    print(f"expression, own work     ≤ {GOALS['expression']} × | {worst(ring, 'expression_ns'):.2f} ×")
+    if ring[0]["jit_ns"] is not None:
+        print(f"jit, own work            ≤ {GOALS['jit']} × | {worst(ring, 'jit_ns'):.2f} ×")
+    print(f"growth N=10 → N=1000     < {GOALS['growth']}   | {by_n[1000]['native_ns'] / by_n[10]['native_ns']:.2f}")
+    print(f"interpreter              ≤ {GOALS['interpreted_us']} µs | {max(row['interpreted_ns'] for row in ring) / 1000:.2f} µs")
+    print(f"memory per recorded byte < {GOALS['memory']} × | {result['record_overhead']:.2f} ×")
+    for kind, figures in result["streaming"].items():  # type: ignore[attr-defined]
+        print(f"streaming to {kind:8}   flat    | {figures['growth_bytes'] / 2**20:.1f} MiB growth, {figures['ns_per_value']:.0f} ns per value")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

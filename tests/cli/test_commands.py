@@ -1,0 +1,262 @@
+"""The command line as a user meets it: what it prints, writes and returns."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import upbeat as up
+from upbeat.cli.main import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+DECAY = """
+upbeat = 1
+[units.a]
+states = { x = "-k*x" }
+start = { x = 1.0 }
+parameters = { k = 2.0 }
+[master]
+step = 0.01
+[run]
+until = 1.0
+"""
+
+
+@pytest.fixture
+def decay(tmp_path: Path) -> Path:
+    path = tmp_path / "decay.toml"
+    path.write_text(DECAY)
+    return path
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    try:
+        code = main([str(word) for word in words])
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def last_row(path: Path) -> dict[str, float]:
+    with path.open() as file:
+        return {key: float(value) for key, value in list(csv.DictReader(file))[-1].items()}
+
+
+def test_run_writes_results_and_says_where(decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "r.csv"
+    code, said, _ = call(capsys, "run", decay, "--out", out)
+    assert code == 0
+    assert str(out) in said and "a.x" in said and "the run reached its stop time" in said
+    row = last_row(out)
+    assert row["time"] == 1.0
+    assert row["a.x"] == pytest.approx(math.exp(-2), rel=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["interpret", "auto"])
+def test_options_change_what_the_file_says(
+    decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    out = tmp_path / "r.csv"
+    words = ("run", decay, "--set", "a.k=1", "--set", "a.x=3", "--until", "0.5", "--step", "0.005", "--out", out)
+    assert call(capsys, *words, "--engine", engine)[0] == 0
+    assert last_row(out)["time"] == 0.5
+    assert last_row(out)["a.x"] == pytest.approx(3 * math.exp(-0.5), rel=1e-6)
+
+
+def test_quiet_says_nothing(decay: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "run", decay, "--quiet") == (0, "", "")
+
+
+def test_json_is_one_object(decay: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said, err = call(capsys, "run", decay, "--json", "--engine", "interpret")
+    result = json.loads(said)
+    assert (code, err) == (0, "")
+    assert result["ok"] and result["engine"] == "interpret" and result["steps"] == 100
+    assert result["final"]["a.x"] == pytest.approx(math.exp(-2), rel=1e-6)
+
+
+def test_parquet_by_suffix(decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow")
+    out = tmp_path / "r.parquet"
+    assert call(capsys, "run", decay, "--out", out, "--every", "10")[0] == 0
+    trace = up.read(out)
+    assert len(trace) == 11
+    assert trace["a.x"][-1] == pytest.approx(math.exp(-2), rel=1e-6)
+
+
+def test_record_chooses_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "r.csv"
+    code, *_ = call(capsys, "run", EXAMPLES / "coupled_masses.toml", "--record", "left.*", "--out", out)
+    assert code == 0
+    assert all(name == "time" or name.startswith("left.") for name in last_row(out))
+
+
+def test_input_drives_the_scenario(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(
+        'upbeat = 1\n[inputs]\nrate = { start = 0.0 }\n[units.sum]\nstates = { x = "u" }\ninputs = ["u"]\n'
+        '[connections]\n"sum.u" = "rate"\n[master]\nstep = 0.5\n[run]\nuntil = 2\n'
+    )
+    signal_file = tmp_path / "in.csv"
+    signal_file.write_text("time,rate\n0,1\n2,5\n")
+    out = tmp_path / "r.csv"
+    assert call(capsys, "run", path, "--input", signal_file, "--out", out)[0] == 0
+    # rate = 1 + 2t, held over steps of 0.5: 0.5·(1 + 2 + 3 + 4)
+    assert last_row(out)["sum.x"] == pytest.approx(5.0, rel=1e-12)
+    signal_file.write_text("time,rat\n0,1\n")
+    code, _, err = call(capsys, "run", path, "--input", signal_file)
+    assert code == 3 and "rate" in err
+
+
+def test_explain_tells_units_loops_program_and_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    code, said, _ = call(capsys, "explain", EXAMPLES / "coupled_masses.toml")
+    assert code == 0
+    for text in ("left", "rollback", "Algebraic loops", "none", "advance  left", "get ", "set ", "Engine", "solved"):
+        assert text in said
+    code, said, _ = call(capsys, "explain", EXAMPLES / "coupled_masses.toml", "--json")
+    assert {"units", "order", "loops", "program", "engine"} <= json.loads(said).keys()
+
+
+def test_check_reports_everything_at_once_with_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(
+        'upbeat = 1\n[units.a]\nstates = { x = "-k*x" }\nparameters = { k = 1.0 }\n'
+        '[units.b]\ninputs = ["u"]\noutputs = { y = "2*v" }\n'
+        '[connections]\n"b.u" = "a.xx"\n"c.u" = "a.x"\n[master]\nstep = -1\ncoupling = "jacoby"\n[run]\nuntil = 1\n'
+    )
+    code, _, err = call(capsys, "check", path)
+    assert code == 3
+    for text in ("line 7", "'v'", "line 9", "a.xx", "line 10", "'c'", "line 12", "positive", "line 13", "jacobi"):
+        assert text in err, text
+    code, said, _ = call(capsys, "check", path, "--json")
+    lines = {problem["line"] for problem in json.loads(said)["error"]["problems"]}
+    assert {7, 9, 10, 12, 13} <= lines
+
+
+def test_check_says_when_all_is_well(decay: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said, _ = call(capsys, "check", decay)
+    assert code == 0 and "no problems" in said
+
+
+def test_plot_draws_a_result_and_a_scenario(decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "r.csv"
+    call(capsys, "run", decay, "--out", out, "--quiet")
+    assert call(capsys, "plot", out, "--steps")[0] == 0
+    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
+    assert call(capsys, "plot", decay, "--out", tmp_path / "d.svg", "--signals", "a.*")[0] == 0
+    assert b"<svg" in (tmp_path / "d.svg").read_bytes()
+    code, _, err = call(capsys, "plot", out, "--signals", "zz")
+    assert code == 3 and "a.x" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["run"], 2, "FILE"),
+        (["fly"], 2, "invalid choice"),
+        (["run", "missing.toml"], 3, "missing.toml"),
+        (["run", "{decay}", "--set", "a.q=1"], 3, "'k'"),
+        (["run", "{decay}", "--set", "b.k=1"], 3, "'a'"),
+        (["run", "{decay}", "--set", "k"], 3, "--set left.m=2.5"),
+        (["run", "{decay}", "--set", "a.k=fast"], 3, "real"),
+        (["run", "{decay}", "--until", "0"], 3, "stop time"),
+        (["run", "{decay}", "--until", "nan"], 3, "finite"),
+        (["run", "{decay}", "--step", "0"], 3, "positive"),
+        (["run", "{decay}", "--step", "-0.1"], 3, "positive"),
+        (["run", "{decay}", "--step", "nan"], 3, "positive and finite"),
+        (["run", "{decay}", "--every", "0"], 3, "every"),
+        (["run", "{decay}", "--record", "b.*"], 3, "a.x"),
+        (["run", "{decay}", "--out", "no/such/folder/r.csv"], 3, "no/such/folder"),
+        (["run", "{decay}", "--out", "r.xlsx"], 3, ".csv"),
+        (["run", "{decay}", "--input", "missing.csv"], 3, "missing.csv"),
+        (["plot", "missing.csv"], 3, "missing.csv"),
+    ],
+)
+def test_wrong_words_are_explained(
+    decay: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, text: str
+) -> None:
+    got, _, err = call(capsys, *(word.format(decay=decay) for word in words))
+    assert got == code
+    assert text in err
+
+
+PYTHON_UNIT = """
+class Thrower:
+    def __init__(self, name, start, parameters):
+        self.t = start
+    def get(self, port):
+        return self.t
+    def set(self, port, coefficients):
+        pass
+    def advance(self, t, to, early):
+        if to > 0.35:
+            raise ZeroDivisionError("too far")
+        self.t = to
+        return to
+
+import upbeat as up
+model = up.PythonUnit(Thrower, ports=(up.Port("y", up.Causality.OUTPUT),))
+"""
+PYTHON_FILE = """
+upbeat = 1
+[units.bad]
+kind = "python"
+class = "thrower:model"
+[master]
+step = 0.1
+[run]
+until = 1.0
+"""
+
+
+@pytest.fixture
+def thrower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "thrower.py").write_text(PYTHON_UNIT)
+    (tmp_path / "s.toml").write_text(PYTHON_FILE)
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("thrower", None)
+    return tmp_path / "s.toml"
+
+
+def test_python_is_refused_unless_allowed(thrower: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "run", thrower)
+    assert code == 3 and "--allow-python" in err
+    assert "thrower" not in sys.modules, "nothing of the file may have been imported"
+
+
+@pytest.mark.parametrize("engine", ["interpret", "auto"])
+def test_an_exception_in_a_users_unit_is_named_and_results_are_kept(
+    thrower: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    out = tmp_path / "r.csv"
+    code, _, err = call(capsys, "run", thrower, "--allow-python", "--out", out, "--engine", engine)
+    assert code == 4
+    for text in ("unit 'bad'", "ZeroDivisionError: too far", "t = 0.3", "thrower.py", "advance", str(out)):
+        assert text in err, text
+    assert last_row(out)["time"] == pytest.approx(0.3)
+
+
+def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path) -> None:
+    path, out = tmp_path / "long.toml", tmp_path / "r.csv"
+    path.write_text(DECAY.replace("until = 1.0", "until = 1e9").replace("2.0", "0.0"))
+    command = [sys.executable, "-m", "upbeat.cli.main", "run", str(path), "--out", str(out)]
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (out.exists() and out.stat().st_size > 1000):
+        time.sleep(0.05)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert b"interrupted" in err and str(out).encode() in err
+    assert last_row(out)["time"] > 0

@@ -1,0 +1,38 @@
+"""Data flow: what a step carries over, and which orders it allows."""
+
+from __future__ import annotations
+
+import upbeat as up
+from upbeat.master.dataflow import Flow, carried, dependencies
+from upbeat.master.program import Advance, Get, Program, Set
+
+MASS = up.Ode(states={"x": "v", "v": "F - x"}, inputs=["F"], outputs=["x"])
+SPRING = up.Function(inputs=["x"], outputs={"F": "-x"})
+
+
+def build(**settings: object) -> tuple[Program, up.Scenario]:
+    scenario = up.Scenario(units={"mass": MASS, "spring": SPRING}, connections={"mass.F": "2*spring.F", "spring.x": "mass.x"})
+    return up.Master(pace=up.Fixed(0.1), **settings).program(scenario), scenario  # type: ignore[arg-type]
+
+
+def test_a_held_solved_jacobi_step_carries_nothing_but_the_units() -> None:
+    program, scenario = build()
+    assert carried(program, scenario.units) == ()
+
+
+def test_a_linear_history_is_carried_without_being_listed_anywhere() -> None:
+    program, scenario = build(ports={"mass.F": up.Linear()})
+    names = {program.layout.of(register).name for register in carried(program, scenario.units)}
+    assert names == {"mass.F′past", "mass.F′when", "mass.F′slope"}
+
+
+def test_what_must_come_first_and_what_need_not() -> None:
+    program, scenario = build()
+    block = program.steps["step"]
+    needed = dependencies(block, Flow(program.layout, scenario.units))
+    place = {type(i).__name__ + getattr(i, "unit", ""): k for k, i in enumerate(block)}
+    assert place["Advancemass"] in needed[place["Getmass"]]
+    assert place["Setspring"] in needed[place["Getspring"]], "F depends directly on x"
+    assert needed[place["Advancemass"]] == needed[place["Advancespring"]] == set()
+    kinds = [type(i) for i in block]
+    assert kinds.count(Advance) == kinds.count(Get) == kinds.count(Set) == 2

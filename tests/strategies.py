@@ -1,0 +1,188 @@
+"""Random scenarios and masters for property tests: every kind of unit, port and connection there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+import upbeat as up
+
+REALS = st.floats(-2.0, 2.0, allow_nan=False, width=32)
+
+EXACT = ("{a} + {b}", "{a} - {b}", "{a} * {b}", "{a} / (2 + {b}*{b})", "sqrt(1 + {a}*{a}) - {b}", "min({a}, {b})")
+EXACT += ("max({a}, -{b})", "{a} if {a} > {b} else {b}", "clip({a}, -1, {b})", "abs({a}) - {b}", "floor({a}) + {b}")
+LIBM = ("sin({a}) + {b}", "exp(-{a}*{a}) * {b}", "atan2({a}, 1 + {b}*{b})", "tanh({a}) - {b}", "(1 + {a}*{a}) ** 0.3 + {b}")
+
+
+@st.composite
+def formulas(draw: st.DrawFn, names: list[str], depth: int = 2) -> str:
+    """A bounded, finite formula over `names`."""
+    if depth == 0 or draw(st.booleans()):
+        pool = st.sampled_from(names) if names else st.nothing()
+        return draw(pool | REALS.map(lambda v: f"({v!r})"))
+    shape = draw(st.sampled_from(EXACT + LIBM))
+    return "(" + shape.format(a=draw(formulas(names, depth - 1)), b=draw(formulas(names, depth - 1))) + ")"
+
+
+@st.composite
+def solvers(draw: st.DrawFn) -> Any:
+    return draw(
+        st.sampled_from(
+            [up.Euler(), up.Euler(micro=3), up.Midpoint(micro=2), up.RK4(), up.RK4(micro=2), up.DormandPrince(rtol=1e-5, atol=1e-7)]
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The ports that connections need to know about."""
+
+    model: Any
+    inputs: dict[str, tuple[str, int | None]]
+    outputs: dict[str, tuple[str, int | None]]
+
+
+@st.composite
+def ode_units(draw: st.DrawFn) -> Shape:
+    states = [f"x{i}" for i in range(draw(st.integers(1, 3)))]
+    inputs = [f"u{i}" for i in range(draw(st.integers(0, 2)))]
+    names = [*states, *inputs, "p", "time"]
+    wide = draw(st.booleans())
+    given: dict[str, Any] = {name: {"start": draw(REALS)} for name in inputs}
+    if wide:
+        given["w"] = {"size": 2, "start": [draw(REALS), draw(REALS)]}
+        names += ["w[0]", "w[1]"]
+    outputs: dict[str, Any] = {"y": draw(formulas(states)), "z": draw(formulas(names))}
+    if wide:
+        outputs["a"] = [draw(formulas(names)), states[0]]
+    model = up.Ode(
+        states={name: f"-{name} + {draw(formulas(names))}" for name in states},
+        start={name: draw(REALS) for name in states},
+        inputs=given,
+        outputs=outputs,
+        parameters={"p": draw(REALS)},
+        solver=draw(solvers()),
+    )
+    return Shape(
+        model,
+        {name: ("real", None) for name in inputs} | ({"w": ("real", 2)} if wide else {}),
+        {"y": ("real", None), "z": ("real", None)} | ({"a": ("real", 2)} if wide else {}),
+    )
+
+
+@st.composite
+def function_units(draw: st.DrawFn) -> Shape:
+    names = ["u", "n", "b", "time"]
+    model = up.Function(
+        inputs={"u": {"start": draw(REALS)}, "n": {"kind": "integer", "start": draw(st.integers(-3, 3))}, "b": {"kind": "boolean"}},
+        outputs={
+            "y": draw(formulas(names)),
+            "k": {"value": f"round({draw(formulas(['u', 'n']))})", "kind": "integer"},
+            "on": {"value": f"{draw(formulas(['u', 'n']))} > 0", "kind": "boolean"},
+        },
+    )
+    return Shape(
+        model,
+        {"u": ("real", None), "n": ("integer", None), "b": ("boolean", None)},
+        {"y": ("real", None), "k": ("integer", None), "on": ("boolean", None)},
+    )
+
+
+class Words:
+    """A unit in plain Python with a string, an integer and an array output, and rollback."""
+
+    def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+        self.time, self.u, self.count = start, (0.0,), 0
+
+    def get(self, port: str) -> Any:
+        value = sum(c * 0.0**k for k, c in enumerate(self.u))
+        return {"word": f"{self.count % 3}", "count": self.count, "pair": (value, float(self.count)), "flag": self.count % 2 == 0}[port]
+
+    def set(self, port: str, coefficients: Any) -> None:
+        if port == "u":
+            self.u = tuple(coefficients)
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.time, self.count = to, self.count + 1
+        return to
+
+    def jump(self) -> bool:
+        return False
+
+    def save(self) -> Any:
+        return self.time, self.u, self.count
+
+    def restore(self, token: Any) -> None:
+        self.time, self.u, self.count = token
+
+
+@st.composite
+def python_units(draw: st.DrawFn) -> Shape:
+    port, kind, way = up.Port, up.Kind, up.Causality
+    ports = (
+        port("u", way.INPUT),
+        port("heard", way.INPUT, kind.STRING),
+        port("word", way.OUTPUT, kind.STRING),
+        port("count", way.OUTPUT, kind.INTEGER),
+        port("pair", way.OUTPUT, size=2, depends=frozenset({"u"})),
+        port("flag", way.OUTPUT, kind.BOOLEAN),
+    )
+    return Shape(
+        up.PythonUnit(Words, ports=ports, abilities=frozenset({up.Ability.ROLLBACK})),
+        {"u": ("real", None), "heard": ("string", None)},
+        {"word": ("string", None), "count": ("integer", None), "pair": ("real", 2), "flag": ("boolean", None)},
+    )
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> up.Scenario:
+    """A random scenario: units of all kinds, connected at random."""
+    kinds = st.one_of(ode_units(), ode_units(), function_units(), python_units())
+    shapes = {f"m{i}": draw(kinds) for i in range(draw(st.integers(1, 4)))}
+    sources = [(unit, port, *what) for unit, shape in shapes.items() for port, what in shape.outputs.items()]
+    connections: dict[str, str] = {}
+    for unit, shape in shapes.items():
+        for port, (kind, size) in shape.inputs.items():
+            fitting = [
+                f"{u}.{p}"
+                for u, p, k, s in sources
+                if s == size and (k == kind or (kind == "real" and k != "string"))
+            ]
+            if not fitting or draw(st.integers(0, 3)) == 0:
+                continue
+            source = draw(st.sampled_from(fitting))
+            real = [f"{u}.{p}" for u, p, k, s in sources if k == "real" and s is None]
+            if kind == "real" and size is None and real and draw(st.booleans()):
+                source = f"0.5*{source} - 0.25*{draw(st.sampled_from(real))}"
+            connections[f"{unit}.{port}"] = source
+    real = [f"{u}.{p}" for u, p, k, s in sources if k == "real" and s is None]
+    outputs = {"total": " + ".join(real[:3])} if real else {}
+    return up.Scenario(units={name: shape.model for name, shape in shapes.items()}, connections=connections, outputs=outputs)
+
+
+@st.composite
+def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
+    outputs = "lagged" if scenario.graph.loops else draw(st.sampled_from(["solved", "lagged"]))
+    if draw(st.booleans()):
+        return up.Jacobi(outputs=outputs)
+    order = draw(st.none() | st.permutations(list(scenario.units)))
+    return up.GaussSeidel(order=order, outputs=outputs)
+
+
+@st.composite
+def experiments(draw: st.DrawFn) -> up.Experiment:
+    """A random scenario with a random master."""
+    scenario = draw(scenarios())
+    step = draw(st.sampled_from([0.1, 0.25, 0.0625]))
+    return up.experiment(
+        scenario,
+        pace=step,
+        until=step * draw(st.integers(1, 8)) + draw(st.sampled_from([0.0, 0.03])),
+        start=draw(st.sampled_from([0.0, -1.5])),
+        coupling=draw(couplings(scenario)),
+        inputs=draw(st.sampled_from([up.Hold(), up.Linear()])),
+        record=["*"],
+        every=draw(st.integers(1, 3)),
+    )
