@@ -90,7 +90,10 @@ class Equations:
 
     @cached_property
     def _local_cells(self) -> dict[str, Expr]:
-        return resolve(self.locals)
+        done: dict[str, Expr] = {}
+        for name, cell in in_order(self.locals).items():
+            done[name] = substitute(cell, done)
+        return done
 
     @cached_property
     def derivatives(self) -> Kernel | None:
@@ -111,9 +114,6 @@ class Equations:
         state_ports = tuple(state.port for state in self.states)
         settable = (*self.parameters, *state_ports, *self.inputs)
         check_settable(values, [port.name for port in settable])
-        for name, value in values.items():
-            if value is None:
-                raise ModelError(f"'{name}' was given no value")
         return replace(
             self,
             inputs=with_starts(self.inputs, values),
@@ -137,10 +137,10 @@ class Equations:
         return {name: section for name, section in sections.items() if section or name == "outputs"}
 
 
-def resolve(definitions: tuple[Definition, ...]) -> dict[str, Expr]:
-    """Every cell of the definitions in terms of what they do not define; a cycle is named.
+def in_order(definitions: tuple[Definition, ...]) -> dict[str, Expr]:
+    """Every cell of the definitions, after those that it needs; a cycle is named.
 
-    Cells, not whole arrays, depend on each other: a[1] may be computed from a[0].
+    Cells, not whole arrays, need each other: a[1] may be computed from a[0].
     """
     cells = {
         name: cell
@@ -148,13 +148,10 @@ def resolve(definitions: tuple[Definition, ...]) -> dict[str, Expr]:
         for name, cell in zip(cell_names(definition.name, definition.size), definition.cells, strict=True)
     }
     needs = {name: sorted(names(cell) & cells.keys()) for name, cell in cells.items()}
-    done: dict[str, Expr] = {}
     try:
-        for name in TopologicalSorter(needs).static_order():
-            done[name] = substitute(cells[name], done)
+        return {name: cells[name] for name in TopologicalSorter(needs).static_order()}
     except CycleError as error:
         raise ModelError(f"these locals need each other: {' → '.join(reversed(error.args[1]))}") from None
-    return done
 
 
 def _state_spec(state: State) -> Any:

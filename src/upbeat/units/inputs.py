@@ -23,6 +23,9 @@ EXACT: Conversion = {
 NUMBERS: Conversion = dict.fromkeys((Kind.REAL, Kind.INTEGER, Kind.BOOLEAN), float)
 """Hold everything as a double (units given by equations)."""
 
+Rows = list[list[Any]]
+"""The coefficients of one input: c[0] of every cell, c[1] of every cell, …"""
+
 
 class Courses:
     """The polynomials of all inputs of one unit.
@@ -33,57 +36,66 @@ class Courses:
 
     def __init__(self, ports: Sequence[Port], start: float, convert: Conversion) -> None:
         self._ports = tuple(ports)
-        self._index = {port.name: i for i, port in enumerate(ports)}
-        self._convert = tuple(convert[port.kind] for port in ports)
+        self._places = {}
+        self._values: list[Any] = []
+        for i, port in enumerate(ports):
+            self._places[port.name] = (i, port, convert[port.kind], len(self._values))
+            self._values += map(convert[port.kind], port.initial)
         self._origins = [start] * len(ports)
-        self._rows = [
-            [[to(value) for value in port.initial]] for port, to in zip(ports, self._convert, strict=True)
-        ]
-        self._refresh()
-
-    def _refresh(self) -> None:
-        """Note what does not change: as long as every input is held, `at` is a plain read."""
-        moving = any(len(rows) > 1 for rows in self._rows)
-        self._held = None if moving else [v for (row,) in self._rows for v in row]
+        # Held inputs live in `_values` alone, so that as long as all are held `at` is a plain read;
+        # the others have their rows of coefficients here, by the place of their first cell.
+        self._moving: dict[int, tuple[float, Rows]] = {}
 
     def set(self, name: str, time: float, coefficients: Sequence[Signal]) -> None:
         """From `time` on, input `name` is Σ coefficients[k]·(t - time)**k."""
-        i = self._index[name]
-        port, convert = self._ports[i], self._convert[i]
-        most = MAX_DEGREE if port.kind is Kind.REAL else 0
-        if not 1 <= len(coefficients) <= most + 1:
+        i, port, convert, first = self._places[name]
+        count = len(coefficients)
+        if count != 1 and not (port.kind is Kind.REAL and 1 < count <= MAX_DEGREE + 1):
+            most = MAX_DEGREE if port.kind is Kind.REAL else 0
             raise ModelError(
                 f"input '{name}' ({port.kind.value}) takes polynomials of degree 0 to {most}, "
-                f"not {len(coefficients)} coefficients"
+                f"not {count} coefficients"
             )
         if port.size is None:
             rows = [[convert(c)] for c in coefficients]
         else:
             rows = [[convert(v) for v in c] for c in coefficients]  # type: ignore[union-attr]
-            if any(len(row) != port.size for row in rows):
-                raise ModelError(f"input '{name}' has {port.size} cells, but was given {len(rows[0])} values")
-        self._rows[i] = rows
+            for row in rows:
+                if len(row) != port.size:
+                    raise ModelError(f"input '{name}' has {port.size} cells, but was given {len(row)} values")
         self._origins[i] = time
-        self._refresh()
+        self._put(first, time, rows)
+
+    def _put(self, first: int, origin: float, rows: Rows) -> None:
+        self._values[first : first + len(rows[0])] = rows[0]
+        if len(rows) > 1:
+            self._moving[first] = (origin, rows)
+        elif self._moving:
+            self._moving.pop(first, None)
 
     def at(self, t: float) -> list[Any]:
-        """The value of every cell at `t`, in the order of the ports. Not to be changed by the caller."""
-        if self._held is not None:
-            return self._held
-        values: list[Any] = []
-        for origin, rows in zip(self._origins, self._rows, strict=True):
+        """The value of every cell at `t`, in the order of the ports. Good until the next call."""
+        values = self._values
+        if not self._moving:
+            return values
+        values = values.copy()
+        for first, (origin, rows) in self._moving.items():
+            tau = t - origin
             now = rows[-1]
-            if len(rows) > 1:
-                tau = t - origin
-                for row in rows[-2::-1]:
-                    now = [v * tau + c for v, c in zip(now, row, strict=True)]  # type: ignore[operator]
-            values.extend(now)
+            for row in rows[-2::-1]:
+                now = [v * tau + c for v, c in zip(now, row, strict=True)]
+            values[first : first + len(now)] = now
         return values
 
     def pack(self) -> list[Value]:
         """For each input: origin, number of coefficients, `MAX_DEGREE` + 1 rows of them (unused: zero)."""
         flat: list[Value] = []
-        for port, origin, rows in zip(self._ports, self._origins, self._rows, strict=True):
+        for (_, port, _, first), origin in zip(self._places.values(), self._origins, strict=True):
+            rows = (
+                self._moving[first][1]
+                if first in self._moving
+                else [self._values[first : first + port.cells]]
+            )
             flat += (origin, float(len(rows)))
             for row in rows:
                 flat += row
@@ -93,18 +105,15 @@ class Courses:
     def unpack(self, flat: Sequence[Value]) -> None:
         """Set everything back to what `pack` gave."""
         at = 0
-        for i, port in enumerate(self._ports):
-            self._origins[i] = float(flat[at])
-            first, cells = at + 2, port.cells
-            self._rows[i] = [
-                list(flat[first + k * cells : first + (k + 1) * cells]) for k in range(int(flat[at + 1]))
-            ]
-            at = first + cells * (MAX_DEGREE + 1)
-        self._refresh()
-
-    @property
-    def packed_size(self) -> int:
-        return packed_size(self._ports)
+        self._moving.clear()
+        for i, port, _, first in self._places.values():
+            self._origins[i] = origin = float(flat[at])
+            count, cells = int(flat[at + 1]), port.cells
+            at += 2
+            self._put(
+                first, origin, [list(flat[at + k * cells : at + (k + 1) * cells]) for k in range(count)]
+            )
+            at += cells * (MAX_DEGREE + 1)
 
 
 def packed_size(ports: Sequence[Port]) -> int:

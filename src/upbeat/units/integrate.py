@@ -31,14 +31,17 @@ def _weights(row: Sequence[float]) -> _Weights:
 
 
 def _combine(weights: _Weights, k: Sequence[Sequence[float]]) -> Vector:
-    (first, w), *rest = weights
-    acc = [w * v for v in k[first]]
-    for q, w in rest:
+    q, w = weights[0]
+    acc = [w * v for v in k[q]]
+    for q, w in weights[1:]:
         acc = [a + w * v for a, v in zip(acc, k[q], strict=True)]
     return acc
 
 
 def _moved(x: Vector, h: float, weights: _Weights, k: Sequence[Sequence[float]]) -> Vector:
+    if len(weights) == 1:  # the same operations, without the list between
+        q, w = weights[0]
+        return [v + h * (w * d) for v, d in zip(x, k[q], strict=True)]
     return [v + h * a for v, a in zip(x, _combine(weights, k), strict=True)]
 
 

@@ -50,14 +50,13 @@ class _Model:
         equations = self.equations
         parameters = equations.values
         compute = equations.computed.python()
-        kernel = equations.derivatives
-        derivatives = kernel.python() if kernel is not None else None
+        derivatives = (equations.derivatives or equations.computed).python()
         behaviour = Behaviour(
             inputs=equations.inputs,
             outputs=tuple(output.port for output in equations.outputs),
             state=equations.start,
             solver=self.solver,
-            derivatives=derivatives and (lambda t, x, u: derivatives((t, *x, *u, *parameters))),
+            derivatives=lambda t, x, u: derivatives((t, *x, *u, *parameters)),
             compute=lambda t, x, u: compute((t, *x, *u, *parameters)),
             convert=NUMBERS,
             deliver=_DELIVER,

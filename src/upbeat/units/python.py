@@ -233,4 +233,4 @@ class PythonFunction(_Coded):
         def compute(t: float, x: Sequence[float], u: Sequence[Any]) -> list[Any]:
             return flat(self.function(t, of_inputs(u), p), self.outputs, "the function")
 
-        return self._unit(start, Euler(), (), derivatives=None, compute=compute)
+        return self._unit(start, Euler(), (), derivatives=compute, compute=compute)

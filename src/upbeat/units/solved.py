@@ -38,7 +38,7 @@ def as_boolean(value: float) -> bool:
 class Behaviour:
     """What makes one solved unit differ from another, fixed for its lifetime.
 
-    `derivatives` is None for a unit without states. `convert` turns what comes in into what the
+    `derivatives` is never called in a unit without states. `convert` turns what comes in into what the
     equations work on, `deliver` what they compute into what goes out, both by the kind of a port.
     """
 
@@ -46,7 +46,7 @@ class Behaviour:
     outputs: tuple[Port, ...]
     state: tuple[float, ...]
     solver: Solver
-    derivatives: Equation | None
+    derivatives: Equation
     compute: Equation
     convert: Conversion
     deliver: Conversion
@@ -67,6 +67,9 @@ class SolvedUnit:
         self._solver = integrator(behaviour.solver)
         self._cached: dict[str, Signal] | None = None
         self._direct = frozenset(name for port in behaviour.outputs for name in port.depends)
+
+    def _rhs(self, t: float, x: list[float]) -> Sequence[float]:
+        return self._is.derivatives(t, x, self._courses.at(t))
 
     def get(self, port: str) -> Signal:
         """The value of an output now."""
@@ -105,9 +108,8 @@ class SolvedUnit:
         """Integrate from `t` to `to`, which it always reaches: there are no events inside."""
         if to < t:
             raise SolverError(f"cannot advance backwards, from {t:.9g} to {to:.9g}")
-        derivatives, at = self._is.derivatives, self._courses.at
-        if derivatives is not None and to > t:
-            self._x = self._solver.advance(lambda ts, xs: derivatives(ts, xs, at(ts)), t, self._x, to)
+        if self._x and to > t:
+            self._x = self._solver.advance(self._rhs, t, self._x, to)
         self.time = to
         self._cached = None
         return to

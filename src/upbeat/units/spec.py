@@ -18,7 +18,7 @@ from typing import Any
 from upbeat.core.errors import ExpressionError, ModelError, suggest
 from upbeat.core.expr import RESERVED, Expr, Name, Table1, Table2, names, parse, show
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.units.equations import TIME, Definition, Equations, Output, State, cell_names, resolve
+from upbeat.units.equations import TIME, Definition, Equations, Output, State, cell_names, in_order
 from upbeat.units.shorthand import Complaints, check_keys, entries, read_port, read_ports
 
 _INDEXED = re.compile(r"(.*)\[(\d+)\]\Z")
@@ -61,14 +61,14 @@ def read_equations(
         for name, (port, raw) in raw_outputs.items()
         if (definition := scope.definition("outputs", name, raw, whole=True))
     )
-    known: dict[str, Expr] = {}
+    local_cells: dict[str, Expr] = {}
     with complaints.at("locals"):
-        known = resolve(read_locals)
+        local_cells = in_order(read_locals)
     complaints.raise_if_any()
     return Equations(
         states=read_states,
         inputs=read_inputs,
-        outputs=_with_depends(read_outputs, known, read_inputs),
+        outputs=_with_depends(read_outputs, local_cells, read_inputs),
         parameters=read_parameters,
         locals=read_locals,
         tables=tuple(scope.tables.items()),
@@ -274,20 +274,18 @@ def _read_tables(given: Mapping[str, Any], complaints: Complaints) -> dict[str, 
     return found
 
 
-def _owners(expr: Expr, owner: Mapping[str, str]) -> frozenset[str]:
-    return frozenset(owner[cell] for cell in names(expr) & owner.keys())
-
-
 def _with_depends(
-    outputs: tuple[Output, ...], known: Mapping[str, Expr], inputs: tuple[Port, ...]
+    outputs: tuple[Output, ...], local_cells: Mapping[str, Expr], inputs: tuple[Port, ...]
 ) -> tuple[Output, ...]:
     """The outputs with the inputs that their expressions, through all locals, contain."""
-    owner = {cell: port.name for port in inputs for cell in cell_names(port.name, port.size)}
-    through = {local: _owners(expr, owner) for local, expr in known.items()}
+    behind = {cell: frozenset({port.name}) for port in inputs for cell in cell_names(port.name, port.size)}
 
-    def direct(output: Output) -> frozenset[str]:
-        used = frozenset().union(*(names(expr) for expr in output.definition.cells))
-        found = {owner[cell] for cell in used & owner.keys()}
-        return frozenset(found).union(*(through[local] for local in used & through.keys()))
+    def direct(*exprs: Expr) -> frozenset[str]:
+        return frozenset().union(*(behind.get(name, ()) for expr in exprs for name in names(expr)))
 
-    return tuple(replace(output, port=replace(output.port, depends=direct(output))) for output in outputs)
+    for name, cell in local_cells.items():
+        behind[name] = direct(cell)
+    return tuple(
+        replace(output, port=replace(output.port, depends=direct(*output.definition.cells)))
+        for output in outputs
+    )
