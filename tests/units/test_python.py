@@ -56,7 +56,7 @@ def test_the_same_bits_as_from_equations():
 def test_derivatives_as_a_sequence():
     unit = PythonOde(lambda t, x, u, p: (x.b, 1.0), {"a": 0.0, "b": 0.0}, solver=RK4()).instantiate("a", 0.0)
     unit.advance(0.0, 2.0)
-    assert (unit.get("a"), unit.get("b")) == (2.0, 2.0)
+    assert (unit.get("a"), unit.get("b")) == pytest.approx((2.0, 2.0), rel=1e-14)
 
 
 def test_outputs_by_name_by_function_and_together():
@@ -106,23 +106,22 @@ def test_functions_return_a_mapping_a_sequence_or_a_value():
         assert (unit.get("b"), unit.get("c")) == (2.0, 2.0)
         unit.advance(2.0, 3.0)
         assert (unit.get("b"), unit.get("c")) == (3.0, 3.0)
-    assert PythonFunction(lambda t, u, p: p.g * u.a, {"a": 2.0}, parameters={"g": 3}).instantiate("f", 0.0).get("y") == 6
+    assert (
+        PythonFunction(lambda t, u, p: p.g * u.a, {"a": 2.0}, parameters={"g": 3})
+        .instantiate("f", 0.0)
+        .get("y")
+        == 6
+    )
     array = PythonFunction(lambda t, u, p: [1.0, 2.0], [], {"y": {"size": 2}})
     assert array.instantiate("f", 0.0).get("y") == (1.0, 2.0)
 
 
 def test_all_kinds_of_values():
     def describe(t, u, p):
-        return {"text": f"{p.greeting} {u.name}{u.n}", "n": u.n + 1, "on": not u.on}
+        return f"{p.greeting} {u.name}{u.n}", u.n + 1, not u.on
 
     model = PythonFunction(
         describe,
-        {"name": "you", "n": {"kind": "integer", "start": 2}, "on": True},
-        {"text": {"kind": "string"}, "n1": {"kind": "integer"}, "on1": {"kind": "boolean"}},
-        parameters={"greeting": "hello"},
-    )
-    model = PythonFunction(
-        lambda t, u, p: tuple(describe(t, u, p).values()),
         {"name": "you", "n": {"kind": "integer", "start": 2}, "on": True},
         {"text": {"kind": "string"}, "n1": {"kind": "integer"}, "on1": {"kind": "boolean"}},
         parameters={"greeting": "hello"},
@@ -275,7 +274,9 @@ def test_any_object_is_a_unit():
 
 def test_array_parameters_arrive_as_tuples():
     seen = []
-    model = PythonUnit(lambda n, s, p: seen.append(p) or Counter(n, s, {"by": 1}), ports(parameters={"w": [1.0, 2.0]}))
+    model = PythonUnit(
+        lambda n, s, p: seen.append(p) or Counter(n, s, {"by": 1}), ports(parameters={"w": [1.0, 2.0]})
+    )
     model.instantiate("c", 0.0)
     assert seen == [{"w": (1.0, 2.0)}]
 
@@ -287,7 +288,10 @@ def test_array_parameters_arrive_as_tuples():
         (lambda: PythonUnit(Counter, (*PORTS, *PORTS)), "the name 'u' is used twice"),
         (lambda: PythonUnit(Counter, PORTS, [Ability.NATIVE]), "cannot run inside the native engine"),
         (lambda: PythonUnit(Counter, PORTS).with_values({"total": 1.0}), "no value 'total' to set"),
-        (lambda: PythonUnit(lambda *a: object(), PORTS).instantiate("c", 0.0), "has no get, no set, no advance"),
+        (
+            lambda: PythonUnit(lambda *a: object(), PORTS).instantiate("c", 0.0),
+            "has no get, no set, no advance",
+        ),
         (
             lambda: PythonUnit(Counter, PORTS, [Ability.ROLLBACK]).instantiate("c", 0.0),
             r"unit 'c' \(Counter\) has no save, no restore",

@@ -48,7 +48,9 @@ def test_a_string_is_a_string_port_in_python_models():
 
 
 def test_ports_of_code_depend_on_all_inputs_unless_they_say():
-    read = ports(["a", "b"], {"y": {}, "z": {"depends": ["b"], "kind": "boolean"}, "w": {"depends": []}}, {"p": 1.0})
+    read = ports(
+        ["a", "b"], {"y": {}, "z": {"depends": ["b"], "kind": "boolean"}, "w": {"depends": []}}, {"p": 1.0}
+    )
     assert [p.name for p in read] == ["a", "b", "y", "z", "w", "p"]
     assert [p.depends for p in read[2:5]] == [{"a", "b"}, {"b"}, set()]
 
@@ -71,7 +73,10 @@ def test_ports_of_code_depend_on_all_inputs_unless_they_say():
         ({"locals": {"if": "1"}}, r"locals\.if: 'if' already has a meaning"),
         ({"inputs": ["2nd"]}, r"inputs\.2nd: '2nd' is not a port name"),
         ({"locals": {"a-b": "1"}}, r"locals\.a-b: 'a-b' is not a port name"),
-        ({"locals": {"a": "b", "b": "c", "c": "a"}}, r"locals: these locals need each other: .*a → b → c|b → c → a|c → a"),
+        (
+            {"locals": {"a": "b", "b": "c", "c": "a"}},
+            r"locals: these locals need each other: .*a → b → c|b → c → a|c → a",
+        ),
         ({"locals": {"a": "a + 1"}}, r"need each other: a → a"),
         # expressions
         ({"states": {"x": "1 +"}}, r"states\.x: "),
@@ -81,7 +86,10 @@ def test_ports_of_code_depend_on_all_inputs_unless_they_say():
         ({"states": {"x": None}}, r"states\.x: expected an expression, not None"),
         ({"states": {"x": [["1"]]}}, r"states\.x\[0\]: expected an expression"),
         # arrays
-        ({"inputs": {"u": {"size": 2}}, "states": {"x": "u"}}, r"'u' is an array of 2; write u\[0\] … u\[1\]"),
+        (
+            {"inputs": {"u": {"size": 2}}, "states": {"x": "u"}},
+            r"'u' is an array of 2; write u\[0\] … u\[1\]",
+        ),
         ({"inputs": {"u": {"size": 2}}, "states": {"x": "u[2]"}}, r"u\[2\] is beyond the end.*u\[1\]"),
         ({"inputs": ["u"], "states": {"x": "u[0]"}}, r"'u' is not an array; write u instead of u\[0\]"),
         ({"states": {"x": {"der": ["1", "2"], "size": 3}}}, r"size is 3, but der has 2"),
@@ -99,7 +107,10 @@ def test_ports_of_code_depend_on_all_inputs_unless_they_say():
         ({"start": {"xx": 1.0}}, r"start\.xx: there is no state 'xx'\. Did you mean 'x'|The states are: x"),
         # outputs
         ({"outputs": ["y"]}, r"outputs\.y: there is no 'y' to give out.*The names are: x.*y = "),
-        ({"outputs": {"x": "2*x"}}, r"outputs\.x: the name 'x' is used twice \(also in states\), with another"),
+        (
+            {"outputs": {"x": "2*x"}},
+            r"outputs\.x: the name 'x' is used twice \(also in states\), with another",
+        ),
         ({"inputs": ["u"], "outputs": ["u"]}, r"outputs\.u: .*\(also in inputs\).*\{ u_out = \"u\" \}"),
         ({"outputs": {"y": "x", "z": "y"}}, r"outputs\.z: 'y' is an output; .*define it under locals"),
         ({"outputs": {"y": {"value": "x", "kind": "string"}}}, r"an output cannot be a string"),
@@ -144,7 +155,13 @@ def test_all_problems_at_once():
         )
     text = str(caught.value)
     assert text.startswith("the model has 5 problems\n  • ")
-    for part in ("states.x: unknown name 'y'", "states.v: ", "inputs.u: ", "outputs.z: ", "locals: these locals"):
+    for part in (
+        "states.x: unknown name 'y'",
+        "states.v: ",
+        "inputs.u: ",
+        "outputs.z: ",
+        "locals: these locals",
+    ):
         assert f"• {part}" in text
 
 
@@ -157,7 +174,10 @@ def test_a_function_needs_outputs():
     ("make", "message"),
     [
         (lambda: ports(["a"], ["a"]), r"the name 'a' is used twice \(input and output\)"),
-        (lambda: ports(["a"], {"y": {"depends": ["b"]}}), r"outputs\.y: depends on unknown input 'b'.*are: a"),
+        (
+            lambda: ports(["a"], {"y": {"depends": ["b"]}}),
+            r"outputs\.y: depends on unknown input 'b'.*are: a",
+        ),
         (lambda: ports(["a"], {"y": {"depends": "a"}}), r"depends must be a list of inputs, not 'a'"),
     ],
 )
