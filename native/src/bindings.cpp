@@ -362,7 +362,8 @@ NB_MODULE(_native, module) {
            },
            "start"_a, "stop"_a, "step"_a, "count"_a, "block"_a, "instant"_a)
       .def_rw("done", &FixedRun::done)
-      .def_rw("time", &FixedRun::time);
+      .def_rw("time", &FixedRun::time)
+      .def_rw("pending", &FixedRun::pending);
   nb::class_<Engine>(module, "Machine")
       .def(nb::init<nb::handle, const std::vector<Kernel>&, nb::list, double>(), "tables"_a, "kernels"_a, "units"_a, "start"_a)
       .def("execute", &Engine::execute)

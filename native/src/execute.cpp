@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::int32_t code(Op op) { return static_cast<std::int32_t>(op); }
 
-bool finite(double value) { return value - value == 0.0; }
+// In integers: a double that is not finite has all bits of its exponent set.
+bool finite(Cell cell) { return (static_cast<std::uint64_t>(cell.i) << 1) < 0xffe0000000000000u; }
 
 }  // namespace
 
@@ -34,14 +35,16 @@ double Machine::compute(Expression& expression) {
 
 bool Machine::execute(std::int32_t block) {
   Cell* const cells = cells_.data();
+  double* const clocks = clocks_.data();
   const Step* const first = steps_.data();
   const Step* at = first + tables_.entries[block];
-  const auto failed = [&](Fault fault, Call call) {
-    return fail(fault, call, at->unit, static_cast<std::int32_t>(at - first));
+  // These take `at` by value, so that it stays in a machine register.
+  const auto failed = [this, first](const Step* here, Fault fault, Call call) {
+    return fail(fault, call, here->unit, static_cast<std::int32_t>(here - first));
   };
-  const auto refused = [&](int status, Call call) {
+  const auto refused = [this, failed](const Step* here, int status, Call call) {
     error_.status = status;
-    return failed(Fault::Refused, call);
+    return failed(here, Fault::Refused, call);
   };
   // Programs come in runs of one kind (all Advance, all Get, all Set), so the hot cases stay in
   // a loop of their own as long as such a run lasts.
@@ -50,34 +53,34 @@ bool Machine::execute(std::int32_t block) {
       case Step::GetReal:
         do {
           Cell* const to = cells + at->b;
-          if (const int status = at->get(at->self, at->a, to)) return refused(status, Call::Get);
-          if (!finite(to->r)) {
+          if (const int status = at->get(at->self, at->a, to)) return refused(at, status, Call::Get);
+          if (!finite(*to)) {
             error_.cell = 0;
             error_.value = to->r;
-            return failed(Fault::NotFinite, Call::Get);
+            return failed(at, Fault::NotFinite, Call::Get);
           }
           ++at;
         } while (at->code == Step::GetReal);
         break;
       case Step::GetReals: {
         Cell* const to = cells + at->b;
-        if (const int status = at->get(at->self, at->a, to)) return refused(status, Call::Get);
+        if (const int status = at->get(at->self, at->a, to)) return refused(at, status, Call::Get);
         for (std::int32_t i = 0; i < at->c; ++i) {
-          if (finite(to[i].r)) continue;
+          if (finite(to[i])) continue;
           error_.cell = i;
           error_.value = to[i].r;
-          return failed(Fault::NotFinite, Call::Get);
+          return failed(at, Fault::NotFinite, Call::Get);
         }
         ++at;
         break;
       }
       case code(Op::Get):
-        if (const int status = at->get(at->self, at->a, cells + at->b)) return refused(status, Call::Get);
+        if (const int status = at->get(at->self, at->a, cells + at->b)) return refused(at, status, Call::Get);
         ++at;
         break;
       case code(Op::Set):
         do {
-          if (const int status = at->set(at->self, at->a, cells + at->b, at->c)) return refused(status, Call::Set);
+          if (const int status = at->set(at->self, at->a, cells + at->b, at->c)) return refused(at, status, Call::Set);
           ++at;
         } while (at->code == code(Op::Set));
         break;
@@ -87,7 +90,7 @@ bool Machine::execute(std::int32_t block) {
         for (std::int32_t k = 0; k < at->c; ++k) {
           std::memcpy(gathered_.data() + static_cast<std::size_t>(k) * width, cells + from[k], sizeof(Cell) * width);
         }
-        if (const int status = at->set(at->self, at->a, gathered_.data(), at->c)) return refused(status, Call::Set);
+        if (const int status = at->set(at->self, at->a, gathered_.data(), at->c)) return refused(at, status, Call::Set);
         ++at;
         break;
       }
@@ -95,14 +98,16 @@ bool Machine::execute(std::int32_t block) {
         do {
           const double start = cells[at->a].r;
           const double until = cells[at->b].r;
-          double reached = until;
-          if (const int status = at->advance(at->self, start, until, at->d, &reached)) return refused(status, Call::Advance);
-          if (reached != until && !(at->d && start <= reached && reached <= until)) {
-            error_.value = reached;
-            return failed(Fault::NotReached, Call::Advance);
+          double* const reached = &cells[at->c].r;
+          *reached = until;
+          const int status = at->advance(at->self, start, until, at->d, reached);
+          if (status != 0 || (*reached != until && !(at->d && start <= *reached && *reached <= until))) {
+            error_.start = start;
+            error_.until = until;
+            error_.value = *reached;
+            return status != 0 ? refused(at, status, Call::Advance) : failed(at, Fault::NotReached, Call::Advance);
           }
-          cells[at->c].r = reached;
-          clocks_[at->unit] = reached;
+          clocks[at->unit] = *reached;
           ++at;
         } while (at->code == code(Op::Advance));
         break;
@@ -116,7 +121,7 @@ bool Machine::execute(std::int32_t block) {
         break;
       case code(Op::Jump): {
         int again = 0;
-        if (const int status = at->jump ? at->jump(at->self, &again) : 0) return refused(status, Call::Jump);
+        if (const int status = at->jump ? at->jump(at->self, &again) : 0) return refused(at, status, Call::Jump);
         cells[at->a] = from_double(again != 0 ? 1.0 : 0.0, static_cast<Kind>(at->b));
         ++at;
         break;
@@ -139,7 +144,7 @@ bool Machine::execute(std::int32_t block) {
         } else if (++loops_[at->a] < at->b) {
           at = first + at->c;
         } else if (at->d != 0) {
-          return failed(Fault::Exhausted, Call::None);
+          return failed(at, Fault::Exhausted, Call::None);
         } else {
           ++at;
         }

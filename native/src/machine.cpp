@@ -179,10 +179,6 @@ bool Machine::fail(Fault fault, Call call, std::int32_t unit, std::int32_t row) 
     const char* const text = table.message ? table.message(table.self) : nullptr;
     if (text) error_.message = text;
   }
-  if (call == Call::Advance) {
-    error_.start = cells_[tables_.code[row][2]].r;
-    error_.until = cells_[tables_.code[row][3]].r;
-  }
   return false;
 }
 

@@ -93,6 +93,7 @@ Ode::Ode(const OdeTables& tables, double start)
   cell = 0;
   for (const PortTables& port : tables.outputs) {
     outputs_.push_back({port, cell});
+    plain_ = plain_ && port.kind == Kind::Real;
     cell += static_cast<std::size_t>(port.cells);
   }
   refresh();
@@ -152,6 +153,13 @@ bool Ode::evaluate() {
   for (std::size_t j = 0; j <= n_; ++j) in[j] = state_[j];
   if (moving_) follow(state_[0], in);
   compute_(values_.data());
+  current_ = true;
+  return plain_ || convertible();
+}
+
+// Whether every output that is not real can be made one; the first that cannot is the reason.
+bool Ode::convertible() {
+  current_ = false;
   for (const Output& output : outputs_) {
     if (output.port.kind == Kind::Real) continue;
     for (std::int32_t i = 0; i < output.port.cells; ++i) {
@@ -176,6 +184,10 @@ int Ode::get(int port, Cell* to) {
   if (!current_ && !evaluate()) return 1;
   const Output& output = outputs_[static_cast<std::size_t>(port)];
   const double* const from = values_.data() + output.cell;
+  if (plain_) {
+    for (std::int32_t i = 0; i < output.port.cells; ++i) to[i].r = from[i];
+    return 0;
+  }
   for (std::int32_t i = 0; i < output.port.cells; ++i) to[i] = from_double(from[i], output.port.kind);
   return 0;
 }

@@ -81,6 +81,7 @@ class Ode final : private Dynamics {
 
   void derivatives(double t, const double* x, double* out) override;
   bool evaluate();
+  bool convertible();
   void settle(const Input& input);
   void refresh();
   void follow(double t, double* in);
@@ -96,6 +97,7 @@ class Ode final : private Dynamics {
   std::vector<double> state_;
   std::vector<std::vector<double>> slots_;
   std::vector<double> values_;  // of the outputs
+  bool plain_ = true;           // whether all outputs are real
   bool current_ = false;        // whether `values_` are those of the present state
   bool moving_ = false;         // whether any input is more than a constant
   std::string message_;

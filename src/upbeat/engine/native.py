@@ -226,6 +226,10 @@ class FixedLoop:
         """How many steps have been committed."""
         return self._run.done
 
+    def stand_at(self, done: int, time: float) -> None:
+        """Somebody else has stepped: `done` steps are committed, up to `time`, and that row is not recorded yet."""
+        self._run.stand_at(done, time)
+
     def run(self, chunk: Chunk, budget_s: float, most: int = 1 << 62) -> Status:
         """Go on until the end, until `chunk` (rows × (1 + cells)) is full, for about `budget_s` seconds,
         or for `most` steps.
