@@ -85,7 +85,11 @@ def test_ports_of_code_depend_on_all_inputs_unless_they_say():
         ({"states": {"x": ["1", "foo(2)"]}}, r"states\.x\[1\]: "),
         ({"states": {"x": None}}, r"states\.x: expected an expression, not None"),
         ({"states": {"x": [["1"]]}}, r"states\.x\[0\]: expected an expression"),
+        ({"tables": {"f": {"x": [0, 1], "y": [0, 1]}}, "states": {"x": "f"}}, r"states\.x: .*'f'"),
         # arrays
+        ({"outputs": {"y": []}}, r"outputs\.y: an array needs at least one expression"),
+        ({"locals": {"a": []}}, r"locals\.a: an array needs at least one expression"),
+        ({"states": {"x": []}}, r"states\.x: .*at least one cell"),
         (
             {"inputs": {"u": {"size": 2}}, "states": {"x": "u"}},
             r"'u' is an array of 2; write u\[0\] … u\[1\]",
@@ -98,12 +102,13 @@ def test_ports_of_code_depend_on_all_inputs_unless_they_say():
         ({"outputs": {"y": {"value": "x", "size": 3}}}, r"outputs\.y: size is 3, but there are 1"),
         ({"inputs": {"u": []}}, r"inputs\.u: .*at least one cell"),
         # states
-        ({"states": {}}, r"an ode needs at least one state.*function"),
+        ({"states": {}}, r"states: an ode needs at least one state.*function"),
         ({"states": {"x": {"start": 1.0}}}, r"states\.x: a state needs its derivative: x = \{ der = "),
         ({"states": {"x": {"der": "1", "begin": 1}}}, r"unknown key 'begin'"),
         ({"states": {"x": {"der": "1", "start": 1.0}}, "start": {"x": 2.0}}, r"start value is given twice"),
         ({"states": {"x": {"der": "1", "start": "high"}}}, r"states\.x: a state is real.*'high'"),
         ({"states": {"x": {"der": "1", "start": True}}}, r"states\.x: a state is real"),
+        ({"start": 1.0}, r"start: expected a list of names or a table, not 1"),
         ({"start": {"xx": 1.0}}, r"start\.xx: there is no state 'xx'\. Did you mean 'x'|The states are: x"),
         # outputs
         ({"outputs": ["y"]}, r"outputs\.y: there is no 'y' to give out.*The names are: x.*y = "),
@@ -135,9 +140,10 @@ def test_ports_of_code_depend_on_all_inputs_unless_they_say():
         ({"tables": {"f": {"x": [0, 1]}}}, r"tables\.f: a table needs x and y .*y is missing"),
         ({"tables": {"f": {"x": [1, 0], "y": [0, 1]}}}, r"tables\.f: .*increase strictly"),
         ({"tables": {"f": {"x": [0, 1], "y": [0, 1], "w": 3}}}, r"tables\.f: unknown key 'w'"),
+        ({"tables": 5}, r"tables: expected a list of names or a table, not 5"),
         ({"tables": {"f": [0, 1]}}, r"tables\.f: a table is \{ x = "),
         ({"tables": {"sin": {"x": [0, 1], "y": [0, 1]}}}, r"tables\.sin: 'sin' already has a meaning"),
-        ({"solver": "rk"}, r"no solver 'rk'"),
+        ({"solver": "rk"}, r"solver: there is no solver 'rk'"),
     ],
 )
 def test_problems(sections, message):
@@ -165,8 +171,25 @@ def test_all_problems_at_once():
         assert f"• {part}" in text
 
 
+def test_what_is_wrong_with_a_name_is_said_once():
+    with pytest.raises(ModelError) as caught:
+        ode(inputs={"u": {"kind": "reel"}}, states={"x": "u + u"}, outputs={"y": "2*u", "u": "u"})
+    assert str(caught.value).startswith("inputs.u: there is no kind")
+
+
+def test_numpy_numbers_are_numbers():
+    numpy = pytest.importorskip("numpy")
+    model = ode(
+        states={"x": numpy.float64(2.5)},
+        parameters={"w": numpy.arange(3.0)},
+        inputs={"u": numpy.float32(0.5)},
+    )
+    assert model == ode(states={"x": 2.5}, parameters={"w": [0.0, 1.0, 2.0]}, inputs={"u": 0.5})
+    assert model.with_values({"w": numpy.ones(3)}) == model.with_values({"w": 1.0})
+
+
 def test_a_function_needs_outputs():
-    with pytest.raises(ModelError, match="at least one output"):
+    with pytest.raises(ModelError, match="outputs: a function needs at least one"):
         Function(["u"])
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from upbeat.core.abilities import Ability
-from upbeat.core.errors import ModelError
 from upbeat.core.ports import Kind, Port, Value
 from upbeat.units.equations import Equations
 from upbeat.units.inputs import NUMBERS, Conversion
 from upbeat.units.lowered import OdeTables, lower
+from upbeat.units.shorthand import Complaints
 from upbeat.units.solved import Behaviour, SolvedUnit, as_boolean, as_integer
 from upbeat.units.solvers import RK4, Euler, Solver, solver_from, solver_spec
 from upbeat.units.spec import read_equations
@@ -103,11 +103,14 @@ class Ode(_Model):
         tables: Mapping[str, Any] | None = None,
         solver: Solver | str | Mapping[str, Any] | None = None,
     ) -> None:
+        complaints = Complaints()
+        chosen: Solver = RK4()
+        with complaints.at("solver"):
+            chosen = RK4() if solver is None else solver_from(solver)
         if not states:
-            raise ModelError("an ode needs at least one state; equations without states are a function")
-        chosen = RK4() if solver is None else solver_from(solver)
+            complaints.add("states", "an ode needs at least one state; without any it is a function")
         equations = read_equations(
-            states=states, start=start, inputs=inputs, outputs=outputs,
+            complaints, states=states, start=start, inputs=inputs, outputs=outputs,
             parameters=parameters, locals=locals, tables=tables,
         )  # fmt: skip
         super().__init__(equations, chosen)
@@ -133,9 +136,15 @@ class Function(_Model):
         locals: Mapping[str, Any] | None = None,
         tables: Mapping[str, Any] | None = None,
     ) -> None:
+        complaints = Complaints()
         if not outputs:
-            raise ModelError('a function needs at least one output: outputs = { y = "…" }')
+            complaints.add("outputs", 'a function needs at least one: outputs = { y = "…" }')
         equations = read_equations(
-            inputs=inputs, outputs=outputs, parameters=parameters, locals=locals, tables=tables
+            complaints,
+            inputs=inputs,
+            outputs=outputs or (),
+            parameters=parameters,
+            locals=locals,
+            tables=tables,
         )
         super().__init__(equations, Euler())  # never used: there is nothing to integrate

@@ -122,7 +122,7 @@ class PythonOde(_Coded):
         check_unique(arguments, complaints)
         check_unique((*given, *computed, *values), complaints)
         check_fields(arguments, complaints)
-        with complaints.at(""):
+        with complaints.at("solver"):
             self._fix(solver=RK4() if solver is None else solver_from(solver))
         complaints.raise_if_any()
         self._fix(

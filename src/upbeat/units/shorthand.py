@@ -29,10 +29,10 @@ class Complaints:
     """Everything that is wrong with a model, collected and then raised as one `ModelError`."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.found: list[tuple[str, str]] = []
 
     def add(self, where: str, what: str) -> None:
-        self.found.append(f"{where}: {what}" if where else what)
+        self.found.append((where, what))
 
     @contextmanager
     def at(self, where: str) -> Iterator[None]:
@@ -43,12 +43,12 @@ class Complaints:
             self.add(where, str(error))
 
     def raise_if_any(self) -> None:
-        if len(self.found) == 1:
-            raise ModelError(self.found[0])
-        if self.found:
-            raise ModelError(
-                "\n".join([f"the model has {len(self.found)} problems", *(f"  • {f}" for f in self.found)])
-            )
+        if not self.found:
+            return
+        lines = [f"{where}: {what}" if where else what for where, what in self.found]
+        if len(lines) > 1:
+            lines = [f"the model has {len(lines)} problems", *(f"  • {line}" for line in lines)]
+        raise ModelError("\n".join(lines), self.found)
 
 
 def entries(given: object, where: str, complaints: Complaints) -> dict[str, Any]:
@@ -71,6 +71,11 @@ def entries(given: object, where: str, complaints: Complaints) -> dict[str, Any]
     return {}
 
 
+def unwrapped(value: Any) -> Any:
+    """A NumPy array or number as plain Python; anything else as it is."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def check_keys(entry: Mapping[str, Any], known: Iterable[str]) -> None:
     """Refuse an entry with a key that nobody reads."""
     known = tuple(known)
@@ -85,7 +90,7 @@ def read_port(name: str, given: object, causality: Causality, more: tuple[str, .
     entry = dict(given) if isinstance(given, Mapping) else {value_key: given}
     check_keys(entry, (*KEYS[causality], *more))
     items = _items(entry.get("items", ()))
-    start = None if value_key in more else entry.get(value_key)
+    start = None if value_key in more else unwrapped(entry.get(value_key))
     size = entry.get("size", len(start) if isinstance(start, (list, tuple)) else None)
     if size is not None and (isinstance(size, bool) or not isinstance(size, int)):
         raise ModelError(f"size must be a whole number of cells, not {size!r}")
@@ -224,7 +229,8 @@ def plain(port: Port, values: Values) -> Any:
 def with_starts(ports: Iterable[Port], values: Mapping[str, Any]) -> tuple[Port, ...]:
     """The ports with other start values where `values` has one."""
     return tuple(
-        replace(port, start=port.values(values[port.name])) if port.name in values else port for port in ports
+        replace(port, start=port.values(unwrapped(values[port.name]))) if port.name in values else port
+        for port in ports
     )
 
 

@@ -10,39 +10,40 @@ An array is a list, one expression per cell. All problems are found before any i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from upbeat.core.errors import ExpressionError, ModelError, suggest
-from upbeat.core.expr import RESERVED, Expr, Name, Table1, Table2, names, parse, show
+from upbeat.core.errors import ModelError, suggest
+from upbeat.core.expr import RESERVED, Expr, Table1, Table2, names
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.units.equations import TIME, Definition, Equations, Output, State, cell_names, in_order
-from upbeat.units.shorthand import Complaints, check_keys, entries, read_port, read_ports
+from upbeat.units.equations import TIME, Equations, Output, State, cell_names, in_order
+from upbeat.units.scope import Raw, Scope
+from upbeat.units.shorthand import Complaints, check_keys, entries, read_port
 
-_INDEXED = re.compile(r"(.*)\[(\d+)\]\Z")
 _STATE_KEYS = ("der", "start", "unit", "size", "description")
 
 
 def read_equations(
+    complaints: Complaints,
     *,
     states: object = None,
-    start: Mapping[str, Any] | None = None,
+    start: object = None,
     inputs: object = None,
     outputs: object = None,
     parameters: object = None,
     locals: object = None,
-    tables: Mapping[str, Any] | None = None,
+    tables: object = None,
 ) -> Equations:
-    """The equations in these sections, or a `ModelError` with everything that is wrong with them."""
-    complaints = Complaints()
-    scope = _Scope(complaints)
-    scope.tables = _read_tables(tables or {}, complaints)
-    read_inputs = scope.ports(inputs, Causality.INPUT, "inputs")
-    read_parameters = scope.ports(parameters, Causality.PARAMETER, "parameters")
-    raw_states = _read_states(states, start or {}, complaints)
-    raw_locals = {name: _Raw.of(text) for name, text in entries(locals, "locals", complaints).items()}
+    """The equations in these sections; or a `ModelError` with everything in `complaints`, old and new."""
+    scope = Scope(complaints)
+    scope.tables = _read_tables(entries(tables, "tables", complaints), complaints)
+    read_inputs = scope.ports("inputs", inputs, Causality.INPUT)
+    read_parameters = scope.ports("parameters", parameters, Causality.PARAMETER)
+    raw_states = _read_states(
+        scope.entries("states", states), entries(start, "start", complaints), complaints
+    )
+    raw_locals = {name: Raw.of(text) for name, text in scope.entries("locals", locals).items()}
     for name, (port, _) in raw_states.items():
         scope.declare("states", name, port.size, port.unit)
     for name, raw in raw_locals.items():
@@ -75,134 +76,11 @@ def read_equations(
     )
 
 
-@dataclass(frozen=True)
-class _Raw:
-    """Expressions as written, before anything is known about the names in them."""
-
-    given: tuple[object, ...]
-    size: int | None
-
-    @classmethod
-    def of(cls, given: object) -> _Raw:
-        return cls(tuple(given), len(given)) if isinstance(given, (list, tuple)) else cls((given,), None)
-
-
-@dataclass
-class _Scope:
-    """The names that equations may use, with their sizes, and how to parse an expression among them."""
-
-    complaints: Complaints
-    sizes: dict[str, int | None] = field(default_factory=lambda: {TIME: None})
-    sections: dict[str, str] = field(default_factory=dict)
-    enums: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    tables: dict[str, Table1 | Table2] = field(default_factory=dict)
-    units: dict[str, str | None] = field(default_factory=dict)
-    outputs: tuple[str, ...] = ()
-
-    def declare(self, section: str, name: str, size: int | None, unit: str | None = None) -> None:
-        """Add a variable, unless its name is taken."""
-        where = f"{section}.{name}"
-        if name == TIME or name in RESERVED:
-            self.complaints.add(where, f"'{name}' already has a meaning in expressions; choose another name")
-        elif name in self.sections:
-            self.complaints.add(where, f"the name '{name}' is used twice (also in {self.sections[name]})")
-        elif name in self.tables:
-            self.complaints.add(where, f"the name '{name}' is used twice (also in tables)")
-        else:
-            with self.complaints.at(where):
-                Port(name, Causality.OUTPUT)  # a local, too, must have the name of a variable
-            self.sizes[name] = size
-            self.units[name] = unit
-            self.sections[name] = section
-
-    def ports(self, given: object, causality: Causality, section: str) -> tuple[Port, ...]:
-        found = read_ports(given, causality, section, self.complaints)
-        for port in found:
-            self.declare(section, port.name, port.size, port.unit)
-            if port.kind is Kind.STRING:
-                self.complaints.add(
-                    f"{section}.{port.name}",
-                    "equations work on numbers, not on strings; for a choice between labels write "
-                    f'{port.name} = {{ items = ["off", "on"] }}',
-                )
-            if port.items:
-                self.enums[port.name] = port.items
-        return found
-
-    def definition(self, section: str, name: str, raw: _Raw, whole: bool = False) -> Definition | None:
-        """Parse one expression per cell; None, and a complaint, if one of them is wrong.
-
-        With `whole` the name of an array stands for all its cells.
-        """
-        only = raw.given[0] if raw.size is None else None
-        if whole and isinstance(only, str) and (size := self.sizes.get(only.strip())) is not None:
-            cells = tuple(Name(cell) for cell in cell_names(only.strip(), size))
-            return Definition(name, (only,), size, True, cells)
-        texts, exprs = [], []
-        for cell, given in zip(cell_names(name, raw.size), raw.given, strict=True):
-            with self.complaints.at(f"{section}.{cell}"):
-                text = _text(given)
-                texts.append(text)
-                exprs.append(self._parse(text))
-        if len(exprs) < len(raw.given):
-            return None
-        return Definition(name, tuple(texts), raw.size, False, tuple(exprs))
-
-    def output(self, port: Port, definition: Definition) -> Output:
-        """An output takes its size from its definition, and the unit of the variable that it passes on."""
-        if port.size is not None and port.size != definition.size:
-            self.complaints.add(
-                f"outputs.{port.name}",
-                f"size is {port.size}, but there are {definition.size or 1} expression(s); "
-                f"give a list of {port.size}",
-            )
-        first = definition.cells[0]
-        passed_on = self.units.get(first.id.partition("[")[0]) if isinstance(first, Name) else None
-        return Output(replace(port, size=definition.size, unit=port.unit or passed_on), definition)
-
-    def _parse(self, text: str) -> Expr:
-        expr = parse(text, tables=self.tables, enums=self.enums)
-        wrong = [hint for used in sorted(names(expr)) if (hint := self._objection(used))]
-        if wrong:
-            raise ExpressionError("; ".join(wrong) + f" (in {text!r})", text)
-        return expr
-
-    def _objection(self, used: str) -> str:
-        """What is wrong with a name in an expression; empty if nothing is."""
-        indexed = _INDEXED.match(used)
-        base = indexed[1] if indexed else used
-        if base not in self.sizes:
-            if base in self.outputs:
-                return f"'{base}' is an output; to use it in equations, define it under locals"
-            return f"unknown name '{base}'. {suggest(base, self.sizes, 'names')}"
-        size = self.sizes[base]
-        if size is None:
-            return f"'{base}' is not an array; write {base} instead of {used}" if indexed else ""
-        if indexed is None:
-            return f"'{base}' is an array of {size}; write {base}[0] … {base}[{size - 1}]"
-        beyond = int(indexed[2]) >= size
-        return f"{used} is beyond the end: the last one is {base}[{size - 1}]" if beyond else ""
-
-
-def _text(given: object) -> str:
-    """An expression as text; numbers and expression trees are fine, too."""
-    if isinstance(given, str):
-        return given
-    if isinstance(given, bool):
-        return "true" if given else "false"
-    if isinstance(given, (int, float)):
-        return repr(given)
-    if isinstance(given, Expr):
-        return show(given)
-    raise ModelError(f"expected an expression, not {given!r}")
-
-
 def _read_states(
-    given: object, starts: Mapping[str, Any], complaints: Complaints
-) -> dict[str, tuple[Port, _Raw]]:
-    found: dict[str, tuple[Port, _Raw]] = {}
-    declared = entries(given, "states", complaints)
-    for name, entry in declared.items():
+    given: Mapping[str, Any], starts: Mapping[str, Any], complaints: Complaints
+) -> dict[str, tuple[Port, Raw]]:
+    found: dict[str, tuple[Port, Raw]] = {}
+    for name, entry in given.items():
         with complaints.at(f"states.{name}"):
             table = dict(entry) if isinstance(entry, Mapping) else {"der": entry}
             check_keys(table, _STATE_KEYS)
@@ -210,7 +88,7 @@ def _read_states(
                 raise ModelError(f'a state needs its derivative: {name} = {{ der = "…" }}')
             if name in starts and "start" in table:
                 raise ModelError("the start value is given twice (also in start)")
-            raw = _Raw.of(table.pop("der"))
+            raw = Raw.of(table.pop("der"))
             table |= {"value": starts[name]} if name in starts else {}
             table |= {"value": table.pop("start")} if "start" in table else {}
             if table.setdefault("size", raw.size) != raw.size:
@@ -220,19 +98,19 @@ def _read_states(
                 raise ModelError(f"a state is real, and its start value a number, not {table['value']!r}")
             found[name] = (port, raw)
     for name in starts:
-        if name not in declared:
-            hint = suggest(name, declared, "states")
+        if name not in given:
+            hint = suggest(name, given, "states")
             complaints.add(f"start.{name}", f"there is no state '{name}'. {hint}")
     return found
 
 
-def _read_outputs(given: object, scope: _Scope) -> dict[str, tuple[Port, _Raw]]:
-    found: dict[str, tuple[Port, _Raw]] = {}
+def _read_outputs(given: object, scope: Scope) -> dict[str, tuple[Port, Raw]]:
+    found: dict[str, tuple[Port, Raw]] = {}
     complaints = scope.complaints
     for name, entry in entries(given, "outputs", complaints).items():
         with complaints.at(f"outputs.{name}"):
             table = dict(entry) if isinstance(entry, Mapping) else {"value": entry}
-            raw = _Raw.of(table.pop("value", name))
+            raw = Raw.of(table.pop("value", name))
             port = read_port(name, table, Causality.OUTPUT)
             section = scope.sections.get(name)
             if section in ("inputs", "parameters"):
@@ -243,6 +121,8 @@ def _read_outputs(given: object, scope: _Scope) -> dict[str, tuple[Port, _Raw]]:
             if section is not None and raw.given != (name,):
                 raise ModelError(f"the name '{name}' is used twice (also in {section}), with another meaning")
             if section is None and raw.given == (name,):
+                if name in scope.mentioned:
+                    continue  # what is wrong with it has been said
                 raise ModelError(
                     f"there is no '{name}' to give out. {suggest(name, scope.sections, 'names')} "
                     f'An output of its own needs an expression: {{ {name} = "…" }}'
