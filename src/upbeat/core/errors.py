@@ -58,7 +58,14 @@ def _pointer(source: str, column: int, width: int = 60) -> str:
 
 
 class ModelError(InvalidInput):
-    """A model contradicts itself: a port twice, a state without a derivative, a wrong size."""
+    """A model contradicts itself: a port twice, a state without a derivative, a wrong size.
+
+    `complaints` are the single problems as (where, what), where being such as ``states.x`` or empty.
+    """
+
+    def __init__(self, message: str, complaints: Sequence[tuple[str, str]] = ()) -> None:
+        self.complaints = tuple(complaints) or (("", message),)
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Scenarios: models, the connections between them, their graph, and the files that describe them."""

@@ -1,0 +1,244 @@
+"""Putting a scenario together: every part is checked, and all problems are found before any is raised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from upbeat.core import measure
+from upbeat.core.abilities import Model
+from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
+from upbeat.core.expr import RESERVED
+from upbeat.core.ports import Causality, Kind, Port
+from upbeat.scenario.connection import Connection, ScenarioOutput, connect, deliver
+from upbeat.scenario.directory import INPUTS, Directory, End, Unclear, Wrong, by_hand
+from upbeat.units.shorthand import KEYS, read_port
+
+T = TypeVar("T")
+Where = tuple[str, ...]
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The checked parts of a scenario."""
+
+    units: dict[str, Model]
+    connections: tuple[Connection, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[ScenarioOutput, ...]
+
+
+def assemble(
+    units: Mapping[str, Model],
+    connections: Mapping[str, Any] | Iterable[tuple[str, Any]],
+    inputs: object,
+    outputs: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    problems: Problems,
+    broken: Collection[str] = (),
+) -> Parts:
+    """What a scenario consists of; what is wrong with it goes to `problems`.
+
+    `broken` names units whose models could not be made: what depends on them is not complained about.
+    """
+    good = {name: model for name, model in units.items() if _is_unit(name, model, problems)}
+    broken = {*broken, *units.keys() - good.keys()}
+    if not units and not broken:
+        problems.add(("units",), "the scenario has no units", 'Give it at least one: units={"left": Ode(…)}.')
+    good = with_parameters(good, parameters, ("parameters",), problems, broken)
+    own_inputs = _inputs(inputs, problems)
+    directory = Directory(good, own_inputs, broken)
+    parts = Parts(
+        units=good,
+        connections=_connections(connections, directory, problems),
+        inputs=own_inputs,
+        outputs=_outputs(outputs, directory, problems),
+    )
+    check_measures(parts, problems)
+    return parts
+
+
+def _is_unit(name: object, model: object, problems: Problems) -> bool:
+    where = ("units", str(name))
+    if not isinstance(name, str) or not _IDENTIFIER.match(name):
+        problems.add(
+            where,
+            f"{name!r} is not a name for a unit",
+            "Use letters, digits and underscores, not starting with a digit.",
+        )
+        return False
+    if name == INPUTS:
+        problems.add(
+            where, f"the name '{INPUTS}' is taken by the scenario's own inputs", "Choose another name for the unit."
+        )
+        return False
+    if isinstance(model, type) or not (hasattr(model, "ports") and hasattr(model, "instantiate")):
+        problems.add(
+            where, f"{model!r} is not a model", 'Give a model, such as Ode(states={"x": "-x"}), and not its class.'
+        )
+        return False
+    return True
+
+
+def with_parameters(
+    units: Mapping[str, Model],
+    values: Mapping[str, Any],
+    where: Where,
+    problems: Problems,
+    broken: Collection[str] = (),
+) -> dict[str, Model]:
+    """The units with the values of ``{"unit.parameter": value}``."""
+    changed = dict(units)
+    for key, value in values.items():
+        unit, dot, name = key.strip().partition(".")
+        here = (*where, key)
+        if not dot:
+            problems.add(here, f"'{key}' does not name a value of a unit", "Write unit.parameter.")
+        elif unit not in units:
+            if unit not in broken:
+                problems.add(here, f"there is no unit '{unit}'", suggest(unit, units, "units"))
+        else:
+            try:
+                changed[unit] = changed[unit].with_values({name: value})
+            except ModelError as error:
+                problems.add(here, f"unit '{unit}': {error}")
+    return changed
+
+
+def _inputs(given: object, problems: Problems) -> tuple[Port, ...]:
+    if isinstance(given, Mapping):
+        entries = dict(given)
+    elif isinstance(given, (list, tuple)):
+        entries = {item.name if isinstance(item, Port) else item: item for item in given}
+        entries = {name: {} if item is name else item for name, item in entries.items()}
+    else:
+        problems.add(("inputs",), f"expected a table of inputs, not {given!r}", 'Write {"force": {"unit": "N"}}.')
+        return ()
+    for name in entries:
+        if by_hand(str(name)) in entries:
+            what = f"the name '{by_hand(name)}' is kept for setting '{name}' during a run"
+            problems.add(("inputs", by_hand(name)), what, "Choose another name.")
+    found = [
+        _guard(lambda name=name, entry=entry: _input(name, entry), ("inputs", name), problems)
+        for name, entry in entries.items()
+    ]
+    return tuple(port for port in found if port is not None)
+
+
+def _input(name: str, entry: object) -> Port:
+    _check_own_name(name)
+    port = entry if isinstance(entry, Port) else read_port(name, entry, Causality.INPUT)
+    if port.kind is Kind.STRING:
+        raise Wrong(
+            "a scenario input cannot be a string",
+            'For a choice between labels, use an enumeration: { items = ["off", "on"] }.',
+        )
+    return port
+
+
+def _outputs(given: Mapping[str, Any], directory: Directory, problems: Problems) -> tuple[ScenarioOutput, ...]:
+    if not isinstance(given, Mapping):
+        problems.add(("outputs",), f"expected a table of outputs, not {given!r}", 'Write {"y": "left.x"}.')
+        return ()
+    found = [
+        _guard(lambda name=name, entry=entry: _output(name, entry, directory), ("outputs", name), problems)
+        for name, entry in given.items()
+    ]
+    return tuple(output for output in found if output is not None)
+
+
+def _output(name: str, entry: object, directory: Directory) -> ScenarioOutput:
+    _check_own_name(name)
+    if name in directory.inputs:
+        raise Wrong(f"the name '{name}' is used twice: it is a scenario input, too", "Choose another name.")
+    table = dict(entry) if isinstance(entry, Mapping) else {"value": entry}
+    for key in table:
+        if key not in KEYS[Causality.OUTPUT]:
+            raise Wrong(f"unknown key '{key}'", suggest(key, KEYS[Causality.OUTPUT], "keys"))
+    if "value" not in table:
+        raise Wrong(f"the output '{name}' needs an expression", f'Write {name} = {{ value = "unit.port" }}.')
+    value = table.pop("value")
+    port = read_port(name, table, Causality.OUTPUT)
+    return deliver(port, value, directory, fixed="kind" in table or "items" in table)
+
+
+def _check_own_name(name: object) -> None:
+    if not isinstance(name, str) or not _IDENTIFIER.match(name):
+        raise Wrong(f"{name!r} is not a name", "Use letters, digits and underscores, not starting with a digit.")
+    if name == "time" or name in RESERVED:
+        raise Wrong(f"the name '{name}' already has a meaning in expressions", "Choose another name.")
+
+
+def _connections(
+    given: Mapping[str, Any] | Iterable[tuple[str, Any]], directory: Directory, problems: Problems
+) -> tuple[Connection, ...]:
+    pairs = list(given.items() if isinstance(given, Mapping) else given)
+    first: dict[End, object] = {}
+    found: list[Connection] = []
+    for target, value in pairs:
+
+        def checked(target: str = target, value: object = value) -> Connection:
+            try:
+                end, _ = directory.target(target)
+            except Wrong as wrong:
+                raise _turned(wrong, target, value, directory) from None
+            if end in first:
+                raise Wrong(
+                    f"'{target}' has two sources: {first[end]!r} and {value!r}",
+                    f'An input has one. To combine them, write an expression, such as "{target}" = "a.y + b.y".',
+                )
+            first[end] = value
+            return connect(target, value, directory)
+
+        connection = _guard(checked, ("connections", str(target)), problems)
+        if connection is not None:
+            found.append(connection)
+    return tuple(found)
+
+
+def _turned(wrong: Wrong, target: str, value: object, directory: Directory) -> Wrong:
+    """`wrong`, with the advice to swap both ends if that makes a connection."""
+    try:
+        directory.source(target)
+        directory.target(str(value))
+    except (Wrong, Unclear):
+        return wrong
+    return Wrong(wrong.what, f'The input comes first. Turn it round: "{value}" = "{target}".')
+
+
+def check_measures(parts: Parts, problems: Problems) -> None:
+    """Complain about every unit of measure that does not exist."""
+    for name, model in parts.units.items():
+        for port in model.ports:
+            section = f"{port.causality.value}s"
+            _check_measure(port, ("units", name, section, port.name), f"{name}.{port.name}", problems)
+    for port in parts.inputs:
+        _check_measure(port, ("inputs", port.name), port.name, problems)
+    for output in parts.outputs:
+        _check_measure(output.port, ("outputs", output.port.name), output.port.name, problems)
+
+
+def _check_measure(port: Port, where: Where, name: str, problems: Problems) -> None:
+    if port.unit is not None:
+        try:
+            measure.check(port.unit)
+        except measure.MeasureError as error:
+            what, _, hint = str(error).partition("; ")
+            problems.add(where, f"the unit of '{name}': {what}", f"{hint[:1].upper()}{hint[1:]}.")
+
+
+def _guard(make: Callable[[], T], where: Where, problems: Problems) -> T | None:
+    """What `make` gives; or None, and a problem."""
+    try:
+        return make()
+    except Wrong as wrong:
+        problems.add(where, wrong.what, wrong.hint)
+    except InvalidInput as error:
+        problems.add(where, str(error))
+    except Unclear:
+        pass
+    return None

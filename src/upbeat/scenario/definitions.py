@@ -1,0 +1,139 @@
+"""Models as plain tables: the `[models]` and `[units]` of a file, in both directions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from upbeat.core.abilities import Model
+from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
+from upbeat.scenario.python_models import KEYS as PYTHON_KEYS
+from upbeat.scenario.python_models import python_model, python_table
+from upbeat.units.ode import Function, Ode
+
+Table = Mapping[str, Any]
+Where = tuple[str, ...]
+
+_EQUATIONS = ("inputs", "outputs", "parameters", "locals", "tables")
+KINDS: dict[str, tuple[str, ...]] = {
+    "ode": ("states", "start", *_EQUATIONS, "solver"),
+    "function": _EQUATIONS,
+    "python": PYTHON_KEYS,
+}
+"""The kinds of model, and the keys that each of them has."""
+OVERRIDES = ("model", "parameters", "start", "solver")
+"""The keys of a unit that uses a model from `[models]`."""
+
+_CELL = re.compile(r"\[(\d+)\]\Z")
+
+
+class Definitions:
+    """Makes the units of a file. Problems are collected; a unit that has one is left out."""
+
+    def __init__(self, models: Table, problems: Problems, *, allow_python: bool, folder: Path | None) -> None:
+        self._models = models
+        self._problems = problems
+        self._allow_python = allow_python
+        self._folder = folder
+        self._made: dict[str, Model | None] = {}
+
+    def unit(self, name: str, table: object) -> Model | None:
+        """The model of `[units.name]`: one of its own, or one of `[models]` with other values."""
+        where = ("units", name)
+        if not isinstance(table, Mapping):
+            self._problems.add(where, f"unit '{name}' must be a table", f'Write [units.{name}] with model = "…".')
+            return None
+        if "model" not in table:
+            return self._model(table, where)
+        base = table["model"]
+        if "kind" in table or "states" in table:
+            self._problems.add(
+                where,
+                f"unit '{name}' has both a model and equations of its own",
+                'Keep model = "…" with parameters, start and solver, or keep the equations.',
+            )
+            return None
+        if not isinstance(base, str) or base not in self._models:
+            known = suggest(str(base), self._models, "models")
+            self._problems.add((*where, "model"), f"there is no model {base!r}", known)
+            return None
+        if not self._known_keys(table, OVERRIDES, where):
+            return None
+        return self._override(table, base, where)
+
+    def unused(self) -> None:
+        """Look at the models that no unit uses, too: they may have problems."""
+        for name in self._models:
+            self._shared(name)
+
+    def _shared(self, name: str) -> Model | None:
+        if name not in self._made:
+            table = self._models[name]
+            if isinstance(table, Mapping):
+                self._made[name] = self._model(table, ("models", name))
+            else:
+                self._problems.add(("models", name), f"model '{name}' must be a table", f"Write [models.{name}].")
+                self._made[name] = None
+        return self._made[name]
+
+    def _override(self, table: Table, base: str, where: Where) -> Model | None:
+        model = self._shared(base)
+        if model is not None and "solver" in table:
+            model = self._model({**self._models[base], "solver": table["solver"]}, where)
+        for key in ("parameters", "start"):
+            values = table.get(key, {})
+            if not isinstance(values, Mapping):
+                self._problems.add((*where, key), f"{key} must be a table", f"Write {key} = {{ name = 1.0 }}.")
+                return None
+            for name, value in values.items():
+                if model is not None:
+                    model = self._guard(lambda m=model, n=name, v=value: m.with_values({n: v}), (*where, key, name))
+        return model
+
+    def _model(self, table: Table, where: Where) -> Model | None:
+        kind = table.get("kind", "ode" if "states" in table else "function")
+        if not isinstance(kind, str) or kind not in KINDS:
+            self._problems.add((*where, "kind"), f"there is no kind {kind!r} of unit", suggest(str(kind), KINDS, "kinds"))
+            return None
+        if not self._known_keys(table, ("kind", *KINDS[kind]), where):
+            return None
+        rest = {key: value for key, value in table.items() if key != "kind"}
+        return self._guard(lambda: self._make(kind, rest), where)
+
+    def _make(self, kind: str, table: dict[str, Any]) -> Model:
+        match kind:
+            case "ode":
+                return Ode(**{"states": {}, **table})
+            case "function":
+                return Function(**table)
+        return python_model(table, allowed=self._allow_python, folder=self._folder)
+
+    def _known_keys(self, table: Table, known: tuple[str, ...], where: Where) -> bool:
+        unknown = [key for key in table if key not in known]
+        for key in unknown:
+            self._problems.add((*where, key), f"unknown key '{key}'", suggest(key, known, "keys"))
+        return not unknown
+
+    def _guard(self, make: Callable[[], Model], where: Where) -> Model | None:
+        try:
+            return make()
+        except ModelError as error:
+            for place, what in error.complaints:
+                self._problems.add((*where, *_path(place)), what)
+        except InvalidInput as error:
+            self._problems.add(where, str(error))
+        return None
+
+
+def _path(place: str) -> Where:
+    """``states.x[1]`` as keys."""
+    return tuple(part for part in _CELL.sub(r".\1", place).split(".") if part)
+
+
+def table_of(name: str, model: Model) -> dict[str, Any]:
+    """The table from which `Definitions` makes an equal model."""
+    if isinstance(model, (Ode, Function)):
+        return model.to_spec()
+    return {"kind": "python", **python_table(name, model)}

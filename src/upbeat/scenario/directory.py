@@ -1,0 +1,192 @@
+"""The directory of a scenario: which ports there are, and what a name in a connection means.
+
+A name is ``unit.port``, one cell of an array ``unit.port[2]``, or the bare name of a scenario input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from upbeat.core.abilities import Model
+from upbeat.core.errors import suggest
+from upbeat.core.expr import Name
+from upbeat.core.ports import Causality, Port
+
+INPUTS = "inputs"
+"""The unit that drives a scenario's own inputs; nobody else may have this name."""
+
+End = tuple[str, str]
+"""A port in a scenario: (unit, port). A scenario input belongs to the unit `INPUTS`."""
+
+
+def by_hand(name: str) -> str:
+    """The input of the unit `INPUTS` through which the scenario input `name` can be set during a run."""
+    return f"set_{name}"
+
+
+_PATH = re.compile(r"\s*([^\[\]\s]+?)\s*(?:\[\s*(\d+)\s*\])?\s*\Z")
+
+
+class Wrong(Exception):
+    """Something in a scenario is wrong: what, and what to do about it. Collected, never shown to users."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+
+class Unclear(Exception):
+    """Nothing can be said, because a unit it needs has problems of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a name in an expression stands for: a port, or one cell of it."""
+
+    end: End
+    port: Port
+    index: int | None = None
+
+    @property
+    def path(self) -> str:
+        """The port's name as people write it: ``left.x``, or ``force`` for a scenario input."""
+        unit, port = self.end
+        return port if unit == INPUTS else f"{unit}.{port}"
+
+    @property
+    def size(self) -> int | None:
+        """How many cells it has; None if it is a single value."""
+        return None if self.index is not None or self.port.cells == 1 else self.port.cells
+
+    def cell(self, i: int) -> Name:
+        """The name of cell `i` in a connection's expressions (of the only one, for a single value)."""
+        if self.port.cells == 1:
+            return Name(self.path)
+        return Name(f"{self.path}[{i if self.index is None else self.index}]")
+
+
+class Directory:
+    """All ports of a scenario by name. `broken` units exist, but their ports are not known."""
+
+    def __init__(
+        self, units: Mapping[str, Model], inputs: Sequence[Port] = (), broken: Collection[str] = ()
+    ) -> None:
+        self.units = {unit: {port.name: port for port in model.ports} for unit, model in units.items()}
+        self.inputs = {port.name: port for port in inputs}
+        self.broken = frozenset(broken)
+
+    @cached_property
+    def enumerations(self) -> dict[str, tuple[str, ...]]:
+        """The labels of every enumeration that an expression may compare with."""
+        sources = [Source((INPUTS, name), port) for name, port in self.inputs.items()]
+        for unit, ports in self.units.items():
+            sources += [Source((unit, name), port) for name, port in ports.items()]
+        return {
+            name: source.port.items
+            for source in sources
+            if source.port.items and source.port.causality is not Causality.PARAMETER
+            for name in (source.path, *(f"{source.path}[{i}]" for i in range(source.port.size or 0)))
+        }
+
+    # ---------------------------------------------------------------- what a connection reads
+
+    def source(self, text: str) -> Source:
+        """The output or scenario input that `text` names."""
+        path, index = _split(text)
+        unit, dot, name = path.partition(".")
+        if not dot:
+            source = self._scenario_input(path)
+        else:
+            port = self._port(unit, name, path, Causality.OUTPUT)
+            if port.causality is not Causality.OUTPUT:
+                raise _no_source(path, port)
+            source = Source((unit, name), port)
+        if index is None:
+            return source
+        if source.port.size is None:
+            raise Wrong(f"'{path}' is a single value, not an array", f"Write {path} instead of {text}.")
+        if index >= source.port.size:
+            raise Wrong(
+                f"'{text}' does not exist: '{path}' has {source.port.size} cells",
+                f"They are counted from 0: {path}[0] … {path}[{source.port.size - 1}].",
+            )
+        return Source(source.end, source.port, index)
+
+    def _scenario_input(self, name: str) -> Source:
+        if name in self.inputs:
+            return Source((INPUTS, name), self.inputs[name])
+        if name == "time":
+            raise Wrong(
+                "'time' is not a signal that connections can read",
+                'Add a unit that gives it out: [units.clock] with outputs = { t = "time" }, and read clock.t.',
+            )
+        if self.broken and not self.inputs:
+            raise Unclear
+        alike = [f"{unit}.{name}" for unit, ports in self.units.items() if name in ports]
+        near = suggest(name, alike or self.inputs, "scenario inputs")
+        if len(alike) == 1:
+            near = f"Did you mean '{alike[0]}'?"
+        raise Wrong(f"'{name}' is not a scenario input, and a port is written unit.port", near)
+
+    # ---------------------------------------------------------------- what a connection writes
+
+    def target(self, text: str) -> tuple[End, Port]:
+        """The unit input that `text` names."""
+        path, index = _split(text)
+        unit, dot, name = path.partition(".")
+        if not dot:
+            what = "a scenario input" if path in self.inputs else "not a unit's port"
+            raise Wrong(f"'{path}' is {what}: a connection writes an input of a unit", 'Write "unit.port" = "…".')
+        port = self._port(unit, name, path, Causality.INPUT)
+        if port.causality is Causality.OUTPUT:
+            raise Wrong(f"'{path}' is an output: unit '{unit}' writes it, so nothing can be connected to it")
+        if port.causality is Causality.PARAMETER:
+            raise Wrong(
+                f"'{path}' is a parameter: its value is fixed before the run",
+                f'Set it with parameters = {{"{path}": value}}, or declare it as an input of the model.',
+            )
+        if index is not None:
+            raise Wrong(
+                f"'{text}' is one cell of an array, which is connected as a whole",
+                f'Give one expression per cell: "{path}" = [{", ".join(["…"] * port.cells)}].',
+            )
+        return (unit, name), port
+
+    def _port(self, unit: str, name: str, path: str, wanted: Causality) -> Port:
+        if "." in name:
+            raise Wrong(f"'{path}' has too many dots", "A port is written unit.port.")
+        if unit in self.broken:
+            raise Unclear
+        if unit not in self.units:
+            raise Wrong(f"there is no unit '{unit}'", suggest(unit, {*self.units, *self.broken}, "units"))
+        ports = self.units[unit]
+        if name not in ports:
+            fitting = [port.name for port in ports.values() if port.causality is wanted]
+            raise Wrong(
+                f"unit '{unit}' has no {wanted.value} '{name}'",
+                suggest(name, fitting, f"{wanted.value}s of '{unit}'"),
+            )
+        return ports[name]
+
+
+def _split(text: str) -> tuple[str, int | None]:
+    match = _PATH.match(text)
+    if not match:
+        raise Wrong(f"{text!r} does not name a port", "A port is written unit.port, a cell of it unit.port[0].")
+    return match[1], None if match[2] is None else int(match[2])
+
+
+def _no_source(path: str, port: Port) -> Wrong:
+    if port.causality is Causality.INPUT:
+        return Wrong(
+            f"'{path}' is an input, and connections read outputs and scenario inputs only",
+            f"Use the expression that '{path}' itself is connected to.",
+        )
+    return Wrong(
+        f"'{path}' is a parameter, and connections read outputs and scenario inputs only",
+        f"Write its value, or give it out of the model: outputs = {{ {port.name}_out = \"{port.name}\" }}.",
+    )

@@ -1,0 +1,114 @@
+"""Formulas: expressions over the ports of a scenario, with their size and kind.
+
+An array name stands for all its cells: ``a.u - b.v`` is computed cell by cell, and a single value
+goes with every cell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from upbeat.core.errors import ExpressionError
+from upbeat.core.expr import Apply, Expr, Name, Number, Op, kind_of, names, parse, show, substitute
+from upbeat.core.ports import Kind, Port
+from upbeat.scenario.directory import Directory, Source, Wrong
+
+_PLAIN = re.compile(r"\s*([A-Za-z_]\w*\.[A-Za-z_]\w*)\s*\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """An expression whose names have been looked up."""
+
+    expr: Expr
+    sources: Mapping[str, Source]
+    size: int | None
+    text: str
+
+    @property
+    def plain(self) -> Source | None:
+        """The source, if the formula is nothing but its name."""
+        return self.sources[self.expr.id] if isinstance(self.expr, Name) else None
+
+    def cells(self, count: int) -> tuple[Expr, ...]:
+        """One expression per cell of a port with `count` cells."""
+        return tuple(
+            substitute(self.expr, {name: source.cell(i) for name, source in self.sources.items()})
+            for i in range(count)
+        )
+
+    @property
+    def kind(self) -> Kind:
+        """What the expression computes."""
+        return kind_of(self.expr, self._kinds)
+
+    def fits(self, kind: Kind) -> bool:
+        """Whether the value can be stored as `kind` without losing anything.
+
+        It does if a choice between the two is of that kind still; so a constant adapts to its place.
+        """
+        choice = Apply(Op.WHERE, (Number(1.0), self.expr, Name("")))
+        return kind is Kind.REAL or kind_of(choice, {**self._kinds, "": kind}) is kind
+
+    def labelled(self, items: tuple[str, ...]) -> bool:
+        """Whether the value is an enumeration with these labels, or a choice between such values."""
+        todo: list[Expr] = [self.expr]
+        while todo:
+            match todo.pop():
+                case Name(id=name) if self.sources[name].port.items == items:
+                    pass
+                case Number(value=value) if value in range(len(items)):
+                    pass
+                case Apply(op=Op.WHERE, args=(_, yes, no)):
+                    todo += (yes, no)
+                case _:
+                    return False
+        return True
+
+    @property
+    def _kinds(self) -> dict[str, Kind]:
+        return {name: source.port.kind for name, source in self.sources.items()}
+
+
+def formula(value: object, directory: Directory) -> Formula:
+    """`value` (a text, a number or an expression) over the ports in `directory`."""
+    expr, text = _expression(value, directory)
+    sources = {name: directory.source(name) for name in sorted(names(expr))}
+    sizes = {source.size: source.path for source in sources.values() if source.size is not None}
+    if len(sizes) > 1:
+        (one, first), (two, second) = list(sizes.items())[:2]
+        raise Wrong(
+            f"'{first}' has {one} cells and '{second}' has {two}: they cannot be combined cell by cell",
+            f"Pick single cells, such as {first}[0], or give one expression per cell in a list.",
+        )
+    strings = [source.path for source in sources.values() if source.port.kind is Kind.STRING]
+    if strings and not isinstance(expr, Name):
+        raise Wrong(
+            f"'{strings[0]}' is a string, and expressions compute with numbers only",
+            f'A string can only be passed on as it is: "unit.port" = "{strings[0]}".',
+        )
+    return Formula(expr, sources, next(iter(sizes), None), text)
+
+
+def _expression(value: object, directory: Directory) -> tuple[Expr, str]:
+    match value:
+        case str() if plain := _PLAIN.match(value):
+            return Name(plain[1]), plain[1]  # by far the most common case
+        case str():
+            try:
+                return parse(value, enums=directory.enumerations), value.strip()
+            except ExpressionError as error:
+                raise Wrong(str(error)) from None
+        case bool() | int() | float():
+            return Number(float(value)), show(Number(float(value)))
+        case _ if isinstance(value, Expr):
+            return value, show(value)
+    raise Wrong(f"expected an expression, not {value!r}", 'Write it as a text: "unit.port" = "other.port".')
+
+
+def described(port: Port) -> str:
+    """What a port holds, in words: ``real``, ``integer[3]``, ``enumeration (off, on)``."""
+    kind = f"enumeration ({', '.join(port.items)})" if port.items else port.kind.value
+    return kind if port.size is None else f"{kind}[{port.size}]"

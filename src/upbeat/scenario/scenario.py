@@ -1,0 +1,202 @@
+"""The scenario: models, the connections between them, and inputs and outputs of its own. Frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from upbeat.core.abilities import Model
+from upbeat.core.errors import InvalidInput, Problems, suggest
+from upbeat.core.expr import Expr
+from upbeat.core.ports import Causality, Port
+from upbeat.scenario.assemble import Parts, assemble, check_measures, with_parameters
+from upbeat.scenario.connection import Connection, ScenarioOutput, closed
+from upbeat.scenario.directory import INPUTS, by_hand
+from upbeat.scenario.graph import Graph
+
+if TYPE_CHECKING:
+    from upbeat.scenario.signals import Signals
+
+Value = str | float | Expr
+"""What an input can be connected to; a list of them gives each cell of an array its own."""
+
+
+class Scenario:
+    """Coupled models.
+
+        Scenario(
+            units={"left": Ode(…), "right": Ode(…)},
+            connections={"left.F": "right.F + 0.5*push", "right.x": "left.x"},
+            inputs={"push": {"unit": "N", "start": 0.0}},
+            outputs={"gap": "right.x - left.x"},
+            parameters={"left.m": 2.0},
+        )
+
+    The left side of a connection is an input, the right side an expression over outputs and the scenario's
+    own inputs (see `upbeat.scenario.connection` for what fits where). An input without a connection keeps its
+    start value. All problems are found before a `ScenarioError` is raised. Units keep their order: where
+    the graph leaves a choice, the unit that was declared first goes first.
+    """
+
+    units: dict[str, Model]
+    connections: tuple[Connection, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[ScenarioOutput, ...]
+    name: str
+    opened_inputs: tuple[Port, ...]
+
+    def __init__(
+        self,
+        units: Mapping[str, Model],
+        connections: Mapping[str, Value | list[Value]] | Iterable[tuple[str, Value | list[Value]]] = (),
+        *,
+        inputs: Mapping[str, Any] | Iterable[str] = (),
+        outputs: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        name: str = "",
+    ) -> None:
+        problems = Problems()
+        given = inputs if isinstance(inputs, Mapping) else list(inputs)
+        parts = assemble(units, connections, given, outputs or {}, parameters or {}, problems)
+        problems.raise_if_any(name)
+        self._fill(parts, name)
+
+    @classmethod
+    def from_parts(cls, parts: Parts, name: str = "", opened: tuple[Port, ...] = ()) -> Scenario:
+        """A scenario from parts that have been checked; for file readers and tools."""
+        scenario = cls.__new__(cls)
+        scenario._fill(parts, name, opened)
+        return scenario
+
+    def _fill(self, parts: Parts, name: str, opened: tuple[Port, ...] = ()) -> None:
+        self.__dict__.update(
+            units=parts.units,
+            connections=parts.connections,
+            inputs=parts.inputs,
+            outputs=parts.outputs,
+            name=name,
+            opened_inputs=opened,
+        )
+
+    # ---------------------------------------------------------------- looking
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Which port depends on which at one instant."""
+        return Graph(self.units, self.connections)
+
+    @cached_property
+    def ports(self) -> dict[str, Port]:
+        """Every port by name: ``unit.port``, and the scenario's own inputs and outputs by theirs."""
+        own = {port.name: port for port in (*self.inputs, *(output.port for output in self.outputs))}
+        return own | {f"{u}.{port.name}": port for u, model in self.units.items() for port in model.ports}
+
+    def port(self, name: str) -> Port:
+        """The port ``unit.port``, or the scenario input or output `name`."""
+        if name not in self.ports:
+            raise InvalidInput(f"there is no port '{name}'. {suggest(name, self.ports, 'ports')}")
+        return self.ports[name]
+
+    @property
+    def added_units(self) -> tuple[str, ...]:
+        """The units that `closed` and `driven` have added."""
+        return (INPUTS,) if INPUTS in self.units else ()
+
+    @property
+    def free_inputs(self) -> dict[str, tuple[str, Port]]:
+        """The inputs that nothing drives, with the unit and port that they are: these can be set by hand.
+
+        A scenario input has its own name here, even though the port behind it has another.
+        """
+        driven = {(c.unit, c.port) for c in self.connections}
+        handles = {by_hand(port.name): port.name for port in self.opened_inputs}
+        return {
+            handles[port.name] if unit == INPUTS else f"{unit}.{port.name}": (unit, port)
+            for unit, model in self.units.items()
+            for port in model.ports
+            if port.causality is Causality.INPUT and (unit, port.name) not in driven
+        }
+
+    def column(self, unit: str, port: str) -> str:
+        """What a trace calls a port: ``unit.port``; a scenario input keeps its bare name."""
+        if unit != INPUTS:
+            return f"{unit}.{port}"
+        return {by_hand(p.name): p.name for p in self.opened_inputs}.get(port, port)
+
+    def check_measures(self) -> None:
+        """Raise a `ScenarioError` if a port has a unit of measure that does not exist."""
+        problems = Problems()
+        check_measures(self._parts, problems)
+        problems.raise_if_any(self.name)
+
+    # ---------------------------------------------------------------- changing
+
+    def with_values(self, values: Mapping[str, Any]) -> Scenario:
+        """The same scenario with other parameters and start values: ``{"left.m": 3, "push": 0.5}``."""
+        problems = Problems()
+        own = {port.name: port for port in self.inputs}
+        for name in [key for key in values if key in own]:
+            try:
+                own[name] = replace(own[name], start=own[name].values(values[name]))
+            except InvalidInput as error:
+                problems.add(("values", name), str(error))
+        rest = {key: value for key, value in values.items() if key not in own}
+        units = with_parameters(self.units, rest, ("values",), problems)
+        problems.raise_if_any(self.name)
+        parts = replace(self._parts, units=units, inputs=tuple(own.values()))
+        return Scenario.from_parts(parts, self.name, self.opened_inputs)
+
+    def driven(self, signals: Signals | Mapping[str, Any] | None = None) -> Scenario:
+        """The scenario without inputs of its own: the unit ``inputs``, added in front, drives them.
+
+        Inputs that `signals` does not mention stay at their start value and can be set during a run.
+        """
+        if not self.inputs and not signals:
+            return self
+        from upbeat.scenario.signals import inputs_model
+
+        parts = Parts(
+            units={INPUTS: inputs_model(self.inputs, signals or {}), **self.units},
+            connections=tuple(replace(c, cells=closed(c.cells, self.inputs)) for c in self.connections),
+            inputs=(),
+            outputs=tuple(replace(o, cells=closed(o.cells, self.inputs)) for o in self.outputs),
+        )
+        return Scenario.from_parts(parts, self.name, self.inputs)
+
+    def closed(self) -> Scenario:
+        """The scenario with its inputs left to be set by hand; what masters make programs from."""
+        return self.driven()
+
+    # ---------------------------------------------------------------- being a value
+
+    @property
+    def _parts(self) -> Parts:
+        return Parts(self.units, self.connections, self.inputs, self.outputs)
+
+    def _key(self) -> tuple[Any, ...]:
+        # as a list: the order of units is part of a scenario, because it settles ties
+        return (list(self.units.items()), self.connections, self.inputs, self.outputs, self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scenario) and self._key() == other._key()
+
+    __hash__ = None  # type: ignore[assignment]  # models need not be hashable
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a scenario is frozen; make another one (with_values, Scenario(…)) to change {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a scenario is frozen: {name} cannot be deleted")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in ("graph", "ports")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        name = f"{self.name!r}, " if self.name else ""
+        return f"Scenario({name}units={list(self.units)}, connections={len(self.connections)})"
+
