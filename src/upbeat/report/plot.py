@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,7 @@ def _draw(axis: Any, panel: Panel, colours: Mapping[str, str], compare: bool) ->
     shades = need("matplotlib", "plot", "drawing a picture").colormaps["viridis"] if crowd else None
     for number, line in enumerate(panel.lines):
         # Runs that agree would hide one another, so each is thinner than the one below it.
-        width = 0.7 if crowd else max(1.0, 2.6 - 0.8 * number) if compare else 1.5
+        width = 0.7 if crowd else max(1.0, 2.6 - 0.8 * number) if compare else 1.5 if line.colour else 1.0
         axis.plot(
             line.time,
             line.values,
@@ -180,10 +181,8 @@ def _label(axis: Any, panel: Panel, colours: Mapping[str, str]) -> None:
         return
     figure = axis.get_figure()
     height = axis.get_window_extent().height / figure.dpi * 72
-    ends = [
-        axis.transAxes.inverted().transform(axis.transData.transform((line.time[-1], line.values[-1])))[1]
-        for line in lines
-    ]
+    to_panel = axis.transData + axis.transAxes.inverted()
+    ends = [_inside(float(to_panel.transform((line.time[-1], line.values[-1]))[1]), 0.0) for line in lines]
     places = spread(ends, (_SMALL + 2.2) / height)
     for number, (line, end, place) in enumerate(zip(lines, ends, places, strict=True)):
         colour = _colour(panel, number, colours)
@@ -229,7 +228,7 @@ def spread(wanted: Sequence[float], gap: float) -> list[float]:
 
 def _inside(middle: float, half: float) -> float:
     """`middle` moved so that `half` on either side stays within 0 … 1, if there is room."""
-    return 0.5 if half > 0.5 else min(max(middle, half), 1.0 - half)
+    return 0.5 if half > 0.5 or math.isnan(middle) else min(max(middle, half), 1.0 - half)
 
 
 def _lanes(traces: Mapping[str, Trace]) -> dict[str, Any]:

@@ -66,8 +66,10 @@ class JournalSink:
     def close(self, ending: Ending) -> None:
         if self._file is not None or ending.outcome.ok:
             file = self._open()
-            file.append(_frame(b"DONE", as_json(ending.to_data()).encode()))
-            file.close()
+            try:
+                file.append(_frame(b"DONE", as_json(ending.to_data()).encode()))
+            finally:
+                file.close()
 
     def source(self) -> Source:
         return Deferred(self.rows, lambda: _load(JournalReader(self.path)))

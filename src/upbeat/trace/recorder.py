@@ -125,10 +125,11 @@ class Recorder:
         if self._closed:
             return
         self._closed = True
-        self.flush()
-        self._sink.close(
-            Ending(outcome, steps or StepLog(), events or EventLog(), dict(info or {}), list(notes))
-        )
+        ending = Ending(outcome, steps or StepLog(), events or EventLog(), dict(info or {}), list(notes))
+        try:
+            self.flush()
+        finally:
+            self._sink.close(ending)
 
     def source(self) -> Source:
         """All rows so far, to be read again."""

@@ -1,0 +1,226 @@
+"""Pictures: what goes into which panel, where labels go, which files come out."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sample_traces import record
+from upbeat.core.errors import FileProblem, InvalidInput, MissingExtra
+from upbeat.report.panels import LINES, arrange, pretty, select, step_panel, thin
+from upbeat.report.plot import COLOURS, plot, spread
+from upbeat.trace import EventLog, StepLog, Trace
+
+TIME = np.linspace(0.0, 10.0, 101)
+
+
+def waves(units: dict[str, str | None]) -> Trace:
+    """A trace with one wave for every name, with these units of measure."""
+    signals = {name: np.sin(TIME + number) for number, name in enumerate(units)}
+    return Trace.from_arrays(TIME, signals, {name: unit for name, unit in units.items() if unit is not None})
+
+
+MASSES = {"left.x": "m", "left.v": "m/s", "right.x": "m", "right.v": "m/s"}
+
+
+def grid(*ends: float) -> StepLog:
+    log = StepLog()
+    for first, last in itertools.pairwise(ends):
+        log.append(first, last, "grid")
+    return log
+
+
+# ---------------------------------------------------------------------------------------- panels
+
+
+def test_signals_are_grouped_by_unit_of_measure() -> None:
+    panels = arrange({"": waves(MASSES)}, None)
+    assert [panel.title for panel in panels] == ["x (m)", "v (m/s)"]
+    assert [[line.label for line in panel.lines] for panel in panels] == [
+        ["left.x", "right.x"],
+        ["left.v", "right.v"],
+    ]
+    assert [line.colour for line in panels[0].lines] == ["left", "right"]
+
+
+def test_signals_without_a_unit_are_grouped_by_port_if_there_are_few() -> None:
+    assert [p.title for p in arrange({"": waves({"a.x": None, "b.x": None, "a.F": None})}, None)] == [
+        "x",
+        "F",
+    ]
+    many = waves({f"a.p{i}": None for i in range(7)})
+    assert [len(p.lines) for p in arrange({"": many}, None)] == [7]
+
+
+def test_a_large_group_is_split_evenly_and_keeps_one_scale() -> None:
+    panels = arrange({"": waves({f"room{i}.T": "degC" for i in range(25)})}, None)
+    assert [len(panel.lines) for panel in panels] == [7, 7, 7, 4]
+    assert len(panels[0].lines) <= LINES == len(COLOURS)
+    assert len({panel.share for panel in panels}) == 1
+    assert panels[0].share
+
+
+def test_a_crowd_is_one_panel() -> None:
+    assert [len(p.lines) for p in arrange({"": waves({f"u{i}.y": "1" for i in range(60)})}, None)] == [60]
+
+
+def test_booleans_and_enumerations_have_words_on_their_axis() -> None:
+    panels = arrange({"": record(None, 10)}, None)
+    assert [panel.ticks for panel in panels] == [(), (), ("false", "true"), ("off", "heat", "cool")]
+    assert [panel.lines[0].held for panel in panels] == [False, True, True, True]
+
+
+def test_runs_are_compared_signal_by_signal() -> None:
+    panels = arrange({"coarse": waves(MASSES), "fine": waves(MASSES)}, "left.*")
+    assert [panel.title for panel in panels] == ["left.x (m)", "left.v (m/s)"]
+    assert [line.label for line in panels[0].lines] == ["coarse", "fine"]
+
+
+def test_choosing_signals() -> None:
+    trace = waves({"a.x[0]": None, "a.x[1]": None, "a.y": None, "b.y": None})
+    assert [c.name for c in select(trace, "a.x")] == ["a.x[0]", "a.x[1]"]
+    assert [c.name for c in select(trace, ["*.y"])] == ["a.y", "b.y"]
+    assert [c.name for c in select(trace, ["a.x[1]", "a.*"])] == ["a.x[1]", "a.x[0]", "a.y"]
+    with pytest.raises(InvalidInput, match=r"no signal matches 'a\.z'. Did you mean"):
+        select(trace, ["a.z"])
+    with pytest.raises(InvalidInput, match="holds text"):
+        select(record(None, 1), "ctl.text")
+
+
+def test_step_sizes_are_logarithmic_only_if_they_vary() -> None:
+    trace = waves(MASSES)
+    trace.steps = grid(0.0, 1.0, 2.0, 2.5)
+    panel = step_panel({"": trace})
+    assert panel.lines[0].values.tolist() == [1.0, 1.0, 0.5, 0.5]
+    assert panel.lines[0].time.tolist() == [0.0, 1.0, 2.0, 2.5]
+    assert not panel.log
+    trace.steps = grid(0.0, 1.0, 1.01, 2.0)
+    assert step_panel({"": trace}).log
+
+
+@given(count=st.integers(1, 30_000), spike=st.integers(0, 29_999))
+def test_thinning_keeps_ends_and_extremes(count: int, spike: int) -> None:
+    time, values = np.arange(count, dtype=float), np.zeros(count)
+    values[spike % count] = 1.0
+    times, kept = thin(time, values)
+    assert (times[0], times[-1], kept.max()) == (0.0, count - 1.0, 1.0)
+    assert len(times) <= 6200
+    assert np.all(np.diff(times) > 0)
+
+
+@given(st.lists(st.floats(-0.5, 1.5), max_size=9))
+def test_labels_do_not_meet(wanted: list[float]) -> None:
+    places = spread(wanted, 0.1)
+    assert all(-1e-9 <= place <= 1 + 1e-9 for place in places)
+    gaps = np.diff(sorted(places))
+    assert np.all(gaps >= 0.1 - 1e-9)
+    assert [places[i] for i in sorted(range(len(wanted)), key=wanted.__getitem__)] == sorted(places)
+
+
+def test_labels_with_room_stay_where_they_belong() -> None:
+    assert spread([0.9, 0.1, 0.5], 0.1) == [0.9, 0.1, 0.5]
+    assert spread([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
+
+
+def test_units_look_as_on_paper() -> None:
+    assert [pretty(u) for u in ("m/s**2", "N*m", "degC", "1", None, "kg * m^2")] == [
+        "m/s²",
+        "N·m",
+        "°C",
+        "",
+        "",
+        "kg·m²",
+    ]
+
+
+# -------------------------------------------------------------------------------------- pictures
+
+
+@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_files(suffix: str, start: bytes, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"run.{suffix}"
+    plot(waves(MASSES), path=path, title="Masses")
+    assert path.read_bytes().startswith(start)
+
+
+def test_steps_and_events_are_drawn() -> None:
+    pytest.importorskip("matplotlib")
+    trace = waves(MASSES)
+    trace.steps = grid(0.0, 5.0, 10.0)
+    trace.events = EventLog()
+    trace.events.append("bang", 5.0)
+    trace.events.append("stop", 7.0)
+    axes = plot(trace, steps=True).axes
+    assert [axis.get_title(loc="left") for axis in axes] == ["x (m)", "v (m/s)", "step size (s)", "events"]
+    assert [label.get_text() for label in axes[-1].get_yticklabels()] == ["bang", "stop"]
+    assert [axis.get_xlabel() for axis in axes] == ["", "", "", "time (s)"]
+    assert len(plot(trace, events=False).axes) == 2
+
+
+def test_every_line_has_its_name_beside_it() -> None:
+    pytest.importorskip("matplotlib")
+    axes = plot(waves(MASSES)).axes
+    assert [[text.get_text() for text in axis.texts] for axis in axes] == [
+        ["left.x", "right.x"],
+        ["left.v", "right.v"],
+    ]
+    colours = [[text.get_color() for text in axis.texts] for axis in axes]
+    assert colours == [[line.get_color() for line in axis.lines] for axis in axes]
+    assert colours[0] == colours[1]
+    compared = plot({"coarse": waves(MASSES), "fine": waves(MASSES)}).axes
+    assert [len(axis.texts) for axis in compared] == [2, 0, 0, 0]
+
+
+def test_odd_signals_do_no_harm() -> None:
+    pytest.importorskip("matplotlib")
+    odd = {
+        "a.flat": np.full(101, 1e9),
+        "a.zero": np.zeros(101),
+        "a.holes": np.where(TIME > 5, np.nan, 1.0),
+        "a.wild": np.where(TIME == 5, np.inf, TIME),
+    }
+    assert len(plot(Trace.from_arrays(TIME, odd)).axes) == 4
+    assert len(plot(Trace.from_arrays([1.0], {"a.x": [2.0]})).axes) == 1
+    crowd = plot([waves({f"u{i}.y": "1" for i in range(60)})]).axes
+    assert "60 signals" in crowd[0].texts[0].get_text()
+
+
+def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with pytest.raises(FileProblem, match=r"must be \.png, \.svg or \.pdf"):
+        plot(waves(MASSES), path=tmp_path / "run.doc")
+    with pytest.raises(FileProblem, match="there is no directory"):
+        plot(waves(MASSES), path=tmp_path / "no" / "run.png")
+    with pytest.raises(InvalidInput, match="the trace is empty"):
+        plot(record(None, 0))
+    with pytest.raises(InvalidInput, match="no trace was given"):
+        plot({})
+    with pytest.raises(InvalidInput, match="no signals"):
+        plot(Trace.from_arrays([0.0], {"s": ["text"]}))
+
+
+def test_without_matplotlib_it_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'upbeat\[plot\]'"):
+        plot(waves(MASSES))
+
+
+def test_pyplot_is_left_alone_and_imports_stay_small() -> None:
+    code = (
+        "import sys; import upbeat.report.plot, upbeat.report.summary, upbeat.trace as t\n"
+        "heavy = {'matplotlib', 'pandas', 'polars', 'xarray', 'pyarrow'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "try:\n    upbeat.report.plot.plot(t.Trace.from_arrays([0.0, 1.0], {'x': [1.0, 2.0]}))\n"
+        "except Exception as error:\n    assert 'upbeat[plot]' in str(error)\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,46 @@
+"""The summary: an outcome, a line of facts, a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sample_traces import record
+from upbeat.report.summary import summary
+from upbeat.trace import Outcome, Recorder, Trace, open_sink
+from upbeat.trace.columns import Column
+
+
+def test_every_kind_of_signal() -> None:
+    trace = record(None, 10)
+    trace.info = {"engine": "interpret", "why": "no compiler was found", "wall_seconds": 0.0234}
+    trace.steps.extend_grid(0.0, 0.9, 9, "grid", rejected=1)
+    trace.events.append("bang", 0.5)
+    assert summary(trace).splitlines() == [
+        "The run reached its stop time.",
+        "t = 0 … 0.9 s, 9 steps, 1 rejected, 1 event, 10 rows recorded, 23.4 ms.",
+        "Engine interpret: no compiler was found.",
+        "",
+        "signal     unit           min        mean          max         final",
+        "────────────────────────────────────────────────────────────────────",
+        "room.T     degC     0.0833333    0.154986     0.333333     0.0833333",
+        "ctl.count        -4.61169e+18  5.1241e+17  4.61169e+18  -4.61169e+18",
+        "ctl.on                  false      33.3 %         true          true",
+        "ctl.mode                    –           –            –           off",
+        "ctl.text                    –           –            –             –",
+    ]
+
+
+def test_little_to_say() -> None:
+    trace = Trace.from_arrays([], {"a.x": []})
+    assert summary(trace) == "The file does not say how the run ended.\nNothing was recorded."
+    one = Trace.from_arrays([2.0], {"a.x": [1.5]})
+    assert summary(one).splitlines()[-1] == "a.x     1.5   1.5  1.5    1.5"
+
+
+def test_notes_come_last(tmp_path: Path) -> None:
+    recorder = Recorder([Column("a.x")], open_sink(tmp_path / "run.csv"))
+    recorder.row(0.0, (1.0,))
+    recorder.close(Outcome.FAILED)
+    trace = Trace.from_recorder(recorder, outcome=Outcome.FAILED, notes=["It was late."])
+    assert summary(trace).splitlines()[-1] == "note: It was late."
+    assert summary(trace).startswith("The run failed; the results so far are kept.")

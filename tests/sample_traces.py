@@ -1,0 +1,37 @@
+"""Columns and rows of every kind, shared by the tests of traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from upbeat.core.ports import Kind, Value
+from upbeat.trace import Column, Outcome, Recorder, Trace, open_sink
+
+COLUMNS = (
+    Column("room.T", Kind.REAL, "degC"),
+    Column("ctl.count", Kind.INTEGER),
+    Column("ctl.on", Kind.BOOLEAN),
+    Column("ctl.mode", Kind.INTEGER, None, ("off", "heat", "cool")),
+    Column("ctl.text", Kind.STRING),
+)
+TEXTS = ("", "1", "true", 'say "hi", twice', "two\nlines", "Ünïcode ✓")
+
+
+def row(i: int) -> tuple[float, tuple[Value, ...]]:
+    """Row number `i`, with values that a careless format would change."""
+    return i * 0.1, (1.0 / (i + 3), (-1) ** i * (2**62 + i), i % 3 == 0, i % 3, TEXTS[i % len(TEXTS)])
+
+
+def record(path: Path | None, rows: int, outcome: Outcome = Outcome.FINISHED, chunk_rows: int = 7) -> Trace:
+    """A trace of `rows` sample rows that went through the sink for `path`."""
+    recorder = Recorder(COLUMNS, open_sink(path), chunk_rows=chunk_rows)
+    for i in range(rows):
+        recorder.row(*row(i))
+    recorder.close(outcome, info={"engine": "interpret", "wall_seconds": 0.5}, notes=["a note"])
+    return Trace.from_recorder(recorder, outcome=outcome)
+
+
+def rows_of(trace: Trace) -> list[tuple[float, tuple[Value, ...]]]:
+    """The rows of a trace as plain Python values."""
+    columns = [trace[name].tolist() for name in trace.names]
+    return list(zip(trace.time.tolist(), zip(*columns, strict=True), strict=True))

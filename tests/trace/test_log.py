@@ -1,0 +1,94 @@
+"""Logs: runs of equal steps, superdense events, outcomes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upbeat.trace import EventLog, Outcome, StepLog, StepRun
+from upbeat.trace.log import Ending
+
+
+def test_a_grid_is_one_entry() -> None:
+    log = StepLog()
+    for i in range(1000):
+        log.append(i * 0.1, (i + 1) * 0.1, "grid")
+    assert list(log) == [StepRun(0.0, 100.0, 1000, "grid")]
+    assert log.count == 1000
+    times, sizes = log.sizes()
+    assert times == pytest.approx(np.arange(1000) * 0.1)
+    assert sizes == pytest.approx(np.full(1000, 0.1))
+
+
+def test_tiny_steps_late_in_a_run_are_still_one_entry() -> None:
+    log = StepLog()
+    for i in range(2000):
+        log.append(1e6 + i * 1e-6, 1e6 + (i + 1) * 1e-6, "grid")
+    assert len(log) == 1
+
+
+def test_another_reason_size_block_or_gap_starts_a_new_run() -> None:
+    log = StepLog()
+    log.append(0.0, 1.0, "grid")
+    log.append(1.0, 2.0, "grid")
+    log.append(2.0, 2.5, "grid")
+    log.append(2.5, 3.0, "event 'bang' is near", rejected=2)
+    log.append(3.0, 3.5, "event 'bang' is near", block="careful")
+    log.append(4.0, 4.5, "event 'bang' is near", block="careful")
+    assert [(run.count, run.reason[:5], run.block, run.size) for run in log] == [
+        (2, "grid", "step", 1.0),
+        (1, "grid", "step", 0.5),
+        (1, "event", "step", 0.5),
+        (1, "event", "careful", 0.5),
+        (1, "event", "careful", 0.5),
+    ]
+    assert (log.count, log.rejected) == (6, 2)
+    assert log.reasons() == {"grid": 3, "event 'bang' is near": 3}
+
+
+def test_grids_from_the_native_engine_join() -> None:
+    log = StepLog()
+    log.extend_grid(0.0, 50.0, 500, "grid")
+    log.extend_grid(50.0, 100.0, 500, "grid")
+    log.extend_grid(100.0, 100.0, 0, "grid")
+    assert list(log) == [StepRun(0.0, 100.0, 1000, "grid")]
+    assert repr(log) == "StepLog(1000 steps in 1 runs)"
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.1, 0.25, 3.0]), st.sampled_from("ab"), st.integers(0, 2))))
+def test_nothing_is_lost(steps: list[tuple[float, str, int]]) -> None:
+    log, time, starts = StepLog(), 0.0, []
+    for size, reason, rejected in steps:
+        starts.append(time)
+        log.append(time, time + size, reason, rejected=rejected)
+        time += size
+    times, sizes = log.sizes()
+    assert times == pytest.approx(starts)
+    assert sizes == pytest.approx([size for size, _, _ in steps])
+    assert (log.count, log.rejected) == (len(steps), sum(r for _, _, r in steps))
+    assert StepLog.from_data(json.loads(json.dumps(log.to_data()))) == log
+
+
+def test_events() -> None:
+    log = EventLog()
+    log.append("bang", 0.5, units=["a", "b"], details={"predicted": 0.4})
+    log.append("stop", 0.5, 1)
+    log.append("bang", 0.75)
+    assert log.names == ("bang", "stop")
+    assert log.times("bang").tolist() == [0.5, 0.75]
+    assert log.times().tolist() == [0.5, 0.5, 0.75]
+    assert (log[0].units, log[0].details["predicted"], log[1].index) == (("a", "b"), 0.4, 1)
+    assert [entry.name for entry in log[1:]] == ["stop", "bang"]
+    assert EventLog.from_data(json.loads(json.dumps(log.to_data()))) == log
+
+
+def test_outcomes_are_sentences() -> None:
+    assert {outcome for outcome in Outcome if outcome.ok} == {Outcome.FINISHED, Outcome.STOPPED_BY_EVENT}
+    assert all(len(outcome.value.split()) >= 5 for outcome in Outcome)
+    assert Outcome.named("FAILED") is Outcome.FAILED
+    assert Outcome.named("invented later") is Outcome.UNKNOWN
+    assert Ending.from_data(Ending(Outcome.FINISHED).to_data()).outcome is Outcome.FINISHED
