@@ -12,7 +12,7 @@ _HEAD = ("signal", "unit", "min", "mean", "max", "final")
 
 def summary(trace: Trace) -> str:
     """How the run ended, and a table with the least, mean (over time), greatest and final values."""
-    return "\n".join([*_opening(trace), *_table(trace), *(f"note: {note}" for note in trace.notes)])
+    return "\n".join([*_opening(trace), *_table(trace)])
 
 
 def _opening(trace: Trace) -> list[str]:
