@@ -23,17 +23,20 @@ _SYMBOLS = (
 )
 _SYMBOL = "(?:" + "|".join(sorted(_SYMBOLS.split(), key=len, reverse=True)) + ")"
 _FACTOR = rf"{_SYMBOL}(?:(?:\^|\*\*)-?[1-9])?"
-_PLAIN = re.compile(rf"{_FACTOR}(?:\s*[*/]\s*{_FACTOR})*")
+_PRODUCT = rf"{_FACTOR}(?:\s*[*/]\s*{_FACTOR})*"
+_PLAIN = re.compile(rf"{_PRODUCT}(?:\s*/\s*\({_PRODUCT}\))?")
 """Texts that are certainly units: no need to load pint to believe them."""
 
 _LONGEST = 100
 _STRANGE = re.compile(r"[^\w\s*/^().%°·Ω-]|__")
-_POWER = re.compile(r"(?:\*\*|\^)\s*(?:-?\d{1,2}(?:\.\d{1,2})?|\(\s*-?\d{1,2}(?:\s*[/.]\s*\d{1,2})?\s*\))(?![\d.])")
+_POWER = re.compile(
+    r"(?:\*\*|\^)\s*(?:-?\d{1,2}(?:\.\d{1,2})?|\(\s*-?\d{1,2}(?:\s*[/.]\s*\d{1,2})?\s*\))(?![\d.])"
+)
 _LEFT = re.compile(r"\^|\*\*|(?<![\w.])(?!1(?![\w.]))\d|⟨⟩\s*⟨⟩")
 """What may not be left once the small powers are out: other powers, and numbers other than 1. No unit
 needs them, and a tower of powers would keep pint busy for ever."""
 
-_TURNS = {"radian", "degree", "turn", "revolution", "revolutions_per_minute", "revolutions_per_second", "grade"}
+_TURNS = {"radian", "degree", "turn", "grade", "revolutions_per_minute", "revolutions_per_second"}
 _CYCLES = {"hertz", "count", "becquerel"}
 
 

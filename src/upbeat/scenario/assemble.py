@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from upbeat.core import measure
@@ -73,12 +74,16 @@ def _is_unit(name: object, model: object, problems: Problems) -> bool:
         return False
     if name == INPUTS:
         problems.add(
-            where, f"the name '{INPUTS}' is taken by the scenario's own inputs", "Choose another name for the unit."
+            where,
+            f"the name '{INPUTS}' is taken by the scenario's own inputs",
+            "Choose another name for the unit.",
         )
         return False
     if isinstance(model, type) or not (hasattr(model, "ports") and hasattr(model, "instantiate")):
         problems.add(
-            where, f"{model!r} is not a model", 'Give a model, such as Ode(states={"x": "-x"}), and not its class.'
+            where,
+            f"{model!r} is not a model",
+            'Give a model, such as Ode(states={"x": "-x"}), and not its class.',
         )
         return False
     return True
@@ -116,15 +121,16 @@ def _inputs(given: object, problems: Problems) -> tuple[Port, ...]:
         entries = {item.name if isinstance(item, Port) else item: item for item in given}
         entries = {name: {} if item is name else item for name, item in entries.items()}
     else:
-        problems.add(("inputs",), f"expected a table of inputs, not {given!r}", 'Write {"force": {"unit": "N"}}.')
+        problems.add(
+            ("inputs",), f"expected a table of inputs, not {given!r}", 'Write {"force": {"unit": "N"}}.'
+        )
         return ()
     for name in entries:
         if by_hand(str(name)) in entries:
             what = f"the name '{by_hand(name)}' is kept for setting '{name}' during a run"
             problems.add(("inputs", by_hand(name)), what, "Choose another name.")
     found = [
-        _guard(lambda name=name, entry=entry: _input(name, entry), ("inputs", name), problems)
-        for name, entry in entries.items()
+        _guard(partial(_input, name, entry), ("inputs", name), problems) for name, entry in entries.items()
     ]
     return tuple(port for port in found if port is not None)
 
@@ -140,12 +146,12 @@ def _input(name: str, entry: object) -> Port:
     return port
 
 
-def _outputs(given: Mapping[str, Any], directory: Directory, problems: Problems) -> tuple[ScenarioOutput, ...]:
+def _outputs(given: object, directory: Directory, problems: Problems) -> tuple[ScenarioOutput, ...]:
     if not isinstance(given, Mapping):
         problems.add(("outputs",), f"expected a table of outputs, not {given!r}", 'Write {"y": "left.x"}.')
         return ()
     found = [
-        _guard(lambda name=name, entry=entry: _output(name, entry, directory), ("outputs", name), problems)
+        _guard(partial(_output, name, entry, directory), ("outputs", name), problems)
         for name, entry in given.items()
     ]
     return tuple(output for output in found if output is not None)
@@ -168,7 +174,9 @@ def _output(name: str, entry: object, directory: Directory) -> ScenarioOutput:
 
 def _check_own_name(name: object) -> None:
     if not isinstance(name, str) or not _IDENTIFIER.match(name):
-        raise Wrong(f"{name!r} is not a name", "Use letters, digits and underscores, not starting with a digit.")
+        raise Wrong(
+            f"{name!r} is not a name", "Use letters, digits and underscores, not starting with a digit."
+        )
     if name == "time" or name in RESERVED:
         raise Wrong(f"the name '{name}' already has a meaning in expressions", "Choose another name.")
 
@@ -189,7 +197,7 @@ def _connections(
             if end in first:
                 raise Wrong(
                     f"'{target}' has two sources: {first[end]!r} and {value!r}",
-                    f'An input has one. To combine them, write an expression, such as "{target}" = "a.y + b.y".',
+                    f'An input has one. To combine them, write an expression: "{target}" = "a.y + b.y".',
                 )
             first[end] = value
             return connect(target, value, directory)

@@ -77,8 +77,9 @@ def deliver(port: Port, value: object, directory: Directory, *, fixed: bool) -> 
     if not fixed:
         port = replace(port, kind=source.port.kind if source else first.kind)
         port = replace(port, items=source.port.items if source else ())
-    if port.unit is None and source is not None and len({f.plain and f.plain.port.unit for f in formulas}) == 1:
-        port = replace(port, unit=source.port.unit)
+    units = {one.plain.port.unit if one.plain else None for one in formulas}
+    if port.unit is None and len(units) == 1:
+        port = replace(port, unit=units.pop())
     cells, sources = _fitted(formulas, port, port.name)
     return ScenarioOutput(port, cells, sources, _written(formulas))
 
@@ -111,7 +112,9 @@ def _formulas(value: object, port: Port, target: str, directory: Directory) -> t
     return formulas
 
 
-def _fitted(formulas: tuple[Formula, ...], port: Port, target: str) -> tuple[tuple[Expr, ...], tuple[End, ...]]:
+def _fitted(
+    formulas: tuple[Formula, ...], port: Port, target: str
+) -> tuple[tuple[Expr, ...], tuple[End, ...]]:
     """One expression per cell of `port`, and the ends they come from."""
     for one in formulas:
         _check_kind(one, port, target)

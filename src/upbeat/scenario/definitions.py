@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,9 @@ class Definitions:
         """The model of `[units.name]`: one of its own, or one of `[models]` with other values."""
         where = ("units", name)
         if not isinstance(table, Mapping):
-            self._problems.add(where, f"unit '{name}' must be a table", f'Write [units.{name}] with model = "…".')
+            self._problems.add(
+                where, f"unit '{name}' must be a table", f'Write [units.{name}] with model = "…".'
+            )
             return None
         if "model" not in table:
             return self._model(table, where)
@@ -74,7 +77,9 @@ class Definitions:
             if isinstance(table, Mapping):
                 self._made[name] = self._model(table, ("models", name))
             else:
-                self._problems.add(("models", name), f"model '{name}' must be a table", f"Write [models.{name}].")
+                self._problems.add(
+                    ("models", name), f"model '{name}' must be a table", f"Write [models.{name}]."
+                )
                 self._made[name] = None
         return self._made[name]
 
@@ -82,20 +87,26 @@ class Definitions:
         model = self._shared(base)
         if model is not None and "solver" in table:
             model = self._model({**self._models[base], "solver": table["solver"]}, where)
+        if model is None:
+            return None
+        good = True
         for key in ("parameters", "start"):
             values = table.get(key, {})
             if not isinstance(values, Mapping):
-                self._problems.add((*where, key), f"{key} must be a table", f"Write {key} = {{ name = 1.0 }}.")
+                self._problems.add((*where, key), f"{key} must be a table", f"Write {key} = {{ x = 1.0 }}.")
                 return None
             for name, value in values.items():
-                if model is not None:
-                    model = self._guard(lambda m=model, n=name, v=value: m.with_values({n: v}), (*where, key, name))
-        return model
+                changed = self._guard(partial(model.with_values, {name: value}), (*where, key, name))
+                good = good and changed is not None
+                model = changed or model
+        return model if good else None
 
     def _model(self, table: Table, where: Where) -> Model | None:
         kind = table.get("kind", "ode" if "states" in table else "function")
         if not isinstance(kind, str) or kind not in KINDS:
-            self._problems.add((*where, "kind"), f"there is no kind {kind!r} of unit", suggest(str(kind), KINDS, "kinds"))
+            self._problems.add(
+                (*where, "kind"), f"there is no kind {kind!r} of unit", suggest(str(kind), KINDS, "kinds")
+            )
             return None
         if not self._known_keys(table, ("kind", *KINDS[kind]), where):
             return None

@@ -122,14 +122,14 @@ class Directory:
         if name == "time":
             raise Wrong(
                 "'time' is not a signal that connections can read",
-                'Add a unit that gives it out: [units.clock] with outputs = { t = "time" }, and read clock.t.',
+                'Add a unit [units.clock] with outputs = { t = "time" }, and read clock.t.',
             )
         if self.broken and not self.inputs:
             raise Unclear
         alike = [f"{unit}.{name}" for unit, ports in self.units.items() if name in ports]
-        near = suggest(name, alike or self.inputs, "scenario inputs")
-        if len(alike) == 1:
-            near = f"Did you mean '{alike[0]}'?"
+        near = suggest(name, self.inputs, "scenario inputs")
+        if alike:
+            near = f"Did you mean {' or '.join(repr(path) for path in alike[:3])}?"
         raise Wrong(f"'{name}' is not a scenario input, and a port is written unit.port", near)
 
     # ---------------------------------------------------------------- what a connection writes
@@ -140,16 +140,20 @@ class Directory:
         unit, dot, name = path.partition(".")
         if not dot:
             what = "a scenario input" if path in self.inputs else "not a unit's port"
-            raise Wrong(f"'{path}' is {what}: a connection writes an input of a unit", 'Write "unit.port" = "…".')
+            raise Wrong(
+                f"'{path}' is {what}: a connection writes an input of a unit", 'Write "unit.port" = "…".'
+            )
         port = self._port(unit, name, path, Causality.INPUT)
         if port.causality is Causality.OUTPUT:
             raise Wrong(f"'{path}' is an output: unit '{unit}' writes it, so nothing can be connected to it")
         if port.causality is Causality.PARAMETER:
             raise Wrong(
                 f"'{path}' is a parameter: its value is fixed before the run",
-                f'Set it with parameters = {{"{path}": value}}, or declare it as an input of the model.',
+                f"Set it among the parameters of unit '{unit}', or declare it as an input of the model.",
             )
         if index is not None:
+            if port.size is None:
+                raise Wrong(f"'{path}' is a single value, not an array", f"Write {path} instead of {text}.")
             raise Wrong(
                 f"'{text}' is one cell of an array, which is connected as a whole",
                 f'Give one expression per cell: "{path}" = [{", ".join(["…"] * port.cells)}].',
@@ -176,7 +180,9 @@ class Directory:
 def _split(text: str) -> tuple[str, int | None]:
     match = _PATH.match(text)
     if not match:
-        raise Wrong(f"{text!r} does not name a port", "A port is written unit.port, a cell of it unit.port[0].")
+        raise Wrong(
+            f"{text!r} does not name a port", "A port is written unit.port, a cell of it unit.port[0]."
+        )
     return match[1], None if match[2] is None else int(match[2])
 
 
@@ -188,5 +194,5 @@ def _no_source(path: str, port: Port) -> Wrong:
         )
     return Wrong(
         f"'{path}' is a parameter, and connections read outputs and scenario inputs only",
-        f"Write its value, or give it out of the model: outputs = {{ {port.name}_out = \"{port.name}\" }}.",
+        f'Write its value, or give it out of the model: outputs = {{ {port.name}_out = "{port.name}" }}.',
     )

@@ -36,8 +36,8 @@
     [record]
     signals = ["left.*"]
 
-A unit or model has `kind` = "ode", "function" or "python" (see `upbeat.scenario.python_models`), `states`, `start`,
-`inputs`, `outputs`, `parameters`, `locals`, `tables` and `solver`, in the shorthand of `upbeat.units.spec`.
+A unit or model has a `kind` ("ode", "function" or "python", see `upbeat.scenario.python_models`), `states`,
+`start`, `inputs`, `outputs`, `parameters`, `locals`, `tables` and `solver`, as `upbeat.units.spec` reads them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def read_scenario(
     try:
         if path.stat().st_size > LARGEST:
             raise FileProblem(
-                f"{path}: has {path.stat().st_size / 1e6:.0f} MB; a scenario file may have {LARGEST / 1e6:.0f}. "
+                f"{path}: is larger than {LARGEST / 1e6:.0f} MB, which no scenario needs. "
                 "Put long tables of data into a CSV file and use --input"
             )
         data = path.read_bytes()
@@ -137,7 +137,9 @@ def read_text(
     broken = made.keys() - units.keys()
     pairs = list(_pairs(tables["connections"], ""))
     if not made:
-        problems.add(("units",), "the file has no units", 'Add at least one: [units.left] with states = { x = "-x" }.')
+        problems.add(
+            ("units",), "the file has no units", 'Add at least one: [units.left] with states = { x = "-x" }.'
+        )
         broken = {""}
     parts = assemble(units, pairs, tables["inputs"], tables["outputs"], {}, problems, broken)
     parts = replace(parts, units=with_parameters(parts.units, values or {}, ("values",), problems, broken))
@@ -163,7 +165,8 @@ def _syntax(message: str, text: str, source: str) -> FileProblem:
     if place is None:
         last = max((i for i, row in enumerate(rows, 1) if row.strip()), default=1)
         return FileProblem(
-            f"{source}: line {last}: {what}: the file ends too early, as if it had been cut off\n    {rows[last - 1][:100]}"
+            f"{source}: line {last}: {what}: the file ends too early, as if it had been cut off\n"
+            f"    {rows[last - 1][:100]}"
         )
     line, column = int(place[1]), int(place[2])
     hint = ""
@@ -195,7 +198,9 @@ def _tables(content: Mapping[str, Any], problems: Problems) -> dict[str, dict[st
     for key in _TABLES:
         table = content.get(key, {})
         if not isinstance(table, dict):
-            problems.add((key,), f"'{key}' must be a table, not {table!r}", f"Write [{key}] on a line of its own.")
+            problems.add(
+                (key,), f"'{key}' must be a table, not {table!r}", f"Write [{key}] on a line of its own."
+            )
             table = {}
         tables[key] = table
     return tables
@@ -237,7 +242,9 @@ def scenario_text(what: ScenarioFile | Scenario) -> str:
     file = what if isinstance(what, ScenarioFile) else ScenarioFile(what)
     scenario = file.scenario
     if scenario.added_units:
-        raise InvalidInput("a scenario whose inputs are driven cannot be written; write the one it was made from")
+        raise InvalidInput(
+            "a scenario whose inputs are driven cannot be written; write the one it was made from"
+        )
     models, units = _shared_models(scenario.units)
     content: dict[str, Any] = {
         "upbeat": VERSION,

@@ -47,7 +47,7 @@ def components(before: Edges) -> list[list[int]]:
                     parent = work[-1][0]
                     lowest[parent] = min(lowest[parent], lowest[node])
                 if lowest[node] == visited[node]:
-                    component = []
+                    component: list[int] = []
                     while not component or component[-1] != node:
                         component.append(path.pop())
                         on_path[component[-1]] = 0

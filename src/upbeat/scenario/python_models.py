@@ -39,7 +39,8 @@ def python_model(table: Mapping[str, Any], *, allowed: bool, folder: Path | None
     chosen = [key for key in ("class", "function") if key in table]
     if len(chosen) != 1:
         raise ModelError(
-            'a python model names either a class or a function: class = "module:Name", function = "module:name"'
+            "a python model names either a class or a function: "
+            'class = "module:Name", or function = "module:name"'
         )
     if not allowed:
         raise ModelError(
@@ -134,7 +135,7 @@ def python_table(name: str, model: Model) -> dict[str, Any]:
         case PythonFunction():
             return {"function": _reference(name, model.function), **_port_tables(model)}
         case PythonOde():
-            table = {
+            table: dict[str, Any] = {
                 "function": _reference(name, model.derivatives),
                 "states": {port.name: port_spec(port) for port in model.states},
                 "solver": solver_spec(model.solver),

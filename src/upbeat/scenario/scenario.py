@@ -185,7 +185,9 @@ class Scenario:
     __hash__ = None  # type: ignore[assignment]  # models need not be hashable
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a scenario is frozen; make another one (with_values, Scenario(…)) to change {name}")
+        raise AttributeError(
+            f"a scenario is frozen; make another one (with_values, Scenario(…)) to change {name}"
+        )
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a scenario is frozen: {name} cannot be deleted")
@@ -199,4 +201,3 @@ class Scenario:
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""
         return f"Scenario({name}units={list(self.units)}, connections={len(self.connections)})"
-

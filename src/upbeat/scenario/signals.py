@@ -1,8 +1,8 @@
 """Signals for a scenario's own inputs: from Python or a CSV file, and the unit that plays them.
 
-A CSV file has a column ``time`` and one per input (``force``; ``force[0]``, ``force[1]``, … for an array). Real
-inputs are interpolated linearly, all others keep the value of the last row reached; before the first and
-after the last row the value is that of the row.
+A CSV file has a column ``time`` and one per input (``force``; ``force[0]``, ``force[1]``, … for an array).
+Real inputs are interpolated linearly, all others keep the value of the last row reached; before the
+first row and after the last one the value is that of the row.
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ class Signals:
             raise InvalidInput("signals need at least one point in time")
         if not all(map(math.isfinite, times)):
             raise InvalidInput("the times of signals must be finite numbers")
-        for i, (before, after) in enumerate(pairwise(times)):
+        for before, after in pairwise(times):
             if after <= before:
-                raise InvalidInput(f"the times of signals must increase, but {after:g} follows {before:g} (at {i + 1})")
+                raise InvalidInput(f"the times of signals must increase, but {after:g} follows {before:g}")
         columns = {name: tuple(_bare(v) for v in column) for name, column in values.items()}
         for name, column in columns.items():
             if len(column) != len(times):
-                raise InvalidInput(f"signal '{name}' has {len(column)} values for {len(times)} points in time")
+                raise InvalidInput(
+                    f"signal '{name}' has {len(column)} values for {len(times)} points in time"
+                )
         object.__setattr__(self, "time", times)
         object.__setattr__(self, "values", columns)
 
@@ -100,7 +102,9 @@ def _read(rows: Iterator[list[str]], path: str, known: Mapping[str, Port]) -> Si
             continue
         line = rows.line_num  # type: ignore[attr-defined]  # every csv reader has it
         if len(row) != len(header):
-            raise FileProblem(f"{path}: line {line} has {len(row)} values, but the header names {len(header)}")
+            raise FileProblem(
+                f"{path}: line {line} has {len(row)} values, but the header names {len(header)}"
+            )
         for name, text in zip(header, row, strict=True):
             try:
                 if name == TIME:
@@ -111,8 +115,8 @@ def _read(rows: Iterator[list[str]], path: str, known: Mapping[str, Port]) -> Si
                 raise FileProblem(f"{path}: line {line}, column '{name}': {error}") from None
         if len(time) > 1 and time[-1] <= time[-2]:
             raise FileProblem(
-                f"{path}: line {line}: the time {time[-1]:g} does not lie after {time[-2]:g}; sort the rows by time. "
-                "For a jump, give two rows a little apart."
+                f"{path}: line {line}: the time {time[-1]:g} does not lie after {time[-2]:g}; "
+                "sort the rows by time. For a jump, give two rows a little apart."
             )
     if not time:
         raise FileProblem(f"{path}: has a header, but no rows with values")
@@ -121,7 +125,9 @@ def _read(rows: Iterator[list[str]], path: str, known: Mapping[str, Port]) -> Si
 
 def _check_header(header: list[str], path: str, known: Mapping[str, Port]) -> None:
     if not header:
-        raise FileProblem(f"{path}: is empty; the first line must name the columns: {','.join([TIME, *known])}")
+        raise FileProblem(
+            f"{path}: is empty; the first line must name the columns: {','.join([TIME, *known])}"
+        )
     if not known:
         raise FileProblem(
             f"{path}: the scenario has no inputs that signals could drive. Declare them: "
@@ -137,14 +143,18 @@ def _check_header(header: list[str], path: str, known: Mapping[str, Port]) -> No
             raise FileProblem(f"{path}: line 1: the column '{name}' is there twice")
         if name != TIME and name not in known:
             raise FileProblem(
-                f"{path}: line 1: the scenario has no input '{name}'. {suggest(name, known, 'scenario inputs')}"
+                f"{path}: line 1: the scenario has no input '{name}'. {suggest(name, known, 'inputs')}"
             )
     for port in dict.fromkeys(known.values()):
         missing = [name for name in _cell_names(port) if name not in header]
         if missing and len(missing) < port.cells:
-            raise FileProblem(f"{path}: line 1: a column for '{missing[0]}' is missing, though '{port.name}' is driven")
+            raise FileProblem(
+                f"{path}: line 1: a column for '{missing[0]}' is missing, though '{port.name}' is driven"
+            )
     if header == [TIME]:
-        raise FileProblem(f"{path}: line 1: there is no column but '{TIME}'; add one per input: {', '.join(known)}")
+        raise FileProblem(
+            f"{path}: line 1: there is no column but '{TIME}'; add one per input: {', '.join(known)}"
+        )
 
 
 def _number(text: str) -> float:
@@ -190,12 +200,16 @@ def inputs_model(inputs: Sequence[Port], signals: Signals | Mapping[str, Any]) -
     known = _cells(inputs)
     for name in signals.values:
         if name not in known:
-            raise InvalidInput(f"there is no scenario input '{name}'. {suggest(name, known, 'scenario inputs')}")
+            raise InvalidInput(
+                f"there is no scenario input '{name}'. {suggest(name, known, 'scenario inputs')}"
+            )
     handles: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
     tables: dict[str, Table1] = {}
     for port in inputs:
-        entry = {key: value for key, value in _entry(port).items() if key not in ("start", "size", "reactive")}
+        entry = {
+            key: value for key, value in _entry(port).items() if key not in ("start", "size", "reactive")
+        }
         if any(name in signals.values for name in _cell_names(port)):
             cells = [_played(name, port, signals, tables) for name in _cell_names(port)]
             outputs[port.name] = {**entry, "value": cells if port.size is not None else cells[0]}
@@ -219,7 +233,7 @@ def _played(name: str, port: Port, signals: Signals, tables: dict[str, Table1]) 
         raise InvalidInput(f"'{port.name}' is driven, but there is no signal for '{name}'")
     cell = Port(name=port.name, causality=port.causality, kind=port.kind, items=port.items)
     try:
-        values = [float(cell.values(value)[0]) for value in signals.values[name]]
+        values = tuple(float(cell.values(value)[0]) for value in signals.values[name])
     except ModelError as error:
         raise InvalidInput(f"signal '{name}': {error}") from None
     if len(values) == 1:
