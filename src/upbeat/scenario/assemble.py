@@ -86,7 +86,12 @@ def _is_unit(name: object, model: object, problems: Problems) -> bool:
             'Give a model, such as Ode(states={"x": "-x"}), and not its class.',
         )
         return False
-    return True
+    inputs = [port.name for port in model.ports if port.causality is Causality.INPUT]
+    for port in model.ports:
+        for other in sorted(port.depends - set(inputs)):
+            what = f"output '{port.name}' of unit '{name}' depends on '{other}', which is no input"
+            problems.add((*where, "outputs", port.name), what, suggest(other, inputs, "inputs"))
+    return all(port.depends <= set(inputs) for port in model.ports)
 
 
 def with_parameters(

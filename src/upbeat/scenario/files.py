@@ -37,29 +37,24 @@
     signals = ["left.*"]
 
 A unit or model has a `kind` ("ode", "function" or "python", see `upbeat.scenario.python_models`), `states`,
-`start`, `inputs`, `outputs`, `parameters`, `locals`, `tables` and `solver`, as `upbeat.units.spec` reads them.
+`start`, `inputs`, `outputs`, `parameters`, `locals`, `tables`, `solver`: all that `upbeat.units.spec` reads.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
-from upbeat.core.abilities import Model
-from upbeat.core.errors import FileProblem, InvalidInput, Problem, Problems, ScenarioError, suggest
-from upbeat.core.ports import Port
+from upbeat.core.errors import FileProblem, Problem, Problems, ScenarioError, suggest
 from upbeat.scenario.assemble import assemble, with_parameters
-from upbeat.scenario.connection import Written
-from upbeat.scenario.definitions import Definitions, table_of
+from upbeat.scenario.definitions import Definitions
 from upbeat.scenario.lines import Lines
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.shorthand import port_spec
+from upbeat.scenario.written import scenario_tables, toml_text
 
 VERSION = 1
 LARGEST = 10_000_000
@@ -240,59 +235,5 @@ def write_scenario(what: ScenarioFile | Scenario, path: str | Path) -> None:
 def scenario_text(what: ScenarioFile | Scenario) -> str:
     """The text of a scenario file."""
     file = what if isinstance(what, ScenarioFile) else ScenarioFile(what)
-    scenario = file.scenario
-    if scenario.added_units:
-        raise InvalidInput(
-            "a scenario whose inputs are driven cannot be written; write the one it was made from"
-        )
-    models, units = _shared_models(scenario.units)
-    content: dict[str, Any] = {
-        "upbeat": VERSION,
-        "name": scenario.name,
-        "models": models,
-        "units": units,
-        "connections": {c.target: _written(c.text) for c in scenario.connections},
-        "inputs": {port.name: port_spec(port) for port in scenario.inputs},
-        "outputs": {o.port.name: _output(o.port, _written(o.text)) for o in scenario.outputs},
-        "master": file.master,
-        "run": file.run,
-        "record": file.record,
-    }
-    return tomli_w.dumps({key: _plain(value) for key, value in content.items() if value not in ("", {})})
-
-
-def _shared_models(units: Mapping[str, Model]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A model that several units use is written once, under the name of the first of them."""
-    groups: list[tuple[Model, list[str]]] = []
-    by_identity: dict[int, list[str]] = {}
-    for name, model in units.items():
-        members = by_identity.get(id(model))
-        if members is None:
-            members = []
-            by_identity[id(model)] = members
-            groups.append((model, members))
-        members.append(name)
-    models = {names[0]: table_of(names[0], model) for model, names in groups if len(names) > 1}
-    alone = {names[0]: table_of(names[0], model) for model, names in groups if len(names) == 1}
-    base = {name: names[0] for _, names in groups for name in names}
-    return models, {name: alone.get(name, {"model": base[name]}) for name in units}
-
-
-def _written(text: Written) -> str | list[str]:
-    return text if isinstance(text, str) else list(text)
-
-
-def _output(port: Port, value: str | list[str]) -> Any:
-    spec = {key: item for key, item in port_spec(port).items() if key != "size"}
-    if not port.items:
-        spec["kind"] = port.kind.value
-    return {"value": value, **spec}
-
-
-def _plain(value: Any) -> Any:
-    """Tuples as lists and paths as texts: what TOML can hold."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items() if item is not None}
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
+    settings = {"master": file.master, "run": file.run, "record": file.record}
+    return toml_text({"upbeat": VERSION, **scenario_tables(file.scenario), **settings})
