@@ -11,7 +11,13 @@ Ints = npt.NDArray[np.int32]
 
 class Kernel:
     def __init__(
-        self, inputs: int, constants: Floats, code: Ints, results: Ints, tables: list[tuple[list[float], ...]], /
+        self,
+        inputs: int,
+        constants: Floats,
+        code: Ints,
+        results: Ints,
+        tables: list[tuple[list[float], ...]],
+        /,
     ) -> None: ...
     def evaluate(self, inputs: list[float], /) -> list[float]: ...
 
@@ -50,7 +56,9 @@ class Python:
 class Recorder: ...
 
 class FixedRun:
-    def __init__(self, start: float, stop: float, step: float, count: int, block: int, instant: int) -> None: ...
+    def __init__(
+        self, start: float, stop: float, step: float, count: int, block: int, instant: int
+    ) -> None: ...
     @property
     def done(self) -> int: ...
     @property

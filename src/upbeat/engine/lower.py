@@ -1,22 +1,21 @@
-"""Lowering: a program as flat tables of numbers, which the native core runs (native/src/program.hpp).
+"""Lowering: from a program to the flat tables that the native core runs.
 
 Nothing here needs the core itself, so that tables can also be written to a file.
 """
 
 from __future__ import annotations
 
-import enum
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from upbeat.core.abilities import Model
 from upbeat.core.expr import Cell, Expr, Kernel, Number, cells
-from upbeat.core.expr.nodes import fold, with_args
+from upbeat.core.expr.nodes import Leaf, fold, with_args
 from upbeat.core.ports import Causality, Kind, Port, Value
+from upbeat.engine.tables import KINDS, WIDTH, Code, Expression, Tables
 from upbeat.master.program import (
     Advance,
     Block,
@@ -33,55 +32,6 @@ from upbeat.master.program import (
     Set,
 )
 from upbeat.units import Function, Ode
-
-Ints = npt.NDArray[np.int32]
-Expression = tuple[int, list[int], list[int]]
-"""A kernel's number, the cells it reads, the cells it writes."""
-
-KINDS: Mapping[Kind, int] = {Kind.REAL: 0, Kind.INTEGER: 1, Kind.BOOLEAN: 2, Kind.STRING: 3}
-_WIDTH = 7
-
-
-class Code(enum.IntEnum):
-    """The core's instructions; `native/src/program.hpp` lists their operands."""
-
-    END = 0
-    GET = 1
-    SET = 2
-    GATHER = 3
-    COMPUTE = 4
-    COPY = 5
-    ADVANCE = 6
-    JUMP = 7
-    SAVE = 8
-    RESTORE = 9
-    BEGIN = 10
-    UNTIL = 11
-    UNLESS = 12
-    GOTO = 13
-    FIRE = 14
-
-
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """A lowered program: what the core reads, and (the last four) what gives its numbers their names."""
-
-    start: npt.NDArray[np.int64]
-    kinds: Ints
-    code: Ints
-    entries: Ints
-    operands: Ints
-    kernels: tuple[Kernel, ...]
-    expressions: list[Expression]
-    now: int
-    next: int
-    slots: int
-    loops: int
-    strings: tuple[str, ...]
-    blocks: Mapping[str, int]
-    events: tuple[str, ...]
-    units: tuple[str, ...]
-    origins: tuple[Instruction | None, ...]
 
 
 def port_numbers(model: Model) -> dict[str, int]:
@@ -110,7 +60,7 @@ def lower(program: Program, models: Mapping[str, Model]) -> Tables:
     return Tables(
         start=np.array(start, np.int64),
         kinds=np.array([KINDS[kind] for kind in kinds], np.int32),
-        code=np.array(lowering.rows, np.int32).reshape(-1, _WIDTH),
+        code=np.array(lowering.rows, np.int32).reshape(-1, WIDTH),
         entries=np.array(entries, np.int32),
         operands=np.array(lowering.operands, np.int32),
         kernels=tuple(lowering.kernels),
@@ -160,7 +110,7 @@ class _Lowering:
 
     def emit(self, origin: Instruction | None, code: Code, *operands: int) -> int:
         row = [int(code), *operands]
-        self.rows.append(row + [0] * (_WIDTH - len(row)))
+        self.rows.append(row + [0] * (WIDTH - len(row)))
         self.origins.append(origin)
         return len(self.rows) - 1
 
@@ -291,7 +241,7 @@ class _Lowering:
     def copy(self, let: Let) -> None:
         assert isinstance(let.value, Cell)
         source, to = let.value.index, let.to
-        last = self.rows[-1] if len(self.rows) > self._label else [Code.END]
+        last: list[int] = self.rows[-1] if len(self.rows) > self._label else [Code.END]
         if last[0] == Code.COPY:
             _, first, target, count, *_ = last
             grown = source == first + count and to == target + count
@@ -305,4 +255,8 @@ class _Lowering:
 def _with_cells(value: Expr, known: Mapping[int, Expr]) -> Expr:
     if not known:
         return value
-    return fold(value, lambda leaf: known.get(leaf.index, leaf) if isinstance(leaf, Cell) else leaf, with_args)
+
+    def leaf(node: Leaf) -> Expr:
+        return known.get(node.index, node) if isinstance(node, Cell) else node
+
+    return fold(value, leaf, with_args)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import MissingExtra, StepError, UnitError
-from upbeat.core.expr import Kernel, Table1
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.core.time import Span, grid_steps
-from upbeat.engine.lower import KINDS, Tables, lower, port_numbers
+from upbeat.engine.entry import Entry
+from upbeat.engine.lower import lower, port_numbers
+from upbeat.engine.tables import KINDS, Tables
 from upbeat.master.program import Advance, Get, Program, Repeat, Set
 from upbeat.units import Function, NativeUnit, Ode
-
-if TYPE_CHECKING:
-    from upbeat import _native
 
 Chunk = npt.NDArray[np.float64]
 """Rows of [time, cells...]; a cell that is not real holds the bits of an int64."""
@@ -30,8 +28,8 @@ def available() -> tuple[bool, str]:
     try:
         from upbeat import _native  # noqa: F401
     except ImportError as reason:
-        return False, f"the native engine is not installed ({reason}); install a C++17 compiler and Upbeat again"
-    return True, "the native engine is installed"
+        return False, f"the compiled part of Upbeat cannot be loaded ({reason})"
+    return True, "the compiled part of Upbeat is there"
 
 
 class Status(enum.IntEnum):
@@ -59,40 +57,46 @@ _CALLS = ("", "get", "set", "advance", "jump", "save", "restore")
 class Machine:
     """A machine (see `engine.machine`) in C++. With `jit`, expression units run as machine code ([jit])."""
 
-    def __init__(self, program: Program, models: Mapping[str, Model], start: float, *, jit: bool = False) -> None:
+    def __init__(
+        self,
+        program: Program,
+        models: Mapping[str, Model],
+        start: float,
+        *,
+        jit: bool = False,
+        strings: list[str] | None = None,
+    ) -> None:
         from upbeat import _native
 
         self.fired: list[str] = []
-        self.strings: list[str] = []
-        """The texts of string cells, by number; grows in place."""
+        self.strings: list[str] = [] if strings is None else strings
+        """The texts of string cells, by number. It grows in place: pass an empty list to share it."""
         self._program = program
         self._models = dict(models)
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._numbers = {unit: port_numbers(model) for unit, model in models.items()}
         self._tables = lower(program, models)
         self._python: dict[str, Any] = {}
-        entering = _Entering(_native, jit)
-        units: list[Any] = []
-        for name, model in models.items():
-            units.append(self._enter(entering, name, model, start))
-        self._compiled = entering.compiled
-        kernels = [entering.kernel(kernel) for kernel in self._tables.kernels]
+        entry = Entry(jit)
+        self._compiled = entry.compiled  # which must live as long as the machine
+        units = [self._enter(entry, name, model, start) for name, model in models.items()]
+        kernels = [entry.kernel(kernel) for kernel in self._tables.kernels]
         self._machine = _native.Machine(self._tables, kernels, units, start)
         self._note_strings()
 
-    def _enter(self, entering: _Entering, name: str, model: Model, start: float) -> Any:
+    def _enter(self, entry: Entry, name: str, model: Model, start: float) -> Any:
         try:
             if isinstance(model, (Ode, Function)):
-                return entering.ode(model)
+                return entry.equations(model)
             if isinstance(model, NativeUnit):
-                return entering.addresses(model, name, start)
+                return entry.addresses(model, name, start)
             unit = model.instantiate(name, start)
         except (UnitError, MissingExtra):
             raise
         except Exception as cause:
             raise UnitError(_text(cause), unit=name, call="instantiate", time=start) from cause
         self._python[name] = unit
-        return entering.python(model, unit)
+        return entry.callback(model, unit)
 
     # ---------------------------------------------------------------- the machine of the loop
 
@@ -108,7 +112,8 @@ class Machine:
             self.fired += [events[event] for event, _, _ in self._machine.take_fired()]
 
     def read(self, cell: int) -> Value:
-        return self._machine.read(cell)
+        value: Value = self._machine.read(cell)
+        return value
 
     def write(self, cell: int, value: Value) -> None:
         self._machine.write(cell, value)
@@ -139,7 +144,7 @@ class Machine:
     def run_fixed(
         self, span: Span, step: float, cells: Sequence[int], *, every: int = 1, block: str = "step"
     ) -> FixedLoop:
-        """A loop over `span` in steps of one size, recording `cells`; the `start` block must have been run."""
+        """A loop over `span` in steps of one size that records `cells`. Run the `start` block before it."""
         return FixedLoop(self, span, step, cells, every, block)
 
     def _note_strings(self) -> None:
@@ -154,7 +159,8 @@ class Machine:
 
     def _raise(self, call: str = "") -> NoReturn:
         """What the core says, in the words of the interpreter."""
-        fault, number, row, unit, cell, time, start, until, value, status, message, cause = self._machine.error()
+        error = self._machine.error()
+        fault, number, row, unit, cell, time, start, until, value, status, message, cause = error
         origin = self._tables.origins[row] if row >= 0 else None
         match fault:
             case _Fault.EXHAUSTED:
@@ -177,8 +183,8 @@ class Machine:
         match fault:
             case _Fault.NOT_FINITE:
                 assert isinstance(origin, Get)
-                label = origin.port if self._ports[name, origin.port].size is None else f"{origin.port}[{cell}]"
-                text = f"output '{label}' is {value}"
+                index = "" if self._ports[name, origin.port].size is None else f"[{cell}]"
+                text = f"output '{origin.port}{index}' is {value}"
             case _Fault.NOT_REACHED:
                 text = f"it stopped at {value:.9g} instead of {until:.9g}"
             case _Fault.UNABLE:
@@ -227,7 +233,7 @@ class FixedLoop:
         return self._run.done
 
     def stand_at(self, done: int, time: float) -> None:
-        """Somebody else has stepped: `done` steps are committed, up to `time`, and that row is not recorded yet."""
+        """Somebody else has stepped: `done` steps are committed, up to `time`, whose row is still missing."""
         self._run.stand_at(done, time)
 
     def run(self, chunk: Chunk, budget_s: float, most: int = 1 << 62) -> Status:
@@ -241,85 +247,13 @@ class FixedLoop:
         status, self.rows = machine._machine.run_fixed(self._run, self._recorder, chunk, budget_s, most)
         names = machine.tables.events
         if names:
-            self.events += [(names[event], time, index) for event, index, time in machine._machine.take_fired()]
+            fired = machine._machine.take_fired()
+            self.events += [(names[event], time, index) for event, index, time in fired]
         machine._note_strings()
         if status == Status.FAILED:
             machine._raise()
         return Status(status)
 
 
-class _Entering:
-    """Turns models into what the core takes; equal kernels become one."""
-
-    def __init__(self, native: Any, jit: bool) -> None:
-        self._native = native
-        self._jit = jit
-        self._kernels: dict[Any, _native.Kernel] = {}
-        self.compiled: dict[Any, Any] = {}
-        """Machine code, to be kept as long as the machine may run it."""
-
-    def kernel(self, kernel: Kernel) -> _native.Kernel:
-        key = _key(kernel)
-        if key not in self._kernels:
-            tables = [_lookup(table) for table in kernel.tables]
-            code = np.array(kernel.code, np.int32).reshape(-1, 5)
-            self._kernels[key] = self._native.Kernel(
-                kernel.n_inputs,
-                np.array(kernel.constants, np.float64),
-                code,
-                np.array(kernel.results, np.int32),
-                tables,
-            )
-        return self._kernels[key]
-
-    def address(self, kernel: Kernel) -> int:
-        if not self._jit:
-            return 0
-        from upbeat.core.expr.jit import compile
-
-        key = _key(kernel)
-        if key not in self.compiled:
-            self.compiled[key] = compile(kernel)
-        return int(self.compiled[key].address)
-
-    def ode(self, model: Ode | Function) -> _native.Ode:
-        tables = model.lower()
-        return self._native.Ode(
-            inputs=[(port.cells, KINDS[port.kind]) for port in tables.inputs],
-            outputs=[(port.cells, KINDS[port.kind]) for port in tables.outputs],
-            states=list(tables.start),
-            input_start=[value for port in tables.inputs for value in port.start],
-            parameters=list(tables.parameters),
-            derivatives=tables.derivatives and self.kernel(tables.derivatives),
-            compute=self.kernel(tables.compute),
-            solver=tables.solver,
-            compiled_derivatives=self.address(tables.derivatives) if tables.derivatives else 0,
-            compiled_compute=self.address(tables.compute),
-        )
-
-    def addresses(self, model: NativeUnit, name: str, start: float) -> _native.Addresses:
-        functions = {key: address for key, address in model.functions if key != "create"}
-        return self._native.Addresses(model.create(name, start), **functions)
-
-    def python(self, model: Model, unit: Any) -> _native.Python:
-        ports = [(port.name, KINDS[port.kind], -1 if port.size is None else port.size) for port in model.ports]
-        return self._native.Python(unit, ports)
-
-
-def _key(kernel: Kernel) -> tuple[Any, ...]:
-    """What makes two kernels the same code. As text, because 0.0 and -0.0 are different constants."""
-    return kernel.n_inputs, repr(kernel.constants), kernel.code, kernel.results, kernel.tables
-
-
-def _lookup(table: Any) -> tuple[list[float], ...]:
-    if isinstance(table, Table1):
-        knots, origin, base, slope = table.lowered
-        pairs = [value for pair in zip(base, slope, strict=True) for value in pair]
-        return list(knots), [], list(origin), [], pairs
-    return tuple(list(part) for part in (table.lowered))
-
-
 def _text(cause: BaseException) -> str:
     return f"{type(cause).__name__}: {str(cause) or 'no message'}"
-
-

@@ -1,0 +1,97 @@
+"""How units enter the native core: equations as tables, C functions by address, Python by callback."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from upbeat.core.abilities import Model, Unit
+from upbeat.core.expr import Kernel, Table, Table1
+from upbeat.engine.tables import KINDS
+from upbeat.units import Function, NativeUnit, Ode
+
+if TYPE_CHECKING:
+    from upbeat import _native
+
+
+class Entry:
+    """Turns the models of one machine into what the core takes; equal kernels become one."""
+
+    def __init__(self, jit: bool) -> None:
+        self._jit = jit
+        self._kernels: dict[Any, _native.Kernel] = {}
+        self.compiled: dict[Any, Any] = {}
+        """Machine code, to be kept as long as the machine may run it."""
+
+    def kernel(self, kernel: Kernel) -> _native.Kernel:
+        """The kernel as checked tables."""
+        from upbeat import _native
+
+        key = _key(kernel)
+        if key not in self._kernels:
+            self._kernels[key] = _native.Kernel(
+                kernel.n_inputs,
+                np.array(kernel.constants, np.float64),
+                np.array(kernel.code, np.int32).reshape(-1, 5),
+                np.array(kernel.results, np.int32),
+                [_lookup(table) for table in kernel.tables],
+            )
+        return self._kernels[key]
+
+    def _address(self, kernel: Kernel) -> int:
+        if not self._jit:
+            return 0
+        from upbeat.core.expr.jit import compile
+
+        key = _key(kernel)
+        if key not in self.compiled:
+            self.compiled[key] = compile(kernel)
+        return int(self.compiled[key].address)
+
+    def equations(self, model: Ode | Function) -> _native.Ode:
+        """A unit that runs in the core, without Python."""
+        from upbeat import _native
+
+        tables = model.lower()
+        derivatives = tables.derivatives
+        return _native.Ode(
+            inputs=[(port.cells, KINDS[port.kind]) for port in tables.inputs],
+            outputs=[(port.cells, KINDS[port.kind]) for port in tables.outputs],
+            states=list(tables.start),
+            input_start=[value for port in tables.inputs for value in port.start],
+            parameters=list(tables.parameters),
+            derivatives=None if derivatives is None else self.kernel(derivatives),
+            compute=self.kernel(tables.compute),
+            solver=tables.solver,
+            compiled_derivatives=0 if derivatives is None else self._address(derivatives),
+            compiled_compute=self._address(tables.compute),
+        )
+
+    def addresses(self, model: NativeUnit, name: str, start: float) -> _native.Addresses:
+        """A unit whose functions the core calls; it is made here, and destroyed by the core."""
+        from upbeat import _native
+
+        functions = {key: address for key, address in model.functions if key != "create"}
+        return _native.Addresses(model.create(name, start), **functions)
+
+    def callback(self, model: Model, unit: Unit) -> _native.Python:
+        """A unit that the core calls back."""
+        from upbeat import _native
+
+        sizes = [-1 if port.size is None else port.size for port in model.ports]
+        ports = [(port.name, KINDS[port.kind], size) for port, size in zip(model.ports, sizes, strict=True)]
+        return _native.Python(unit, ports)
+
+
+def _key(kernel: Kernel) -> tuple[Any, ...]:
+    """What makes two kernels the same code. Constants as text, because 0.0 and -0.0 are different ones."""
+    return kernel.n_inputs, repr(kernel.constants), kernel.code, kernel.results, kernel.tables
+
+
+def _lookup(table: Table) -> tuple[list[float], ...]:
+    if isinstance(table, Table1):
+        knots, origin, base, slope = table.lowered
+        pairs = [value for pair in zip(base, slope, strict=True) for value in pair]
+        return list(knots), [], list(origin), [], pairs
+    return tuple(list(part) for part in table.lowered)

@@ -1,0 +1,64 @@
+"""A program as flat tables of numbers: what the native core reads (native/src/program.hpp)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from upbeat.core.expr import Kernel
+from upbeat.core.ports import Kind
+from upbeat.master.program import Instruction
+
+Ints = npt.NDArray[np.int32]
+Expression = tuple[int, list[int], list[int]]
+"""A kernel's number, the cells it reads, the cells it writes."""
+
+KINDS: Mapping[Kind, int] = {Kind.REAL: 0, Kind.INTEGER: 1, Kind.BOOLEAN: 2, Kind.STRING: 3}
+WIDTH = 7
+"""The length of a row of code."""
+
+
+class Code(enum.IntEnum):
+    """The core's instructions; `native/src/program.hpp` lists their operands."""
+
+    END = 0
+    GET = 1
+    SET = 2
+    GATHER = 3
+    COMPUTE = 4
+    COPY = 5
+    ADVANCE = 6
+    JUMP = 7
+    SAVE = 8
+    RESTORE = 9
+    BEGIN = 10
+    UNTIL = 11
+    UNLESS = 12
+    GOTO = 13
+    FIRE = 14
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """A lowered program: what the core reads, and (the last four) what gives its numbers their names."""
+
+    start: npt.NDArray[np.int64]
+    kinds: Ints
+    code: Ints
+    entries: Ints
+    operands: Ints
+    kernels: tuple[Kernel, ...]
+    expressions: list[Expression]
+    now: int
+    next: int
+    slots: int
+    loops: int
+    strings: tuple[str, ...]
+    blocks: Mapping[str, int]
+    events: tuple[str, ...]
+    units: tuple[str, ...]
+    origins: tuple[Instruction | None, ...]
