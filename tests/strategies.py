@@ -118,8 +118,7 @@ class Words:
         self.time, self.u, self.count = token
 
 
-@st.composite
-def python_units(draw: st.DrawFn) -> Shape:
+def python_units() -> st.SearchStrategy[Shape]:
     port, kind, way = up.Port, up.Kind, up.Causality
     ports = (
         port("u", way.INPUT),
@@ -129,11 +128,12 @@ def python_units(draw: st.DrawFn) -> Shape:
         port("pair", way.OUTPUT, size=2, depends=frozenset({"u"})),
         port("flag", way.OUTPUT, kind.BOOLEAN),
     )
-    return Shape(
+    shape = Shape(
         up.PythonUnit(Words, ports=ports, abilities=frozenset({up.Ability.ROLLBACK})),
         {"u": ("real", None), "heard": ("string", None)},
         {"word": ("string", None), "count": ("integer", None), "pair": ("real", 2), "flag": ("boolean", None)},
     )
+    return st.just(shape)
 
 
 @st.composite

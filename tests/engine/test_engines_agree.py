@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
 
 import numpy as np
@@ -19,7 +20,9 @@ from upbeat.master.dataflow import Flow, reordered
 from upbeat.master.program import Program
 
 needs_native = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
-thorough = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+thorough = settings(
+    max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "40")), deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
 def outcome(experiment: up.Experiment, program: Program | None = None) -> tuple[str, dict[str, list[object]]]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Protocol
 
-from upbeat.core.errors import Interrupted, InvalidInput, RunError, StepError, suggest
-from upbeat.core.ports import Causality, Signal, Value
+from upbeat.core.errors import FileProblem, Interrupted, InvalidInput, RunError, StepError, suggest
+from upbeat.core.ports import Signal, Value
 from upbeat.core.time import Span
 from upbeat.engine import native
 from upbeat.engine.choose import Choice
@@ -75,10 +75,12 @@ class Run:
         self._choice = choice
         self._span = span
         self._began = time.perf_counter()
+        self._ended = 0.0
         self._stale = False
         self._outcome: Outcome | None = None
         selection = select(program, record)
-        self._recorder = Recorder(selection.columns, open_sink(out), every)
+        self._strings: list[str] = []
+        self._recorder = Recorder(selection.columns, open_sink(out), every, strings=self._strings)
         self._drive: Drive | None = None
         self._machine: Machine | None = None
         with self._guarded():
@@ -92,7 +94,7 @@ class Run:
     def _build(self, choice: Choice, jit: bool) -> Any:
         models = self._scenario.units
         if choice.name == "native":
-            return native.Machine(self._program, models, self._span.start, jit=jit)
+            return native.Machine(self._program, models, self._span.start, jit=jit, strings=self._strings)
         return Interpreter(self._program, models, self._span.start)
 
     # ---------------------------------------------------------------- stepping
@@ -148,7 +150,7 @@ class Run:
     def set(self, name: str, value: Signal) -> None:
         """Hold an input that nothing drives at `value` from now on: a scenario input, or ``unit.port``."""
         self._live()
-        free = self._free_inputs()
+        free = self._scenario.free_inputs
         if name not in free:
             raise InvalidInput(f"'{name}' is not an input that can be set. {suggest(name, free, 'free inputs')}")
         unit, port = free[name]
@@ -156,15 +158,6 @@ class Run:
         with self._guarded():
             self._machine.set_input(unit, port.name, values[0] if port.size is None else values)  # type: ignore[union-attr]
         self._stale = True
-
-    def _free_inputs(self) -> dict[str, tuple[str, Any]]:
-        driven = {(c.unit, c.port) for c in self._scenario.connections}
-        return {
-            port.name if unit in self._scenario.added_units else f"{unit}.{port.name}": (unit, port)
-            for unit, model in self._scenario.units.items()
-            for port in model.ports
-            if port.causality is Causality.INPUT and (unit, port.name) not in driven
-        }
 
     def _refresh(self, drive: Drive) -> None:
         """After `set`, exchange again at the present time, so that everybody sees the new value."""
@@ -177,28 +170,32 @@ class Run:
     @property
     def trace(self) -> Trace:
         """What has been recorded so far."""
+        return Trace.from_recorder(self._recorder, outcome=self._outcome or Outcome.RUNNING, **self._story())
+
+    def _story(self) -> dict[str, Any]:
+        """What a trace tells besides the signals."""
         drive = self._drive
-        return Trace.from_recorder(
-            self._recorder,
-            steps=drive.steps if drive else StepLog(),
-            events=drive.events if drive else EventLog(),
-            outcome=self._outcome or Outcome.RUNNING,
-            info={
+        return {
+            "steps": drive.steps if drive else StepLog(),
+            "events": drive.events if drive else EventLog(),
+            "info": {
                 "engine": self._choice.name,
                 "why": self._choice.why,
-                "wall_seconds": time.perf_counter() - self._began,
+                "wall_seconds": self._ended - self._began if self._ended else time.perf_counter() - self._began,
             },
-            notes=self._program.notes,
-        )
+            "notes": self._program.notes,
+        }
 
     def close(self) -> None:
         """Let go of units and files. Safe to call twice."""
         machine, self._machine = self._machine, None
+        self._outcome = self._outcome or Outcome.STOPPED
+        self._ended = self._ended or time.perf_counter()
         try:
             if machine is not None:
                 machine.close()
         finally:
-            self._recorder.close(self._outcome or Outcome.STOPPED)
+            self._recorder.close(self._outcome, **self._story())
 
     def __enter__(self) -> Run:
         return self
@@ -215,13 +212,14 @@ class Run:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """A run error leaves with the trace so far; nothing that was recorded is lost."""
+        """A failure leaves with the trace so far; nothing that was recorded is lost."""
         try:
             yield
-        except RunError as error:
+        except (RunError, FileProblem) as error:  # a file problem here means that the disk is full or gone
             self._outcome = Outcome.FAILED
             self.close()
-            error.trace = self.trace
+            if isinstance(error, RunError):
+                error.trace = self.trace
             raise
 
 

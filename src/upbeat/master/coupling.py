@@ -199,22 +199,28 @@ def _stale(wiring: Wiring, reactive: Collection[End]) -> set[End]:
 
 
 def _solve(wiring: Wiring, stale: set[End] | None, reactive: Collection[End]) -> list[Instruction]:
-    """Evaluate ports in dependency order. `stale` limits the outputs to read; None reads all."""
-    connected = {(c.unit, c.port) for c in wiring.scenario.connections}
-    direct = {
-        (unit, name) for (unit, port), _ in wiring.outputs.items() for name in wiring.port((unit, port)).depends
-    }
+    """Evaluate ports in dependency order. `stale` limits the outputs to read; None reads all.
+
+    Inside a loop (only lagged couplings get here with one) some input comes before its sources have
+    been read: it keeps what it has until all outputs are there.
+    """
+    sources = {(c.unit, c.port): c.sources for c in wiring.scenario.connections}
+    direct = {(end[0], name) for end in wiring.outputs for name in wiring.port(end).depends}
+    unread = set(wiring.outputs) if stale is None else set(stale)
     instructions: list[Instruction] = []
+    waiting: list[Instruction] = []
     for side, unit, port in wiring.scenario.graph.order:
         end = (unit, port)
         if side == "out":
-            if stale is None or end in stale:
+            if end in unread:
                 instructions += wiring.get(end)
-        elif end in connected:
+                unread.remove(end)
+        elif end in sources:
+            place = waiting if unread.intersection(sources[end]) else instructions
             if end not in reactive:
-                instructions += wiring.extrapolate(end)
+                place += wiring.extrapolate(end)
             elif end in direct:
-                instructions += wiring.hold(end)
+                place += wiring.hold(end)
             elif stale is None:
-                instructions += wiring.compute(end)
-    return instructions
+                place += wiring.compute(end)
+    return instructions + waiting

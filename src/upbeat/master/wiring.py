@@ -156,7 +156,7 @@ class Wiring:
         for ends, is_output in ((self.outputs, True), (self.inputs, False)):
             for end, reg in ends.items():
                 port = self._ports[end]
-                name = end[1] if end[0] in self.scenario.added_units else ".".join(end)
+                name = self.scenario.column(*end)
                 columns.setdefault(name, Recordable(reg, port.unit, port.items, is_output))
         for output in self.scenario.outputs:
             port = output.port
