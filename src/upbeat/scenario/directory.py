@@ -140,9 +140,7 @@ class Directory:
         unit, dot, name = path.partition(".")
         if not dot:
             what = "a scenario input" if path in self.inputs else "not a unit's port"
-            raise Wrong(
-                f"'{path}' is {what}: a connection writes an input of a unit", 'Write "unit.port" = "…".'
-            )
+            raise Wrong(f"'{path}' is {what}: connections write inputs of units", 'Write "unit.port" = "…".')
         port = self._port(unit, name, path, Causality.INPUT)
         if port.causality is Causality.OUTPUT:
             raise Wrong(f"'{path}' is an output: unit '{unit}' writes it, so nothing can be connected to it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -69,72 +70,92 @@ def _loop(before: Sequence[set[int]], group: list[int]) -> list[int]:
     return around + sorted(set(group).difference(around))
 
 
+class Need(enum.IntEnum):
+    """How much an input wants its source to have gone before, in a sequential step."""
+
+    DIRECT = 0  # it feeds an output directly
+    BEHIND = 1  # and this output goes on, directly, to a reactive input
+    REACTIVE = 2  # it is reactive itself
+
+
+class Link(NamedTuple):
+    """A connection that says something about the order of units."""
+
+    source: End
+    to: End
+    need: Need
+
+
 def unit_order(scenario: Scenario) -> tuple[str, ...]:
     """An order of the units for a sequential (Gauss-Seidel) step.
 
-    A reactive input expects the value at the end of the step, so the units that it comes from go first;
-    likewise the units behind them, as far as signals pass directly through. This always holds, or a
-    `MasterError` names the ports in whose way it is. Beyond that, sources go before inputs that feed an
-    output directly, as far as possible. Otherwise the order is that of declaration.
+    A reactive input expects the value at the end of the step, so the units that it comes from go first.
+    This always holds, or a `MasterError` names the ports that are in its way. As far as possible, so do
+    the units behind them, whose signals pass directly through to that input; and after that, units go
+    before all those with an input for them that feeds an output directly. Otherwise the order is that of
+    declaration.
     """
     names = list(scenario.units)
     number = {name: i for i, name in enumerate(names)}
-    links = _links(scenario, number)
-    must: list[set[int]] = [set() for _ in names]
-    should: list[set[int]] = [set() for _ in names]
-    for to, source, hard in links.values():
-        (must if hard else should)[to].add(source)
+    links = [link for link in _links(scenario) if link.source[0] in number]
+    levels: list[list[set[int]]] = [[set() for _ in names] for _ in Need]
+    for link in links:
+        for level in range(link.need + 1):
+            levels[level][number[link.to[0]]].add(number[link.source[0]])
+    must = levels[Need.REACTIVE]
     for group in components(must):
         if len(group) > 1 or group[0] in must[group[0]]:
-            raise _deadlock(names, cycle(must, group), links)
-    wanted = [must[i] | should[i] for i in range(len(names))]
-    order: list[int] = []
-    for group in arranged(wanted):
-        place = {node: k for k, node in enumerate(group)}
-        inner = [{place[n] for n in must[node] if n in place} for node in group]
-        order += [group[k] for one in arranged(inner) for k in one]
-    return tuple(names[i] for i in order)
+            raise _deadlock([names[i] for i in cycle(must, group)], links)
+    return tuple(names[i] for i in _refined(list(range(len(names))), levels))
 
 
-_Link = tuple[int, int, bool]
-"""To which unit, from which unit, and whether the source must go first."""
+def _refined(units: list[int], levels: Sequence[Sequence[set[int]]]) -> list[int]:
+    """The units so that all needs are met; those that form a cycle, by the stronger needs only."""
+    if len(units) < 2 or not levels:
+        return units
+    place = {unit: k for k, unit in enumerate(units)}
+    before = [{place[other] for other in levels[0][unit] if other in place} for unit in units]
+    return [unit for group in arranged(before) for unit in _refined([units[k] for k in group], levels[1:])]
 
 
-def _links(scenario: Scenario, number: Mapping[str, int]) -> dict[tuple[End, End], _Link]:
-    """The connections, as (source, input), that say something about the order of units."""
+def _links(scenario: Scenario) -> list[Link]:
     ports = {(unit, port.name): port for unit, model in scenario.units.items() for port in model.ports}
-    sources = {(c.unit, c.port): [end for end in c.sources if end[0] in number] for c in scenario.connections}
+    sources = {(c.unit, c.port): c.sources for c in scenario.connections}
     direct = {(unit, name) for (unit, _), port in ports.items() for name in port.depends}
-    hard = _needed_at_the_end(ports, sources)
-    return {
-        (source, end): (number[end[0]], number[source[0]], end in hard)
-        for end, ends in sources.items()
-        if end in hard or (end in direct and ports[end].reactive is not False)
-        for source in ends
-    }
+    behind = _behind_reactive(ports, sources)
+    links: list[Link] = []
+    for end, ends in sources.items():
+        if ports[end].reactive:
+            need = Need.REACTIVE
+        elif ports[end].reactive is None and end in direct:
+            need = Need.BEHIND if end in behind else Need.DIRECT
+        else:
+            continue
+        links += [Link(source, end, need) for source in ends]
+    return links
 
 
-def _needed_at_the_end(ports: Mapping[End, Port], sources: Mapping[End, list[End]]) -> set[End]:
-    """The inputs whose value at the end of the step is needed: the reactive ones and, through direct
-    feedthrough, those behind them."""
+def _behind_reactive(ports: Mapping[End, Port], sources: Mapping[End, Sequence[End]]) -> set[End]:
+    """The inputs from which signals pass directly to a reactive input."""
     todo = [end for end in sources if ports[end].reactive]
-    found = set(todo)
+    found: set[End] = set()
     while todo:
         for unit, name in sources[todo.pop()]:
-            for behind in sorted(ports[unit, name].depends):
-                end = (unit, behind)
-                if end in sources and end not in found and ports[end].reactive is not False:
+            if (unit, name) not in ports:
+                continue  # a scenario input
+            for end in ((unit, other) for other in sorted(ports[unit, name].depends)):
+                if end in sources and end not in found and ports[end].reactive is None:
                     found.add(end)
                     todo.append(end)
     return found
 
 
-def _deadlock(names: list[str], around: list[int], links: Mapping[tuple[End, End], _Link]) -> MasterError:
-    """`around` is a cycle in which each unit must come after the one before it."""
+def _deadlock(around: list[str], links: Sequence[Link]) -> MasterError:
+    """`around` are units each of which must come after the one before it."""
     steps = []
     for source, to in zip(around, around[1:] + around[:1], strict=True):
-        ends = next(ends for ends, link in links.items() if link == (to, source, True))
-        steps.append(" → ".join(".".join(end) for end in ends))
+        link = next(k for k in links if (k.source[0], k.to[0], k.need) == (source, to, Need.REACTIVE))
+        steps.append(f"{'.'.join(link.source)} → {'.'.join(link.to)}")
     return MasterError(
         f"no order of the units suits all reactive inputs: {'; '.join(steps)}. Each of these inputs expects "
         "its source to have finished the step already. Declare one of them delayed (reactive = false), which "
