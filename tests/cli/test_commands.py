@@ -56,7 +56,7 @@ def test_run_writes_results_and_says_where(decay: Path, tmp_path: Path, capsys: 
     out = tmp_path / "r.csv"
     code, said, _ = call(capsys, "run", decay, "--out", out)
     assert code == 0
-    assert str(out) in said and "a.x" in said and "the run reached its stop time" in said
+    assert str(out) in said and "a.x" in said and "The run reached its stop time" in said
     row = last_row(out)
     assert row["time"] == 1.0
     assert row["a.x"] == pytest.approx(math.exp(-2), rel=1e-6)
@@ -166,8 +166,8 @@ def test_plot_draws_a_result_and_a_scenario(decay: Path, tmp_path: Path, capsys:
         (["run"], 2, "FILE"),
         (["fly"], 2, "invalid choice"),
         (["run", "missing.toml"], 3, "missing.toml"),
-        (["run", "{decay}", "--set", "a.q=1"], 3, "'k'"),
-        (["run", "{decay}", "--set", "b.k=1"], 3, "'a'"),
+        (["run", "{decay}", "--set", "a.q=1"], 3, "k, x"),
+        (["run", "{decay}", "--set", "b.k=1"], 3, "The units are: a"),
         (["run", "{decay}", "--set", "k"], 3, "--set left.m=2.5"),
         (["run", "{decay}", "--set", "a.k=fast"], 3, "real"),
         (["run", "{decay}", "--until", "0"], 3, "stop time"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.core.time import Span
@@ -45,8 +45,7 @@ class Experiment:
     jit: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.every, bool) or not isinstance(self.every, int) or self.every < 1:
-            raise InvalidInput(f"every must be a whole number of at least 1, not {self.every!r}")
+        _check_every(self.every)
 
     @property
     def closed(self) -> Scenario:
@@ -130,56 +129,87 @@ def load(
     `values` overrides parameters and start values (``{"left.m": 2.0}``); `until` and `step`
     override what the file says. All problems of the file are reported together.
     """
-    file = read_scenario(Path(path), allow_python=allow_python, values=values or {})
-    return experiment_from(file, until=until, step=step)
+    changes = {"until": until, "step": step}
+
+    def also(file: ScenarioFile, problems: Problems) -> None:
+        _settings(_changed(file, **changes), problems)
+
+    file = read_scenario(Path(path), allow_python=allow_python, values=values or {}, also=also)
+    return experiment_from(_changed(file, **changes))
 
 
-def experiment_from(file: ScenarioFile, *, until: float | None = None, step: float | None = None) -> Experiment:
-    """Check the `[master]`, `[run]` and `[record]` tables of a file that has been read."""
+def experiment_from(file: ScenarioFile) -> Experiment:
+    """The experiment in a file that has been read; what is wrong with its settings is reported together."""
     problems = Problems()
-    settings = dict(file.master)
+    settings = _settings(file, problems)
+    if settings is not None:
+        _checked(lambda: settings["master"].program(file.scenario), ("master",), problems)
+    if settings is None or problems.found:
+        raise file.located(problems)
+    return Experiment(scenario=file.scenario, **settings)
+
+
+def _changed(file: ScenarioFile, until: float | None, step: float | None) -> ScenarioFile:
+    """The file with another stop time or step."""
+    master, run = dict(file.master), dict(file.run)
     if step is not None:
-        settings.pop("pace", None)
-        settings["step"] = step
-    run = {**file.run, **({} if until is None else {"until": until})}
-    for table, given, known in (("run", run, _RUN_KEYS), ("record", file.record, _RECORD_KEYS)):
+        master.pop("pace", None)
+        master["step"] = step
+    if until is not None:
+        run["until"] = until
+    return replace(file, master=master, run=run)
+
+
+def _settings(file: ScenarioFile, problems: Problems) -> dict[str, Any] | None:
+    """The fields of an `Experiment` besides the scenario, from the `[master]`, `[run]` and `[record]` tables."""
+    before = len(problems.found)
+    run, record = file.run, file.record
+    for table, given, known in (("run", run, _RUN_KEYS), ("record", record, _RECORD_KEYS)):
         for key in given:
             if key not in known:
                 problems.add((table, key), f"unknown key '{key}'", suggest(key, known, "keys"))
-    master = master_from(settings, problems)
-    if "until" not in run:
+    master = master_from(file.master, problems)
+    span = None
+    if "until" in run:
+        span = _checked(lambda: Span(_number(run.get("start", 0.0)), _number(run["until"])), ("run", "until"), problems)
+    else:
         problems.add(("run",), "the stop time is missing", "Add until = 10.0 under [run], or use --until 10.")
-    span = _checked(lambda: Span(float(run.get("start", 0.0)), float(run["until"])), ("run", "until"), problems) if "until" in run else None
-    if master is not None:
-        _checked(lambda: master.program(file.scenario), ("master",), problems)
-    record = file.record.get("signals")
-    if record is not None and not (isinstance(record, list) and all(isinstance(item, str) for item in record)):
+    engine = run.get("engine", "auto")
+    if engine not in get_args(EngineName):
+        problems.add(("run", "engine"), f"there is no engine {engine!r}", suggest(str(engine), get_args(EngineName), "engines"))
+    signals, every, out = record.get("signals"), record.get("every", 1), record.get("out")
+    if signals is not None and not (isinstance(signals, list) and all(isinstance(item, str) for item in signals)):
         problems.add(("record", "signals"), "must be a list of names or patterns", 'Write signals = ["left.*"].')
-        record = None
-    made: Experiment | None = None
-    if master is not None and span is not None and not problems.found:
-        made = _checked(
-            lambda: Experiment(
-                scenario=file.scenario,
-                master=master,
-                span=span,
-                record=None if record is None else tuple(record),
-                every=file.record.get("every", 1),
-                out=None if file.record.get("out") is None else Path(file.record["out"]),
-                engine=run.get("engine", "auto"),
-            ),
-            ("record",),
-            problems,
-        )
-    if problems.found or made is None:
-        raise file.located(problems)
-    return made
+    _checked(lambda: _check_every(every), ("record", "every"), problems)
+    if out is not None and not isinstance(out, str):
+        problems.add(("record", "out"), "must be the name of a file", 'Write out = "results.csv".')
+    if len(problems.found) > before:
+        return None
+    return {
+        "master": master,
+        "span": span,
+        "record": None if signals is None else tuple(signals),
+        "every": every,
+        "out": None if out is None else Path(out),
+        "engine": engine,
+    }
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidInput(f"a time must be a number, not {value!r}")
+    return float(value)
+
+
+def _check_every(every: object) -> None:
+    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+        raise InvalidInput(f"every must be a whole number of at least 1, not {every!r}")
 
 
 def _checked(make: Callable[[], T], where: tuple[str, ...], problems: Problems) -> T | None:
     try:
         return make()
-    except (InvalidInput, TypeError, ValueError) as error:
+    except InvalidInput as error:
         problems.add(where, str(error))
         return None
 

@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -84,15 +84,23 @@ class ScenarioFile:
         return _located(problems, self.source, self.lines)
 
 
+Also = Callable[[ScenarioFile, Problems], None]
+
+
 # -------------------------------------------------------------------- reading
 
 
 def read_scenario(
-    path: str | Path, *, allow_python: bool = False, values: Mapping[str, Any] | None = None
+    path: str | Path,
+    *,
+    allow_python: bool = False,
+    values: Mapping[str, Any] | None = None,
+    also: Also | None = None,
 ) -> ScenarioFile:
     """The scenario in a file. All its problems are reported together, with their lines.
 
-    `values` overrides parameters and start values: ``{"left.m": 2.0}``.
+    `values` overrides parameters and start values: ``{"left.m": 2.0}``. `also` lets a layer above report
+    what is wrong with its settings in the same go; the scenario that it sees may be incomplete.
     """
     path = Path(path)
     try:
@@ -109,7 +117,9 @@ def read_scenario(
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise FileProblem(f"{path}: line {line}: is not a text in UTF-8; save it as UTF-8") from None
-    return read_text(text, source=str(path), allow_python=allow_python, values=values, folder=path.parent)
+    return read_text(
+        text, source=str(path), allow_python=allow_python, values=values, folder=path.parent, also=also
+    )
 
 
 def read_text(
@@ -119,6 +129,7 @@ def read_text(
     allow_python: bool = False,
     values: Mapping[str, Any] | None = None,
     folder: Path | None = None,
+    also: Also | None = None,
 ) -> ScenarioFile:
     """The scenario in a text; Python modules that it names are looked for in `folder`."""
     content = _parse(text, source or "the text")
@@ -138,10 +149,13 @@ def read_text(
         broken = {""}
     parts = assemble(units, pairs, tables["inputs"], tables["outputs"], {}, problems, broken)
     parts = replace(parts, units=with_parameters(parts.units, values or {}, ("values",), problems, broken))
-    if problems.found:
-        raise _located(problems, source, lines)
     scenario = Scenario.from_parts(parts, content.get("name", ""))
-    return ScenarioFile(scenario, tables["master"], tables["run"], tables["record"], source, lines)
+    file = ScenarioFile(scenario, tables["master"], tables["run"], tables["record"], source, lines)
+    if also is not None:
+        also(file, problems)
+    if problems.found:
+        raise file.located(problems)
+    return file
 
 
 def _parse(text: str, source: str) -> dict[str, Any]:
