@@ -345,10 +345,12 @@ def test_restore_sets_back_to_the_bit(solver, before, between, after):
     unit = oscillator(solver=solver).instantiate("a", 0.5)
     act(unit, before)
     token = unit.save()
+    now = unit.get("x"), unit.get("load")
     first = act(unit, after)
     act(unit, between)
     unit.restore(token)
     assert unit.save() == token
+    assert (unit.get("x"), unit.get("load")) == now
     assert act(unit, after) == first
     unit.restore(token)  # a token can be used many times
     assert act(unit, after) == first
@@ -404,6 +406,8 @@ def test_the_interpolant_is_the_solution_inside_the_last_step():
     assert unit.interpolant is None
     unit.advance(0.0, 0.1)
     assert unit.interpolant(0.05) == pytest.approx([math.exp(-0.05)], rel=1e-8)
+    unit.advance(0.1, 0.13)  # much shorter than the solver would go
+    assert unit.interpolant(0.12) == pytest.approx([math.exp(-0.12)], rel=1e-8)
     unit.restore(token)
     assert unit.interpolant is None
     assert Ode({"x": "-x"}).instantiate("a", 0.0).interpolant is None

@@ -127,6 +127,24 @@ def test_the_step_stays_warm_between_communication_steps():
     assert solver.h > 0.04
 
 
+def test_a_step_cut_short_by_a_communication_point_does_not_lower_the_step():
+    solver = Adaptive(DormandPrince())
+    x = solver.advance(oscillator, 0.0, [1.0, 0.0], 1.0)
+    before = solver.h
+    assert before > 0.01
+    solver.advance(oscillator, 1.0, x, 1.0 + 1e-6)
+    assert solver.h >= before
+
+
+def test_the_error_is_measured_against_the_larger_of_both_ends():
+    # From 0 to 0.1 the change is all there is to compare the error with: one step must be enough.
+    calls = []
+    solver = Adaptive(DormandPrince(rtol=1e-3, atol=1e-14, first=0.1))
+    (x,) = solver.advance(lambda t, y: (calls.append(t), [math.exp(t)])[1], 0.0, [0.0], 0.1)
+    assert len(calls) == 7
+    assert x == pytest.approx(math.expm1(0.1), rel=1e-8)
+
+
 def test_the_longest_step_is_respected():
     times = []
     solver = Adaptive(DormandPrince(rtol=1e3, atol=1e3, most=0.125))

@@ -105,7 +105,6 @@ class Courses:
     def unpack(self, flat: Sequence[Value]) -> None:
         """Set everything back to what `pack` gave."""
         at = 0
-        self._moving.clear()
         for i, port, _, first in self._places.values():
             self._origins[i] = origin = float(flat[at])
             count, cells = int(flat[at + 1]), port.cells
