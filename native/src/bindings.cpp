@@ -361,9 +361,14 @@ NB_MODULE(_native, module) {
              new (self) FixedRun{start, stop, step, count, block, instant, 0, start, true};
            },
            "start"_a, "stop"_a, "step"_a, "count"_a, "block"_a, "instant"_a)
-      .def_rw("done", &FixedRun::done)
-      .def_rw("time", &FixedRun::time)
-      .def_rw("pending", &FixedRun::pending);
+      .def("stand_at",
+           [](FixedRun& self, std::int64_t done, double time) {
+             self.done = done;
+             self.time = time;
+             self.pending = true;
+           })
+      .def_ro("done", &FixedRun::done)
+      .def_ro("time", &FixedRun::time);
   nb::class_<Engine>(module, "Machine")
       .def(nb::init<nb::handle, const std::vector<Kernel>&, nb::list, double>(), "tables"_a, "kernels"_a, "units"_a, "start"_a)
       .def("execute", &Engine::execute)

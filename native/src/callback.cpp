@@ -57,10 +57,10 @@ Callback::Callback(nb::handle unit, std::vector<Port> ports, Strings& strings, T
     : get_(unit.attr("get")),
       set_(unit.attr("set")),
       advance_(unit.attr("advance")),
-      jump_(unit.attr("jump")),
       ports_(std::move(ports)),
       strings_(strings),
       trouble_(trouble) {
+  if (nb::hasattr(unit, "jump")) jump_ = unit.attr("jump");
   if (nb::hasattr(unit, "save")) save_ = unit.attr("save");
   if (nb::hasattr(unit, "restore")) restore_ = unit.attr("restore");
 }
@@ -89,7 +89,7 @@ int Callback::get(int number, Cell* to) {
   const nb::object value = nb::steal(PyObject_CallOneArg(get_.ptr(), port.name.ptr()));
   if (!value.is_valid()) return failed();
   if (port.size < 0) return from_python(value, port.kind, strings_, to) ? 0 : misfit(port, value);
-  const nb::object items = nb::steal(PySequence_Fast(value.ptr(), "not a sequence"));
+  const nb::object items = nb::steal(PySequence_List(value.ptr()));
   if (!items.is_valid()) return misfit(port, value);
   const Py_ssize_t count = PySequence_Size(items.ptr());
   if (count != port.size) {
@@ -169,7 +169,7 @@ upbeat_unit Callback::make(nb::handle unit, std::vector<Port> ports, Strings& st
   table.advance = [](void* self, double t, double to, int early, double* reached) {
     return static_cast<Callback*>(self)->advance(t, to, early, reached);
   };
-  table.jump = [](void* self, int* again) { return static_cast<Callback*>(self)->jump(again); };
+  if (self->jump_.is_valid()) table.jump = [](void* self, int* again) { return static_cast<Callback*>(self)->jump(again); };
   if (self->save_.is_valid() && self->restore_.is_valid()) {
     table.save = [](void* self, int slot) { return static_cast<Callback*>(self)->save(slot); };
     table.restore = [](void* self, int slot) { return static_cast<Callback*>(self)->restore(slot); };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 namespace upbeat {
 
@@ -16,6 +17,17 @@ std::size_t cells_of(const std::vector<PortTables>& ports) {
   std::size_t cells = 0;
   for (const PortTables& port : ports) cells += static_cast<std::size_t>(port.cells);
   return cells;
+}
+
+// The shortest text that reads back as `value`, as Python writes it.
+std::string shortest(double value) {
+  if (value != value) return "nan";
+  char text[32];
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    if (std::strtod(text, nullptr) == value) break;
+  }
+  return text;
 }
 
 }  // namespace
@@ -169,9 +181,7 @@ bool Ode::convertible() {
         return false;
       }
       if (output.port.kind == Kind::Integer && !(std::fabs(value) < 9223372036854775808.0)) {
-        char text[64];
-        std::snprintf(text, sizeof text, "%.17g is not an integer", value);
-        refuse(text);
+        refuse(shortest(value) + " is not an integer");
         return false;
       }
     }
