@@ -54,8 +54,12 @@ int advance(void* self, double t, double to, int early, double* reached) {
   it->y = it->gain * it->u + 1.0;
   return 0;
 }
-int save(void* self, int slot) { unit* it = self; it->kept[slot][0] = it->u; it->kept[slot][1] = it->y; return 0; }
-int restore(void* self, int slot) { unit* it = self; it->u = it->kept[slot][0]; it->y = it->kept[slot][1]; return 0; }
+int save(void* self, int slot) {
+  unit* it = self; it->kept[slot][0] = it->u; it->kept[slot][1] = it->y; return 0;
+}
+int restore(void* self, int slot) {
+  unit* it = self; it->u = it->kept[slot][0]; it->y = it->kept[slot][1]; return 0;
+}
 const char* message(void* self) { return "too large"; }
 void destroy(void* self) { --alive; free(self); }
 """

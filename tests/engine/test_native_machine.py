@@ -1,4 +1,4 @@
-"""Programs written by hand: every instruction, on both engines, with the same registers and the same errors."""
+"""Programs written by hand: every instruction on both engines, with the same registers and errors."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native en
 
 IN, OUT = Causality.INPUT, Causality.OUTPUT
 PORTS = (
-    Port("r", IN), Port("i", IN, Kind.INTEGER), Port("b", IN, Kind.BOOLEAN), Port("s", IN, Kind.STRING), Port("a", IN, size=2),
-    Port("R", OUT), Port("I", OUT, Kind.INTEGER), Port("B", OUT, Kind.BOOLEAN), Port("S", OUT, Kind.STRING), Port("A", OUT, size=2),
+    Port("r", IN), Port("i", IN, Kind.INTEGER), Port("b", IN, Kind.BOOLEAN), Port("s", IN, Kind.STRING),
+    Port("a", IN, size=2),
+    Port("R", OUT), Port("I", OUT, Kind.INTEGER), Port("B", OUT, Kind.BOOLEAN), Port("S", OUT, Kind.STRING),
+    Port("A", OUT, size=2),
 )  # fmt: skip
 
 
@@ -261,8 +263,8 @@ def test_exhausted_repeats(most: int, exhausted: Any) -> None:
 
 def test_save_and_restore_slots() -> None:
     block = (
-        Set("m", "r", (2,)), Save(("m",), (2, 3), 1), Let(2, Number(9.0)), Let(4, Number(9.0)), Set("m", "r", (2,)),
-        Get("m", "R", 5), Restore(1), Get("m", "R", 6),
+        Set("m", "r", (2,)), Save(("m",), (2, 3), 1), Let(2, Number(9.0)), Let(4, Number(9.0)),
+        Set("m", "r", (2,)), Get("m", "R", 5), Restore(1), Get("m", "R", 6),
     )  # fmt: skip
     layout = [*reals(1.0), ("a", Kind.REAL, 2, (1.0, 2.0)), *reals(0.0, 0.0)]
     values, _, _ = run_both(program(block, *layout), {"m": mirror()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -67,7 +68,7 @@ def drive(
 
     machine.execute("start")
     note()
-    for k, (t, to) in enumerate(zip(times, times[1:], strict=False)):
+    for k, (t, to) in enumerate(pairwise(times)):
         machine.write(0, t)
         machine.write(1, to)
         for cell, course in inputs.items():
