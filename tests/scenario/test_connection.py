@@ -45,8 +45,8 @@ def complaint(a: Fake, b: Fake, value: Any, target: str = "b.u", **more: Any) ->
         (INTEGER, INTEGER),
         (BOOLEAN, INTEGER),
         (BOOLEAN, BOOLEAN),
-    ]
-    + [(STRING, STRING)],
+        (STRING, STRING),
+    ],
 )
 def test_kinds_that_fit(source: Kind, target: Kind) -> None:
     assert connect(typed(source), typed(target), "a.y").cells == (Name("a.y"),)

@@ -145,6 +145,6 @@ def _path(place: str) -> Where:
 
 def table_of(name: str, model: Model) -> dict[str, Any]:
     """The table from which `Definitions` makes an equal model."""
-    if isinstance(model, (Ode, Function)):
+    if isinstance(model, (Ode, Function)) and type(model) in (Ode, Function):  # a subclass may do more
         return model.to_spec()
     return {"kind": "python", **python_table(name, model)}

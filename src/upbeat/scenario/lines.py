@@ -121,5 +121,7 @@ class Lines:
         self._at = match.end()
 
     def _note(self, path: Path, at: int) -> None:
-        # joined, so that "left.F" = … and left.F = … are found the same way
-        self._found.setdefault(".".join(path), bisect_right(self._starts, at))
+        line = bisect_right(self._starts, at)
+        for depth in range(1, len(path) + 1):  # a table begins where its first part is written
+            # joined, so that "left.F" = … and left.F = … are found the same way
+            self._found.setdefault(".".join(path[:depth]), line)

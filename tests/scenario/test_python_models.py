@@ -1,0 +1,177 @@
+"""Models that a file names in Python: refused unless allowed, and then found, made and written back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from upbeat.core.errors import InvalidInput, ScenarioError
+from upbeat.scenario.files import read_scenario, read_text, scenario_text
+from upbeat.scenario.scenario import Scenario
+from upbeat.units import PythonFunction, PythonOde, PythonUnit
+
+MODULE = """
+from upbeat.core.ports import Causality, Port
+from upbeat.units import Ode
+
+def control(t, u, p):
+    return p.gain * (p.target - u.x)
+
+def motion(t, x, u, p):
+    return {"x": u.v}
+
+def double(t, x, u, p):
+    return {"twice": 2 * x.x}
+
+class Counter:
+    def __init__(self, name, start, parameters):
+        self.count = 0
+    def get(self, port):
+        return self.count
+    def set(self, port, coefficients):
+        pass
+    def advance(self, t, to, early):
+        self.count += 1
+        return to
+
+class Decay(Ode):
+    def __init__(self, rate=1.0):
+        if rate == 0:
+            raise ZeroDivisionError("no rate")
+        super().__init__(states={"x": f"-{rate}*x"})
+
+decay = Decay(3.0)
+"""
+
+FILE = """
+[units.controller]
+kind = "python"
+function = "plant_code:control"
+inputs = ["x"]
+outputs = { v = { unit = "m/s", depends = ["x"] } }
+parameters = { gain = 2.0, target = 1.0 }
+
+[units.plant]
+kind = "python"
+function = "plant_code:motion"
+compute = "plant_code:double"
+states = { x = 0.5 }
+inputs = ["v"]
+outputs = ["x", "twice"]
+solver = { method = "rk4", micro = 2 }
+
+[units.counter]
+kind = "python"
+class = "plant_code:Counter"
+outputs = { n = { kind = "integer" } }
+
+[connections]
+controller.x = "plant.x"
+plant.v = "controller.v"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "plant_code.py").write_text(MODULE)
+    (tmp_path / "broken_code.py").write_text("1 / 0\n")
+    monkeypatch.delitem(sys.modules, "plant_code", raising=False)
+    return tmp_path
+
+
+def complaint(table: str, folder: Path) -> str:
+    with pytest.raises(ScenarioError) as caught:
+        read_text(f'[units.a]\nkind = "python"\n{table}\n', allow_python=True, folder=folder)
+    (problem,) = caught.value.problems
+    return str(problem)
+
+
+def test_python_is_refused_unless_allowed(folder: Path) -> None:
+    (folder / "plant_code.py").write_text("raise AssertionError('this must not run')")
+    with pytest.raises(ScenarioError) as caught:
+        read_text(FILE, folder=folder)
+    assert len(caught.value.problems) == 3
+    message = str(caught.value.problems[0])
+    assert "line 2: [units › controller]" in message
+    assert "wants to run Python code (plant_code:control)" in message
+    assert "add --allow-python to the command" in message
+    assert "plant_code" not in sys.modules
+
+
+def test_modules_beside_the_file_are_found(folder: Path) -> None:
+    path = folder / "plant.toml"
+    path.write_text(FILE)
+    before = list(sys.path)
+    scenario = read_scenario(path, allow_python=True).scenario
+    assert sys.path == before
+    controller, plant, counter = scenario.units.values()
+    assert isinstance(controller, PythonFunction)
+    assert isinstance(plant, PythonOde)
+    assert isinstance(counter, PythonUnit)
+    assert controller.instantiate("c", 0.0).get("v") == 2.0
+    assert plant.instantiate("p", 0.0).get("twice") == 1.0
+    assert counter.instantiate("n", 0.0).get("n") == 0
+
+
+def test_a_model_class_with_arguments_and_a_model(folder: Path) -> None:
+    text = """
+[units.a]
+kind = "python"
+class = "plant_code:Decay"
+arguments = { rate = 2.0 }
+[units.b]
+kind = "python"
+class = "plant_code:decay"
+"""
+    units = read_text(text, allow_python=True, folder=folder).scenario.units
+    assert [port.name for port in units["a"].ports] == ["x"]
+    assert units["b"] is sys.modules["plant_code"].decay
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("", "names either a class or a function"),
+        ('function = "plant_code:control"\nclass = "plant_code:Decay"', "names either a class or a function"),
+        ('function = "plant_code.control"', 'must have the form "module:name"'),
+        ('function = "os; import sys:x"', 'must have the form "module:name"'),
+        ("function = 3", 'must have the form "module:name"'),
+        ('function = "no_such_code:control"', "there is no Python module 'no_such_code': it must lie beside"),
+        ('function = "plant_code:contrl"', "'plant_code' has no 'contrl'. Did you mean 'control'"),
+        ('function = "broken_code:f"', "importing 'broken_code' failed: ZeroDivisionError"),
+        (
+            'class = "plant_code:Decay"\narguments = { rate = 0 }',
+            "could not be made: ZeroDivisionError: no rate",
+        ),
+        ('class = "plant_code:Decay"\narguments = 3', "arguments must be a table"),
+        ('class = "plant_code:control"', "is not a model: it has no ports"),
+        ('class = "plant_code:Decay"\nsolver = "rk4"', "a python model without ports has no 'solver'"),
+        ('function = "plant_code:control"\nsolver = "rk4"', "a python model without states has no 'solver'"),
+        ('function = "plant_code:control"\nfuncton = 1', "Did you mean 'function'?"),
+    ],
+)
+def test_problems(folder: Path, table: str, expected: str) -> None:
+    assert expected in complaint(table, folder)
+
+
+def test_python_models_are_written_by_name(folder: Path) -> None:
+    file = read_text(FILE, allow_python=True, folder=folder)
+    text = scenario_text(file)
+    assert 'function = "plant_code:control"' in text
+    assert read_text(text, allow_python=True, folder=folder) == file
+
+
+def test_python_models_without_a_name_cannot_be_written(folder: Path) -> None:
+    unnamed = PythonFunction(lambda t, u, p: u.a, ["a"], ["y"])
+    with pytest.raises(
+        InvalidInput, match=r"unit 'a' has a Python function .* Move it to a module of its own"
+    ):
+        scenario_text(Scenario({"a": unnamed}))
+    own = PythonOde(lambda t, x, u, p: [0.0], {"x": 1.0}, outputs={"x": lambda t, x, u, p: x.x})
+    with pytest.raises(InvalidInput, match="unit 'b' has"):
+        scenario_text(Scenario({"b": own}))
+    custom = read_text('[units.c]\nkind="python"\nclass="plant_code:Decay"', allow_python=True, folder=folder)
+    with pytest.raises(InvalidInput, match="unit 'c' has"):
+        scenario_text(custom)

@@ -1,0 +1,178 @@
+"""Signals for scenario inputs: CSV files good and bad, and the unit that plays them."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenario_models import typed
+from upbeat.core.errors import FileProblem, InvalidInput
+from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.signals import Signals, read_signals
+
+SCENARIO = Scenario(
+    {"a": typed()},
+    {"a.u": "force"},
+    inputs={
+        "force": {"unit": "N", "start": 1.5},
+        "gear": {"kind": "integer", "start": 2},
+        "brake": False,
+        "mode": {"items": ["off", "heat"], "start": "heat"},
+        "wind": {"size": 2, "start": [3.0, 4.0]},
+    },
+)
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Any:
+    def write(text: str | bytes) -> Path:
+        path = tmp_path / "signals.csv"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+def refusal(path: Path, scenario: Scenario = SCENARIO) -> str:
+    with pytest.raises(FileProblem) as caught:
+        read_signals(path, scenario)
+    assert str(caught.value).startswith(f"{path}: ")
+    return str(caught.value)
+
+
+def test_reading(csv: Any) -> None:
+    text = "\ufeff time, force ,brake,mode,gear\n0,1e1,true,off,1\r\n\n0.5,-2,0,heat,2.0\n1,3,FALSE,1,3\n"
+    signals = read_signals(csv(text), SCENARIO)
+    assert signals.time == (0.0, 0.5, 1.0)
+    assert signals.values == {
+        "force": (10.0, -2.0, 3.0),
+        "brake": (True, False, False),
+        "mode": (0, 1, 1),
+        "gear": (1, 2, 3),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "is empty; the first line must name the columns: time,force,gear,brake,mode,wind[0],wind[1]"),
+        ("\n\n", "is empty"),
+        ("t,force\n0,1\n", "line 1: the column 'time' is missing; the columns are: t, force"),
+        ("time,forc\n0,1\n", "line 1: the scenario has no input 'forc'. Did you mean 'force'?"),
+        ("time,force,force\n0,1,1\n", "line 1: the column 'force' is there twice"),
+        ("time\n0\n", "line 1: there is no column but 'time'; add one per input: force"),
+        ("time,wind[0]\n0,1\n", "line 1: a column for 'wind[1]' is missing, though 'wind' is driven"),
+        ("time,force\n", "has a header, but no rows"),
+        ("time,force\n0,1\n0.5,abc\n", "line 3, column 'force': 'abc' is not a number"),
+        ("time,force\n0,1\n\n0.5,\n", "line 4, column 'force': the value is missing"),
+        ("time,force\nx,1\n", "line 2, column 'time': 'x' is not a number"),
+        ("time,force\n0,nan\n", "line 2, column 'force': nan is not a finite number"),
+        ("time,force\n0,1\n1,2,3\n", "line 3 has 3 values, but the header names 2"),
+        ("time,force\n0,1\n2,1\n1,1\n", "line 4: the time 1 does not lie after 2; sort the rows by time"),
+        ("time,force\n0,1\n0,2\n", "line 3: the time 0 does not lie after 0"),
+        ("time,brake\n0,maybe\n", "line 2, column 'brake': 'maybe' is neither true nor false"),
+        ("time,gear\n0,1.5\n", "line 2, column 'gear': 1.5 is not a whole number"),
+        ("time,mode\n0,hot\n", "line 2, column 'mode': 'hot' is not a label"),
+    ],
+)
+def test_bad_files_say_what_and_where(csv: Any, text: str, expected: str) -> None:
+    assert expected in refusal(csv(text))
+
+
+def test_files_that_are_no_text(csv: Any, tmp_path: Path) -> None:
+    assert "UTF-8" in refusal(csv(b"time,force\n0,\xff\xfe\n"))
+    assert "is not a CSV file" in refusal(csv('time,force\n0,"' + "1" * 200_000 + '"\n'))
+    assert "cannot be read: No such file" in refusal(tmp_path / "none.csv")
+    assert "cannot be read" in refusal(tmp_path)
+
+
+def test_a_scenario_without_inputs(csv: Any) -> None:
+    message = refusal(csv("time,force\n0,1\n"), Scenario({"a": typed()}))
+    assert "the scenario has no inputs" in message
+    assert 'force = { unit = "N" }' in message
+
+
+def test_signals_from_python_are_checked() -> None:
+    with pytest.raises(InvalidInput, match="must increase, but 0 follows 1"):
+        Signals([0, 1, 0], {"force": [1, 2, 3]})
+    with pytest.raises(InvalidInput, match="'force' has 1 values for 2 points in time"):
+        Signals([0, 1], {"force": [1]})
+    with pytest.raises(InvalidInput, match="at least one point"):
+        Signals([], {})
+    with pytest.raises(InvalidInput, match="finite"):
+        Signals([0, float("inf")], {"force": [1, 2]})
+
+
+# -------------------------------------------------------------------- the unit that plays them
+
+
+def value_at(scenario: Scenario, time: float) -> dict[str, Any]:
+    unit = scenario.units["inputs"].instantiate("inputs", 0.0)
+    if time:
+        unit.advance(0.0, time, False)
+    return {port.name: unit.get(port.name) for port in scenario.opened_inputs}
+
+
+def test_reals_are_interpolated_and_all_others_held() -> None:
+    signals = Signals(
+        [0.0, 2.0],
+        {
+            "force": [1.0, 3.0],
+            "gear": [1, 5],
+            "brake": [True, False],
+            "mode": ["off", "heat"],
+            "wind[0]": [0.0, 1.0],
+            "wind[1]": [5.0, 5.0],
+        },
+    )
+    driven = SCENARIO.driven(signals)
+    assert value_at(driven, 1.0) == {"force": 2.0, "gear": 1, "brake": True, "mode": 0, "wind": (0.5, 5.0)}
+    assert value_at(driven, 9.0) == {"force": 3.0, "gear": 5, "brake": False, "mode": 1, "wind": (1.0, 5.0)}
+    assert driven.free_inputs == {}
+    assert pickle.loads(pickle.dumps(driven)) == driven
+
+
+def test_what_is_not_driven_starts_at_its_start_and_can_be_set() -> None:
+    driven = SCENARIO.driven({"time": [0.0, 1.0], "force": [0.0, 1.0]})
+    unit = driven.units["inputs"].instantiate("inputs", 0.0)
+    assert {name: unit.get(name) for name in ("gear", "brake", "mode", "wind")} == {
+        "gear": 2,
+        "brake": False,
+        "mode": 1,
+        "wind": (3.0, 4.0),
+    }
+    assert list(driven.free_inputs) == ["gear", "brake", "mode", "wind"]
+    unit.set(driven.free_inputs["gear"][1].name, [4])
+    unit.set(driven.free_inputs["wind"][1].name, [(1.0, 2.0)])
+    assert unit.get("gear") == 4
+    assert unit.get("wind") == (1.0, 2.0)
+
+
+def test_ports_keep_kind_unit_and_labels() -> None:
+    for driven in (SCENARIO.closed(), SCENARIO.driven({"time": [0], "mode": ["off"], "force": [2.0]})):
+        for port in SCENARIO.inputs:
+            played = driven.port(f"inputs.{port.name}")
+            assert (played.kind, played.unit, played.size, played.items) == (
+                port.kind,
+                port.unit,
+                port.size,
+                port.items,
+            )
+
+
+def test_one_row_is_a_constant() -> None:
+    assert value_at(SCENARIO.driven(Signals([3.0], {"force": [7.5]})), 1.0)["force"] == 7.5
+
+
+def test_signals_for_something_else_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"no scenario input 'forc'\. Did you mean 'force'"):
+        SCENARIO.driven({"time": [0, 1], "forc": [1, 2]})
+    with pytest.raises(InvalidInput, match=r"no signal for 'wind\[1\]'"):
+        SCENARIO.driven({"time": [0, 1], "wind[0]": [1, 2]})
+    with pytest.raises(InvalidInput, match="signal 'brake': port 'brake' is boolean, but was given 3"):
+        SCENARIO.driven({"time": [0, 1], "brake": [3, 2]})
+    with pytest.raises(InvalidInput, match="no scenario input 'force'"):
+        Scenario({"a": typed()}).driven({"time": [0], "force": [1]})
