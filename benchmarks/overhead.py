@@ -14,7 +14,6 @@ import argparse
 import ctypes
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +29,19 @@ import upbeat as up
 
 HERE = Path(__file__).parent
 INCLUDE = HERE.parent / "native" / "include"
-WORK = 40
+WORK = 80
 """Iterations of y = 0.999·y + 0.001, about 100 ns: each waits for the one before."""
 SIZES = (2, 10, 100, 1000)
 STEP = 1e-3
-GOALS = {"native": 1.5, "native_empty": 2.0, "expression": 10.0, "jit": 2.5, "growth": 1.3, "interpreted_us": 8.0, "memory": 1.3}
+GOALS = {
+    "native": 1.5,
+    "native_empty": 2.0,
+    "expression": 10.0,
+    "jit": 2.5,
+    "growth": 1.3,
+    "interpreted_us": 8.0,
+    "memory": 1.3,
+}
 
 PORTS = (
     up.Port("u", up.Causality.INPUT),
@@ -46,7 +54,18 @@ def compile_library(directory: Path, name: str, *flags: str) -> ctypes.CDLL:
     target = directory / f"lib{name}.so"
     compiler = os.environ.get("CC", "cc")
     subprocess.run(
-        [compiler, "-O2", "-ffp-contract=off", "-shared", "-fPIC", f"-I{INCLUDE}", *flags, str(HERE / "ring.c"), "-o", str(target)],
+        [
+            compiler,
+            "-O2",
+            "-ffp-contract=off",
+            "-shared",
+            "-fPIC",
+            f"-I{INCLUDE}",
+            *flags,
+            str(HERE / "ring.c"),
+            "-o",
+            str(target),
+        ],
         check=True,
     )
     return ctypes.CDLL(str(target))
@@ -55,7 +74,10 @@ def compile_library(directory: Path, name: str, *flags: str) -> ctypes.CDLL:
 class Table(ctypes.Structure):
     """upbeat_unit of native/include/upbeat/unit.h."""
 
-    _fields_ = [(name, ctypes.c_void_p) for name in ("self", "get", "set", "advance", "jump", "save", "restore", "message", "destroy")]
+    _fields_ = [
+        (name, ctypes.c_void_p)
+        for name in ("self", "get", "set", "advance", "jump", "save", "restore", "message", "destroy")
+    ]
 
 
 class Ring:
@@ -70,10 +92,7 @@ class Ring:
         self._units.ring_table(ctypes.byref(self._table))
 
     def by_address(self) -> up.NativeUnit:
-        functions = {
-            name: getattr(self._table, name)
-            for name in ("get", "set", "advance", "destroy")
-        }
+        functions = {name: getattr(self._table, name) for name in ("get", "set", "advance", "destroy")}
         create = ctypes.cast(self._units.ring_create, ctypes.c_void_p).value
         return up.NativeUnit(ports=PORTS, functions={"create": create, **functions})
 
@@ -90,7 +109,11 @@ class Ring:
         record = np.empty((steps + 1, n + 1))
         began = time.process_time()
         self._loop.ring_loop(
-            tables, n, ctypes.c_long(steps), ctypes.c_double(STEP), record.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+            tables,
+            n,
+            ctypes.c_long(steps),
+            ctypes.c_double(STEP),
+            record.ctypes.data_as(ctypes.POINTER(ctypes.c_double)),
         )
         seconds = time.process_time() - began
         destroy = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._table.destroy)
@@ -106,7 +129,9 @@ def ring_scenario(model: up.NativeUnit | up.Function, n: int) -> up.Scenario:
     )
 
 
-def engine_seconds(scenario: up.Scenario, steps: int, engine: str, jit: bool = False) -> tuple[float, np.ndarray]:
+def engine_seconds(
+    scenario: up.Scenario, steps: int, engine: str, jit: bool = False
+) -> tuple[float, np.ndarray]:
     """CPU seconds of the run itself (not of building it), and the last row."""
     plan = up.experiment(
         scenario,
@@ -123,7 +148,7 @@ def engine_seconds(scenario: up.Scenario, steps: int, engine: str, jit: bool = F
     return seconds, np.array([trace[name][-1] for name in trace.names])
 
 
-def measure(ring: Ring, n: int, repeats: int, scale: float) -> dict[str, float | int | None]:
+def measure(ring: Ring, n: int, repeats: int, scale: float) -> dict[str, Any]:
     """Nanoseconds per unit and step of every variant, interleaved."""
     steps = max(20, int(scale * 1_000_000 / n))
     short = max(20, steps // 100)
@@ -146,51 +171,38 @@ def measure(ring: Ring, n: int, repeats: int, scale: float) -> dict[str, float |
             samples[name].append(seconds / (count * n) * 1e9)
     if not np.array_equal(rows["c_ns"], rows["native_ns"]):
         raise SystemExit("the native engine and the loop in C disagree")
-    return {"n": n} | {name: statistics.median(values) if values else None for name, values in samples.items()}
+    return {"n": n} | {
+        name: statistics.median(values) if values else None for name, values in samples.items()
+    }
 
 
-def memory_ratio(rows: int = 1_000_000, columns: int = 10) -> float:
-    """Peak growth of a fresh process that records rows × columns reals, over their raw bytes."""
-    script = f"""
-import resource, upbeat as up
-unit = up.Function(inputs=[{{}}][0:0], outputs={{f'y{{i}}': 'time' for i in range({columns})}})
-plan = up.experiment(up.Scenario(units={{'a': unit}}, connections={{}}), pace=1.0, until=1000.0)
-plan.run()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-trace = plan.with_(span=type(plan.span)(0.0, float({rows} - 1))).run()
-assert len(trace) == {rows}
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / ({rows} * {columns} * 8))
-"""
-    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
-    return float(done.stdout)
+def recording(rows: int, out: Path | None = None) -> dict[str, float]:
+    """What benchmarks/recording.py measures in a process of its own."""
+    command = [sys.executable, str(HERE / "recording.py"), str(rows), *([] if out is None else [str(out)])]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
 
 
-def streaming(directory: Path, suffix: str, rows: int) -> dict[str, float]:
-    """Nanoseconds per value and peak growth (bytes) of a fresh process that streams rows × 10 values to disk."""
-    script = f"""
-import resource, sys, time, upbeat as up
-unit = up.Function(outputs={{f'y{{i}}': f'time + {{i}}' for i in range(10)}})
-plan = up.experiment(up.Scenario(units={{'a': unit}}, connections={{}}), pace=1.0, until=20000.0, out=sys.argv[1])
-plan.run()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-began = time.process_time()
-plan.with_(span=type(plan.span)(0.0, float({rows} - 1))).run()
-print((time.process_time() - began) / ({rows} * 10) * 1e9, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
-"""
-    done = subprocess.run([sys.executable, "-c", script, str(directory / f"s{suffix}")], check=True, capture_output=True, text=True)
-    nanoseconds, growth = map(float, done.stdout.split())
-    return {"ns_per_value": nanoseconds, "growth_bytes": growth}
+def streaming(out: Path) -> dict[str, float]:
+    """Cost per value, and by how much the peak grows when four times as much is streamed."""
+    short, long = recording(250_000, out), recording(1_000_000, out)
+    return {
+        "ns_per_value": long["ns_per_value"],
+        "growth_bytes": long["peak_bytes"] - short["peak_bytes"],
+        "raw_growth_bytes": long["raw_bytes"] - short["raw_bytes"],
+    }
 
 
-def table(title: str, rows: list[dict[str, float | int | None]]) -> None:
+def table(title: str, rows: list[dict[str, Any]]) -> None:
     print(f"\n{title}: ns per unit and step (× the loop in C)")
     print(f"{'N':>6}{'C loop':>10}{'native':>18}{'expression':>18}{'jit':>18}{'interpreted':>18}")
     for row in rows:
         base = row["c_ns"]
-        cells = "".join(
-            f"{'—':>18}" if row[key] is None else f"{row[key]:10.1f} ({row[key] / base:4.1f}×)".rjust(18)  # type: ignore[operator]
-            for key in ("native_ns", "expression_ns", "jit_ns", "interpreted_ns")
-        )
+        cells = ""
+        for key in ("native_ns", "expression_ns", "jit_ns", "interpreted_ns"):
+            cost = row[key]
+            cells += (f"{cost:.1f} ({cost / base:.1f}×)" if cost is not None else "—").rjust(18)
         print(f"{row['n']:>6}{base:10.1f}{cells}")
 
 
@@ -211,8 +223,10 @@ def main() -> int:
                 rows.append(measure(ring, n, options.repeats, options.scale))
             result[key] = rows
             table(title, rows)
-        result["record_overhead"] = memory_ratio()
-        result["streaming"] = {suffix[1:]: streaming(directory, suffix, 300_000) for suffix in (".csv", ".parquet")}
+        print("measuring recording …", file=sys.stderr)
+        memory = recording(1_000_000)
+        result["record_overhead"] = memory["growth_bytes"] / memory["raw_bytes"]
+        result["streaming"] = {kind: streaming(directory / f"stream.{kind}") for kind in ("csv", "parquet")}
     judge(result)
     if options.json:
         print(json.dumps(result))
@@ -227,18 +241,26 @@ def judge(result: dict[str, object]) -> None:
     def worst(rows: list[dict[str, float]], key: str) -> float:
         return max(row[key] / row["c_ns"] for row in rows if row[key] is not None)
 
-    by_n = {row["n"]: row for row in ring}
-    print("\nasked | reached")
-    print(f"native, own work         ≤ {GOALS['native']} × | {worst(ring, 'native_ns'):.2f} ×")
-    print(f"native, empty units      ≤ {GOALS['native_empty']} × | {worst(empty, 'native_ns'):.2f} ×")
-    print(f"expression, own work     ≤ {GOALS['expression']} × | {worst(ring, 'expression_ns'):.2f} ×")
+    def line(what: str, asked: str, reached: str) -> None:
+        print(f"{what:26}{asked:>9} | {reached}")
+
+    by_n = {row["n"]: row["native_ns"] for row in ring}
+    slowest = max(row["interpreted_ns"] for row in ring) / 1000
+    print("\nasked | reached (the worst of all N)")
+    line("native, own work", f"≤ {GOALS['native']} ×", f"{worst(ring, 'native_ns'):.2f} ×")
+    line("native, empty units", f"≤ {GOALS['native_empty']} ×", f"{worst(empty, 'native_ns'):.2f} ×")
+    line("expression, own work", f"≤ {GOALS['expression']} ×", f"{worst(ring, 'expression_ns'):.2f} ×")
     if ring[0]["jit_ns"] is not None:
-        print(f"jit, own work            ≤ {GOALS['jit']} × | {worst(ring, 'jit_ns'):.2f} ×")
-    print(f"growth N=10 → N=1000     < {GOALS['growth']}   | {by_n[1000]['native_ns'] / by_n[10]['native_ns']:.2f}")
-    print(f"interpreter              ≤ {GOALS['interpreted_us']} µs | {max(row['interpreted_ns'] for row in ring) / 1000:.2f} µs")
-    print(f"memory per recorded byte < {GOALS['memory']} × | {result['record_overhead']:.2f} ×")
+        line("jit, own work", f"≤ {GOALS['jit']} ×", f"{worst(ring, 'jit_ns'):.2f} ×")
+    line("growth N=10 → N=1000", f"< {GOALS['growth']}", f"{by_n[1000] / by_n[10]:.2f}")
+    line("interpreter", f"≤ {GOALS['interpreted_us']} µs", f"{slowest:.2f} µs")
+    line("memory over raw bytes", f"< {GOALS['memory']} ×", f"{result['record_overhead']:.2f} ×")
     for kind, figures in result["streaming"].items():  # type: ignore[attr-defined]
-        print(f"streaming to {kind:8}   flat    | {figures['growth_bytes'] / 2**20:.1f} MiB growth, {figures['ns_per_value']:.0f} ns per value")
+        grown, raw = figures["growth_bytes"] / 2**20, figures["raw_growth_bytes"] / 2**20
+        cost = figures["ns_per_value"]
+        line(
+            f"streaming to {kind}", "flat", f"{grown:.1f} MiB for {raw:.0f} MiB more, {cost:.0f} ns per value"
+        )
 
 
 if __name__ == "__main__":

@@ -62,7 +62,12 @@ def exact(times: np.ndarray) -> np.ndarray:
     matrix = np.array(
         [
             [0, 1, 0, 0],
-            [-(p["c1"] + p["cc"]) / p["m1"], -(p["d1"] + p["dc"]) / p["m1"], p["cc"] / p["m1"], p["dc"] / p["m1"]],
+            [
+                -(p["c1"] + p["cc"]) / p["m1"],
+                -(p["d1"] + p["dc"]) / p["m1"],
+                p["cc"] / p["m1"],
+                p["dc"] / p["m1"],
+            ],
             [0, 0, 0, 1],
             [p["cc"] / p["m2"], p["dc"] / p["m2"], -(p["c2"] + p["cc"]) / p["m2"], -p["dc"] / p["m2"]],
         ]
@@ -86,7 +91,8 @@ def main() -> int:
     orders: dict[str, dict[str, float]] = {}
     errors: dict[str, dict[str, list[float]]] = {}
     ok = True
-    print(f"{'coupling':14}{'inputs':9}{'expected order':>15} |{'here':>8}    error at H = {STEPS[0]:g} … {STEPS[-1]:g}")
+    print(f"{'coupling':14}{'inputs':9}{'expected order':>15} |{'here':>8}", end="")
+    print(f"    error at H = {STEPS[0]:g} … {STEPS[-1]:g}")
     for coupling_name, coupling in COUPLINGS.items():
         for inputs_name, inputs in INPUTS.items():
             found = [error(coupling, inputs, step) for step in STEPS]
@@ -95,7 +101,8 @@ def main() -> int:
             ok = ok and abs(order - expected) <= 0.2
             orders.setdefault(coupling_name, {})[inputs_name] = order
             errors.setdefault(coupling_name, {})[inputs_name] = found
-            print(f"{coupling_name:14}{inputs_name:9}{expected:>15} |{order:8.3f}    {found[0]:.2e} … {found[-1]:.2e}")
+            print(f"{coupling_name:14}{inputs_name:9}{expected:>15} |{order:8.3f}", end="")
+            print(f"    {found[0]:.2e} … {found[-1]:.2e}")
     print("ok" if ok else "NOT as expected")
     if options.json:
         print(json.dumps({"expected": EXPECTED, "here": orders, "errors": errors, "steps": STEPS, "ok": ok}))

@@ -52,11 +52,15 @@ def last_row(path: Path) -> dict[str, float]:
         return {key: float(value) for key, value in list(csv.DictReader(file))[-1].items()}
 
 
-def test_run_writes_results_and_says_where(decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_writes_results_and_says_where(
+    decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "r.csv"
     code, said, _ = call(capsys, "run", decay, "--out", out)
     assert code == 0
-    assert str(out) in said and "a.x" in said and "The run reached its stop time" in said
+    assert str(out) in said
+    assert "a.x" in said
+    assert "The run reached its stop time" in said
     row = last_row(out)
     assert row["time"] == 1.0
     assert row["a.x"] == pytest.approx(math.exp(-2), rel=1e-6)
@@ -67,7 +71,20 @@ def test_options_change_what_the_file_says(
     decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
 ) -> None:
     out = tmp_path / "r.csv"
-    words = ("run", decay, "--set", "a.k=1", "--set", "a.x=3", "--until", "0.5", "--step", "0.005", "--out", out)
+    words = (
+        "run",
+        decay,
+        "--set",
+        "a.k=1",
+        "--set",
+        "a.x=3",
+        "--until",
+        "0.5",
+        "--step",
+        "0.005",
+        "--out",
+        out,
+    )
     assert call(capsys, *words, "--engine", engine)[0] == 0
     assert last_row(out)["time"] == 0.5
     assert last_row(out)["a.x"] == pytest.approx(3 * math.exp(-0.5), rel=1e-6)
@@ -81,7 +98,9 @@ def test_json_is_one_object(decay: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, said, err = call(capsys, "run", decay, "--json", "--engine", "interpret")
     result = json.loads(said)
     assert (code, err) == (0, "")
-    assert result["ok"] and result["engine"] == "interpret" and result["steps"] == 100
+    assert result["ok"]
+    assert result["engine"] == "interpret"
+    assert result["steps"] == 100
     assert result["final"]["a.x"] == pytest.approx(math.exp(-2), rel=1e-6)
 
 
@@ -115,28 +134,53 @@ def test_input_drives_the_scenario(capsys: pytest.CaptureFixture[str], tmp_path:
     assert last_row(out)["sum.x"] == pytest.approx(5.0, rel=1e-12)
     signal_file.write_text("time,rat\n0,1\n")
     code, _, err = call(capsys, "run", path, "--input", signal_file)
-    assert code == 3 and "rate" in err
+    assert code == 3
+    assert "rate" in err
 
 
 def test_explain_tells_units_loops_program_and_engine(capsys: pytest.CaptureFixture[str]) -> None:
     code, said, _ = call(capsys, "explain", EXAMPLES / "coupled_masses.toml")
     assert code == 0
-    for text in ("left", "rollback", "Algebraic loops", "none", "advance  left", "get ", "set ", "Engine", "solved"):
+    for text in (
+        "left",
+        "rollback",
+        "Algebraic loops",
+        "none",
+        "advance  left",
+        "get ",
+        "set ",
+        "Engine",
+        "solved",
+    ):
         assert text in said
     code, said, _ = call(capsys, "explain", EXAMPLES / "coupled_masses.toml", "--json")
     assert {"units", "order", "loops", "program", "engine"} <= json.loads(said).keys()
 
 
-def test_check_reports_everything_at_once_with_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_everything_at_once_with_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(
         'upbeat = 1\n[units.a]\nstates = { x = "-k*x" }\nparameters = { k = 1.0 }\n'
         '[units.b]\ninputs = ["u"]\noutputs = { y = "2*v" }\n'
-        '[connections]\n"b.u" = "a.xx"\n"c.u" = "a.x"\n[master]\nstep = -1\ncoupling = "jacoby"\n[run]\nuntil = 1\n'
+        '[connections]\n"b.u" = "a.xx"\n"c.u" = "a.x"\n[master]\nstep = -1\ncoupling = "jacoby"\n'
+        "[run]\nuntil = 1\n"
     )
     code, _, err = call(capsys, "check", path)
     assert code == 3
-    for text in ("line 7", "'v'", "line 9", "a.xx", "line 10", "'c'", "line 12", "positive", "line 13", "jacobi"):
+    for text in (
+        "line 7",
+        "'v'",
+        "line 9",
+        "a.xx",
+        "line 10",
+        "'c'",
+        "line 12",
+        "positive",
+        "line 13",
+        "jacobi",
+    ):
         assert text in err, text
     code, said, _ = call(capsys, "check", path, "--json")
     lines = {problem["line"] for problem in json.loads(said)["error"]["problems"]}
@@ -145,10 +189,13 @@ def test_check_reports_everything_at_once_with_lines(tmp_path: Path, capsys: pyt
 
 def test_check_says_when_all_is_well(decay: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, said, _ = call(capsys, "check", decay)
-    assert code == 0 and "no problems" in said
+    assert code == 0
+    assert "no problems" in said
 
 
-def test_plot_draws_a_result_and_a_scenario(decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plot_draws_a_result_and_a_scenario(
+    decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("matplotlib")
     out = tmp_path / "r.csv"
     call(capsys, "run", decay, "--out", out, "--quiet")
@@ -157,7 +204,8 @@ def test_plot_draws_a_result_and_a_scenario(decay: Path, tmp_path: Path, capsys:
     assert call(capsys, "plot", decay, "--out", tmp_path / "d.svg", "--signals", "a.*")[0] == 0
     assert b"<svg" in (tmp_path / "d.svg").read_bytes()
     code, _, err = call(capsys, "plot", out, "--signals", "zz")
-    assert code == 3 and "a.x" in err
+    assert code == 3
+    assert "a.x" in err
 
 
 @pytest.mark.parametrize(
@@ -231,7 +279,8 @@ def thrower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_python_is_refused_unless_allowed(thrower: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = call(capsys, "run", thrower)
-    assert code == 3 and "--allow-python" in err
+    assert code == 3
+    assert "--allow-python" in err
     assert "thrower" not in sys.modules, "nothing of the file may have been imported"
 
 
@@ -258,5 +307,6 @@ def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path) -> None:
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert b"interrupted" in err and str(out).encode() in err
+    assert b"interrupted" in err
+    assert str(out).encode() in err
     assert last_row(out)["time"] > 0

@@ -16,8 +16,12 @@ def integrator(reactive: bool | None = None) -> up.Ode:
     return up.Ode(states={"x": "u"}, inputs={"u": {"reactive": reactive}}, outputs=["x"], solver=up.RK4())
 
 
-def integral(engine: str, coupling: object, inputs: object = None, reactive: bool | None = None) -> np.ndarray:
-    scenario = up.Scenario(units={"sum": integrator(reactive), "clock": CLOCK}, connections={"sum.u": "clock.y"})
+def integral(
+    engine: str, coupling: object, inputs: object = None, reactive: bool | None = None
+) -> np.ndarray:
+    scenario = up.Scenario(
+        units={"sum": integrator(reactive), "clock": CLOCK}, connections={"sum.u": "clock.y"}
+    )
     trace = up.simulate(scenario, pace=H, until=N * H, coupling=coupling, inputs=inputs, engine=engine)
     return trace["sum.x"]
 
@@ -81,7 +85,9 @@ def test_gauss_seidel_solves_outputs_read_too_early(engine: str) -> None:
     backwards = ("last", "middle", "clock")
     solved = up.simulate(chain(), pace=H, until=N * H, coupling=up.GaussSeidel(backwards), engine=engine)
     np.testing.assert_array_equal(solved["last.y"], T)
-    lagged = up.simulate(chain(), pace=H, until=N * H, coupling=up.GaussSeidel(backwards, "lagged"), engine=engine)
+    lagged = up.simulate(
+        chain(), pace=H, until=N * H, coupling=up.GaussSeidel(backwards, "lagged"), engine=engine
+    )
     np.testing.assert_array_equal(lagged["last.y"], np.maximum(T - 2 * H, 0))
 
 
@@ -118,7 +124,11 @@ def test_an_order_against_reactivity_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("order", "text"),
-    [(("sum",), "missing: clock"), (("sum", "clok"), "Did you mean 'clock'"), (("sum", "clock", "sum"), "every unit once")],
+    [
+        (("sum",), "missing: clock"),
+        (("sum", "clok"), "Did you mean 'clock'"),
+        (("sum", "clock", "sum"), "every unit once"),
+    ],
 )
 def test_a_wrong_order_is_explained(order: tuple[str, ...], text: str) -> None:
     with pytest.raises(up.MasterError, match=text):

@@ -11,7 +11,9 @@ SPRING = up.Function(inputs=["x"], outputs={"F": "-x"})
 
 
 def build(**settings: object) -> tuple[Program, up.Scenario]:
-    scenario = up.Scenario(units={"mass": MASS, "spring": SPRING}, connections={"mass.F": "2*spring.F", "spring.x": "mass.x"})
+    scenario = up.Scenario(
+        units={"mass": MASS, "spring": SPRING}, connections={"mass.F": "2*spring.F", "spring.x": "mass.x"}
+    )
     return up.Master(pace=up.Fixed(0.1), **settings).program(scenario), scenario  # type: ignore[arg-type]
 
 

@@ -11,7 +11,11 @@ from upbeat.master.settings import master_from, settings_of
 MASTERS = [
     up.Master(pace=up.Fixed(0.1)),
     up.Master(pace=up.Fixed(0.5), coupling=up.Jacobi(outputs="lagged"), inputs=up.Linear()),
-    up.Master(pace=up.Fixed(1), coupling=up.GaussSeidel(order=("b", "a")), ports={"a.u": up.Linear(), "b.u": up.Hold()}),
+    up.Master(
+        pace=up.Fixed(1),
+        coupling=up.GaussSeidel(order=("b", "a")),
+        ports={"a.u": up.Linear(), "b.u": up.Hold()},
+    ),
 ]
 
 
@@ -32,9 +36,15 @@ def test_settings_give_the_master_back(master: up.Master) -> None:
         ({"step": "fast"}, ["must be a number"]),
         ({"step": 0.1, "pace": "fixed"}, ["both"]),
         ({"step": 0.1, "coupling": "jacoby"}, ["unknown coupling 'jacoby'.*Did you mean 'jacobi'"]),
-        ({"step": 0.1, "coupling": {"kind": "jacobi", "output": "solved"}}, ["no option 'output'.*'outputs'"]),
+        (
+            {"step": 0.1, "coupling": {"kind": "jacobi", "output": "solved"}},
+            ["no option 'output'.*'outputs'"],
+        ),
         ({"step": 0.1, "coupling": {"outputs": "solved"}}, ["a name or a table with a kind"]),
-        ({"step": 0.1, "inputs": "cubic", "couplin": "x"}, ["unknown approximation", "unknown key 'couplin'.*'coupling'"]),
+        (
+            {"step": 0.1, "inputs": "cubic", "couplin": "x"},
+            ["unknown approximation", "unknown key 'couplin'.*'coupling'"],
+        ),
         ({"step": 0.1, "ports": {"a.u": "lin"}}, ["unknown approximation 'lin'"]),
         ({"step": 0.1, "ports": 3}, ["must be a table"]),
     ],

@@ -27,9 +27,8 @@ def call(options: argparse.Namespace) -> Exit:
     if options.json:
         print(json.dumps({"ok": True, "problems": []}))
     elif not options.quiet:
-        scenario = made.scenario
+        units, connections = len(made.scenario.units), len(made.scenario.connections)
         print(
-            f"{options.file}: no problems. {len(scenario.units)} units, {len(scenario.connections)} connections, "
-            f"engine: {choice.name}."
+            f"{options.file}: no problems. Units: {units}, connections: {connections}, engine: {choice.name}."
         )
     return Exit.OK

@@ -12,7 +12,9 @@ from upbeat.report.explain import explain, explain_data
 
 
 def add_to(commands: Any) -> None:
-    parser = commands.add_parser("explain", help="show units, order, loops, program and engine", description=__doc__)
+    parser = commands.add_parser(
+        "explain", help="show units, order, loops, program and engine", description=__doc__
+    )
     scenario_options.add_to(parser)
     parser.add_argument("--quiet", action="store_true", help="without the program")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")

@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from upbeat.cli import check, explain, plot, run
@@ -66,8 +67,8 @@ def _tell(error: BaseException, *, as_json: bool) -> None:
 def _show_users_traceback(cause: BaseException) -> None:
     """The traceback of an exception in somebody's unit, without the frames of Upbeat around it."""
     frames = traceback.extract_tb(cause.__traceback__)
-    package = os.path.dirname(os.path.dirname(__file__))
-    own = [frame for frame in frames if not frame.filename.startswith(package)]
+    package = Path(__file__).parents[1]
+    own = [frame for frame in frames if package not in Path(frame.filename).parents]
     if own:
         print("Traceback of the unit:", file=sys.stderr)
         print("".join(traceback.format_list(own)), end="", file=sys.stderr)

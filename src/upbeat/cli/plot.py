@@ -16,9 +16,15 @@ from upbeat.trace.trace import Trace, read
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("plot", help="draw signals and step sizes", description=__doc__)
-    parser.add_argument("file", type=Path, metavar="FILE", help="a result (.csv, .parquet) or a scenario (.toml)")
-    parser.add_argument("--out", type=Path, metavar="PICTURE", help="where to (.png, .svg, .pdf); default: beside FILE")
-    parser.add_argument("--signals", action="append", metavar="PATTERN", help="draw what matches; may be repeated")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a result (.csv, .parquet) or a scenario (.toml)"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="PICTURE", help="where to (.png, .svg, .pdf); default: beside FILE"
+    )
+    parser.add_argument(
+        "--signals", action="append", metavar="PATTERN", help="draw what matches; may be repeated"
+    )
     parser.add_argument("--steps", action="store_true", help="also draw the step sizes")
     parser.add_argument("--title", help="a title for the picture")
     parser.add_argument("--allow-python", action="store_true", help="as for run")

@@ -22,10 +22,15 @@ def add_to(commands: Any) -> None:
     scenario_options.add_to(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the results here (.csv or .parquet)")
     parser.add_argument(
-        "--record", action="append", metavar="PATTERN", help="record what matches, e.g. 'left.*'; may be repeated"
+        "--record",
+        action="append",
+        metavar="PATTERN",
+        help="record what matches, e.g. 'left.*'; may be repeated",
     )
     parser.add_argument("--every", type=int, metavar="N", help="record every N-th communication point")
-    parser.add_argument("--jit", action="store_true", help="compile expressions to machine code (upbeat[jit])")
+    parser.add_argument(
+        "--jit", action="store_true", help="compile expressions to machine code (upbeat[jit])"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
     parser.set_defaults(call=call)
@@ -78,5 +83,8 @@ def as_data(made: Experiment, trace: Trace) -> dict[str, Any]:
         "why": trace.info["why"],
         "wall_seconds": trace.info["wall_seconds"],
         "out": None if made.out is None else str(made.out),
-        "final": {name: trace[name][-1].item() if hasattr(trace[name][-1], "item") else trace[name][-1] for name in trace.names},
+        "final": {
+            name: trace[name][-1].item() if hasattr(trace[name][-1], "item") else trace[name][-1]
+            for name in trace.names
+        },
     }

@@ -24,10 +24,15 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", type=float, metavar="T", help="another stop time")
     parser.add_argument("--step", type=float, metavar="H", help="a fixed communication step of this size")
     parser.add_argument(
-        "--input", type=Path, metavar="FILE.csv", help="signals for the scenario's own inputs (a column time, one per input)"
+        "--input",
+        type=Path,
+        metavar="FILE.csv",
+        help="signals for the scenario's own inputs (a column time, one per input)",
     )
     parser.add_argument(
-        "--engine", choices=("auto", "native", "interpret"), help="which engine runs it (default: the best there is)"
+        "--engine",
+        choices=("auto", "native", "interpret"),
+        help="which engine runs it (default: the best there is)",
     )
     parser.add_argument(
         "--allow-python",

@@ -20,6 +20,9 @@ Signal = Value | Sequence[Value]
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
+_ZEROS: dict[str, Value] = {"real": 0.0, "integer": 0, "boolean": False, "string": ""}
+
+
 class Kind(enum.Enum):
     """What one cell of a port holds. An enumeration is an INTEGER port with `items`."""
 
@@ -31,7 +34,7 @@ class Kind(enum.Enum):
     @property
     def zero(self) -> Value:
         """The value of a cell of this kind that nobody has given one."""
-        return {"real": 0.0, "integer": 0, "boolean": False, "string": ""}[self.value]
+        return _ZEROS[self.value]
 
 
 class Causality(enum.Enum):
@@ -92,7 +95,7 @@ class Port:
         if len(items) == 1 and self.cells > 1:
             items = items * self.cells
         if len(items) != self.cells:
-            raise ModelError(f"port '{self.name}' has {self.cells} cell(s), but {len(items)} values were given")
+            raise ModelError(f"port '{self.name}' has {self.cells} cell(s), but was given {len(items)}")
         return tuple(self._value(item) for item in items)
 
     def _value(self, item: object) -> Value:

@@ -34,7 +34,7 @@ def checked_step(step: float, what: str = "the step") -> float:
 
 
 def grid_steps(span: Span, step: float) -> int:
-    """How many steps of size `step` cover `span`; the last one may be shorter, never by a rounding error only."""
+    """How many steps of size `step` cover `span`; the last one is never shorter by rounding only."""
     count = (span.stop - span.start) / step
     whole = round(count)
     return max(1, whole if abs(count - whole) <= 1e-9 * max(1.0, count) else math.ceil(count))

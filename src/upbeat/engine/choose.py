@@ -24,7 +24,9 @@ class Choice:
 def choose(wanted: EngineName, models: Mapping[str, Model]) -> Choice:
     """The engine for these models. Asking for the native one where there is none is an error."""
     if wanted not in get_args(EngineName):
-        raise InvalidInput(f"there is no engine '{wanted}'; the engines are: {', '.join(get_args(EngineName))}")
+        raise InvalidInput(
+            f"there is no engine '{wanted}'; the engines are: {', '.join(get_args(EngineName))}"
+        )
     if wanted == "interpret":
         return Choice("interpret", "asked for")
     available, reason = native.available()

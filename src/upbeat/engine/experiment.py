@@ -1,4 +1,4 @@
-"""An experiment: a scenario, a master and a time span, with what to record. Frozen; run it as often as you like."""
+"""An experiment: a scenario, a master, a time span and what to record. Frozen; run it again and again."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _changed(file: ScenarioFile, until: float | None, step: float | None) -> Sce
 
 
 def _settings(file: ScenarioFile, problems: Problems) -> dict[str, Any] | None:
-    """The fields of an `Experiment` besides the scenario, from the `[master]`, `[run]` and `[record]` tables."""
+    """The fields of an `Experiment` besides the scenario, from the tables of settings."""
     before = len(problems.found)
     run, record = file.run, file.record
     for table, given, known in (("run", run, _RUN_KEYS), ("record", record, _RECORD_KEYS)):
@@ -171,15 +171,25 @@ def _settings(file: ScenarioFile, problems: Problems) -> dict[str, Any] | None:
     master = master_from(file.master, problems)
     span = None
     if "until" in run:
-        span = _checked(lambda: Span(_number(run.get("start", 0.0)), _number(run["until"])), ("run", "until"), problems)
+        span = _checked(
+            lambda: Span(_number(run.get("start", 0.0)), _number(run["until"])), ("run", "until"), problems
+        )
     else:
         problems.add(("run",), "the stop time is missing", "Add until = 10.0 under [run], or use --until 10.")
     engine = run.get("engine", "auto")
     if engine not in get_args(EngineName):
-        problems.add(("run", "engine"), f"there is no engine {engine!r}", suggest(str(engine), get_args(EngineName), "engines"))
+        problems.add(
+            ("run", "engine"),
+            f"there is no engine {engine!r}",
+            suggest(str(engine), get_args(EngineName), "engines"),
+        )
     signals, every, out = record.get("signals"), record.get("every", 1), record.get("out")
-    if signals is not None and not (isinstance(signals, list) and all(isinstance(item, str) for item in signals)):
-        problems.add(("record", "signals"), "must be a list of names or patterns", 'Write signals = ["left.*"].')
+    if signals is not None and not (
+        isinstance(signals, list) and all(isinstance(item, str) for item in signals)
+    ):
+        problems.add(
+            ("record", "signals"), "must be a list of names or patterns", 'Write signals = ["left.*"].'
+        )
     _checked(lambda: _check_every(every), ("record", "every"), problems)
     if out is not None and not isinstance(out, str):
         problems.add(("record", "out"), "must be the name of a file", 'Write out = "results.csv".')

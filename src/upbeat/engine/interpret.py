@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from upbeat.core.abilities import Model, Unit
-from upbeat.core.errors import StepError, UnitError
+from upbeat.core.errors import RunError, StepError, UnitError
 from upbeat.core.expr import Cell, Expr, Kernel
 from upbeat.core.ports import Kind, Port, Signal, Value
 from upbeat.master.program import (
@@ -17,6 +17,7 @@ from upbeat.master.program import (
     Fire,
     Get,
     If,
+    Instruction,
     Jump,
     Let,
     Program,
@@ -24,7 +25,6 @@ from upbeat.master.program import (
     Restore,
     Save,
     Set,
-    walk,
 )
 
 Cells = list[Value]
@@ -37,9 +37,7 @@ class Interpreter:
         self.fired: list[str] = []
         self._program = program
         self._cells: Cells = list(program.layout.start)
-        self._ports = {
-            (unit, port.name): port for unit, model in models.items() for port in model.ports
-        }
+        self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._clock = dict.fromkeys(models, start)
         self._slots: dict[int, tuple[dict[str, Any], dict[int, Value]]] = {}
         self._saved: tuple[dict[str, Any], Cells, dict[str, float]] | None = None
@@ -58,48 +56,85 @@ class Interpreter:
         self._run(self._program.blocks[block])
 
     def _run(self, block: Block) -> None:
-        cells = self._cells
+        cells, units = self._cells, self._units
         for instruction in block:
-            match instruction:
-                case Get(unit, port, to):
-                    value = self._call(unit, f"get('{port}')", self._units[unit].get, port)
-                    self._store(unit, port, to, value)
-                case Set(unit, port, by):
-                    size = self._ports[unit, port].size
-                    course = [cells[r] if size is None else tuple(cells[r : r + size]) for r in by]
-                    self._call(unit, f"set('{port}')", self._units[unit].set, port, course)
-                case Let(to, value):
-                    cells[to] = self._values[id(value)](cells)
-                case Advance(unit, start, until, reached, early):
-                    cells[reached] = self._advance(unit, cells[start], cells[until], early)
-                case If(condition, then, orelse):
-                    self._run(then if self._values[id(condition)](cells) else orelse)
-                case Repeat():
-                    self._repeat(instruction)
-                case Jump(unit, again):
-                    cells[again] = bool(self._call(unit, "jump()", self._units[unit].jump))
-                case Save(units, registers, slot):
-                    kept = {i: cells[i] for r in registers for i in self._span(r)}
-                    self._slots[slot] = self._tokens(units), kept
-                case Restore(slot):
-                    tokens, kept = self._slots[slot]
-                    self._restore_units(tokens)
-                    for cell, content in kept.items():
-                        cells[cell] = content
-                case Fire(event):
-                    self.fired.append(event)
+            try:
+                match instruction:
+                    case Get(unit, port, to):
+                        self._store(instruction, units[unit].get(port))
+                    case Set(unit, port, by):
+                        units[unit].set(port, self._course(unit, port, by))
+                    case Let(to, value):
+                        cells[to] = self._values[id(value)](cells)
+                    case Advance():
+                        self._advance(instruction)
+                    case If(condition, then, orelse):
+                        self._run(then if self._values[id(condition)](cells) else orelse)
+                    case Repeat():
+                        self._repeat(instruction)
+                    case Jump(unit, again):
+                        cells[again] = bool(units[unit].jump())
+                    case Save(saved, registers, slot):
+                        kept = {i: cells[i] for r in registers for i in self._span(r)}
+                        self._slots[slot] = self._tokens(saved), kept
+                    case Restore(slot):
+                        tokens, kept = self._slots[slot]
+                        self._restore_units(tokens)
+                        for cell, content in kept.items():
+                            cells[cell] = content
+                    case Fire(event):
+                        self.fired.append(event)
+            except RunError:
+                raise
+            except Exception as cause:
+                raise self._blamed(instruction, _text(cause)) from cause
 
-    def _advance(self, unit: str, t: Any, to: Any, early: bool) -> float:
-        reached = float(self._call(unit, f"advance({t:.9g}, {to:.9g})", self._units[unit].advance, t, to, early))
-        if reached != to and not (early and t <= reached <= to):
-            raise UnitError(
-                f"it stopped at {reached:.9g} instead of {to:.9g}",
-                unit=unit,
-                call=f"advance({t:.9g}, {to:.9g})",
-                time=t,
-            )
-        self._clock[unit] = reached
-        return reached
+    def _course(self, unit: str, port: str, by: tuple[int, ...]) -> list[Signal]:
+        size = self._ports[unit, port].size
+        if size is None:
+            return [self._cells[r] for r in by]
+        return [tuple(self._cells[r : r + size]) for r in by]
+
+    def _advance(self, instruction: Advance) -> None:
+        cells, unit = self._cells, instruction.unit
+        t, to = cells[instruction.start], cells[instruction.until]
+        reached = float(self._units[unit].advance(t, to, instruction.early))  # type: ignore[arg-type]
+        if reached != to and not (instruction.early and t <= reached <= to):  # type: ignore[operator]
+            raise self._blamed(instruction, f"it stopped at {reached:.9g} instead of {to:.9g}")
+        cells[instruction.reached] = self._clock[unit] = reached
+
+    def _store(self, instruction: Get, value: Signal) -> None:
+        port = self._ports[instruction.unit, instruction.port]
+        if type(value) is float and port.size is None and port.kind is Kind.REAL and isfinite(value):
+            self._cells[instruction.to] = value  # by far the most frequent case
+            return
+        try:
+            values = _cells_of(port, value)
+        except (TypeError, ValueError) as cause:
+            size = "" if port.size is None else f"[{port.size}]"
+            what = f"output '{port.name}' is {port.kind.value}{size}, but the unit gave {value!r}"
+            raise self._blamed(instruction, what) from cause
+        if port.kind is Kind.REAL:
+            for i, entry in enumerate(values):
+                if not isfinite(entry):  # type: ignore[arg-type]
+                    label = port.name if port.size is None else f"{port.name}[{i}]"
+                    raise self._blamed(instruction, f"output '{label}' is {entry}")
+        self._cells[instruction.to : instruction.to + len(values)] = values
+
+    def _blamed(self, instruction: Instruction, what: str) -> UnitError:
+        """The error that names the unit, the call and the time."""
+        match instruction:
+            case Get(unit, port):
+                call = f"get('{port}')"
+            case Set(unit, port):
+                call = f"set('{port}')"
+            case Advance(unit, start, until):
+                call = f"advance({self._cells[start]:.9g}, {self._cells[until]:.9g})"
+            case Jump(unit):
+                call = "jump()"
+            case _:
+                raise TypeError(f"{instruction} calls no unit")
+        return UnitError(what, unit=unit, call=call, time=self._clock[unit])
 
     def _repeat(self, loop: Repeat) -> None:
         for _ in range(loop.most):
@@ -109,39 +144,13 @@ class Interpreter:
         if loop.exhausted == "fail":
             raise StepError(f"{loop.what} did not end within {loop.most} rounds")
 
-    def _store(self, unit: str, name: str, to: int, value: Signal) -> None:
-        port = self._ports[unit, name]
-        try:
-            values = _cells_of(port, value)
-        except (TypeError, ValueError) as cause:
-            raise UnitError(
-                f"output '{name}' is {port.kind.value}{f'[{port.size}]' if port.size else ''}, but the unit gave {value!r}",
-                unit=unit,
-                call=f"get('{name}')",
-                time=self._clock[unit],
-            ) from cause
-        if port.kind is Kind.REAL:
-            for i, entry in enumerate(values):
-                if not math.isfinite(entry):  # type: ignore[arg-type]
-                    label = name if port.size is None else f"{name}[{i}]"
-                    raise UnitError(
-                        f"output '{label}' is {entry}",
-                        unit=unit,
-                        call=f"get('{name}')",
-                        time=self._clock[unit],
-                    )
-        self._cells[to : to + len(values)] = values
-
     def _call(self, unit: str, call: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
         except UnitError:
             raise
         except Exception as cause:
-            text = str(cause) or "no message"
-            raise UnitError(
-                f"{type(cause).__name__}: {text}", unit=unit, call=call, time=self._clock[unit]
-            ) from cause
+            raise UnitError(_text(cause), unit=unit, call=call, time=self._clock[unit]) from cause
 
     def _span(self, register: int) -> range:
         return range(register, register + self._program.layout.of(register).size)
@@ -195,8 +204,12 @@ def _evaluator(value: Expr, kind: Kind) -> Callable[[Cells], Value]:
     return lambda cells: convert(function([float(cells[i]) for i in sources])[0])
 
 
+def _text(cause: Exception) -> str:
+    return f"{type(cause).__name__}: {str(cause) or 'no message'}"
+
+
 def _nearest(value: float) -> int:
-    return round(value) if math.isfinite(value) else 0
+    return round(value) if isfinite(value) else 0
 
 
 _CONVERT: dict[Kind, Callable[[Any], Value]] = {Kind.REAL: float, Kind.INTEGER: int, Kind.BOOLEAN: bool}
@@ -213,7 +226,7 @@ _ACCEPT: dict[Kind, Callable[[Any], Value]] = {
 
 
 def _cells_of(port: Port, value: Any) -> list[Value]:
-    """What a unit gave for `port`, as one value per cell; raises TypeError or ValueError if it does not fit."""
+    """What a unit gave for `port`, one value per cell; TypeError or ValueError if it does not fit."""
     if port.kind is Kind.STRING:
         values = [value] if port.size is None else list(value)
         if not all(isinstance(entry, str) for entry in values):

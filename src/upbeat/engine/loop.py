@@ -21,7 +21,13 @@ class Loop:
     """Drives a machine with any pace, one step a call."""
 
     def __init__(
-        self, machine: Machine, program: Program, pace: Pace, span: Span, selection: Selection, recorder: Recorder
+        self,
+        machine: Machine,
+        program: Program,
+        pace: Pace,
+        span: Span,
+        selection: Selection,
+        recorder: Recorder,
     ) -> None:
         self._machine = machine
         self._program = program
@@ -69,7 +75,9 @@ class Loop:
                 break
             rejected += 1
             if rejected > MOST_RETRIES:
-                raise StepError(f"the step from t = {t:.9g} was rejected {MOST_RETRIES} times; last: {retry.reason}")
+                raise StepError(
+                    f"the step from t = {t:.9g} was rejected {MOST_RETRIES} times; last: {retry.reason}"
+                )
             machine.restore()
             until, reason = self._checked(retry.until), retry.reason
         self.time = reached

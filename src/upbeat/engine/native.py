@@ -159,7 +159,7 @@ class Machine:
 
     def _raise(self, call: str = "") -> NoReturn:
         """What the core says, in the words of the interpreter."""
-        error = self._machine.error()
+        error = self._machine.take_error()
         fault, number, row, unit, cell, time, start, until, value, status, message, cause = error
         origin = self._tables.origins[row] if row >= 0 else None
         match fault:

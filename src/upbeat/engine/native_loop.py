@@ -17,9 +17,16 @@ class NativeFixedLoop(Loop):
     """As `Loop`, but `go` hands whole stretches to the core, which also records."""
 
     def __init__(
-        self, machine: Machine, program: Program, pace: Fixed, span: Span, selection: Selection, recorder: Recorder
+        self,
+        machine: Machine,
+        program: Program,
+        pace: Fixed,
+        span: Span,
+        selection: Selection,
+        recorder: Recorder,
     ) -> None:
         super().__init__(machine, program, pace, span, selection, recorder)
+        self._step = pace.step
         self._fixed = machine.run_fixed(span, pace.step, selection.cells, every=recorder.every)
         self._width = 1 + len(selection.cells)
 
@@ -41,7 +48,7 @@ class NativeFixedLoop(Loop):
 
     def _log(self, began: float, count: int) -> None:
         """One entry for the grid, and one for a last step that the stop time cut short."""
-        state, step = self._state, self._pace.step  # type: ignore[attr-defined]
+        state, step = self._state, self._step
         if state.done == state.count and count > 0:
             last = self._span.start + (state.count - 1) * step
             self.steps.extend_grid(began, last, count - 1, "fixed step")

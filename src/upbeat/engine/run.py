@@ -20,7 +20,7 @@ from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.native_loop import NativeFixedLoop
-from upbeat.engine.selection import select
+from upbeat.engine.selection import Selection, select
 from upbeat.master.pace import Fixed, Pace
 from upbeat.master.program import Program
 from upbeat.scenario.scenario import Scenario
@@ -84,18 +84,18 @@ class Run:
         self._drive: Drive | None = None
         self._machine: Machine | None = None
         with self._guarded():
-            self._machine = self._build(choice, jit)
-            if choice.name == "native" and isinstance(pace, Fixed):
-                self._drive = NativeFixedLoop(self._machine, program, pace, span, selection, self._recorder)
-            else:
-                self._drive = Loop(self._machine, program, pace, span, selection, self._recorder)
+            self._machine, self._drive = self._build(pace, selection, jit)
             self._drive.begin()
 
-    def _build(self, choice: Choice, jit: bool) -> Any:
-        models = self._scenario.units
-        if choice.name == "native":
-            return native.Machine(self._program, models, self._span.start, jit=jit, strings=self._strings)
-        return Interpreter(self._program, models, self._span.start)
+    def _build(self, pace: Pace, selection: Selection, jit: bool) -> tuple[Machine, Drive]:
+        program, models, span, recorder = self._program, self._scenario.units, self._span, self._recorder
+        if self._choice.name == "interpret":
+            interpreter = Interpreter(program, models, span.start)
+            return interpreter, Loop(interpreter, program, pace, span, selection, recorder)
+        machine = native.Machine(program, models, span.start, jit=jit, strings=self._strings)
+        if isinstance(pace, Fixed):
+            return machine, NativeFixedLoop(machine, program, pace, span, selection, recorder)
+        return machine, Loop(machine, program, pace, span, selection, recorder)
 
     # ---------------------------------------------------------------- stepping
 
@@ -152,7 +152,9 @@ class Run:
         self._live()
         free = self._scenario.free_inputs
         if name not in free:
-            raise InvalidInput(f"'{name}' is not an input that can be set. {suggest(name, free, 'free inputs')}")
+            raise InvalidInput(
+                f"'{name}' is not an input that can be set. {suggest(name, free, 'free inputs')}"
+            )
         unit, port = free[name]
         values = port.values(value if isinstance(value, (str, bool, int, float)) else list(value))
         with self._guarded():
@@ -181,7 +183,9 @@ class Run:
             "info": {
                 "engine": self._choice.name,
                 "why": self._choice.why,
-                "wall_seconds": self._ended - self._began if self._ended else time.perf_counter() - self._began,
+                "wall_seconds": self._ended - self._began
+                if self._ended
+                else time.perf_counter() - self._began,
             },
             "notes": self._program.notes,
         }
@@ -225,7 +229,7 @@ class Run:
 
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """Turns the first Ctrl-C into a flag, so that it never hits in the middle of a step; the second one hits."""
+    """Turns the first Ctrl-C into a flag: it never hits in the middle of a step. The second one hits."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked  # only the main thread can handle signals

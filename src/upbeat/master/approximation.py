@@ -99,4 +99,3 @@ class Linear:
         )
         early = tuple(Let(before + i, Cell(place.value + i)) for i in range(place.size))
         return Course(by=(before, slope), late=late, early=early)
-

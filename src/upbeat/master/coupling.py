@@ -89,7 +89,8 @@ class GaussSeidel:
             sweep += wiring.advance(unit)
             for end in _outputs_of(wiring, unit):
                 sweep += wiring.get(end)
-        note = f"order of the units: {' → '.join(order)} ({'given' if self.order else 'from the feedthrough graph'})"
+        whose = "given" if self.order else "from the feedthrough graph"
+        note = f"order of the units: {' → '.join(order)} ({whose})"
         return _assemble(wiring, self.outputs, sweep, fresh=wiring.outputs, reactive=reactive, notes=(note,))
 
     def _checked_order(self, wiring: Wiring) -> tuple[str, ...]:
@@ -100,7 +101,9 @@ class GaussSeidel:
         order = added + self.order
         for unit in order:
             if unit not in units:
-                raise MasterError(f"the order names '{unit}', which is no unit. {suggest(unit, units, 'units')}")
+                raise MasterError(
+                    f"the order names '{unit}', which is no unit. {suggest(unit, units, 'units')}"
+                )
         missing = [unit for unit in units if unit not in order]
         if missing or len(set(order)) != len(order):
             raise MasterError(
@@ -163,14 +166,14 @@ def _assemble(
     if graph.loops and outputs == "solved":
         loops = "; ".join(" → ".join(f"{unit}.{port}" for _, unit, port in loop) for loop in graph.loops)
         raise MasterError(
-            f"the scenario has an algebraic loop: {loops}. Each of these needs the others at the same instant. "
-            'Break it by reading outputs one step late: outputs = "lagged", which delays the signals in the loop.'
+            f"the scenario has an algebraic loop: {loops}. Each of these needs the others at the same "
+            'instant. Break it by reading outputs one step late: outputs = "lagged" in the coupling.'
         )
     start = [*_solve(wiring, stale=None, reactive=reactive), *wiring.finish()]
     if outputs == "solved":
         stale = None if not fresh else _stale(wiring, reactive)
         exchange = _solve(wiring, stale=stale, reactive=reactive)
-        note = "outputs at a communication point are solved: evaluated in dependency order with the inputs of that instant"
+        note = "outputs are solved: evaluated in dependency order with the inputs of the same instant"
     else:
         exchange = [i for end in wiring.outputs if end not in fresh for i in wiring.get(end)]
         for connection in wiring.scenario.connections:

@@ -43,7 +43,9 @@ def _lines(block: Block, layout: Layout) -> Iterator[str]:
     name = layout.name
 
     def text(value: Expr) -> str:
-        named = fold(value, lambda leaf: Name(name(leaf.index)) if isinstance(leaf, Cell) else leaf, with_args)
+        named = fold(
+            value, lambda leaf: Name(name(leaf.index)) if isinstance(leaf, Cell) else leaf, with_args
+        )
         return show(named)
 
     for instruction in block:
@@ -52,7 +54,10 @@ def _lines(block: Block, layout: Layout) -> Iterator[str]:
                 source, target = f"{unit}.{port}", layout.of(to).name
                 yield f"get      {source}" + ("" if source == target else f" → {target}")
             case Set(unit, port, by):
-                terms = [layout.of(r).name + ("", "·τ", "·τ²", "·τ³")[k] if k < 4 else f"{layout.of(r).name}·τ^{k}" for k, r in enumerate(by)]
+                terms = [
+                    layout.of(r).name + ("", "·τ", "·τ²", "·τ³")[k] if k < 4 else f"{layout.of(r).name}·τ^{k}"
+                    for k, r in enumerate(by)
+                ]
                 yield f"set      {unit}.{port} := {' + '.join(terms)}"
             case Let(to, value):
                 yield f"let      {name(to)} := {text(value)}"

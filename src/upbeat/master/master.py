@@ -54,11 +54,13 @@ class Master:
         for name, approximation in self.ports.items():
             if name not in inputs:
                 raise MasterError(
-                    f"an approximation is given for '{name}', which is no input. {suggest(name, inputs, 'inputs')}"
+                    f"an approximation is given for '{name}', which is no input. "
+                    f"{suggest(name, inputs, 'inputs')}"
                 )
             if inputs[name].kind is not Kind.REAL and approximation != Hold():
                 raise MasterError(
-                    f"'{name}' is {inputs[name].kind.value}: only real inputs can be approximated; leave it at hold"
+                    f"'{name}' is {inputs[name].kind.value}: only real inputs follow a course; "
+                    "leave it at hold"
                 )
 
 

@@ -59,6 +59,8 @@ class Pace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FixedState:
+    """How many of the `count` steps over `span` are `done`."""
+
     span: Span
     count: int
     done: int

@@ -25,13 +25,19 @@ def master_from(settings: Mapping[str, Any], problems: Problems) -> Master | Non
     for key in settings:
         if key not in KEYS:
             problems.add((*where, key), f"unknown key '{key}'", suggest(key, KEYS, "keys"))
-    coupling = _build(settings.get("coupling", "jacobi"), COUPLINGS, "coupling", (*where, "coupling"), problems)
-    inputs = _build(settings.get("inputs", "hold"), APPROXIMATIONS, "approximation", (*where, "inputs"), problems)
+    coupling = _build(
+        settings.get("coupling", "jacobi"), COUPLINGS, "coupling", (*where, "coupling"), problems
+    )
+    inputs = _build(
+        settings.get("inputs", "hold"), APPROXIMATIONS, "approximation", (*where, "inputs"), problems
+    )
     pace = _pace(settings, problems)
     ports: dict[str, Approximation] = {}
     given = settings.get("ports", {})
     if not isinstance(given, Mapping):
-        problems.add((*where, "ports"), "must be a table", 'Write [master.ports] with lines like "left.F" = "linear".')
+        problems.add(
+            (*where, "ports"), "must be a table", 'Write [master.ports] with lines like "left.F" = "linear".'
+        )
         given = {}
     for name, value in given.items():
         approximation = _build(value, APPROXIMATIONS, "approximation", (*where, "ports", name), problems)
@@ -44,14 +50,22 @@ def master_from(settings: Mapping[str, Any], problems: Problems) -> Master | Non
 
 def _pace(settings: Mapping[str, Any], problems: Problems) -> Pace | None:
     if "step" in settings and "pace" in settings:
-        problems.add(("master", "step"), "both 'step' and 'pace' are given", "Keep one: step = 0.01 means a fixed pace.")
+        problems.add(
+            ("master", "step"),
+            "both 'step' and 'pace' are given",
+            "Keep one: step = 0.01 means a fixed pace.",
+        )
         return None
+    pace: Pace | None = None
     if "step" in settings:
-        return _build({"kind": "fixed", "step": settings["step"]}, PACES, "pace", ("master", "step"), problems)
-    if "pace" in settings:
-        return _build(settings["pace"], PACES, "pace", ("master", "pace"), problems)
-    problems.add(("master",), "the size of a communication step is missing", "Add step = 0.01 under [master].")
-    return None
+        fixed = {"kind": "fixed", "step": settings["step"]}
+        pace = _build(fixed, PACES, "pace", ("master", "step"), problems)
+    elif "pace" in settings:
+        pace = _build(settings["pace"], PACES, "pace", ("master", "pace"), problems)
+    else:
+        hint = "Add step = 0.01 under [master]."
+        problems.add(("master",), "the size of a communication step is missing", hint)
+    return pace
 
 
 def _build(
@@ -60,7 +74,11 @@ def _build(
     """An object from ``"name"`` or ``{kind = "name", …}``."""
     options = {"kind": value} if isinstance(value, str) else value
     if not isinstance(options, Mapping) or not isinstance(options.get("kind"), str):
-        problems.add(where, f"a {noun} is a name or a table with a kind, not {value!r}", f'Write "{next(iter(known))}".')
+        problems.add(
+            where,
+            f"a {noun} is a name or a table with a kind, not {value!r}",
+            f'Write "{next(iter(known))}".',
+        )
         return None
     kind = options["kind"]
     if kind not in known:
@@ -70,7 +88,9 @@ def _build(
     fields = getattr(known[kind], "__dataclass_fields__", {})
     for key in arguments:
         if key not in fields:
-            problems.add((*where, key), f"the {noun} '{kind}' has no option '{key}'", suggest(key, fields, "options"))
+            problems.add(
+                (*where, key), f"the {noun} '{kind}' has no option '{key}'", suggest(key, fields, "options")
+            )
             return None
     try:
         return known[kind](**arguments)

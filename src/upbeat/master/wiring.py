@@ -54,9 +54,7 @@ class Wiring:
         for end, port in self._ports.items():
             if port.causality is Causality.INPUT and end not in self.inputs:
                 self.inputs[end] = self._register(end, port)
-        self._reached = {
-            unit: self.registers.new(f"{unit}′reached") for unit in scenario.units
-        }
+        self._reached = {unit: self.registers.new(f"{unit}′reached") for unit in scenario.units}
         self.results: dict[str, Reg] = {}
         self._result_lets: list[Let] = []
         for output in scenario.outputs:
@@ -101,9 +99,7 @@ class Wiring:
 
     def connected(self, unit: str) -> list[End]:
         """The unit's inputs that have a source."""
-        return [
-            (c.unit, c.port) for c in self.scenario.connections if c.unit == unit
-        ]
+        return [(c.unit, c.port) for c in self.scenario.connections if c.unit == unit]
 
     def get(self, end: End) -> list[Instruction]:
         """Read an output into its register."""

@@ -52,9 +52,7 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         "master": settings_of(experiment.master),
         "notes": list(built.notes),
         "engine": {"name": choice.name, "why": choice.why},
-        "program": {
-            name: block_lines(block, built.layout) for name, block in built.blocks.items() if block
-        },
+        "program": {name: block_lines(block, built.layout) for name, block in built.blocks.items() if block},
         "carried": [built.layout.of(r).name for r in carried(built, closed.units)],
     }
 
@@ -68,7 +66,9 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
         "kind": type(model).__name__,
         "inputs": [_port(p) for p in named(Causality.INPUT)],
         "outputs": [_port(p) | {"depends": sorted(p.depends)} for p in named(Causality.OUTPUT)],
-        "parameters": {p.name: p.initial[0] if p.size is None else list(p.initial) for p in named(Causality.PARAMETER)},
+        "parameters": {
+            p.name: p.initial[0] if p.size is None else list(p.initial) for p in named(Causality.PARAMETER)
+        },
         "solver": repr(model.solver) if hasattr(model, "solver") else None,
         "abilities": [ability.value for ability in Ability if ability in model.abilities],
     }
@@ -90,7 +90,9 @@ def _units(data: dict[str, Any]) -> list[str]:
         lines.append(f"{unit['name']} ({unit['kind']}{', ' + unit['solver'] if unit['solver'] else ''})")
         lines.append(f"  inputs:  {_ports(unit['inputs'])}")
         lines.append(f"  outputs: {_ports(unit['outputs'])}")
-        lines.append(f"  can: {'; '.join(_short(ability) for ability in unit['abilities']) or 'step forward only'}")
+        lines.append(
+            f"  can: {'; '.join(_short(ability) for ability in unit['abilities']) or 'step forward only'}"
+        )
     return lines
 
 

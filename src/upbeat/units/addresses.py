@@ -163,6 +163,10 @@ class AddressedUnit:
                 f"input '{port}' takes polynomials of degree 0 to {most}, "
                 f"not {len(coefficients)} coefficients"
             )
+        if known.size is None and known.kind is Kind.REAL and len(coefficients) == 1:
+            self._cells[0].r = coefficients[0]  # by far the most frequent case
+            self._call("set", index, self._cells, 1)
+            return
         flat = [c for row in coefficients for c in ((row,) if known.size is None else row)]  # type: ignore[union-attr]
         if len(flat) != known.cells * len(coefficients):
             raise ModelError(f"input '{port}' has {known.cells} cells, but was given {len(flat)} values")
