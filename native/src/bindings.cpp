@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "callback.hpp"
 #include "loop.hpp"
@@ -203,11 +204,15 @@ class Engine {
     machine_->cells()[index] = written;
   }
 
-  nb::tuple error() {
+  // What ended the run. The exception is handed over and not kept: through its traceback it may refer
+  // to this very machine, which Python's collector could not see.
+  nb::tuple take_error() {
     const Error& error = machine().error();
-    return nb::make_tuple(static_cast<int>(error.fault), static_cast<int>(error.call), error.row, error.unit, error.cell,
-                          error.time, error.start, error.until, error.value,
-                          error.status, trouble_.message.empty() ? error.message : trouble_.message, trouble_.exception.is_valid() ? trouble_.exception : nb::none());
+    const Trouble trouble = std::exchange(trouble_, {});
+    return nb::make_tuple(static_cast<int>(error.fault), static_cast<int>(error.call), error.row, error.unit,
+                          error.cell, error.time, error.start, error.until, error.value, error.status,
+                          trouble.message.empty() ? error.message : trouble.message,
+                          trouble.exception.is_valid() ? trouble.exception : nb::none());
   }
 
   std::vector<std::tuple<std::int32_t, std::int32_t, double>> take_fired() {
@@ -318,6 +323,9 @@ nb::dict opcodes() {
 
 NB_MODULE(_native, module) {
   using namespace upbeat;
+  // A script that ends with an uncaught error keeps its last traceback, and with it a machine, to the very
+  // end. That is no leak, and no time for a page of warnings.
+  nb::set_leak_warnings(false);
   module.doc() = "Upbeat's native engine. Use it through upbeat.engine.native.";
 
   nb::class_<Kernel>(module, "Kernel")
@@ -377,7 +385,7 @@ NB_MODULE(_native, module) {
       .def("set_input", &Engine::set_input)
       .def("read", &Engine::read_cell)
       .def("write", &Engine::write_cell)
-      .def("error", &Engine::error)
+      .def("take_error", &Engine::take_error)
       .def("take_fired", &Engine::take_fired)
       .def("strings", &Engine::strings)
       .def("recorder", &Engine::recorder, "columns"_a, "every"_a)

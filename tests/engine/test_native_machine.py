@@ -165,9 +165,9 @@ def test_early_return_moves_the_others() -> None:
     assert values[2:] == [0.5, 0.5]
 
 
-def _fails(error: BaseException) -> Callable[..., Any]:
+def _fails(kind: Callable[..., BaseException], *args: Any, **more: Any) -> Callable[..., Any]:
     def call(*_: Any) -> Any:
-        raise error
+        raise kind(*args, **more)
 
     return call
 
@@ -182,12 +182,12 @@ def _fails(error: BaseException) -> Callable[..., Any]:
         (mirror(get=lambda port: 1.0), (Get("m", "A", 2),)),
         (mirror(get=lambda port: 0.5), (Get("m", "I", 5),)),
         (mirror(get=lambda port: 5), (Get("m", "S", 4),)),
-        (mirror(get=_fails(KeyError("here"))), (Get("m", "R", 2),)),
-        (mirror(set=_fails(ValueError())), (Set("m", "r", (2,)),)),
-        (mirror(advance=_fails(OSError("gone"))), (Advance("m", 0, 1, 2),)),
+        (mirror(get=_fails(KeyError, "here")), (Get("m", "R", 2),)),
+        (mirror(set=_fails(ValueError)), (Set("m", "r", (2,)),)),
+        (mirror(advance=_fails(OSError, "gone")), (Advance("m", 0, 1, 2),)),
         (mirror(advance=lambda t, to, early: to + 1.0), (Advance("m", 0, 1, 2),)),
         (mirror(advance=lambda t, to, early: t - 1.0), (Advance("m", 0, 1, 2, early=True),)),
-        (mirror(get=_fails(UnitError("inner", unit="x", call="y()", time=1.0))), (Get("m", "R", 2),)),
+        (mirror(get=_fails(UnitError, "inner", unit="x", call="y()", time=1.0)), (Get("m", "R", 2),)),
         (mirror(get=lambda port: float("nan")), (Advance("m", 0, 1, 2), Get("m", "R", 3))),
     ],
 )
@@ -199,7 +199,7 @@ def test_failures_read_the_same(model: PythonUnit, block: Block) -> None:
 
 def test_an_exception_keeps_its_traceback() -> None:
     machine = native.Machine(
-        program((Get("m", "R", 2),), *reals(0.0)), {"m": mirror(get=_fails(KeyError("k")))}, 0.0
+        program((Get("m", "R", 2),), *reals(0.0)), {"m": mirror(get=_fails(KeyError, "k"))}, 0.0
     )
     with pytest.raises(UnitError) as caught:
         machine.execute("step")
@@ -210,14 +210,14 @@ def test_an_exception_keeps_its_traceback() -> None:
 
 def test_keyboard_interrupt_passes_through() -> None:
     machine = native.Machine(
-        program((Get("m", "R", 2),), *reals(0.0)), {"m": mirror(get=_fails(KeyboardInterrupt()))}, 0.0
+        program((Get("m", "R", 2),), *reals(0.0)), {"m": mirror(get=_fails(KeyboardInterrupt))}, 0.0
     )
     with pytest.raises(KeyboardInterrupt):
         machine.execute("step")
 
 
 def test_a_unit_that_cannot_be_made_is_named() -> None:
-    model = PythonUnit(_fails(RuntimeError("no licence")), PORTS)
+    model = PythonUnit(_fails(RuntimeError, "no licence"), PORTS)
     for build in (Interpreter, native.Machine):
         with pytest.raises(
             UnitError, match="unit 'm' failed in instantiate at t = 2: RuntimeError: no licence"
