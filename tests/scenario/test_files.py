@@ -174,8 +174,8 @@ def test_all_problems_with_their_lines_in_order() -> None:
     assert [(problem.line, problem.where) for problem in found] == [
         (7, ("models", "mass", "states", "v")),
         (25, ("units", "spring", "outputs", "far")),
+        (30, ("connections", "left.F")),  # what fits where is judged only once all units are known
     ]
-    # connections are not complained about while their units are unknown; then they are
     found = failure(
         FULL.replace("spring.F + push", "sprin.F + push").replace(
             '"spring.F", unit = "N"', '"spring.F", unit = "m"'

@@ -124,6 +124,11 @@ def test_all_problems_at_once() -> None:
     assert "Write unit.parameter." in found["parameters", "m"]
 
 
+def test_an_input_with_a_problem_makes_no_noise_elsewhere() -> None:
+    assert list(problems(inputs={"push": {"unti": "N"}})) == [("inputs", "push")]
+    assert "expected a table of inputs, not 3" in problems(inputs=3, connections={})["inputs",]
+
+
 def test_names_of_units() -> None:
     found = problems(units={"left": MASS, "spring": SPRING, "inputs": MASS, "2nd": MASS, "a.b": MASS})
     assert "taken by the scenario's own inputs" in found["units", "inputs"]

@@ -15,6 +15,7 @@ from upbeat.core.expr import RESERVED
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.connection import Connection, ScenarioOutput, connect, deliver
 from upbeat.scenario.directory import INPUTS, Directory, End, Unclear, Wrong, by_hand
+from upbeat.scenario.formula import formula
 from upbeat.units.shorthand import KEYS, read_port
 
 T = TypeVar("T")
@@ -51,8 +52,9 @@ def assemble(
     if not units and not broken:
         problems.add(("units",), "the scenario has no units", 'Give it at least one: units={"left": Ode(…)}.')
     good = with_parameters(good, parameters, ("parameters",), problems, broken)
-    own_inputs = _inputs(inputs, problems)
-    directory = Directory(good, own_inputs, broken)
+    own = _inputs(inputs, problems)
+    own_inputs = tuple(port for port in own.values() if port is not None)
+    directory = Directory(good, own_inputs, {*broken, *(name for name, port in own.items() if port is None)})
     parts = Parts(
         units=good,
         connections=_connections(connections, directory, problems),
@@ -119,25 +121,25 @@ def with_parameters(
     return changed
 
 
-def _inputs(given: object, problems: Problems) -> tuple[Port, ...]:
+def _inputs(given: object, problems: Problems) -> dict[str, Port | None]:
+    """The scenario's inputs by name; None for those that have a problem."""
     if isinstance(given, Mapping):
         entries = dict(given)
     elif isinstance(given, (list, tuple)):
-        entries = {item.name if isinstance(item, Port) else item: item for item in given}
-        entries = {name: {} if item is name else item for name, item in entries.items()}
+        entries = {item.name: item for item in given if isinstance(item, Port)}
+        entries |= {item: {} for item in given if not isinstance(item, Port)}
     else:
-        problems.add(
-            ("inputs",), f"expected a table of inputs, not {given!r}", 'Write {"force": {"unit": "N"}}.'
-        )
-        return ()
+        what = f"expected a table of inputs, not {given!r}"
+        problems.add(("inputs",), what, 'Write {"force": {"unit": "N"}}.')
+        return {}
     for name in entries:
-        if by_hand(str(name)) in entries:
+        if by_hand(name) in entries:
             what = f"the name '{by_hand(name)}' is kept for setting '{name}' during a run"
             problems.add(("inputs", by_hand(name)), what, "Choose another name.")
-    found = [
-        _guard(partial(_input, name, entry), ("inputs", name), problems) for name, entry in entries.items()
-    ]
-    return tuple(port for port in found if port is not None)
+    return {
+        name: _guard(partial(_input, name, entry), ("inputs", name), problems)
+        for name, entry in entries.items()
+    }
 
 
 def _input(name: str, entry: object) -> Port:
@@ -199,6 +201,10 @@ def _connections(
                 end, _ = directory.target(target)
             except Wrong as wrong:
                 raise _turned(wrong, target, value, directory) from None
+            except Unclear:
+                for part in value if isinstance(value, (list, tuple)) else [value]:
+                    formula(part, directory)  # the target cannot be judged, but its sources can
+                raise
             if end in first:
                 raise Wrong(
                     f"'{target}' has two sources: {first[end]!r} and {value!r}",

@@ -70,7 +70,7 @@ class Source:
 
 
 class Directory:
-    """All ports of a scenario by name. `broken` units exist, but their ports are not known."""
+    """All ports of a scenario by name. `broken` units and inputs exist, but no more is known about them."""
 
     def __init__(
         self, units: Mapping[str, Model], inputs: Sequence[Port] = (), broken: Collection[str] = ()
@@ -124,7 +124,7 @@ class Directory:
                 "'time' is not a signal that connections can read",
                 'Add a unit [units.clock] with outputs = { t = "time" }, and read clock.t.',
             )
-        if self.broken and not self.inputs:
+        if name in self.broken:
             raise Unclear
         alike = [f"{unit}.{name}" for unit, ports in self.units.items() if name in ports]
         near = suggest(name, self.inputs, "scenario inputs")

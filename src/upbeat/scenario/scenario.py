@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -52,14 +52,13 @@ class Scenario:
         units: Mapping[str, Model],
         connections: Mapping[str, Value | list[Value]] | Iterable[tuple[str, Value | list[Value]]] = (),
         *,
-        inputs: Mapping[str, Any] | Iterable[str] = (),
+        inputs: Mapping[str, Any] | Sequence[str | Port] = (),
         outputs: Mapping[str, Any] | None = None,
         parameters: Mapping[str, Any] | None = None,
         name: str = "",
     ) -> None:
         problems = Problems()
-        given = inputs if isinstance(inputs, Mapping) else list(inputs)
-        parts = assemble(units, connections, given, outputs or {}, parameters or {}, problems)
+        parts = assemble(units, connections, inputs, outputs or {}, parameters or {}, problems)
         problems.raise_if_any(name)
         self._fill(parts, name)
 
