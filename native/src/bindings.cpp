@@ -14,10 +14,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "callback.hpp"
-#include "loop.hpp"
-#include "machine.hpp"
-#include "ode.hpp"
+#include "host.hpp"
 #include "upbeat/opcodes.h"
 
 namespace nb = nanobind;
@@ -25,26 +22,6 @@ using namespace nb::literals;
 
 namespace upbeat {
 namespace {
-
-template <class T>
-using Flat = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Rows = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Chunk = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-void require(const std::string& problem) {
-  if (!problem.empty()) throw std::invalid_argument("these tables cannot be run: " + problem);
-}
-
-template <class T>
-std::vector<T> copied(const Flat<T>& values) {
-  return {values.data(), values.data() + values.size()};
-}
-
-// A kernel as shared, checked tables: units with the same equations share one.
-struct Kernel {
-  std::shared_ptr<const KernelTables> tables;
-};
 
 using Table = std::tuple<std::vector<double>, std::vector<double>, std::vector<double>, std::vector<double>, std::vector<double>>;
 
@@ -123,12 +100,8 @@ OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double
   return tables;
 }
 
-// A unit entered by the addresses of its functions, in the order of upbeat_unit; 0 means none.
-struct Addresses {
-  upbeat_unit table{};
-};
-
-Addresses make_addresses(std::uintptr_t self, std::uintptr_t get, std::uintptr_t set, std::uintptr_t advance,
+// The addresses come in the order of upbeat_unit; 0 means none.
+upbeat_unit make_addresses(std::uintptr_t self, std::uintptr_t get, std::uintptr_t set, std::uintptr_t advance,
                          std::uintptr_t jump, std::uintptr_t save, std::uintptr_t restore, std::uintptr_t message,
                          std::uintptr_t destroy) {
   if (!get || !set || !advance) throw std::invalid_argument("a unit needs the addresses of get, set and advance");
@@ -142,169 +115,14 @@ Addresses make_addresses(std::uintptr_t self, std::uintptr_t get, std::uintptr_t
   table.restore = reinterpret_cast<decltype(table.restore)>(restore);
   table.message = reinterpret_cast<decltype(table.message)>(message);
   table.destroy = reinterpret_cast<decltype(table.destroy)>(destroy);
-  return {table};
+  return table;
 }
-
-// A unit written in Python, and what the engine must know of its ports: name, kind, size (-1: scalar).
-struct Python {
-  nb::object unit;
-  std::vector<Callback::Port> ports;
-};
 
 Python make_python(nb::object unit, const std::vector<std::tuple<nb::object, std::int32_t, std::int32_t>>& ports) {
   Python made{std::move(unit), {}};
   for (const auto& [name, kind, size] : ports) made.ports.push_back({name, static_cast<Kind>(kind), size});
   return made;
 }
-
-// A machine and what only Python needs: the strings, and what went wrong in a callback.
-class Engine {
- public:
-  Engine(nb::handle tables, const std::vector<Kernel>& kernels, nb::list units, double start) {
-    ProgramTables program = read(tables, kernels);
-    require(problem_in(program, units.size()));
-    for (const std::string& text : nb::cast<std::vector<std::string>>(tables.attr("strings"))) strings_.intern(text);
-    std::vector<upbeat_unit> made;
-    made.reserve(units.size());
-    try {
-      for (const nb::handle unit : units) made.push_back(enter(unit, start));
-    } catch (...) {
-      for (const upbeat_unit& unit : made) {
-        if (unit.destroy) unit.destroy(unit.self);
-      }
-      throw;
-    }
-    machine_ = std::make_unique<Machine>(std::move(program), std::move(made), start);
-  }
-
-  bool execute(std::int32_t block) {
-    const std::size_t blocks = machine().tables().entries.size();
-    if (block < 0 || static_cast<std::size_t>(block) >= blocks) throw std::out_of_range("there is no such block");
-    return without_gil([&] { return machine_->execute(block); });
-  }
-  bool save() { return without_gil([&] { return machine().save(); }); }
-  bool restore() { return without_gil([&] { return machine().restore(); }); }
-
-  bool set_input(std::int32_t unit, std::int32_t port, std::int32_t kind, nb::list values) {
-    std::vector<Cell> cells(values.size());
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (!from_python(values[i], static_cast<Kind>(kind), strings_, &cells[i])) throw nb::python_error();
-    }
-    return machine().set_input(unit, port, cells.data());
-  }
-
-  nb::object read_cell(std::int32_t cell) {
-    const std::size_t index = checked(cell);
-    return to_python(machine_->cells()[index], machine_->tables().kinds[index], strings_);
-  }
-  void write_cell(std::int32_t cell, nb::handle value) {
-    const std::size_t index = checked(cell);
-    Cell written;
-    if (!from_python(value, machine_->tables().kinds[index], strings_, &written)) throw nb::python_error();
-    machine_->cells()[index] = written;
-  }
-
-  // What ended the run. The exception is handed over and not kept: through its traceback it may refer
-  // to this very machine, which Python's collector could not see.
-  nb::tuple take_error() {
-    const Error& error = machine().error();
-    const Trouble trouble = std::exchange(trouble_, {});
-    return nb::make_tuple(static_cast<int>(error.fault), static_cast<int>(error.call), error.row, error.unit,
-                          error.cell, error.time, error.start, error.until, error.value, error.status,
-                          trouble.message.empty() ? error.message : trouble.message,
-                          trouble.exception.is_valid() ? trouble.exception : nb::none());
-  }
-
-  std::vector<std::tuple<std::int32_t, std::int32_t, double>> take_fired() {
-    std::vector<std::tuple<std::int32_t, std::int32_t, double>> taken;
-    for (const Fired& fired : machine().fired()) taken.emplace_back(fired.event, fired.index, fired.time);
-    machine_->fired().clear();
-    return taken;
-  }
-
-  std::vector<std::string> strings() const {
-    std::vector<std::string> texts;
-    for (std::size_t i = 0; i < strings_.size(); ++i) texts.push_back(strings_.text(static_cast<std::int64_t>(i)));
-    return texts;
-  }
-
-  std::pair<std::int32_t, std::size_t> run_fixed(FixedRun& run, Recorder& recorder, const Chunk& chunk, double budget,
-                                                  std::int64_t most) {
-    if (chunk.shape(1) != recorder.width()) throw std::invalid_argument("the chunk has the wrong number of columns");
-    const auto blocks = static_cast<std::int32_t>(machine().tables().entries.size());
-    if (run.block < 0 || run.block >= blocks || run.instant >= blocks) throw std::out_of_range("there is no such block");
-    recorder.open(reinterpret_cast<Cell*>(chunk.data()), chunk.shape(0));
-    const Status status = without_gil([&] { return upbeat::run_fixed(*machine_, run, recorder, budget, most); });
-    return {static_cast<std::int32_t>(status), recorder.rows()};
-  }
-
-  Recorder recorder(const std::vector<std::int32_t>& columns, std::int64_t every) {
-    for (const std::int32_t column : columns) checked(column);
-    if (every < 1) throw std::invalid_argument("every must be at least 1");
-    return Recorder(columns, every);
-  }
-
-  void close() { machine_.reset(); }
-
- private:
-  static ProgramTables read(nb::handle tables, const std::vector<Kernel>& kernels) {
-    ProgramTables program;
-    const auto ints = [&](const char* name) { return copied(nb::cast<Flat<std::int32_t>>(tables.attr(name))); };
-    for (const std::int64_t bits : copied(nb::cast<Flat<std::int64_t>>(tables.attr("start")))) program.start.push_back(integer(bits));
-    for (const std::int32_t kind : ints("kinds")) {
-      if (kind < 0 || kind > 3) throw std::invalid_argument("an unknown kind of cell");
-      program.kinds.push_back(static_cast<Kind>(kind));
-    }
-    const auto code = nb::cast<Rows<std::int32_t>>(tables.attr("code"));
-    if (code.shape(1) != std::tuple_size_v<Row>) throw std::invalid_argument("a row of the code has seven numbers");
-    program.code.resize(code.shape(0));
-    std::copy(code.data(), code.data() + code.size(), program.code.empty() ? nullptr : program.code.front().data());
-    program.entries = ints("entries");
-    program.operands = ints("operands");
-    for (const Kernel& kernel : kernels) program.kernels.push_back(*kernel.tables);
-    using Expression = std::tuple<std::int32_t, std::vector<std::int32_t>, std::vector<std::int32_t>>;
-    for (auto& [kernel, from, to] : nb::cast<std::vector<Expression>>(tables.attr("expressions"))) {
-      program.expressions.push_back({kernel, std::move(from), std::move(to)});
-    }
-    program.now = nb::cast<std::int32_t>(tables.attr("now"));
-    program.next = nb::cast<std::int32_t>(tables.attr("next"));
-    program.slots = nb::cast<std::int32_t>(tables.attr("slots"));
-    program.loops = nb::cast<std::int32_t>(tables.attr("loops"));
-    return program;
-  }
-
-  upbeat_unit enter(nb::handle unit, double start) {
-    if (nb::isinstance<OdeTables>(unit)) return Ode::make(nb::cast<const OdeTables&>(unit), start);
-    if (nb::isinstance<Addresses>(unit)) return nb::cast<const Addresses&>(unit).table;
-    const Python& python = nb::cast<const Python&>(unit);
-    needs_gil_ = true;
-    return Callback::make(python.unit, python.ports, strings_, trouble_);
-  }
-
-  Machine& machine() {
-    if (!machine_) throw std::runtime_error("this machine is closed");
-    return *machine_;
-  }
-
-  std::size_t checked(std::int32_t cell) {
-    const std::size_t cells = machine().tables().start.size();
-    if (cell < 0 || static_cast<std::size_t>(cell) >= cells) throw std::out_of_range("there is no such cell");
-    return static_cast<std::size_t>(cell);
-  }
-
-  template <class Body>
-  auto without_gil(Body body) -> decltype(body()) {
-    machine();
-    if (needs_gil_) return body();
-    nb::gil_scoped_release release;
-    return body();
-  }
-
-  Strings strings_;
-  Trouble trouble_;
-  bool needs_gil_ = false;
-  std::unique_ptr<Machine> machine_;
-};
 
 nb::dict opcodes() {
   nb::dict table;
@@ -377,19 +195,19 @@ NB_MODULE(_native, module) {
            })
       .def_ro("done", &FixedRun::done)
       .def_ro("time", &FixedRun::time);
-  nb::class_<Engine>(module, "Machine")
+  nb::class_<Host>(module, "Machine")
       .def(nb::init<nb::handle, const std::vector<Kernel>&, nb::list, double>(), "tables"_a, "kernels"_a, "units"_a, "start"_a)
-      .def("execute", &Engine::execute)
-      .def("save", &Engine::save)
-      .def("restore", &Engine::restore)
-      .def("set_input", &Engine::set_input)
-      .def("read", &Engine::read_cell)
-      .def("write", &Engine::write_cell)
-      .def("take_error", &Engine::take_error)
-      .def("take_fired", &Engine::take_fired)
-      .def("strings", &Engine::strings)
-      .def("recorder", &Engine::recorder, "columns"_a, "every"_a)
-      .def("run_fixed", &Engine::run_fixed, "run"_a, "recorder"_a, "chunk"_a, "budget"_a, "most"_a)
-      .def("close", &Engine::close);
+      .def("execute", &Host::execute)
+      .def("save", &Host::save)
+      .def("restore", &Host::restore)
+      .def("set_input", &Host::set_input)
+      .def("read", &Host::read_cell)
+      .def("write", &Host::write_cell)
+      .def("take_error", &Host::take_error)
+      .def("take_fired", &Host::take_fired)
+      .def("strings", &Host::strings)
+      .def("recorder", &Host::recorder, "columns"_a, "every"_a)
+      .def("run_fixed", &Host::run_fixed, "run"_a, "recorder"_a, "chunk"_a, "budget"_a, "most"_a)
+      .def("close", &Host::close);
   module.def("opcodes", &opcodes);
 }

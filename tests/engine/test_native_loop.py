@@ -242,6 +242,18 @@ def test_units_by_address_are_made_run_and_destroyed(library: ctypes.CDLL) -> No
     assert library.count_alive() == before
 
 
+def test_units_are_destroyed_also_if_no_machine_comes_about(library: ctypes.CDLL) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("not today")
+
+    before = library.count_alive()
+    models = {"m": NativeUnit.from_library(library, PORTS), "n": PythonUnit(fail, PORTS[:2])}
+    with pytest.raises(UnitError, match="not today"):
+        Machine(ring(), models, 0.0)
+    gc.collect()
+    assert library.count_alive() == before
+
+
 def test_their_failures_carry_their_message(library: ctypes.CDLL) -> None:
     model = NativeUnit.from_library(library, PORTS).with_values({"gain": 100.0})
     loop = machine_for(model).run_fixed(Span(0.0, 1.0), 0.1, [2])

@@ -120,7 +120,7 @@ class Machine:
 
     def set_input(self, unit: str, port: str, value: Signal) -> None:
         known = self._ports[unit, port]
-        values = [value] if known.size is None else list(value)  # type: ignore[arg-type]
+        values = list(known.values(value if known.size is None else tuple(value)))  # type: ignore[arg-type]
         number, kind = self._numbers[unit][port], KINDS[known.kind]
         done = self._machine.set_input(self._tables.units.index(unit), number, kind, values)
         self._check(done, f"set('{port}')")
