@@ -1,100 +1,53 @@
-"""Upbeat: couple simulation models and run them together, with results you can trust."""
+"""Upbeat: couple simulation models and run them together, with results you can trust.
+
+Every public name is imported from where it lives when it is first used, so that `import upbeat`
+costs next to nothing and a command loads only what it needs. `__init__.pyi` has the same names for
+type checkers and editors; a test compares the two.
+"""
 
 from __future__ import annotations
 
-from upbeat.core.abilities import Ability, Model, Unit
-from upbeat.core.errors import (
-    ExpressionError,
-    FileProblem,
-    Interrupted,
-    InvalidInput,
-    MasterError,
-    MissingExtra,
-    ModelError,
-    RunError,
-    ScenarioError,
-    StepError,
-    UnitError,
-    UpbeatError,
-)
-from upbeat.core.ports import Causality, Kind, Port
-from upbeat.engine.experiment import Experiment, experiment, load
-from upbeat.engine.run import Run
-from upbeat.engine.simulate import simulate, start
-from upbeat.master.approximation import Hold, Linear
-from upbeat.master.coupling import GaussSeidel, Jacobi
-from upbeat.master.master import Master
-from upbeat.master.pace import Fixed
-from upbeat.report.explain import explain
-from upbeat.report.plot import plot
-from upbeat.report.summary import summary
-from upbeat.scenario.files import write_scenario
-from upbeat.scenario.scenario import Scenario
-from upbeat.scenario.signals import Signals, read_signals
-from upbeat.trace.log import Outcome
-from upbeat.trace.trace import Trace, read
-from upbeat.units import (
-    DormandPrince,
-    Euler,
-    Function,
-    Midpoint,
-    NativeUnit,
-    Ode,
-    PythonFunction,
-    PythonOde,
-    PythonUnit,
-    RK4,
-)
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "RK4",
-    "Ability",
-    "Causality",
-    "DormandPrince",
-    "Euler",
-    "Experiment",
-    "ExpressionError",
-    "FileProblem",
-    "Fixed",
-    "Function",
-    "GaussSeidel",
-    "Hold",
-    "Interrupted",
-    "InvalidInput",
-    "Jacobi",
-    "Kind",
-    "Linear",
-    "Master",
-    "MasterError",
-    "Midpoint",
-    "MissingExtra",
-    "Model",
-    "ModelError",
-    "NativeUnit",
-    "Ode",
-    "Outcome",
-    "Port",
-    "PythonFunction",
-    "PythonOde",
-    "PythonUnit",
-    "Run",
-    "RunError",
-    "Scenario",
-    "ScenarioError",
-    "Signals",
-    "StepError",
-    "Trace",
-    "Unit",
-    "UnitError",
-    "UpbeatError",
-    "experiment",
-    "explain",
-    "load",
-    "plot",
-    "read",
-    "read_signals",
-    "simulate",
-    "start",
-    "summary",
-    "write_scenario",
-]
+_HOMES = {
+    "core.abilities": "Ability Model Unit",
+    "core.errors": (
+        "ExpressionError FileProblem Interrupted InvalidInput MasterError MissingExtra ModelError "
+        "RunError ScenarioError StepError UnitError UpbeatError"
+    ),
+    "core.ports": "Causality Kind Port",
+    "engine.experiment": "Experiment experiment load",
+    "engine.run": "Run",
+    "engine.simulate": "simulate start",
+    "master.approximation": "Hold Linear",
+    "master.coupling": "GaussSeidel Jacobi",
+    "master.master": "Master",
+    "master.pace": "Fixed",
+    "report.explain": "explain",
+    "report.plot": "plot",
+    "report.summary": "summary",
+    "scenario.files": "write_scenario",
+    "scenario.scenario": "Scenario",
+    "scenario.signals": "Signals read_signals",
+    "trace.log": "Outcome",
+    "trace.trace": "Trace read",
+    "units": "DormandPrince Euler Function Midpoint NativeUnit Ode PythonFunction PythonOde PythonUnit RK4",
+}
+_WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+__all__ = sorted(_WHERE)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("upbeat.version").__version__
+    if name not in _WHERE:
+        raise AttributeError(f"module 'upbeat' has no attribute {name!r}")
+    value = getattr(import_module(f"upbeat.{_WHERE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__, "__version__"]

@@ -1,0 +1,98 @@
+from upbeat.core.abilities import Ability, Model, Unit
+from upbeat.core.errors import (
+    ExpressionError,
+    FileProblem,
+    Interrupted,
+    InvalidInput,
+    MasterError,
+    MissingExtra,
+    ModelError,
+    RunError,
+    ScenarioError,
+    StepError,
+    UnitError,
+    UpbeatError,
+)
+from upbeat.core.ports import Causality, Kind, Port
+from upbeat.engine.experiment import Experiment, experiment, load
+from upbeat.engine.run import Run
+from upbeat.engine.simulate import simulate, start
+from upbeat.master.approximation import Hold, Linear
+from upbeat.master.coupling import GaussSeidel, Jacobi
+from upbeat.master.master import Master
+from upbeat.master.pace import Fixed
+from upbeat.report.explain import explain
+from upbeat.report.plot import plot
+from upbeat.report.summary import summary
+from upbeat.scenario.files import write_scenario
+from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.signals import Signals, read_signals
+from upbeat.trace.log import Outcome
+from upbeat.trace.trace import Trace, read
+from upbeat.units import (
+    RK4,
+    DormandPrince,
+    Euler,
+    Function,
+    Midpoint,
+    NativeUnit,
+    Ode,
+    PythonFunction,
+    PythonOde,
+    PythonUnit,
+)
+
+__version__: str
+
+__all__ = [
+    "RK4",
+    "Ability",
+    "Causality",
+    "DormandPrince",
+    "Euler",
+    "Experiment",
+    "ExpressionError",
+    "FileProblem",
+    "Fixed",
+    "Function",
+    "GaussSeidel",
+    "Hold",
+    "Interrupted",
+    "InvalidInput",
+    "Jacobi",
+    "Kind",
+    "Linear",
+    "Master",
+    "MasterError",
+    "Midpoint",
+    "MissingExtra",
+    "Model",
+    "ModelError",
+    "NativeUnit",
+    "Ode",
+    "Outcome",
+    "Port",
+    "PythonFunction",
+    "PythonOde",
+    "PythonUnit",
+    "Run",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "Signals",
+    "StepError",
+    "Trace",
+    "Unit",
+    "UnitError",
+    "UpbeatError",
+    "experiment",
+    "explain",
+    "load",
+    "plot",
+    "read",
+    "read_signals",
+    "simulate",
+    "start",
+    "summary",
+    "write_scenario",
+]
