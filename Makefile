@@ -102,7 +102,7 @@ define native-tests
 	$(BIN)/ctest --test-dir build/native-$(1) --output-on-failure --no-tests=error; fi
 endef
 
-# Half the compile time of -O2, and the stack traces are the more readable for it.
+# Compiles quicker than -O2, and the stack traces are the more readable for it.
 SANITIZED := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1"
 
 native-test: setup  ## The C++ core's own tests
