@@ -151,6 +151,7 @@ def test_units_with_the_same_model_share_it() -> None:
 def test_values_override_what_the_file_says() -> None:
     scenario = read_text(TEN_LINES, values={"mass.m": 3.0, "mass.x": 0.0}).scenario
     assert scenario == read_text(TEN_LINES).scenario.with_values({"mass.m": 3.0, "mass.x": 0.0})
+    assert read_text(FULL, values={"push": 7.0}).scenario.inputs[0].start == (7.0,)
     assert "[values › mass.mm]" in only(TEN_LINES, values={"mass.mm": 3.0})
 
 
@@ -192,7 +193,7 @@ def test_a_problem_is_printed_with_line_place_and_advice() -> None:
         read_text(TEN_LINES.replace("damper.F", "damper.G"), source="ten.toml")
     assert str(caught.value) == (
         "ten.toml: 1 problem\n"
-        "  • line 11: [connections › mass.F] unit 'damper' has no output 'G'\n"
+        "  • line 11: [connections › mass.F] 'damper.G' does not exist: unit 'damper' has no output 'G'\n"
         "      The outputs of 'damper' are: F."
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -119,6 +119,21 @@ def with_parameters(
             except ModelError as error:
                 problems.add(here, f"unit '{unit}': {error}")
     return changed
+
+
+def with_values(
+    parts: Parts, values: Mapping[str, Any], problems: Problems, broken: Collection[str] = ()
+) -> Parts:
+    """The same parts with other parameters, start values, and start values of the scenario's inputs."""
+    own = {port.name: port for port in parts.inputs}
+    for name in own.keys() & values.keys():
+        try:
+            own[name] = replace(own[name], start=own[name].values(values[name]))
+        except ModelError as error:
+            problems.add(("values", name), str(error))
+    rest = {key: value for key, value in values.items() if key not in own}
+    units = with_parameters(parts.units, rest, ("values",), problems, broken)
+    return replace(parts, units=units, inputs=tuple(own.values()))
 
 
 def _inputs(given: object, problems: Problems) -> dict[str, Port | None]:

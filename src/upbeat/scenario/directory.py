@@ -169,7 +169,7 @@ class Directory:
         if name not in ports:
             fitting = [port.name for port in ports.values() if port.causality is wanted]
             raise Wrong(
-                f"unit '{unit}' has no {wanted.value} '{name}'",
+                f"'{path}' does not exist: unit '{unit}' has no {wanted.value} '{name}'",
                 suggest(name, fitting, f"{wanted.value}s of '{unit}'"),
             )
         return ports[name]

@@ -50,7 +50,7 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.errors import FileProblem, Problem, Problems, ScenarioError, suggest
-from upbeat.scenario.assemble import assemble, with_parameters
+from upbeat.scenario.assemble import assemble, with_values
 from upbeat.scenario.definitions import Definitions
 from upbeat.scenario.lines import Lines
 from upbeat.scenario.scenario import Scenario
@@ -148,7 +148,7 @@ def read_text(
         )
         broken = {""}
     parts = assemble(units, pairs, tables["inputs"], tables["outputs"], {}, problems, broken)
-    parts = replace(parts, units=with_parameters(parts.units, values or {}, ("values",), problems, broken))
+    parts = with_values(parts, values or {}, problems, broken)
     scenario = Scenario.from_parts(parts, content.get("name", ""))
     file = ScenarioFile(scenario, tables["master"], tables["run"], tables["record"], source, lines)
     if also is not None:

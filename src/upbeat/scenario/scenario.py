@@ -11,7 +11,7 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.core.expr import Expr
 from upbeat.core.ports import Causality, Port
-from upbeat.scenario.assemble import Parts, assemble, check_measures, with_parameters
+from upbeat.scenario.assemble import Parts, assemble, check_measures, with_values
 from upbeat.scenario.connection import Connection, ScenarioOutput, closed
 from upbeat.scenario.directory import INPUTS, by_hand
 from upbeat.scenario.graph import Graph
@@ -135,16 +135,8 @@ class Scenario:
     def with_values(self, values: Mapping[str, Any]) -> Scenario:
         """The same scenario with other parameters and start values: ``{"left.m": 3, "push": 0.5}``."""
         problems = Problems()
-        own = {port.name: port for port in self.inputs}
-        for name in [key for key in values if key in own]:
-            try:
-                own[name] = replace(own[name], start=own[name].values(values[name]))
-            except InvalidInput as error:
-                problems.add(("values", name), str(error))
-        rest = {key: value for key, value in values.items() if key not in own}
-        units = with_parameters(self.units, rest, ("values",), problems)
+        parts = with_values(self._parts, values, problems)
         problems.raise_if_any(self.name)
-        parts = replace(self._parts, units=units, inputs=tuple(own.values()))
         return Scenario.from_parts(parts, self.name, self.opened_inputs)
 
     def driven(self, signals: Signals | Mapping[str, Any] | None = None) -> Scenario:
