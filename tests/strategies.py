@@ -11,9 +11,28 @@ import upbeat as up
 
 REALS = st.floats(-2.0, 2.0, allow_nan=False, width=32)
 
-EXACT = ("{a} + {b}", "{a} - {b}", "{a} * {b}", "{a} / (2 + {b}*{b})", "sqrt(1 + {a}*{a}) - {b}", "min({a}, {b})")
-EXACT += ("max({a}, -{b})", "{a} if {a} > {b} else {b}", "clip({a}, -1, {b})", "abs({a}) - {b}", "floor({a}) + {b}")
-LIBM = ("sin({a}) + {b}", "exp(-{a}*{a}) * {b}", "atan2({a}, 1 + {b}*{b})", "tanh({a}) - {b}", "(1 + {a}*{a}) ** 0.3 + {b}")
+EXACT = (
+    "{a} + {b}",
+    "{a} - {b}",
+    "{a} * {b}",
+    "{a} / (2 + {b}*{b})",
+    "sqrt(1 + {a}*{a}) - {b}",
+    "min({a}, {b})",
+)
+EXACT += (
+    "max({a}, -{b})",
+    "{a} if {a} > {b} else {b}",
+    "clip({a}, -1, {b})",
+    "abs({a}) - {b}",
+    "floor({a}) + {b}",
+)
+LIBM = (
+    "sin({a}) + {b}",
+    "exp(-{a}*{a}) * {b}",
+    "atan2({a}, 1 + {b}*{b})",
+    "tanh({a}) - {b}",
+    "(1 + {a}*{a}) ** 0.3 + {b}",
+)
 
 
 @st.composite
@@ -30,7 +49,14 @@ def formulas(draw: st.DrawFn, names: list[str], depth: int = 2) -> str:
 def solvers(draw: st.DrawFn) -> Any:
     return draw(
         st.sampled_from(
-            [up.Euler(), up.Euler(micro=3), up.Midpoint(micro=2), up.RK4(), up.RK4(micro=2), up.DormandPrince(rtol=1e-5, atol=1e-7)]
+            [
+                up.Euler(),
+                up.Euler(micro=3),
+                up.Midpoint(micro=2),
+                up.RK4(),
+                up.RK4(micro=2),
+                up.DormandPrince(rtol=1e-5, atol=1e-7),
+            ]
         )
     )
 
@@ -67,7 +93,7 @@ def ode_units(draw: st.DrawFn) -> Shape:
     )
     return Shape(
         model,
-        {name: ("real", None) for name in inputs} | ({"w": ("real", 2)} if wide else {}),
+        dict.fromkeys(inputs, ("real", None)) | ({"w": ("real", 2)} if wide else {}),
         {"y": ("real", None), "z": ("real", None)} | ({"a": ("real", 2)} if wide else {}),
     )
 
@@ -76,7 +102,11 @@ def ode_units(draw: st.DrawFn) -> Shape:
 def function_units(draw: st.DrawFn) -> Shape:
     names = ["u", "n", "b", "time"]
     model = up.Function(
-        inputs={"u": {"start": draw(REALS)}, "n": {"kind": "integer", "start": draw(st.integers(-3, 3))}, "b": {"kind": "boolean"}},
+        inputs={
+            "u": {"start": draw(REALS)},
+            "n": {"kind": "integer", "start": draw(st.integers(-3, 3))},
+            "b": {"kind": "boolean"},
+        },
         outputs={
             "y": draw(formulas(names)),
             "k": {"value": f"round({draw(formulas(['u', 'n']))})", "kind": "integer"},
@@ -98,7 +128,12 @@ class Words:
 
     def get(self, port: str) -> Any:
         value = sum(c * 0.0**k for k, c in enumerate(self.u))
-        return {"word": f"{self.count % 3}", "count": self.count, "pair": (value, float(self.count)), "flag": self.count % 2 == 0}[port]
+        return {
+            "word": f"{self.count % 3}",
+            "count": self.count,
+            "pair": (value, float(self.count)),
+            "flag": self.count % 2 == 0,
+        }[port]
 
     def set(self, port: str, coefficients: Any) -> None:
         if port == "u":
@@ -131,7 +166,12 @@ def python_units() -> st.SearchStrategy[Shape]:
     shape = Shape(
         up.PythonUnit(Words, ports=ports, abilities=frozenset({up.Ability.ROLLBACK})),
         {"u": ("real", None), "heard": ("string", None)},
-        {"word": ("string", None), "count": ("integer", None), "pair": ("real", 2), "flag": ("boolean", None)},
+        {
+            "word": ("string", None),
+            "count": ("integer", None),
+            "pair": ("real", 2),
+            "flag": ("boolean", None),
+        },
     )
     return st.just(shape)
 
@@ -159,7 +199,9 @@ def scenarios(draw: st.DrawFn) -> up.Scenario:
             connections[f"{unit}.{port}"] = source
     real = [f"{u}.{p}" for u, p, k, s in sources if k == "real" and s is None]
     outputs = {"total": " + ".join(real[:3])} if real else {}
-    return up.Scenario(units={name: shape.model for name, shape in shapes.items()}, connections=connections, outputs=outputs)
+    return up.Scenario(
+        units={name: shape.model for name, shape in shapes.items()}, connections=connections, outputs=outputs
+    )
 
 
 @st.composite

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import experiments
 
 import upbeat as up
+from strategies import experiments
 from upbeat.engine import native
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.run import Run
@@ -21,7 +21,9 @@ from upbeat.master.program import Program
 
 needs_native = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
 thorough = settings(
-    max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "40")), deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "40")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 
 
@@ -75,7 +77,9 @@ def test_any_topological_order_of_a_block_gives_the_same_trace(
         return reordered(block, flow, keys.__getitem__)
 
     other = dataclasses.replace(
-        program, start=mixed(program.start), steps={name: mixed(block) for name, block in program.steps.items()}
+        program,
+        start=mixed(program.start),
+        steps={name: mixed(block) for name, block in program.steps.items()},
     )
     text, columns = outcome(experiment, program)
     other_text, other_columns = outcome(experiment, other)
@@ -87,7 +91,9 @@ def test_any_topological_order_of_a_block_gives_the_same_trace(
 @pytest.mark.parametrize("engine", ["interpret", "native"])
 @thorough
 @given(experiment=experiments(), before=st.integers(0, 2), after=st.integers(1, 2))
-def test_save_and_restore_is_the_identity(engine: str, experiment: up.Experiment, before: int, after: int) -> None:
+def test_save_and_restore_is_the_identity(
+    engine: str, experiment: up.Experiment, before: int, after: int
+) -> None:
     """Steps done again after a restore end where they ended the first time."""
     if engine == "native" and not native.available()[0]:
         return
