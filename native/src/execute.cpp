@@ -51,6 +51,7 @@ bool Machine::execute(std::int32_t block) {
   for (;;) {
     switch (at->code) {
       case Step::GetReal:
+      get_reals:
         do {
           Cell* const to = cells + at->b;
           if (const int status = at->get(at->self, at->a, to)) return refused(at, status, Call::Get);
@@ -61,6 +62,7 @@ bool Machine::execute(std::int32_t block) {
           }
           ++at;
         } while (at->code == Step::GetReal);
+        if (at->code == code(Op::Set)) goto sets;
         break;
       case Step::GetReals: {
         Cell* const to = cells + at->b;
@@ -79,10 +81,12 @@ bool Machine::execute(std::int32_t block) {
         ++at;
         break;
       case code(Op::Set):
+      sets:
         do {
           if (const int status = at->set(at->self, at->a, cells + at->b, at->c)) return refused(at, status, Call::Set);
           ++at;
         } while (at->code == code(Op::Set));
+        if (at->code == code(Op::End)) return true;
         break;
       case code(Op::Gather): {
         const std::size_t width = static_cast<std::size_t>(at->d);
@@ -110,6 +114,7 @@ bool Machine::execute(std::int32_t block) {
           clocks[at->unit] = *reached;
           ++at;
         } while (at->code == code(Op::Advance));
+        if (at->code == Step::GetReal) goto get_reals;
         break;
       case code(Op::Compute):
         compute(*at->expression);

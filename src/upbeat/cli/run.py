@@ -12,6 +12,7 @@ from upbeat.cli import scenario_options
 from upbeat.cli.exits import Exit
 from upbeat.cli.progress import Progress
 from upbeat.core.errors import Interrupted, RunError
+from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment
 from upbeat.report.summary import summary
 from upbeat.trace.trace import Trace
@@ -76,15 +77,20 @@ def as_data(made: Experiment, trace: Trace) -> dict[str, Any]:
     return {
         "ok": trace.outcome.ok,
         "outcome": trace.outcome.value,
-        "time": float(trace.time[-1]),
+        "time": trace.span[1],
         "steps": trace.steps.count,
         "rows": len(trace),
         "engine": trace.info["engine"],
         "why": trace.info["why"],
         "wall_seconds": trace.info["wall_seconds"],
         "out": None if made.out is None else str(made.out),
-        "final": {
-            name: trace[name][-1].item() if hasattr(trace[name][-1], "item") else trace[name][-1]
-            for name in trace.names
-        },
+        "final": {name: _final(trace, name) for name in trace.names},
     }
+
+
+def _final(trace: Trace, name: str) -> Any:
+    """The last value of a signal; from the running statistics, not by reading a long file back."""
+    found = trace.summary(name)
+    if found is None:
+        return str(trace[name][-1])
+    return {Kind.INTEGER: int, Kind.BOOLEAN: bool}.get(trace.column(name).kind, float)(found.final)

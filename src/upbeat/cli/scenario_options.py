@@ -61,7 +61,7 @@ def experiment(options: argparse.Namespace) -> Experiment:
 def _assignment(text: str) -> tuple[str, Any]:
     """``left.m=2``, ``left.on=true``, ``left.mode=heat`` or ``left.gains=[1, 2]``."""
     name, sign, value = text.partition("=")
-    if not sign or "." not in name or not name.strip() or not value.strip():
+    if not sign or not name.strip() or not value.strip():
         raise InvalidInput(f"--set {text}: write unit.parameter=value, for example --set left.m=2.5")
     return name.strip(), _value(value.strip())
 

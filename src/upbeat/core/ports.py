@@ -95,7 +95,9 @@ class Port:
         if len(items) == 1 and self.cells > 1:
             items = items * self.cells
         if len(items) != self.cells:
-            raise ModelError(f"port '{self.name}' has {self.cells} cell(s), but was given {len(items)}")
+            raise ModelError(
+                f"port '{self.name}' has {self.cells} cell(s), but {len(items)} values were given"
+            )
         return tuple(self._value(item) for item in items)
 
     def _value(self, item: object) -> Value:

@@ -39,6 +39,8 @@ class Wiring:
         }
         self.outputs: dict[End, Reg] = {}
         self.inputs: dict[End, Reg] = {}
+        self._kinds: dict[Reg, Kind] = {}
+        self._connected: dict[str, list[End]] = {unit: [] for unit in scenario.units}
         self._lets: dict[End, tuple[Let, ...]] = {}
         self._extrapolated: dict[End, Course] = {}
         self._interpolated: dict[End, Course] = {}
@@ -47,9 +49,13 @@ class Wiring:
             if port.causality is Causality.OUTPUT:
                 self.outputs[end] = self._register(end, port)
                 names.update(_cell_names(".".join(end), self.outputs[end], port))
+                self._kinds.update(
+                    dict.fromkeys(range(self.outputs[end], self.outputs[end] + port.cells), port.kind)
+                )
         for connection in scenario.connections:
             end = (connection.unit, connection.port)
             cells = tuple(substitute(cell, names) for cell in connection.cells)
+            self._connected[connection.unit].append(end)
             self._connect(end, cells)
         for end, port in self._ports.items():
             if port.causality is Causality.INPUT and end not in self.inputs:
@@ -84,13 +90,7 @@ class Wiring:
         if not isinstance(first, Cell):
             return None
         same = all(isinstance(c, Cell) and c.index == first.index + i for i, c in enumerate(cells))
-        return first.index if same and self._kind(first.index) is port.kind else None
-
-    def _kind(self, cell: Reg) -> Kind:
-        for end, reg in self.outputs.items():
-            if reg <= cell < reg + self._ports[end].cells:
-                return self._ports[end].kind
-        raise KeyError(cell)
+        return first.index if same and self._kinds[first.index] is port.kind else None
 
     # ---------------------------------------------------------------- snippets
 
@@ -99,7 +99,7 @@ class Wiring:
 
     def connected(self, unit: str) -> list[End]:
         """The unit's inputs that have a source."""
-        return [(c.unit, c.port) for c in self.scenario.connections if c.unit == unit]
+        return self._connected[unit]
 
     def get(self, end: End) -> list[Instruction]:
         """Read an output into its register."""

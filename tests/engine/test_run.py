@@ -1,0 +1,214 @@
+"""Runs: stepping by hand, setting inputs, recording, and what is left when something fails."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+
+CHARGE = up.Scenario(
+    units={"tank": up.Ode(states={"x": "u"}, inputs=["u"], outputs=["x"], solver=up.Euler())},
+    connections={"tank.u": "2*rate"},
+    inputs={"rate": {"start": 1.0}},
+    outputs={"double": "2*tank.x"},
+)
+
+
+def test_stepping_by_hand_sees_what_was_set(engine: str) -> None:
+    with up.start(CHARGE, pace=0.5, until=3.0, engine=engine) as run:
+        assert run.time == 0.0
+        assert run.step() == 0.5
+        assert run["tank.x"] == 1.0
+        run.set("rate", 5.0)
+        assert run["rate"] == 5.0
+        assert run.step() == 1.0
+        assert run["tank.x"] == 6.0
+        assert run["double"] == 12.0
+        trace = run.finish()
+    np.testing.assert_array_equal(trace.time, 0.5 * np.arange(7))
+    np.testing.assert_array_equal(trace["tank.x"], [0, 1, 6, 11, 16, 21, 26])
+    assert trace.outcome is up.Outcome.FINISHED
+    assert trace.steps.count == 6
+
+
+def test_stepping_to_the_end_gives_the_trace_of_simulate(engine: str) -> None:
+    with up.start(CHARGE, pace=0.3, until=1.0, engine=engine) as run:
+        while not run.finished:
+            run.step()
+        by_hand = run.trace
+        with pytest.raises(up.StepError, match="stop time"):
+            run.step()
+    whole = up.simulate(CHARGE, pace=0.3, until=1.0, engine=engine)
+    np.testing.assert_array_equal(by_hand.time, whole.time)
+    np.testing.assert_array_equal(by_hand["tank.x"], whole["tank.x"])
+    assert whole.time[-1] == 1.0
+    assert list(by_hand.steps) == list(whole.steps)
+    assert [step.count for step in whole.steps] == [3, 1], "three whole steps and a short one"
+
+
+def test_a_run_that_is_over_says_so(engine: str) -> None:
+    with up.start(CHARGE, pace=0.5, until=1.0, engine=engine) as run:
+        run.step()
+    assert run.trace.outcome is up.Outcome.STOPPED
+    assert len(run.trace) == 2
+    with pytest.raises(up.StepError, match="over"):
+        run.step()
+
+
+def test_wrong_names_are_explained(engine: str) -> None:
+    with up.start(CHARGE, pace=0.5, until=1.0, engine=engine) as run:
+        with pytest.raises(up.InvalidInput, match=r"'tank\.y'.*tank\.x"):
+            run["tank.y"]
+        with pytest.raises(up.InvalidInput, match=r"'tank\.u' is not an input that can be set.*rate"):
+            run.set("tank.u", 1.0)
+        with pytest.raises(up.ModelError, match="real"):
+            run.set("rate", "fast")
+
+
+def test_grid_times_come_from_their_index(engine: str) -> None:
+    trace = up.simulate(CHARGE, pace=0.1, until=100.0, engine=engine)
+    np.testing.assert_array_equal(trace.time[:-1], [k * 0.1 for k in range(1000)])
+    assert trace.time[-1] == 100.0
+    assert len(trace) == 1001
+
+
+@pytest.mark.parametrize("every", [1, 3, 10, 1000])
+def test_thinning_keeps_the_first_and_the_last(engine: str, every: int) -> None:
+    trace = up.simulate(CHARGE, pace=0.1, until=2.0, every=every, engine=engine)
+    kept = sorted({*range(0, 21, every), 20})
+    np.testing.assert_allclose(trace.time, [k * 0.1 for k in kept], rtol=1e-12)
+
+
+def test_more_rows_than_a_chunk_holds(engine: str) -> None:
+    steps = 3 * (1 << 20) // 16 // 40 if engine == "interpret" else 200_000
+    trace = up.simulate(CHARGE, pace=1.0, until=float(steps), engine=engine, record=["tank.x"])
+    np.testing.assert_array_equal(trace["tank.x"], 2.0 * np.arange(steps + 1))
+
+
+# -------------------------------------------------------------------- failures
+
+
+class Unruly:
+    """A unit that misbehaves on demand."""
+
+    def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+        self.time = start
+        self.do = parameters["do"]
+
+    def get(self, port: str) -> Any:
+        bad = self.time > 0.25
+        return (
+            {"nan": float("nan"), "text": "high", "pair": (1.0, 2.0), "none": None}.get(self.do, 1.0)
+            if bad
+            else 1.0
+        )
+
+    def set(self, port: str, coefficients: Any) -> None:
+        if self.do == "set" and self.time > 0.25:
+            raise KeyError("no such thing")
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        if self.do == "raise" and to > 0.35:
+            raise RuntimeError("broken")
+        self.time = to if not (self.do == "stop" and to > 0.35) else t
+        return self.time
+
+    def jump(self) -> bool:
+        return False
+
+
+def unruly(do: str) -> up.Scenario:
+    ports = (
+        up.Port("y", up.Causality.OUTPUT),
+        up.Port("u", up.Causality.INPUT),
+        up.Port("do", up.Causality.PARAMETER, up.Kind.STRING, start=(do,)),
+    )
+    clock = up.Function(outputs={"y": "time"})
+    return up.Scenario(
+        units={"bad": up.PythonUnit(Unruly, ports), "clock": clock}, connections={"bad.u": "clock.y"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("do", "call", "text"),
+    [
+        ("nan", "get('y')", "output 'y' is nan"),
+        ("text", "get('y')", "output 'y' is real, but the unit gave 'high'"),
+        ("pair", "get('y')", "output 'y' is real, but the unit gave (1.0, 2.0)"),
+        ("none", "get('y')", "output 'y' is real, but the unit gave None"),
+        ("set", "set('u')", "KeyError: 'no such thing'"),
+        ("raise", "advance(0.3, 0.4)", "RuntimeError: broken"),
+        ("stop", "advance(0.3, 0.4)", "it stopped at 0.3 instead of 0.4"),
+    ],
+)
+def test_a_failure_names_unit_call_and_time_and_keeps_the_results(
+    engine: str, tmp_path: Path, do: str, call: str, text: str
+) -> None:
+    out = tmp_path / "r.csv"
+    with pytest.raises(up.UnitError) as caught:
+        up.simulate(unruly(do), pace=0.1, until=1.0, engine=engine, out=out)
+    error = caught.value
+    assert (error.unit, error.call) == ("bad", call)
+    assert error.time == pytest.approx(0.3)
+    assert text in str(error)
+    assert error.trace is not None
+    assert error.trace.outcome is up.Outcome.FAILED
+    last = 0.2 if call.startswith(("get", "set")) else 0.3
+    assert error.trace.time[-1] == pytest.approx(last)
+    assert up.read(out).time[-1] == pytest.approx(last), "on disk, too"
+    if do in ("set", "raise"):
+        assert error.__cause__ is not None
+        assert error.__cause__.__traceback__ is not None, "with the user's own traceback"
+
+
+def test_an_expression_that_leaves_the_finite_numbers_is_named(engine: str) -> None:
+    blow = up.Ode(states={"x": "x*x"}, start={"x": 1.0}, solver=up.Euler())
+    with pytest.raises(up.UnitError, match=r"unit 'blow'.*output 'x' is (inf|nan)") as caught:
+        up.simulate(up.Scenario(units={"blow": blow}), pace=0.5, until=100.0, engine=engine)
+    assert caught.value.trace is not None
+    assert np.isfinite(caught.value.trace["blow.x"]).all()
+
+
+def test_a_unit_that_cannot_be_made_is_named(engine: str) -> None:
+    def factory(name: str, start: float, parameters: dict[str, Any]) -> Any:
+        raise OSError("no licence")
+
+    model = up.PythonUnit(factory, (up.Port("y", up.Causality.OUTPUT),))
+    with pytest.raises(up.UnitError, match=r"unit 'x' failed in instantiate.*OSError: no licence"):
+        up.simulate(up.Scenario(units={"x": model}), pace=0.1, until=1.0, engine=engine)
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), "x", None])
+def test_steps_must_be_positive_numbers(bad: Any) -> None:
+    with pytest.raises(up.InvalidInput, match=r"positive and finite|must be a number"):
+        up.Fixed(bad)
+
+
+@pytest.mark.parametrize(("start", "until"), [(0, 0), (1, 0), (0, float("nan")), (0, float("inf"))])
+def test_times_must_be_finite_and_in_order(start: float, until: float) -> None:
+    with pytest.raises(up.InvalidInput, match=r"finite|must lie after"):
+        up.simulate(CHARGE, pace=0.1, start=start, until=until)
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    with pytest.raises(up.InvalidInput, match="there is no engine 'fast'"):
+        up.simulate(CHARGE, pace=0.1, until=1, engine="fast")  # type: ignore[arg-type]
+
+
+def test_ctrl_c_ends_between_two_steps(engine: str) -> None:
+    timer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
+    timer.start()
+    with pytest.raises(up.Interrupted, match="interrupted at t") as caught:
+        up.simulate(CHARGE, pace=1e-3, until=1e6, engine=engine, every=1000)
+    timer.join()
+    assert isinstance(caught.value, KeyboardInterrupt)
+    trace = caught.value.trace
+    assert trace.outcome is up.Outcome.INTERRUPTED
+    assert trace.time[-1] > 0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
