@@ -47,7 +47,8 @@ bool Machine::execute(std::int32_t block) {
     return failed(here, Fault::Refused, call);
   };
   // Programs come in runs of one kind (all Advance, all Get, all Set), so the hot cases stay in
-  // a loop of their own as long as such a run lasts.
+  // a loop of their own as long as such a run lasts, and hand over to the usual next one directly:
+  // with units that do nothing, dispatch is what remains.
   for (;;) {
     switch (at->code) {
       case Step::GetReal:
