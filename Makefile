@@ -54,8 +54,8 @@ $(BIN)/python:
 
 demo: setup  ## Run a coupled example; leaves a table, a result file and a plot
 	@mkdir -p build/demo
-	$(BIN)/upbeat run examples/coupled_masses.toml --out build/demo/coupled_masses.csv
-	$(BIN)/upbeat plot build/demo/coupled_masses.csv --out build/demo/coupled_masses.png
+	$(BIN)/upbeat run examples/coupled_masses.toml \
+		--out build/demo/coupled_masses.csv --plot build/demo/coupled_masses.png
 
 reproduce: setup  ## Repeat every published experiment: paper | here
 	@failed=0; for script in reproduce/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed

@@ -31,11 +31,11 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("wide")
-def test_one_line_that_is_redrawn_and_vanishes() -> None:
+def test_one_line_that_is_redrawn_and_vanishes_when_the_run_fails() -> None:
     stream, clock = Terminal(), Clock()
     with Progress(0.0, 10.0, stream=stream, clock=clock) as progress:
         progress.update(0.1)
-        assert stream.getvalue() == ""  # a short run shows nothing
+        assert stream.getvalue() == "", "nothing yet: it may be over in a moment"
         clock.now += 1.0
         progress.update(2.5)
         progress.update(2.6)  # too soon to draw again
@@ -45,6 +45,15 @@ def test_one_line_that_is_redrawn_and_vanishes() -> None:
     assert first == " 25 %  ████████░░░░░░░░░░░░░░░░░░░░░░  t = 2.5 of 10 s · 2.5 s/s · 0:03 left"
     assert second == " 50 %  ███████████████░░░░░░░░░░░░░░░  t = 5 of 10 s · 2.5 s/s · 0:02 left"
     assert end == ""
+
+
+@pytest.mark.usefixtures("wide")
+def test_the_line_of_a_finished_run_stays_however_short_it_was() -> None:
+    stream, clock = Terminal(), Clock()
+    with Progress(0.0, 10.0, stream=stream, clock=clock) as progress:
+        clock.now += 0.01
+        progress.update(10.0)
+    assert stream.getvalue() == f"\r\x1b[K100 %  {'█' * 30}  t = 10 of 10 s · 1k s/s\n"
 
 
 def test_a_narrow_terminal_gets_a_shorter_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +85,7 @@ def test_plain_lines_are_rare() -> None:
             clock.now += 1.0
             progress.update(float(second))
     lines = stream.getvalue().splitlines()
-    assert [line[:5] for line in lines] == [f" {tenth}0 %" for tenth in range(1, 10)]
+    assert [line[:5] for line in lines] == [*(f" {tenth}0 %" for tenth in range(1, 10)), "100 %"]
     assert lines[4].startswith(" 50 %  t = 50 of 100 s")
     assert lines[4].endswith("1 s/s - 0:50 left")
     quick = io.StringIO()
@@ -84,7 +93,7 @@ def test_plain_lines_are_rare() -> None:
         for second in range(101):
             clock.now += 0.02
             progress.update(float(second))
-    assert quick.getvalue() == ""
+    assert quick.getvalue() == "100 %  t = 100 of 100 s - 49.5 s/s\n"
 
 
 def test_quiet_says_nothing() -> None:

@@ -18,7 +18,8 @@ _WINDOW = 10.0
 class Progress:
     """Shows how far a run from `start` to `stop` has come; call `update` with the simulated time.
 
-    On a terminal the line vanishes at the end, so that what follows starts on a clean line.
+    The line of a run that has reached its end stays, however short the run was; the unfinished line
+    of a run that failed is taken away, so that the message starts on a clean line.
     """
 
     def __init__(
@@ -37,7 +38,8 @@ class Progress:
         self._quiet = quiet
         self._terminal = not quiet and stream.isatty()
         self._blocks = _can_encode(stream, "█░…·")
-        self._drawn = False
+        self._drawn = self._closed = False
+        self._reached = start
         self._tenth = 0
         self._began = self._shown = clock()
         self._past = deque([(self._began, start)])
@@ -47,6 +49,7 @@ class Progress:
         if self._quiet:
             return
         now = self._clock()
+        self._reached = t
         if now - self._past[-1][0] >= _REDRAW:
             self._past.append((now, t))
             while now - self._past[0][0] > _WINDOW and len(self._past) > 2:
@@ -64,11 +67,22 @@ class Progress:
             self._shown = now
 
     def close(self) -> None:
-        """Take the line away."""
-        if self._drawn:
+        """Leave the line of a finished run, take that of an unfinished one away."""
+        if self._quiet:
+            return
+        now = self._clock()
+        self._past.append((now, self._reached))
+        if self._reached >= self._stop and not self._closed:
+            if self._terminal:
+                self._draw(self._line(self._reached, now))
+            else:
+                self._stream.write(f"100 %  {self._facts(self._reached, now)}")
+            self._stream.write("\n")
+        elif self._drawn:
             self._stream.write("\r\x1b[K")
-            self._stream.flush()
-            self._drawn = False
+        self._stream.flush()
+        self._drawn = False
+        self._closed = True
 
     def __enter__(self) -> Progress:
         return self
@@ -95,7 +109,9 @@ class Progress:
         dot = "·" if self._blocks else "-"
         rate = self._rate(t, now)
         facts = f"t = {t:.6g} of {self._stop:.6g} s"
-        if rate > 0:
+        if rate > 0 and t >= self._stop:
+            facts += f" {dot} {_short(rate)} s/s"
+        elif rate > 0:
             left = (self._stop - t) / rate
             facts += f" {dot} {_short(rate)} s/s {dot} {_duration(left)} left"
         return facts
@@ -121,7 +137,7 @@ def _can_encode(stream: TextIO, text: str) -> bool:
 def _short(rate: float) -> str:
     """A rate in three digits: 0.0123, 4.56, 789, 12.3k, 4.56M."""
     for size, mark in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if rate >= size:
+        if rate >= 0.9995 * size:  # 999.9 would print as 1e+03
             return f"{rate / size:.3g}{mark}"
     return f"{rate:.3g}"
 

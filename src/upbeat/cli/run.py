@@ -14,6 +14,8 @@ from upbeat.cli.progress import Progress
 from upbeat.core.errors import Interrupted, RunError
 from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment
+from upbeat.master.pace import Fixed
+from upbeat.report.plot import plot
 from upbeat.report.summary import summary
 from upbeat.trace.trace import Trace
 
@@ -29,6 +31,9 @@ def add_to(commands: Any) -> None:
         help="record what matches, e.g. 'left.*'; may be repeated",
     )
     parser.add_argument("--every", type=int, metavar="N", help="record every N-th communication point")
+    parser.add_argument(
+        "--plot", type=Path, metavar="PICTURE", help="draw the signals here (.png, .svg, .pdf)"
+    )
     parser.add_argument(
         "--jit", action="store_true", help="compile expressions to machine code (upbeat[jit])"
     )
@@ -57,12 +62,16 @@ def call(options: argparse.Namespace) -> Exit:
         if made.out is not None and not options.json:
             print(f"upbeat: the results so far are in {kept_in(made.out)}", file=sys.stderr)
         raise error
+    if options.plot is not None:
+        varied = not isinstance(made.master.pace, Fixed)
+        plot(trace, path=options.plot, steps=varied, title=made.scenario.name or None)
     if options.json:
-        print(json.dumps(as_data(made, trace)))
+        print(json.dumps(as_data(made, trace) | {"plot": options.plot and str(options.plot)}))
     elif not options.quiet:
         print(summary(trace))
-        if made.out is not None:
-            print(f"\nresults: {made.out}")
+    for what, path in (("results", made.out), ("picture", options.plot)):
+        if path is not None and not quiet:
+            print(f"{what}: {path}")
     return Exit.OK
 
 

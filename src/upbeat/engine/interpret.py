@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from upbeat.core.abilities import Model, Unit
+from upbeat.core.abilities import Model, Rollback, Unit
 from upbeat.core.errors import RunError, StepError, UnitError
 from upbeat.core.expr import Cell, Expr, Kernel
 from upbeat.core.ports import Kind, Port, Signal, Value
@@ -28,6 +28,8 @@ from upbeat.master.program import (
 )
 
 Cells = list[Value]
+Kept = dict[str, tuple[Any, float]]
+"""Saved units: the token and the own time of each."""
 
 
 class Interpreter:
@@ -39,8 +41,8 @@ class Interpreter:
         self._cells: Cells = list(program.layout.start)
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._clock = dict.fromkeys(models, start)
-        self._slots: dict[int, tuple[dict[str, Any], dict[int, Value]]] = {}
-        self._saved: tuple[dict[str, Any], Cells, dict[str, float]] | None = None
+        self._slots: dict[int, tuple[Kept, dict[int, Value]]] = {}
+        self._saved: tuple[Kept, Cells] | None = None
         self._values: dict[int, Callable[[Cells], Value]] = {}
         for instruction in program.instructions():
             match instruction:
@@ -75,12 +77,12 @@ class Interpreter:
                     case Jump(unit, again):
                         cells[again] = bool(units[unit].jump())
                     case Save(saved, registers, slot):
-                        kept = {i: cells[i] for r in registers for i in self._span(r)}
-                        self._slots[slot] = self._tokens(saved), kept
+                        contents = {i: cells[i] for r in registers for i in self._span(r)}
+                        self._slots[slot] = self._kept(saved), contents
                     case Restore(slot):
-                        tokens, kept = self._slots[slot]
-                        self._restore_units(tokens)
-                        for cell, content in kept.items():
+                        kept, contents = self._slots[slot]
+                        self._restore_units(kept)
+                        for cell, content in contents.items():
                             cells[cell] = content
                     case Fire(event):
                         self.fired.append(event)
@@ -155,12 +157,20 @@ class Interpreter:
     def _span(self, register: int) -> range:
         return range(register, register + self._program.layout.of(register).size)
 
-    def _tokens(self, units: Sequence[str]) -> dict[str, Any]:
-        return {unit: self._call(unit, "save()", self._units[unit].save) for unit in units}  # type: ignore[attr-defined]
+    def _kept(self, units: Sequence[str]) -> Kept:
+        kept = {}
+        for name in units:
+            unit = self._units[name]
+            if not isinstance(unit, Rollback):
+                what = "it cannot be set back to an earlier state"
+                raise UnitError(what, unit=name, call="save()", time=self._clock[name])
+            kept[name] = self._call(name, "save()", unit.save), self._clock[name]
+        return kept
 
-    def _restore_units(self, tokens: Mapping[str, Any]) -> None:
-        for unit, token in tokens.items():
-            self._call(unit, "restore()", self._units[unit].restore, token)  # type: ignore[attr-defined]
+    def _restore_units(self, kept: Kept) -> None:
+        for name, (token, time) in kept.items():
+            self._call(name, "restore()", self._units[name].restore, token)  # type: ignore[attr-defined]
+            self._clock[name] = time
 
     # ---------------------------------------------------------------- for the loop
 
@@ -174,15 +184,14 @@ class Interpreter:
         self._call(unit, f"set('{port}')", self._units[unit].set, port, [value])
 
     def save(self) -> None:
-        self._saved = self._tokens(tuple(self._units)), list(self._cells), dict(self._clock)
+        self._saved = self._kept(tuple(self._units)), list(self._cells)
 
     def restore(self) -> None:
         if self._saved is None:
             raise StepError("nothing was saved")
-        tokens, cells, clock = self._saved
-        self._restore_units(tokens)
+        kept, cells = self._saved
+        self._restore_units(kept)
         self._cells[:] = cells
-        self._clock = dict(clock)
 
     def close(self) -> None:
         for unit in self._units.values():
@@ -209,10 +218,15 @@ def _text(cause: Exception) -> str:
 
 
 def _nearest(value: float) -> int:
-    return round(value) if isfinite(value) else 0
+    """The nearest integer of 64 bits, half to even; 0 for what has none."""
+    return round(value) if abs(value) < 2.0**63 else 0
 
 
-_CONVERT: dict[Kind, Callable[[Any], Value]] = {Kind.REAL: float, Kind.INTEGER: int, Kind.BOOLEAN: bool}
+def _whole(value: Any) -> int:
+    return _nearest(value) if isinstance(value, float) else int(value)
+
+
+_CONVERT: dict[Kind, Callable[[Any], Value]] = {Kind.REAL: float, Kind.INTEGER: _whole, Kind.BOOLEAN: bool}
 _FROM_FLOAT: dict[Kind, Callable[[float], Value]] = {
     Kind.REAL: float,
     Kind.INTEGER: _nearest,

@@ -80,6 +80,8 @@ class Loop:
                 )
             machine.restore()
             until, reason = self._checked(retry.until), retry.reason
+        if not reached > t and not machine.fired:
+            raise StepError(f"the step from t = {t:.9g} did not move on, and no event fired")
         self.time = reached
         machine.write(program.now, reached)
         self._instant()
