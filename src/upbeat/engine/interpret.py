@@ -38,6 +38,7 @@ class Interpreter:
     def __init__(self, program: Program, models: Mapping[str, Model], start: float) -> None:
         self.fired: list[str] = []
         self._program = program
+        self._blocks = program.blocks
         self._cells: Cells = list(program.layout.start)
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._clock = dict.fromkeys(models, start)
@@ -55,7 +56,7 @@ class Interpreter:
             self._units[name] = self._call(name, "instantiate", model.instantiate, name, start)
 
     def execute(self, block: str) -> None:
-        self._run(self._program.blocks[block])
+        self._run(self._blocks[block])
 
     def _run(self, block: Block) -> None:
         cells, units = self._cells, self._units
@@ -66,10 +67,10 @@ class Interpreter:
                         self._store(instruction, units[unit].get(port))
                     case Set(unit, port, by):
                         units[unit].set(port, self._course(unit, port, by))
-                    case Let(to, value):
-                        cells[to] = self._values[id(value)](cells)
                     case Advance():
                         self._advance(instruction)
+                    case Let(to, value):
+                        cells[to] = self._values[id(value)](cells)
                     case If(condition, then, orelse):
                         self._run(then if self._values[id(condition)](cells) else orelse)
                     case Repeat():
@@ -176,6 +177,10 @@ class Interpreter:
 
     def read(self, cell: int) -> Value:
         return self._cells[cell]
+
+    def row(self, cells: tuple[int, ...]) -> Sequence[Value]:
+        contents = self._cells
+        return [contents[cell] for cell in cells]
 
     def write(self, cell: int, value: Value) -> None:
         self._cells[cell] = value

@@ -103,8 +103,7 @@ class Loop:
             self.events.append(event, self.time, index)
 
     def _record(self) -> None:
-        read = self._machine.read
-        values = [read(cell) for cell in self._cells]
+        values = self._machine.row(self._cells)
         if self.finished:
             self._recorder.finish(self.time, values)
         else:

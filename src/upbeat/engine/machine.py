@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from upbeat.core.ports import Signal, Value
@@ -18,6 +19,10 @@ class Machine(Protocol):
         ...
 
     def read(self, cell: int) -> Value: ...
+
+    def row(self, cells: tuple[int, ...]) -> Sequence[Value]:
+        """The contents of several cells."""
+        ...
 
     def write(self, cell: int, value: Value) -> None: ...
 

@@ -115,6 +115,9 @@ class Machine:
         value: Value = self._machine.read(cell)
         return value
 
+    def row(self, cells: tuple[int, ...]) -> Sequence[Value]:
+        return [self._machine.read(cell) for cell in cells]
+
     def write(self, cell: int, value: Value) -> None:
         self._machine.write(cell, value)
 

@@ -49,8 +49,8 @@ class NativeFixedLoop(Loop):
     def _log(self, began: float, count: int) -> None:
         """One entry for the grid, and one for a last step that the stop time cut short."""
         state, step = self._state, self._step
-        if state.done == state.count and count > 0:
-            last = self._span.start + (state.count - 1) * step
+        if state.done == state.total and count > 0:
+            last = self._span.start + (state.total - 1) * step
             self.steps.extend_grid(began, last, count - 1, "fixed step")
             self.steps.append(last, self.time, "fixed step")
         else:

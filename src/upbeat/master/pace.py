@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from upbeat.core.ports import Value
 from upbeat.core.time import Span, checked_step, grid_point, grid_steps
@@ -17,8 +17,7 @@ Read = Callable[[int], Value]
 """Gives the content of a register."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """Where the next step should end, with which block, and why."""
 
     until: float
@@ -26,8 +25,7 @@ class Proposal:
     block: str = "step"
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(NamedTuple):
     """Do the step again, up to `until`."""
 
     until: float
@@ -57,12 +55,11 @@ class Pace(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FixedState:
-    """How many of the `count` steps over `span` are `done`."""
+class FixedState(NamedTuple):
+    """How many of the `total` steps over `span` are `done`."""
 
     span: Span
-    count: int
+    total: int
     done: int
 
 
@@ -84,8 +81,8 @@ class Fixed:
 
     def propose(self, state: FixedState, t: float, read: Read) -> tuple[Proposal, FixedState]:
         index = state.done + 1
-        until = grid_point(state.span, self.step, index, state.count)
-        return Proposal(until, "fixed step"), FixedState(state.span, state.count, index)
+        until = grid_point(state.span, self.step, index, state.total)
+        return Proposal(until, "fixed step"), FixedState(state.span, state.total, index)
 
     def review(self, state: FixedState, t: float, reached: float, read: Read) -> Retry | None:
         return None

@@ -124,19 +124,30 @@ class AddressedUnit:
     def __init__(self, model: NativeUnit, pointer: int) -> None:
         self._self = pointer
         self._calls = {name: SIGNATURES[name](address) for name, address in model.functions}
+        self._get, self._set, self._advance = (self._calls[name] for name in ("get", "set", "advance"))
         self._ports = {port.name: (i, port) for i, port in enumerate(model.ports)}
+        self._simple = {
+            name for name, (_, p) in self._ports.items() if p.size is None and p.kind is Kind.REAL
+        }
         room = max((port.cells for port in model.ports), default=1)
         self._cells = (Cell * (room * (MAX_DEGREE + 1)))()
+        # The same memory as doubles, and references made once: what ctypes would do anew in every call.
+        self._reals = (c_double * len(self._cells)).from_buffer(self._cells)
+        self._room = ctypes.cast(self._cells, POINTER(Cell))
+        self._reached = c_double()
+        self._reached_at = ctypes.pointer(self._reached)
         self._free: list[int] = []
         self._slots = 0
 
-    def _call(self, name: str, *arguments: Any) -> None:
-        status = self._calls[name](self._self, *arguments)
+    def _check(self, status: int, name: str) -> None:
         if status != 0:
             message = self._calls["message"](self._self) if "message" in self._calls else None
             raise NativeFailure(
                 message.decode(errors="replace") if message else f"{name} returned status {status}"
             )
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        self._check(self._calls[name](self._self, *arguments), name)
 
     def _port(self, name: str, causality: Causality) -> tuple[int, Port]:
         index, port = self._ports.get(name, (-1, None))
@@ -149,36 +160,40 @@ class AddressedUnit:
     def get(self, port: str) -> Signal:
         """The value of an output now."""
         index, known = self._port(port, Causality.OUTPUT)
-        self._call("get", index, self._cells)
-        if known.size is None:
-            return _read(self._cells[0], known.kind)
-        return tuple(_read(self._cells[i], known.kind) for i in range(known.size))
+        self._check(self._get(self._self, index, self._room), "get")
+        if port in self._simple:
+            return self._reals[0]
+        values = tuple(_read(self._cells[i], known.kind) for i in range(known.cells))
+        return values[0] if known.size is None else values
 
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
         """From now on the input is Σ coefficients[k]·(t - now)**k."""
         index, known = self._port(port, Causality.INPUT)
-        most = MAX_DEGREE if known.kind is Kind.REAL else 0
+        count = len(coefficients)
+        if count == 1 and port in self._simple:  # by far the most frequent case
+            self._reals[0] = float(coefficients[0])  # type: ignore[arg-type]
+        else:
+            self._fill(known, coefficients)
+        self._check(self._set(self._self, index, self._room, count), "set")
+
+    def _fill(self, port: Port, coefficients: Sequence[Signal]) -> None:
+        most = MAX_DEGREE if port.kind is Kind.REAL else 0
         if not 1 <= len(coefficients) <= most + 1:
             raise ModelError(
-                f"input '{port}' takes polynomials of degree 0 to {most}, "
+                f"input '{port.name}' takes polynomials of degree 0 to {most}, "
                 f"not {len(coefficients)} coefficients"
             )
-        if known.size is None and known.kind is Kind.REAL and len(coefficients) == 1:
-            self._cells[0].r = coefficients[0]  # by far the most frequent case
-            self._call("set", index, self._cells, 1)
-            return
-        flat = [c for row in coefficients for c in ((row,) if known.size is None else row)]  # type: ignore[union-attr]
-        if len(flat) != known.cells * len(coefficients):
-            raise ModelError(f"input '{port}' has {known.cells} cells, but was given {len(flat)} values")
+        flat = [c for row in coefficients for c in ((row,) if port.size is None else row)]  # type: ignore[union-attr]
+        if len(flat) != port.cells * len(coefficients):
+            raise ModelError(f"input '{port.name}' has {port.cells} cells, but was given {len(flat)} values")
         for cell, value in zip(self._cells, flat, strict=False):
-            _write(cell, known.kind, value)
-        self._call("set", index, self._cells, len(coefficients))
+            _write(cell, port.kind, value)
 
     def advance(self, t: float, to: float, early: bool = False) -> float:
         """Simulate, and say how far."""
-        reached = c_double(to)
-        self._call("advance", t, to, int(early), byref(reached))
-        return reached.value
+        self._reached.value = to
+        self._check(self._advance(self._self, t, to, early, self._reached_at), "advance")
+        return self._reached.value
 
     def jump(self) -> bool:
         """One discrete micro-step, if the unit has any."""
