@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from upbeat.core.abilities import Model, Rollback, Unit
 from upbeat.core.errors import RunError, StepError, UnitError
-from upbeat.core.expr import Cell, Expr, Kernel
 from upbeat.core.ports import Kind, Port, Signal, Value
+from upbeat.engine.values import Cells, cells_of, evaluator
 from upbeat.master.program import (
     Advance,
     Block,
@@ -27,102 +26,143 @@ from upbeat.master.program import (
     Set,
 )
 
-Cells = list[Value]
 Kept = dict[str, tuple[Any, float]]
 """Saved units: the token and the own time of each."""
 
 
+Action = Callable[[], None]
+Bound = list[tuple[Action, Instruction]]
+"""A block with its units, ports and cells looked up: what is done, and the instruction to blame."""
+
+
 class Interpreter:
-    """A machine (see `engine.machine`) in plain Python: any unit, any program."""
+    """A machine (see `engine.machine`) in plain Python: any unit, any program.
+
+    The `match` is done once, when the machine is made: it turns each instruction into a function of
+    no arguments, and running a block calls these in order. Matching anew at every step would cost
+    more than a unit's own call.
+    """
 
     def __init__(self, program: Program, models: Mapping[str, Model], start: float) -> None:
         self.fired: list[str] = []
-        self._program = program
-        self._blocks = program.blocks
+        self._layout = program.layout
         self._cells: Cells = list(program.layout.start)
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._clock = dict.fromkeys(models, start)
         self._slots: dict[int, tuple[Kept, dict[int, Value]]] = {}
         self._saved: tuple[Kept, Cells] | None = None
-        self._values: dict[int, Callable[[Cells], Value]] = {}
-        for instruction in program.instructions():
-            match instruction:
-                case Let(to, value):
-                    self._values[id(value)] = _evaluator(value, program.layout.of(to).kind)
-                case If(condition=test) | Repeat(until=test):
-                    self._values[id(test)] = _evaluator(test, Kind.BOOLEAN)
         self._units: dict[str, Unit] = {}
         for name, model in models.items():
             self._units[name] = self._call(name, "instantiate", model.instantiate, name, start)
+        self._blocks = {name: self._bound(block) for name, block in program.blocks.items()}
 
     def execute(self, block: str) -> None:
         self._run(self._blocks[block])
 
-    def _run(self, block: Block) -> None:
-        cells, units = self._cells, self._units
-        for instruction in block:
+    def _run(self, bound: Bound) -> None:
+        for action, instruction in bound:
             try:
-                match instruction:
-                    case Get(unit, port, to):
-                        self._store(instruction, units[unit].get(port))
-                    case Set(unit, port, by):
-                        units[unit].set(port, self._course(unit, port, by))
-                    case Advance():
-                        self._advance(instruction)
-                    case Let(to, value):
-                        cells[to] = self._values[id(value)](cells)
-                    case If(condition, then, orelse):
-                        self._run(then if self._values[id(condition)](cells) else orelse)
-                    case Repeat():
-                        self._repeat(instruction)
-                    case Jump(unit, again):
-                        cells[again] = bool(units[unit].jump())
-                    case Save(saved, registers, slot):
-                        contents = {i: cells[i] for r in registers for i in self._span(r)}
-                        self._slots[slot] = self._kept(saved), contents
-                    case Restore(slot):
-                        kept, contents = self._slots[slot]
-                        self._restore_units(kept)
-                        for cell, content in contents.items():
-                            cells[cell] = content
-                    case Fire(event):
-                        self.fired.append(event)
+                action()
             except RunError:
                 raise
             except Exception as cause:
                 raise self._blamed(instruction, _text(cause)) from cause
 
-    def _course(self, unit: str, port: str, by: tuple[int, ...]) -> list[Signal]:
-        size = self._ports[unit, port].size
-        if size is None:
-            return [self._cells[r] for r in by]
-        return [tuple(self._cells[r : r + size]) for r in by]
+    def _bound(self, block: Block) -> Bound:
+        return [(self._action(instruction), instruction) for instruction in block]
 
-    def _advance(self, instruction: Advance) -> None:
-        cells, unit = self._cells, instruction.unit
-        t, to = cells[instruction.start], cells[instruction.until]
-        reached = float(self._units[unit].advance(t, to, instruction.early))  # type: ignore[arg-type]
-        if reached != to and not (instruction.early and t <= reached <= to):  # type: ignore[operator]
-            raise self._blamed(instruction, f"it stopped at {reached:.9g} instead of {to:.9g}")
-        cells[instruction.reached] = self._clock[unit] = reached
+    def _action(self, instruction: Instruction) -> Action:
+        """What an instruction does."""
+        cells, units, run = self._cells, self._units, self._run
+        match instruction:
+            case Get(unit, port):
+                get, store = units[unit].get, self._storing(instruction)
+                return lambda: store(get(port))
+            case Set(unit, port, by):
+                give, course = units[unit].set, self._course(self._ports[unit, port], by)
+                return lambda: give(port, course())
+            case Let(to, value):
+                compute = evaluator(value, self._layout.of(to).kind)
+                return lambda: cells.__setitem__(to, compute(cells))
+            case Advance():
+                return self._advancing(instruction)
+            case Jump(unit, again):
+                jump = units[unit].jump
+                return lambda: cells.__setitem__(again, bool(jump()))
+            case If(condition, then, orelse):
+                test, yes, no = evaluator(condition, Kind.BOOLEAN), self._bound(then), self._bound(orelse)
+                return lambda: run(yes if test(cells) else no)
+            case Repeat(most, body, until, exhausted, what):
+                test, bound = evaluator(until, Kind.BOOLEAN), self._bound(body)
 
-    def _store(self, instruction: Get, value: Signal) -> None:
-        port = self._ports[instruction.unit, instruction.port]
-        if type(value) is float and port.size is None and port.kind is Kind.REAL and isfinite(value):
-            self._cells[instruction.to] = value  # by far the most frequent case
-            return
-        try:
-            values = _cells_of(port, value)
-        except (TypeError, ValueError) as cause:
-            size = "" if port.size is None else f"[{port.size}]"
-            what = f"output '{port.name}' is {port.kind.value}{size}, but the unit gave {value!r}"
-            raise self._blamed(instruction, what) from cause
-        if port.kind is Kind.REAL:
-            for i, entry in enumerate(values):
-                if not isfinite(entry):  # type: ignore[arg-type]
-                    label = port.name if port.size is None else f"{port.name}[{i}]"
-                    raise self._blamed(instruction, f"output '{label}' is {entry}")
-        self._cells[instruction.to : instruction.to + len(values)] = values
+                def repeat() -> None:
+                    for _ in range(most):
+                        run(bound)
+                        if test(cells):
+                            return
+                    if exhausted == "fail":
+                        raise StepError(f"{what} did not end within {most} rounds")
+
+                return repeat
+            case Save(saved, registers, slot):
+                extent = [r + i for r in registers for i in range(self._layout.of(r).size)]
+                return lambda: self._slots.__setitem__(
+                    slot, (self._kept(saved), {i: cells[i] for i in extent})
+                )
+            case Restore(slot):
+                return lambda: self._restore_slot(slot)
+            case Fire(event):
+                return lambda: self.fired.append(event)
+
+    def _course(self, port: Port, by: tuple[int, ...]) -> Callable[[], Sequence[Signal]]:
+        """The coefficients of a `Set`."""
+        cells, size = self._cells, port.size
+        if size is not None:
+            return lambda: [tuple(cells[r : r + size]) for r in by]
+        if len(by) == 1:  # by far the most frequent case
+            return lambda: (cells[by[0]],)
+        return lambda: [cells[r] for r in by]
+
+    def _advancing(self, instruction: Advance) -> Action:
+        cells, clock, unit, early = self._cells, self._clock, instruction.unit, instruction.early
+        start, until, to = instruction.start, instruction.until, instruction.reached
+        advance = self._units[unit].advance
+
+        def action() -> None:
+            t: Any = cells[start]
+            wanted: Any = cells[until]
+            reached = float(advance(t, wanted, early))
+            if reached != wanted and not (early and t <= reached <= wanted):
+                raise self._blamed(instruction, f"it stopped at {reached:.9g} instead of {wanted:.9g}")
+            cells[to] = clock[unit] = reached
+
+        return action
+
+    def _storing(self, instruction: Get) -> Callable[[Signal], None]:
+        """Checks what a unit gave and puts it into its cells."""
+        cells, to, port = self._cells, instruction.to, self._ports[instruction.unit, instruction.port]
+
+        def store(value: Signal) -> None:
+            try:
+                values = cells_of(port, value)
+            except (TypeError, ValueError) as cause:
+                size = "" if port.size is None else f"[{port.size}]"
+                what = f"output '{port.name}' is {port.kind.value}{size}, but the unit gave {value!r}"
+                raise self._blamed(instruction, what) from cause
+            if port.kind is Kind.REAL:
+                for i, entry in enumerate(values):
+                    if not isfinite(entry):  # type: ignore[arg-type]
+                        label = port.name if port.size is None else f"{port.name}[{i}]"
+                        raise self._blamed(instruction, f"output '{label}' is {entry}")
+            cells[to : to + len(values)] = values
+
+        def store_real(value: Signal) -> None:
+            if type(value) is float and isfinite(value):
+                cells[to] = value
+            else:
+                store(value)
+
+        return store_real if port.kind is Kind.REAL and port.size is None else store
 
     def _blamed(self, instruction: Instruction, what: str) -> UnitError:
         """The error that names the unit, the call and the time."""
@@ -139,14 +179,6 @@ class Interpreter:
                 raise TypeError(f"{instruction} calls no unit")
         return UnitError(what, unit=unit, call=call, time=self._clock[unit])
 
-    def _repeat(self, loop: Repeat) -> None:
-        for _ in range(loop.most):
-            self._run(loop.body)
-            if self._values[id(loop.until)](self._cells):
-                return
-        if loop.exhausted == "fail":
-            raise StepError(f"{loop.what} did not end within {loop.most} rounds")
-
     def _call(self, unit: str, call: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
@@ -154,9 +186,6 @@ class Interpreter:
             raise
         except Exception as cause:
             raise UnitError(_text(cause), unit=unit, call=call, time=self._clock[unit]) from cause
-
-    def _span(self, register: int) -> range:
-        return range(register, register + self._program.layout.of(register).size)
 
     def _kept(self, units: Sequence[str]) -> Kept:
         kept = {}
@@ -172,6 +201,12 @@ class Interpreter:
         for name, (token, time) in kept.items():
             self._call(name, "restore()", self._units[name].restore, token)  # type: ignore[attr-defined]
             self._clock[name] = time
+
+    def _restore_slot(self, slot: int) -> None:
+        kept, contents = self._slots[slot]
+        self._restore_units(kept)
+        for cell, content in contents.items():
+            self._cells[cell] = content
 
     # ---------------------------------------------------------------- for the loop
 
@@ -205,54 +240,5 @@ class Interpreter:
                 close()
 
 
-def _evaluator(value: Expr, kind: Kind) -> Callable[[Cells], Value]:
-    """A function of the cells that gives `value` as `kind`; a bare cell is copied as it is."""
-    if isinstance(value, Cell):
-        source = value.index
-        if kind is Kind.STRING:
-            return lambda cells: cells[source]
-        convert = _CONVERT[kind]
-        return lambda cells: convert(cells[source])
-    kernel = Kernel.over_cells((value,))
-    function, sources, convert = kernel.python(), kernel.input_cells, _FROM_FLOAT[kind]
-    return lambda cells: convert(function([float(cells[i]) for i in sources])[0])
-
-
 def _text(cause: Exception) -> str:
     return f"{type(cause).__name__}: {str(cause) or 'no message'}"
-
-
-def _nearest(value: float) -> int:
-    """The nearest integer of 64 bits, half to even; 0 for what has none."""
-    return round(value) if abs(value) < 2.0**63 else 0
-
-
-def _whole(value: Any) -> int:
-    return _nearest(value) if isinstance(value, float) else int(value)
-
-
-_CONVERT: dict[Kind, Callable[[Any], Value]] = {Kind.REAL: float, Kind.INTEGER: _whole, Kind.BOOLEAN: bool}
-_FROM_FLOAT: dict[Kind, Callable[[float], Value]] = {
-    Kind.REAL: float,
-    Kind.INTEGER: _nearest,
-    Kind.BOOLEAN: bool,
-}
-_ACCEPT: dict[Kind, Callable[[Any], Value]] = {
-    Kind.REAL: float,
-    Kind.INTEGER: operator.index,
-    Kind.BOOLEAN: bool,
-}
-
-
-def _cells_of(port: Port, value: Any) -> list[Value]:
-    """What a unit gave for `port`, one value per cell; TypeError or ValueError if it does not fit."""
-    if port.kind is Kind.STRING:
-        values = [value] if port.size is None else list(value)
-        if not all(isinstance(entry, str) for entry in values):
-            raise TypeError("not a string")
-    else:
-        accept = _ACCEPT[port.kind]
-        values = [accept(value)] if port.size is None else [accept(entry) for entry in value]
-    if len(values) != port.cells:
-        raise ValueError(f"{len(values)} values")
-    return values

@@ -39,6 +39,8 @@ class Loop:
         self.time = span.start
         self.steps = StepLog()
         self.events = EventLog()
+        self._retries = pace.retries
+        self._blocks = program.blocks
         machine.write(program.now, span.start)
         machine.write(program.next, span.start)
 
@@ -50,6 +52,7 @@ class Loop:
         """Everything that happens at the start time."""
         self.exchange()
         self._instant()
+        self._note(self._state)
         self._record()
 
     def exchange(self) -> None:
@@ -62,7 +65,7 @@ class Loop:
         t = self.time
         proposal, state = pace.propose(self._state, t, machine.read)
         until = self._checked(proposal.until)
-        if pace.retries:
+        if self._retries:
             machine.save()
         rejected = 0
         reason = proposal.reason
@@ -79,14 +82,14 @@ class Loop:
                     f"the step from t = {t:.9g} was rejected {MOST_RETRIES} times; last: {retry.reason}"
                 )
             machine.restore()
+            machine.fired.clear()
             until, reason = self._checked(retry.until), retry.reason
         if not reached > t and not machine.fired:
             raise StepError(f"the step from t = {t:.9g} did not move on, and no event fired")
         self.time = reached
         machine.write(program.now, reached)
         self._instant()
-        self._state = pace.note(state, tuple(machine.fired))
-        machine.fired.clear()
+        self._note(state)
         self.steps.append(t, reached, reason, proposal.block, rejected)
         self._record()
 
@@ -97,10 +100,15 @@ class Loop:
             self.step()
 
     def _instant(self) -> None:
-        if self._program.instant:
+        if self._blocks["instant"]:
             self._machine.execute("instant")
         for index, event in enumerate(self._machine.fired):
             self.events.append(event, self.time, index)
+
+    def _note(self, state: Any) -> None:
+        """Tell the pace what has fired."""
+        self._state = self._pace.note(state, tuple(self._machine.fired))
+        self._machine.fired.clear()
 
     def _record(self) -> None:
         values = self._machine.row(self._cells)

@@ -1,0 +1,61 @@
+"""Contents of cells in the interpreter: what expressions compute and units give, as the kind of the cell."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from upbeat.core.expr import Cell, Expr, Kernel
+from upbeat.core.ports import Kind, Port, Value
+
+Cells = list[Value]
+
+
+def evaluator(value: Expr, kind: Kind) -> Callable[[Cells], Value]:
+    """A function of the cells that gives `value` as `kind`; a bare cell is copied as it is."""
+    if isinstance(value, Cell):
+        source = value.index
+        if kind is Kind.STRING:
+            return lambda cells: cells[source]
+        convert = _CONVERT[kind]
+        return lambda cells: convert(cells[source])
+    kernel = Kernel.over_cells((value,))
+    function, sources, convert = kernel.python(), kernel.input_cells, _FROM_FLOAT[kind]
+    return lambda cells: convert(function([float(cells[i]) for i in sources])[0])
+
+
+def _nearest(value: float) -> int:
+    """The nearest integer of 64 bits, half to even; 0 for what has none."""
+    return round(value) if abs(value) < 2.0**63 else 0
+
+
+def _whole(value: Any) -> int:
+    return _nearest(value) if isinstance(value, float) else int(value)
+
+
+_CONVERT: dict[Kind, Callable[[Any], Value]] = {Kind.REAL: float, Kind.INTEGER: _whole, Kind.BOOLEAN: bool}
+_FROM_FLOAT: dict[Kind, Callable[[float], Value]] = {
+    Kind.REAL: float,
+    Kind.INTEGER: _nearest,
+    Kind.BOOLEAN: bool,
+}
+_ACCEPT: dict[Kind, Callable[[Any], Value]] = {
+    Kind.REAL: float,
+    Kind.INTEGER: operator.index,
+    Kind.BOOLEAN: bool,
+}
+
+
+def cells_of(port: Port, value: Any) -> list[Value]:
+    """What a unit gave for `port`, one value per cell; TypeError or ValueError if it does not fit."""
+    if port.kind is Kind.STRING:
+        values = [value] if port.size is None else list(value)
+        if not all(isinstance(entry, str) for entry in values):
+            raise TypeError("not a string")
+    else:
+        accept = _ACCEPT[port.kind]
+        values = [accept(value)] if port.size is None else [accept(entry) for entry in value]
+    if len(values) != port.cells:
+        raise ValueError(f"{len(values)} values")
+    return values
