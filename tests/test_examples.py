@@ -1,0 +1,70 @@
+"""Every file in examples/ runs and gives the output that lies beside it; physics is judged by SciPy."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import upbeat as up
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SCENARIOS = sorted(EXAMPLES.glob("*.toml"))
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+
+
+def command(path: Path) -> list[str]:
+    if path.suffix == ".py":
+        return [sys.executable, str(path)]
+    signals = path.with_suffix(".csv")
+    words = [sys.executable, "-m", "upbeat.cli.main", "run", str(path)]
+    return [*words, "--input", str(signals)] if signals.exists() else words
+
+
+@pytest.mark.parametrize("path", SCENARIOS + SCRIPTS, ids=lambda path: path.name)
+def test_an_example_prints_what_lies_beside_it(path: Path) -> None:
+    done = subprocess.run(command(path), capture_output=True, text=True, check=True)
+    # how long it took and which engine there was differ from machine to machine
+    said = re.sub(r", [\d.]+ m?s\.$|^Engine .*\n", "", done.stdout, flags=re.MULTILINE)
+    assert said == path.with_suffix(".out").read_text()
+
+
+def test_coupled_masses_follow_the_monolithic_solution() -> None:
+    def f(t: float, s: np.ndarray) -> list[float]:
+        x1, v1, x2, v2 = s
+        force = (x2 - x1) + (v2 - v1)
+        return [v1, force - x1 - v1, v2, -x2 - force]
+
+    trace = up.load(EXAMPLES / "coupled_masses.toml", step=0.01).run()
+    exact = solve_ivp(f, (0, 10), [1, 0, 0, 0], rtol=1e-10, atol=1e-12, t_eval=trace.time).y
+    for name, row in zip(("left.x", "left.v", "right.x", "right.v"), exact, strict=True):
+        np.testing.assert_allclose(trace[name], row, atol=2e-4)
+
+
+def test_the_tanks_keep_their_water() -> None:
+    trace = up.load(EXAMPLES / "tank.toml", step=1.0).run()
+    inflow, drained = trace["pump.flow"] / 60000, trace["drained"] / 60000
+    gained = np.concatenate([[0], np.cumsum((inflow - drained)[:-1] * np.diff(trace.time))])
+    np.testing.assert_allclose(trace["water"] - trace["water"][0], gained, atol=2e-3)
+    assert 0.9 < trace["upper.level"][-1] < 1.3, "kept near the levels at which the pump is switched"
+
+
+def test_the_cart_follows_the_signals() -> None:
+    plan = up.load(EXAMPLES / "driven.toml", step=0.002)
+    trace = plan.with_(signals=up.read_signals(EXAMPLES / "driven.csv", plan.scenario)).run()
+    rows = [line.split(",") for line in (EXAMPLES / "driven.csv").read_text().splitlines()[1:]]
+    times, forces = [float(r[0]) for r in rows], [float(r[1]) for r in rows]
+    braking = [r[2] == "true" for r in rows]
+
+    def f(t: float, s: np.ndarray) -> list[float]:
+        brake = braking[np.searchsorted(times, t, side="right") - 1] and s[1] > 0
+        return [s[1], (np.interp(t, times, forces) - (0.5 + 8 * brake) * s[1]) / 2.0]
+
+    exact = solve_ivp(f, (0, 10), [0, 0], rtol=1e-8, atol=1e-10, max_step=0.01, t_eval=trace.time).y
+    np.testing.assert_allclose(trace["cart.x"], exact[0], atol=2e-2)
+    np.testing.assert_allclose(trace["cart.v"], exact[1], atol=2e-2)
