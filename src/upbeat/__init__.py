@@ -20,7 +20,7 @@ _HOMES = {
     "engine.experiment": "Experiment experiment load",
     "engine.run": "Run",
     "engine.simulate": "simulate start",
-    "master.approximation": "Hold Linear",
+    "master.approximation": "Continuous Hermite Hold Linear Polynomial Smooth",
     "master.coupling": "GaussSeidel Jacobi",
     "master.master": "Master",
     "master.pace": "Fixed",

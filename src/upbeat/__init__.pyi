@@ -17,7 +17,7 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.experiment import Experiment, experiment, load
 from upbeat.engine.run import Run
 from upbeat.engine.simulate import simulate, start
-from upbeat.master.approximation import Hold, Linear
+from upbeat.master.approximation import Continuous, Hermite, Hold, Linear, Polynomial, Smooth
 from upbeat.master.coupling import GaussSeidel, Jacobi
 from upbeat.master.master import Master
 from upbeat.master.pace import Fixed
@@ -48,6 +48,7 @@ __all__ = [
     "RK4",
     "Ability",
     "Causality",
+    "Continuous",
     "DormandPrince",
     "Euler",
     "Experiment",
@@ -56,6 +57,7 @@ __all__ = [
     "Fixed",
     "Function",
     "GaussSeidel",
+    "Hermite",
     "Hold",
     "Interrupted",
     "InvalidInput",
@@ -71,6 +73,7 @@ __all__ = [
     "NativeUnit",
     "Ode",
     "Outcome",
+    "Polynomial",
     "Port",
     "PythonFunction",
     "PythonOde",
@@ -80,6 +83,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Signals",
+    "Smooth",
     "StepError",
     "Trace",
     "Unit",

@@ -54,6 +54,7 @@ class Port:
     * `depends` (outputs): the inputs this output depends on *directly*, at the same instant.
     * `reactive` (inputs): True, the unit expects the value at the end of the step (thesis, definition
       39); False, the value at its start (*delayed*); None, it does not mind and the coupling chooses.
+    * `derivative` (real outputs): the output of the same unit that is this one's time derivative.
     * `items`: the labels of an enumeration, in order; the value is the index.
     """
 
@@ -65,6 +66,7 @@ class Port:
     start: Values | None = None
     depends: frozenset[str] = frozenset()
     reactive: bool | None = None
+    derivative: str | None = None
     items: tuple[str, ...] = ()
     description: str = ""
 

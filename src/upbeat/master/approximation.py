@@ -1,10 +1,9 @@
-"""What an input does between communication points: `Hold` and `Linear`.
+"""What an input does between communication points.
 
 An approximation writes the `Let`s that compute the coefficients which `Set` hands over. It has two
 faces: *extrapolate* (only the value at the start of the step is known) and *interpolate* (the
 source has already gone ahead, so the value at the end is known too). Its memory is in registers:
-restarting a history means writing minus infinity into its time register, after which the first
-secant has slope (u - u′)/∞ = 0.
+restarting a history means writing minus infinity into its time registers (`Course.history`).
 """
 
 from __future__ import annotations
@@ -13,15 +12,21 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-from upbeat.core.expr import Cell, Op, apply
+from upbeat.core.errors import MasterError
+from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
+from upbeat.master.newton import Point, through
 from upbeat.master.program import Let, Reg
 from upbeat.master.registers import Registers
+
+MOST = 5
+"""Inputs are polynomials of at most this degree (`units.inputs.MAX_DEGREE`, `UPBEAT_MAX_DEGREE`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One input as an approximation sees it: the registers of its value and of the step's two ends."""
+    """One input as an approximation sees it: the registers of its value, of its derivatives (those that
+    the approximation has asked for), and of the step's two ends."""
 
     name: str
     kind: Kind
@@ -29,22 +34,38 @@ class Place:
     value: Reg
     now: Reg
     next: Reg
+    rates: tuple[Reg, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How an input runs: `early` lets at the start of the step, `late` ones right before `Set(by)`."""
+    """How an input runs over a step: `early` lets at its start, `late` ones right before `Set(by)`.
+
+    An extrapolated course is handed over at the end of the step before, unless it needs to know
+    how long the step will be: then `at_start`. `history` are the registers that restart it.
+    """
 
     by: tuple[Reg, ...]
     late: tuple[Let, ...] = ()
     early: tuple[Let, ...] = ()
+    at_start: bool = False
+    history: tuple[Reg, ...] = ()
 
 
 class Approximation(Protocol):
     """Chooses the polynomial that an input follows over a step."""
 
+    @property
+    def derivatives(self) -> int:
+        """How many derivatives of the input it wants to know."""
+        ...
+
     def extrapolate(self, place: Place, registers: Registers) -> Course:
-        """The course from the time in `place.next` on, when the value there is all that is known."""
+        """The course from the time in `place.next` on, when the value there is all that is known.
+
+        A course `at_start` runs from `place.now` to `place.next` instead, and the value holds at
+        `place.now`.
+        """
         ...
 
     def interpolate(self, place: Place, registers: Registers) -> Course:
@@ -56,6 +77,10 @@ class Approximation(Protocol):
 class Hold:
     """Constant: the value at the start of the step, or the one at its end where that is known."""
 
+    @property
+    def derivatives(self) -> int:
+        return 0
+
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         return Course(by=(place.value,))
 
@@ -64,38 +89,204 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
-    """A straight line: the secant of the last step continued, or the chord where the end is known.
+class Polynomial:
+    """The polynomial of degree `order` through the latest values; lower while there are fewer."""
 
-    Only real inputs can run along a line; others are held.
-    """
+    order: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.order, bool) or not isinstance(self.order, int) or not 1 <= self.order <= MOST:
+            raise MasterError(
+                f"the order of a polynomial is a whole number from 1 to {MOST}, not {self.order!r}"
+            )
+
+    @property
+    def derivatives(self) -> int:
+        return 0
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
-        if place.kind is not Kind.REAL:
-            return Hold().extrapolate(place, registers)
-        past = registers.new(f"{place.name}′past", size=place.size)
-        when = registers.new(f"{place.name}′when", start=(-inf,))
-        slope = registers.new(f"{place.name}′slope", size=place.size)
-        # Exchanging twice at one instant must not divide by zero nor forget the slope.
-        moved = apply(Op.GT, Cell(place.next), Cell(when))
-        elapsed = Cell(place.next) - Cell(when)
-        lets = []
-        for i in range(place.size):
-            value = Cell(place.value + i)
-            secant = (value - Cell(past + i)) / elapsed
-            lets.append(Let(slope + i, apply(Op.WHERE, moved, secant, Cell(slope + i))))
-            lets.append(Let(past + i, value))
-        lets.append(Let(when, Cell(place.next)))
-        return Course(by=(place.value, slope), late=tuple(lets))
+        return _extrapolated(place, registers, self.order)
 
     def interpolate(self, place: Place, registers: Registers) -> Course:
-        if place.kind is not Kind.REAL:
-            return Hold().interpolate(place, registers)
-        before = registers.new(f"{place.name}′before", size=place.size)
+        return _interpolated(place, registers, self.order - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A straight line: the secant of the last step continued, or the chord where the end is known."""
+
+    @property
+    def derivatives(self) -> int:
+        return 0
+
+    def extrapolate(self, place: Place, registers: Registers) -> Course:
+        return _extrapolated(place, registers, 1)
+
+    def interpolate(self, place: Place, registers: Registers) -> Course:
+        return _interpolated(place, registers, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Hermite:
+    """Through values and derivatives at both ends of the last step (or of this one): cubic with the
+    first derivative, quintic with the second one too. Needs outputs that declare their `derivative`."""
+
+    derivatives: int = 1
+
+    def __post_init__(self) -> None:
+        if self.derivatives not in (1, 2):
+            raise MasterError(f"Hermite uses 1 or 2 derivatives, not {self.derivatives!r}")
+
+    def extrapolate(self, place: Place, registers: Registers) -> Course:
+        return _extrapolated(place, registers, 1)
+
+    def interpolate(self, place: Place, registers: Registers) -> Course:
+        return _interpolated(place, registers, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Continuous:
+    """Extrapolated interpolation: a straight line from where the last step's course ended to the
+    latest value, so that an input never jumps at a communication point (thesis, example 17)."""
+
+    @property
+    def derivatives(self) -> int:
+        return 0
+
+    def extrapolate(self, place: Place, registers: Registers) -> Course:
+        level = registers.new(f"{place.name}′level", size=place.size)
+        base = registers.new(f"{place.name}′base", size=place.size)
         slope = registers.new(f"{place.name}′slope", size=place.size)
+        begun = registers.new(f"{place.name}′begun", start=(-inf,))
+        running = apply(Op.GT, Cell(begun), Number(-inf))
         length = Cell(place.next) - Cell(place.now)
-        late = tuple(
-            Let(slope + i, (Cell(place.value + i) - Cell(before + i)) / length) for i in range(place.size)
-        )
-        early = tuple(Let(before + i, Cell(place.value + i)) for i in range(place.size))
-        return Course(by=(before, slope), late=late, early=early)
+        lets: list[Let] = []
+        for i in range(place.size):
+            value = Cell(place.value + i)
+            lets.append(Let(base + i, apply(Op.WHERE, running, Cell(level + i), value)))
+            lets.append(Let(slope + i, (value - Cell(base + i)) / length))
+            lets.append(Let(level + i, value))
+        lets.append(Let(begun, Cell(place.now)))
+        return Course(by=(base, slope), late=tuple(lets), at_start=True, history=(begun,))
+
+    def interpolate(self, place: Place, registers: Registers) -> Course:
+        return _interpolated(place, registers, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Smooth:
+    """A cubic that leaves where, and as steeply as, the last step's course arrived, and arrives where
+    linear extrapolation would: no jumps and no kinks at communication points."""
+
+    @property
+    def derivatives(self) -> int:
+        return 0
+
+    def extrapolate(self, place: Place, registers: Registers) -> Course:
+        past = registers.new(f"{place.name}′past", size=place.size)
+        when = registers.new(f"{place.name}′when", start=(-inf,))
+        secant = registers.new(f"{place.name}′secant", size=place.size)
+        left = registers.new(f"{place.name}′left", size=2 * place.size)
+        by = tuple(registers.new(f"{place.name}′c{k}", size=place.size) for k in range(4))
+        running = apply(Op.GT, Cell(when), Number(-inf))
+        length = Cell(place.next) - Cell(place.now)
+        lets: list[Let] = []
+        for i in range(place.size):
+            value, steep = Cell(place.value + i), Cell(secant + i)
+            rise = (value - Cell(past + i)) / (Cell(place.now) - Cell(when))
+            lets.append(Let(secant + i, apply(Op.WHERE, running, rise, Number(0.0))))
+            start, lean = Cell(left + 2 * i), Cell(left + 2 * i + 1)
+            lets.append(Let(left + 2 * i, apply(Op.WHERE, running, start, value)))
+            end = value + steep * length
+            points = [
+                Point(Cell(place.now), (start, lean), sure=True),
+                Point(Cell(place.next), (end, steep), sure=True),
+            ]
+            lets += [Let(by[k] + i, coefficient) for k, coefficient in enumerate(through(points))]
+            lets += [Let(left + 2 * i, end), Let(left + 2 * i + 1, steep), Let(past + i, value)]
+        lets.append(Let(when, Cell(place.now)))
+        return Course(by=by, late=tuple(lets), at_start=True, history=(when,))
+
+    def interpolate(self, place: Place, registers: Registers) -> Course:
+        return _interpolated(place, registers, 1)
+
+
+# -------------------------------------------------------------------- histories
+
+
+class _History:
+    """The latest points of an input, newest first, and the lets that keep them."""
+
+    def __init__(self, place: Place, registers: Registers, depth: int, mark: str) -> None:
+        self._place = place
+        self.times = [registers.new(f"{place.name}′{mark}t{k}", start=(-inf,)) for k in range(depth)]
+        self._sources = (place.value, *place.rates)
+        self._kept = [
+            [
+                registers.new(f"{place.name}′{mark}u{k}{'′' * d}", size=place.size)
+                for d in range(len(self._sources))
+            ]
+            for k in range(depth)
+        ]
+
+    def note(self, time: Reg) -> list[Let]:
+        """Take the present value in as the newest point; a second one of the same time replaces the first."""
+        if not self.times:
+            return []
+        lets: list[Let] = []
+        moved = apply(Op.GT, Cell(time), Cell(self.times[0]))
+        for k in range(len(self.times) - 1, 0, -1):
+            lets += [Let(to, _if(moved, old, to)) for to, old in self._pairs(k)]
+            lets.append(Let(self.times[k], _if(moved, self.times[k - 1], self.times[k])))
+        lets += [Let(to, Cell(source)) for to, source in self._newest()]
+        lets.append(Let(self.times[0], Cell(time)))
+        return lets
+
+    def _pairs(self, k: int) -> list[tuple[Reg, Reg]]:
+        size = self._place.size
+        return [
+            (to + i, old + i)
+            for to, old in zip(self._kept[k], self._kept[k - 1], strict=True)
+            for i in range(size)
+        ]
+
+    def _newest(self) -> list[tuple[Reg, Reg]]:
+        size = self._place.size
+        return [
+            (to + i, s + i) for to, s in zip(self._kept[0], self._sources, strict=True) for i in range(size)
+        ]
+
+    def points(self, cell: int) -> list[Point]:
+        """The points of one cell; the newest is there."""
+        return [
+            Point(Cell(time), tuple(Cell(register + cell) for register in kept), sure=k == 0)
+            for k, (time, kept) in enumerate(zip(self.times, self._kept, strict=True))
+        ]
+
+
+def _if(condition: Expr, yes: Reg, no: Reg) -> Expr:
+    return apply(Op.WHERE, condition, Cell(yes), Cell(no))
+
+
+def _extrapolated(place: Place, registers: Registers, older: int) -> Course:
+    """Through the newest point and `older` ones before it."""
+    history = _History(place, registers, older + 1, "")
+    degree = (older + 1) * (1 + len(place.rates)) - 1
+    by = (place.value, *(registers.new(f"{place.name}′c{k}", size=place.size) for k in range(1, degree + 1)))
+    lets = history.note(place.next)
+    for i in range(place.size):
+        lets += [Let(by[k] + i, c) for k, c in enumerate(through(history.points(i))) if k > 0]
+    return Course(by=by, late=tuple(lets), history=tuple(history.times))
+
+
+def _interpolated(place: Place, registers: Registers, older: int) -> Course:
+    """Through both ends of the step and `older` points before it."""
+    history = _History(place, registers, older + 1, "i")
+    degree = (older + 2) * (1 + len(place.rates)) - 1
+    by = tuple(registers.new(f"{place.name}′i{k}", size=place.size) for k in range(degree + 1))
+    lets: list[Let] = []
+    for i in range(place.size):
+        start, *earlier = history.points(i)
+        end = Point(Cell(place.next), tuple(Cell(r + i) for r in (place.value, *place.rates)), sure=True)
+        lets += [Let(by[k] + i, c) for k, c in enumerate(through([start, end, *earlier]))]
+    return Course(by=by, late=tuple(lets), early=tuple(history.note(place.now)), history=tuple(history.times))

@@ -53,7 +53,9 @@ class Jacobi:
 
     def blocks(self, wiring: Wiring) -> Blocks:
         _refuse_reactive(wiring)
-        sweep = [i for unit in wiring.scenario.units for i in wiring.advance(unit)]
+        units = wiring.scenario.units
+        sweep = [i for unit in units for end in wiring.connected(unit) for i in wiring.begin(end)]
+        sweep += [i for unit in units for i in wiring.advance(unit)]
         return _assemble(wiring, self.outputs, sweep, fresh=(), reactive=())
 
 
@@ -80,8 +82,7 @@ class GaussSeidel:
         sweep: list[Instruction] = []
         for unit in order:
             for end in wiring.connected(unit):
-                if end in reactive:
-                    sweep += wiring.remember(end)
+                sweep += wiring.remember(end) if end in reactive else wiring.begin(end)
         for unit in order:
             for end in wiring.connected(unit):
                 if end in reactive:

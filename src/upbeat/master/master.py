@@ -11,7 +11,7 @@ from upbeat.master.approximation import Approximation, Hold
 from upbeat.master.coupling import Coupling, Jacobi
 from upbeat.master.pace import Fixed, Pace
 from upbeat.master.program import Program
-from upbeat.master.wiring import Wiring
+from upbeat.master.wiring import Wiring, with_derivative_sources
 from upbeat.scenario.scenario import Scenario
 
 
@@ -31,7 +31,8 @@ class Master:
         """The program that runs `scenario` the way this master says."""
         closed = scenario.closed()
         self._check_ports(closed)
-        wiring = Wiring(closed, self.inputs, self.ports)
+        wanted = {c.target: self._approximation(c.target).derivatives for c in closed.connections}
+        wiring = Wiring(with_derivative_sources(closed, wanted), self.inputs, self.ports)
         blocks = self.coupling.blocks(wiring)
         return Program(
             layout=wiring.registers.layout(),
@@ -43,6 +44,9 @@ class Master:
             columns=wiring.columns(),
             notes=blocks.notes,
         )
+
+    def _approximation(self, target: str) -> Approximation:
+        return self.ports.get(target, self.inputs)
 
     def _check_ports(self, scenario: Scenario) -> None:
         inputs = {

@@ -6,14 +6,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from upbeat.core.errors import InvalidInput, Problems, suggest
-from upbeat.master.approximation import Approximation, Hold, Linear
+from upbeat.master.approximation import Approximation, Continuous, Hermite, Hold, Linear, Polynomial, Smooth
 from upbeat.master.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.master import Master
 from upbeat.master.pace import Fixed, Pace
 
 COUPLINGS: dict[str, type] = {"jacobi": Jacobi, "gauss_seidel": GaussSeidel}
 PACES: dict[str, type] = {"fixed": Fixed}
-APPROXIMATIONS: dict[str, type] = {"hold": Hold, "linear": Linear}
+APPROXIMATIONS: dict[str, type] = {
+    "hold": Hold,
+    "linear": Linear,
+    "polynomial": Polynomial,
+    "hermite": Hermite,
+    "continuous": Continuous,
+    "smooth": Smooth,
+}
 
 KEYS = ("coupling", "pace", "step", "inputs", "ports")
 

@@ -6,8 +6,11 @@ Every coupling is written with these few snippets; none of them knows in which o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from upbeat.core.expr import Cell, Expr, substitute
+from upbeat.core.errors import MasterError
+from upbeat.core.expr import Cell, Expr, Name, substitute, time_derivative
+from upbeat.core.expr import names as expr_names
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.approximation import Approximation, Course, Hold, Place
 from upbeat.master.program import Advance, Get, Instruction, Let, Recordable, Reg, Set
@@ -42,6 +45,8 @@ class Wiring:
         self._kinds: dict[Reg, Kind] = {}
         self._connected: dict[str, list[End]] = {unit: [] for unit in scenario.units}
         self._lets: dict[End, tuple[Let, ...]] = {}
+        self._rates: dict[End, tuple[Reg, ...]] = {}
+        self._direct = {(unit, name) for (unit, _), port in self._ports.items() for name in port.depends}
         self._extrapolated: dict[End, Course] = {}
         self._interpolated: dict[End, Course] = {}
         names: dict[str, Expr] = {}
@@ -57,6 +62,7 @@ class Wiring:
             cells = tuple(substitute(cell, names) for cell in connection.cells)
             self._connected[connection.unit].append(end)
             self._connect(end, cells)
+            self._rates[end] = self._derived(end, connection.cells, names)
         for end, port in self._ports.items():
             if port.causality is Causality.INPUT and end not in self.inputs:
                 self.inputs[end] = self._register(end, port)
@@ -84,6 +90,20 @@ class Wiring:
             self._lets[end] = tuple(Let(shared + i, cell) for i, cell in enumerate(cells))
         self.inputs[end] = shared
 
+    def _derived(self, end: End, cells: tuple[Expr, ...], names: Mapping[str, Expr]) -> tuple[Reg, ...]:
+        """Registers of as many time derivatives of an input as its approximation wants."""
+        port, found = self._ports[end], []
+        for order in range(1, self.approximation(end).derivatives + 1):
+            cells = tuple(_rate(cell, self._ports, ".".join(end)) for cell in cells)
+            bound = tuple(substitute(cell, names) for cell in cells)
+            shared = self._shared(bound, port)
+            if shared is None:
+                shared = self.registers.new(f"{'.'.join(end)}{'′' * order}", size=port.cells)
+                lets = tuple(Let(shared + i, cell) for i, cell in enumerate(bound))
+                self._lets[end] = self._lets.get(end, ()) + lets
+            found.append(shared)
+        return tuple(found)
+
     def _shared(self, cells: tuple[Expr, ...], port: Port) -> Reg | None:
         """The register that `cells` merely copies, if it is one of the same kind."""
         first = cells[0]
@@ -110,9 +130,16 @@ class Wiring:
         return list(self._lets.get(end, ()))
 
     def extrapolate(self, end: End) -> list[Instruction]:
-        """Hand an input its course from the latest exchange on."""
+        """Hand an input its course from the latest exchange on, as far as it is known there."""
         course = self._course(end, self._extrapolated, interpolate=False)
+        if course.at_start:
+            return self.hold(end) if end in self._direct else self.compute(end)
         return [*self.compute(end), *course.late, Set(*end, course.by)]
+
+    def begin(self, end: End) -> list[Instruction]:
+        """Hand an input a course that needs to know how long the step is."""
+        course = self._course(end, self._extrapolated, interpolate=False)
+        return [*course.late, Set(*end, course.by)] if course.at_start else []
 
     def interpolate(self, end: End) -> list[Instruction]:
         """Hand an input its course over the step whose end value is already known."""
@@ -135,13 +162,17 @@ class Wiring:
         return list(self._result_lets)
 
     def approximation(self, end: End) -> Approximation:
+        """What was chosen for an input; only real ones can be anything but held."""
+        if self._ports[end].kind is not Kind.REAL:
+            return Hold()
         return self._special.get(".".join(end), self._default)
 
     def _course(self, end: End, known: dict[End, Course], *, interpolate: bool) -> Course:
         if end not in known:
             port = self._ports[end]
-            place = Place(".".join(end), port.kind, port.cells, self.inputs[end], self.now, self.next)
-            chosen = self.approximation(end) if port.kind is Kind.REAL else Hold()
+            value, rates = self.inputs[end], self._rates[end]
+            place = Place(".".join(end), port.kind, port.cells, value, self.now, self.next, rates)
+            chosen = self.approximation(end)
             method = chosen.interpolate if interpolate else chosen.extrapolate
             known[end] = method(place, self.registers)
         return known[end]
@@ -165,3 +196,32 @@ def _cell_names(name: str, first: Reg, port: Port) -> Iterable[tuple[str, Expr]]
     if port.size is not None:
         for i in range(port.size):
             yield f"{name}[{i}]", Cell(first + i)
+
+
+def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Scenario:
+    """The scenario in which inputs also depend on the outputs that give their `wanted` derivatives."""
+    ports = {(unit, port.name): port for unit, model in scenario.units.items() for port in model.ports}
+    connections = []
+    for connection in scenario.connections:
+        sources = newest = connection.sources
+        for _ in range(wanted.get(connection.target, 0)):
+            newest = tuple((unit, ports[unit, port].derivative or port) for unit, port in newest)
+            sources = tuple(dict.fromkeys((*sources, *newest)))
+        connections.append(replace(connection, sources=sources))
+    return scenario.with_connections(tuple(connections))
+
+
+def _rate(cell: Expr, ports: Mapping[End, Port], target: str) -> Expr:
+    """The time derivative of an expression over outputs, by their declared derivatives."""
+    rates: dict[str, Expr] = {}
+    for name in expr_names(cell):
+        bare, bracket, index = name.partition("[")
+        unit, _, port = bare.partition(".")
+        derivative = ports[unit, port].derivative
+        if derivative is None:
+            raise MasterError(
+                f"{target} is to be approximated with derivatives, but {bare} does not say which output is "
+                f'its derivative. Declare it: outputs = {{ {port} = {{ derivative = "…" }} }}.'
+            )
+        rates[name] = Name(f"{unit}.{derivative}{bracket}{index}")
+    return time_derivative(cell, rates)

@@ -65,7 +65,7 @@ def assemble(
     return parts
 
 
-def _is_unit(name: object, model: object, problems: Problems) -> bool:
+def _is_unit(name: object, model: Any, problems: Problems) -> bool:
     where = ("units", str(name))
     if not isinstance(name, str) or not _IDENTIFIER.match(name):
         problems.add(
@@ -93,7 +93,21 @@ def _is_unit(name: object, model: object, problems: Problems) -> bool:
         for other in sorted(port.depends - set(inputs)):
             what = f"output '{port.name}' of unit '{name}' depends on '{other}', which is no input"
             problems.add((*where, "outputs", port.name), what, suggest(other, inputs, "inputs"))
+        _check_derivative(port, model, where, problems)
     return all(port.depends <= set(inputs) for port in model.ports)
+
+
+def _check_derivative(port: Port, model: Model, where: Where, problems: Problems) -> None:
+    if port.derivative is None:
+        return
+    outputs = {p.name: p for p in model.ports if p.causality is Causality.OUTPUT}
+    other = outputs.get(port.derivative)
+    if other is None or (other.kind, other.size) != (port.kind, port.size) or port.kind is not Kind.REAL:
+        what = f"'{port.derivative}' cannot be the derivative of '{port.name}'"
+        hint = "It must be a real output of the same unit and size. "
+        problems.add(
+            (*where, "outputs", port.name), what, hint + suggest(port.derivative, outputs, "outputs")
+        )
 
 
 def with_parameters(

@@ -139,6 +139,12 @@ class Scenario:
         problems.raise_if_any(self.name)
         return Scenario.from_parts(parts, self.name, self.opened_inputs)
 
+    def with_connections(self, connections: tuple[Connection, ...]) -> Scenario:
+        """The same scenario with other, already checked connections; for masters."""
+        return Scenario.from_parts(
+            replace(self._parts, connections=connections), self.name, self.opened_inputs
+        )
+
     def driven(self, signals: Signals | Mapping[str, Any] | None = None) -> Scenario:
         """The scenario without inputs of its own: the unit ``inputs``, added in front, drives them.
 

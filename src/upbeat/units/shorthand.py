@@ -20,7 +20,7 @@ from upbeat.core.ports import Causality, Kind, Port, Values
 
 KEYS = {
     Causality.INPUT: ("start", "unit", "kind", "size", "reactive", "items", "description"),
-    Causality.OUTPUT: ("value", "unit", "kind", "size", "items", "description"),
+    Causality.OUTPUT: ("value", "unit", "kind", "size", "items", "derivative", "description"),
     Causality.PARAMETER: ("value", "unit", "kind", "size", "items", "description"),
 }
 
@@ -104,6 +104,7 @@ def read_port(name: str, given: object, causality: Causality, more: tuple[str, .
         size=size,
         unit=_text(entry, "unit"),
         reactive=reactive,
+        derivative=_text(entry, "derivative"),
         items=items,
         description=_text(entry, "description") or "",
     )
