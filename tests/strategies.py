@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hypothesis import reject
 from hypothesis import strategies as st
 
 import upbeat as up
+from upbeat.scenario.graph import unit_order
 
+APPROXIMATIONS = [up.Hold(), up.Linear(), up.Polynomial(2), up.Polynomial(3), up.Continuous(), up.Smooth()]
 REALS = st.floats(-2.0, 2.0, allow_nan=False, width=32)
 
 EXACT = (
@@ -76,7 +79,10 @@ def ode_units(draw: st.DrawFn) -> Shape:
     inputs = [f"u{i}" for i in range(draw(st.integers(0, 2)))]
     names = [*states, *inputs, "p", "time"]
     wide = draw(st.booleans())
-    given: dict[str, Any] = {name: {"start": draw(REALS)} for name in inputs}
+    given: dict[str, Any] = {
+        name: {"start": draw(REALS), "reactive": draw(st.sampled_from([None, None, False, True]))}
+        for name in inputs
+    }
     if wide:
         given["w"] = {"size": 2, "start": [draw(REALS), draw(REALS)]}
         names += ["w[0]", "w[1]"]
@@ -198,25 +204,39 @@ def scenarios(draw: st.DrawFn) -> up.Scenario:
                 source = f"0.5*{source} - 0.25*{draw(st.sampled_from(real))}"
             connections[f"{unit}.{port}"] = source
     real = [f"{u}.{p}" for u, p, k, s in sources if k == "real" and s is None]
-    outputs = {"total": " + ".join(real[:3])} if real else {}
+    inputs = {}
+    if real and draw(st.booleans()):
+        inputs = {"push": {"start": draw(REALS)}}
+        target = next((t for t, source in connections.items() if source in real), None)
+        if target is not None:
+            connections[target] = f"{connections[target]} + push"
+    outputs = {"total": " + ".join([*real[:3], *inputs])} if real else {}
     return up.Scenario(
-        units={name: shape.model for name, shape in shapes.items()}, connections=connections, outputs=outputs
+        units={name: shape.model for name, shape in shapes.items()},
+        connections=connections,
+        inputs=inputs,
+        outputs=outputs,
     )
 
 
 @st.composite
 def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
     outputs = "lagged" if scenario.graph.loops else draw(st.sampled_from(["solved", "lagged"]))
-    if draw(st.booleans()):
+    reactive = any(scenario.port(connection.target).reactive for connection in scenario.connections)
+    if not reactive and draw(st.booleans()):
         return up.Jacobi(outputs=outputs)
-    order = draw(st.none() | st.permutations(list(scenario.units)))
+    order = None if reactive else draw(st.none() | st.permutations(list(scenario.units)))
     return up.GaussSeidel(order=order, outputs=outputs)
 
 
 @st.composite
 def experiments(draw: st.DrawFn) -> up.Experiment:
-    """A random scenario with a random master."""
+    """A random scenario with a random master that fits it."""
     scenario = draw(scenarios())
+    try:
+        unit_order(scenario)
+    except up.MasterError:
+        reject()  # reactive inputs that wait for each other
     step = draw(st.sampled_from([0.1, 0.25, 0.0625]))
     return up.experiment(
         scenario,
@@ -224,7 +244,7 @@ def experiments(draw: st.DrawFn) -> up.Experiment:
         until=step * draw(st.integers(1, 8)) + draw(st.sampled_from([0.0, 0.03])),
         start=draw(st.sampled_from([0.0, -1.5])),
         coupling=draw(couplings(scenario)),
-        inputs=draw(st.sampled_from([up.Hold(), up.Linear()])),
+        inputs=draw(st.sampled_from(APPROXIMATIONS)),
         record=["*"],
         every=draw(st.integers(1, 3)),
     )

@@ -22,6 +22,8 @@ _HOMES = {
     "engine.simulate": "simulate start",
     "master.approximation": "Continuous Hermite Hold Linear Polynomial Smooth",
     "master.coupling": "GaussSeidel Jacobi",
+    "master.iterated": "Iterated",
+    "master.loops": "Anderson FixedPoint Newton",
     "master.master": "Master",
     "master.pace": "Fixed",
     "report.explain": "explain",

@@ -19,6 +19,8 @@ from upbeat.engine.run import Run
 from upbeat.engine.simulate import simulate, start
 from upbeat.master.approximation import Continuous, Hermite, Hold, Linear, Polynomial, Smooth
 from upbeat.master.coupling import GaussSeidel, Jacobi
+from upbeat.master.iterated import Iterated
+from upbeat.master.loops import Anderson, FixedPoint, Newton
 from upbeat.master.master import Master
 from upbeat.master.pace import Fixed
 from upbeat.report.explain import explain
@@ -47,6 +49,7 @@ __version__: str
 __all__ = [
     "RK4",
     "Ability",
+    "Anderson",
     "Causality",
     "Continuous",
     "DormandPrince",
@@ -55,12 +58,14 @@ __all__ = [
     "ExpressionError",
     "FileProblem",
     "Fixed",
+    "FixedPoint",
     "Function",
     "GaussSeidel",
     "Hermite",
     "Hold",
     "Interrupted",
     "InvalidInput",
+    "Iterated",
     "Jacobi",
     "Kind",
     "Linear",
@@ -71,6 +76,7 @@ __all__ = [
     "Model",
     "ModelError",
     "NativeUnit",
+    "Newton",
     "Ode",
     "Outcome",
     "Polynomial",

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 import upbeat as up
 from strategies import experiments
+from upbeat.core.expr import evaluate, names
 from upbeat.engine import native
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.run import Run
 from upbeat.master.dataflow import Flow, reordered
 from upbeat.master.program import Program
 
+ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
 needs_native = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
 thorough = settings(
     max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "40")),
@@ -61,12 +63,10 @@ def test_both_engines_give_the_same_trace(experiment: up.Experiment) -> None:
 
 
 @thorough
-@given(experiments(), st.integers(0, 2**32), st.sampled_from(["interpret", "native"]))
+@given(experiments(), st.integers(0, 2**32), st.sampled_from(ENGINES))
 def test_any_topological_order_of_a_block_gives_the_same_trace(
     experiment: up.Experiment, seed: int, engine: str
 ) -> None:
-    if engine == "native" and not native.available()[0]:
-        return
     experiment = experiment.with_(engine=engine)
     program = experiment.program()
     flow = Flow(program.layout, experiment.closed.units)
@@ -88,15 +88,13 @@ def test_any_topological_order_of_a_block_gives_the_same_trace(
         assert columns == other_columns
 
 
-@pytest.mark.parametrize("engine", ["interpret", "native"])
+@pytest.mark.parametrize("engine", ENGINES)
 @thorough
 @given(experiment=experiments(), before=st.integers(0, 2), after=st.integers(1, 2))
 def test_save_and_restore_is_the_identity(
     engine: str, experiment: up.Experiment, before: int, after: int
 ) -> None:
     """Steps done again after a restore end where they ended the first time."""
-    if engine == "native" and not native.available()[0]:
-        return
     closed, program, start = experiment.closed, experiment.program(), experiment.span.start
     build = Interpreter if engine == "interpret" else native.Machine
     machine = build(program, closed.units, start)
@@ -117,11 +115,11 @@ def test_save_and_restore_is_the_identity(
         for k in range(before):
             step(k)
         saved = cells()
-        machine.save()
+        token = machine.save()
         for k in range(before, before + after):
             step(k)
         first = cells()
-        machine.restore()
+        machine.restore(token)
         assert cells() == saved
         for k in range(before, before + after):
             step(k)
@@ -130,3 +128,28 @@ def test_save_and_restore_is_the_identity(
         pass  # a formula left the finite numbers; that both engines say so is tested above
     finally:
         machine.close()
+
+
+@thorough
+@given(experiments(), st.sampled_from(ENGINES))
+def test_recorded_inputs_are_what_the_connections_say(experiment: up.Experiment, engine: str) -> None:
+    """At every communication point a solved input equals its expression over the outputs of that point."""
+    if experiment.master.coupling.outputs != "solved":  # type: ignore[attr-defined]
+        return
+    closed = experiment.closed
+    try:
+        trace = experiment.with_(engine=engine, every=1).run()
+    except up.RunError:
+        return  # a formula left the finite numbers
+    for connection in closed.connections:
+        for i, cell in enumerate(connection.cells):
+            size = closed.port(connection.target).size
+            target = trace[
+                closed.column(connection.unit, connection.port) + ("" if size is None else f"[{i}]")
+            ]
+            sources = {name: trace[closed.column(*name.split(".", 1))] for name in names(cell)}
+            if any(values.dtype == object for values in sources.values()):
+                continue
+            for k in range(len(trace)):
+                expected = evaluate(cell, {name: float(values[k]) for name, values in sources.items()})
+                assert float(target[k]) == expected

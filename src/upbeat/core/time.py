@@ -1,4 +1,4 @@
-"""Points in time: a grid is computed from its index, never summed."""
+"""Time: the span of a run and the size of a step, checked."""
 
 from __future__ import annotations
 
@@ -32,14 +32,3 @@ def checked_step(step: float, what: str = "the step") -> float:
         raise InvalidInput(f"{what} must be positive and finite, not {step!r}")
     return value
 
-
-def grid_steps(span: Span, step: float) -> int:
-    """How many steps of size `step` cover `span`; the last one is never shorter by rounding only."""
-    count = (span.stop - span.start) / step
-    whole = round(count)
-    return max(1, whole if abs(count - whole) <= 1e-9 * max(1.0, count) else math.ceil(count))
-
-
-def grid_point(span: Span, step: float, index: int, count: int) -> float:
-    """The end of step number `index` (from 1) of `count`."""
-    return span.stop if index >= count else span.start + index * step

@@ -61,10 +61,11 @@ class Experiment:
     def open(self) -> Run:
         """A run to step by hand."""
         closed = self.closed
+        program, pace = self.master.build(closed)
         return Run(
-            program=self.master.program(closed),
+            program=program,
             scenario=closed,
-            pace=self.master.pace,
+            pace=pace,
             span=self.span,
             choice=choose(self.engine, closed.units),
             record=self.record,

@@ -9,6 +9,9 @@ from typing import Any
 from upbeat.core.abilities import Model, Rollback, Unit
 from upbeat.core.errors import RunError, StepError, UnitError
 from upbeat.core.ports import Kind, Port, Signal, Value
+from upbeat.engine.closing import close_all
+from upbeat.engine.linear import solve
+from upbeat.engine.texts import exhausted_text, text_of
 from upbeat.engine.values import Cells, cells_of, evaluator
 from upbeat.master.program import (
     Advance,
@@ -24,6 +27,7 @@ from upbeat.master.program import (
     Restore,
     Save,
     Set,
+    Solve,
 )
 
 Kept = dict[str, tuple[Any, float]]
@@ -50,10 +54,13 @@ class Interpreter:
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._clock = dict.fromkeys(models, start)
         self._slots: dict[int, tuple[Kept, dict[int, Value]]] = {}
-        self._saved: tuple[Kept, Cells] | None = None
         self._units: dict[str, Unit] = {}
-        for name, model in models.items():
-            self._units[name] = self._call(name, "instantiate", model.instantiate, name, start)
+        try:
+            for name, model in models.items():
+                self._units[name] = self._call(name, "instantiate", model.instantiate, name, start)
+        except BaseException:
+            self.close()
+            raise
         self._blocks = {name: self._bound(block) for name, block in program.blocks.items()}
 
     def execute(self, block: str) -> None:
@@ -66,7 +73,7 @@ class Interpreter:
             except RunError:
                 raise
             except Exception as cause:
-                raise self._blamed(instruction, _text(cause)) from cause
+                raise self._blamed(instruction, text_of(cause)) from cause
 
     def _bound(self, block: Block) -> Bound:
         return [(self._action(instruction), instruction) for instruction in block]
@@ -84,15 +91,17 @@ class Interpreter:
             case Let(to, value):
                 compute = evaluator(value, self._layout.of(to).kind)
                 return lambda: cells.__setitem__(to, compute(cells))
+            case Solve(size, matrix, right, to):
+                return lambda: solve(cells, size, matrix, right, to)
             case Advance():
                 return self._advancing(instruction)
             case Jump(unit, again):
-                jump = units[unit].jump
+                jump = getattr(units[unit], "jump", lambda: False)  # a unit without discrete behaviour
                 return lambda: cells.__setitem__(again, bool(jump()))
             case If(condition, then, orelse):
                 test, yes, no = evaluator(condition, Kind.BOOLEAN), self._bound(then), self._bound(orelse)
                 return lambda: run(yes if test(cells) else no)
-            case Repeat(most, body, until, exhausted, what):
+            case Repeat(most, body, until, exhausted):
                 test, bound = evaluator(until, Kind.BOOLEAN), self._bound(body)
 
                 def repeat() -> None:
@@ -101,7 +110,7 @@ class Interpreter:
                         if test(cells):
                             return
                     if exhausted == "fail":
-                        raise StepError(f"{what} did not end within {most} rounds")
+                        raise StepError(exhausted_text(instruction, self.read))
 
                 return repeat
             case Save(saved, registers, slot):
@@ -185,7 +194,7 @@ class Interpreter:
         except UnitError:
             raise
         except Exception as cause:
-            raise UnitError(_text(cause), unit=unit, call=call, time=self._clock[unit]) from cause
+            raise UnitError(text_of(cause), unit=unit, call=call, time=self._clock[unit]) from cause
 
     def _kept(self, units: Sequence[str]) -> Kept:
         kept = {}
@@ -223,22 +232,14 @@ class Interpreter:
     def set_input(self, unit: str, port: str, value: Signal) -> None:
         self._call(unit, f"set('{port}')", self._units[unit].set, port, [value])
 
-    def save(self) -> None:
-        self._saved = self._kept(tuple(self._units)), list(self._cells)
+    def save(self) -> tuple[Kept, Cells]:
+        return self._kept(tuple(self._units)), list(self._cells)
 
-    def restore(self) -> None:
-        if self._saved is None:
-            raise StepError("nothing was saved")
-        kept, cells = self._saved
+    def restore(self, token: tuple[Kept, Cells]) -> None:
+        kept, cells = token
         self._restore_units(kept)
         self._cells[:] = cells
 
     def close(self) -> None:
-        for unit in self._units.values():
-            close = getattr(unit, "close", None)
-            if close is not None:
-                close()
-
-
-def _text(cause: Exception) -> str:
-    return f"{type(cause).__name__}: {str(cause) or 'no message'}"
+        units, self._units = self._units, {}
+        close_all(units)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from upbeat.core.errors import StepError
 from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
 from upbeat.engine.selection import Selection
-from upbeat.master.pace import Pace
+from upbeat.master.pace import Pace, State
 from upbeat.master.program import Program
 from upbeat.trace.log import EventLog, StepLog
 from upbeat.trace.recorder import Recorder
@@ -27,7 +26,7 @@ class Loop:
         pace: Pace,
         span: Span,
         selection: Selection,
-        recorder: Recorder,
+        recorder: Recorder | None,
     ) -> None:
         self._machine = machine
         self._program = program
@@ -35,12 +34,12 @@ class Loop:
         self._span = span
         self._cells = selection.cells
         self._recorder = recorder
-        self._state: Any = pace.begin(span)
+        self._state: State = pace.begin(span)
         self.time = span.start
         self.steps = StepLog()
         self.events = EventLog()
         self._retries = pace.retries
-        self._blocks = program.blocks
+        self._has_instant = bool(program.instant)
         machine.write(program.now, span.start)
         machine.write(program.next, span.start)
 
@@ -50,47 +49,50 @@ class Loop:
 
     def begin(self) -> None:
         """Everything that happens at the start time."""
-        self.exchange()
-        self._instant()
-        self._note(self._state)
-        self._record()
+        self._machine.execute("start")
+        self._commit(self.time, self._state)
 
     def exchange(self) -> None:
-        """Exchange values at the present time."""
-        self._machine.execute("start")
+        """Exchange values again at the present time, after somebody has changed an input."""
+        self._machine.execute("exchange")
 
     def step(self) -> None:
         """One communication step, retries included."""
-        machine, program, pace = self._machine, self._program, self._pace
-        t = self.time
-        proposal, state = pace.propose(self._state, t, machine.read)
-        until = self._checked(proposal.until)
-        if self._retries:
-            machine.save()
+        machine, program, pace, t = self._machine, self._program, self._pace, self.time
+        (until, reason, block), state = pace.propose(self._state, t, self._span.stop, machine.read)
+        token = machine.save() if self._retries else None
         rejected = 0
-        reason = proposal.reason
         while True:
-            machine.write(program.next, until)
-            machine.execute(proposal.block)
+            machine.write(program.next, self._checked(until))
+            machine.execute(block)
             reached = float(machine.read(program.next))
-            retry = pace.review(state, t, reached, machine.read)
-            if retry is None:
+            again, state = pace.review(state, t, reached, machine.read)
+            if again is None:
                 break
             rejected += 1
             if rejected > MOST_RETRIES:
                 raise StepError(
-                    f"the step from t = {t:.9g} was rejected {MOST_RETRIES} times; last: {retry.reason}"
+                    f"the step from t = {t:.9g} was rejected {MOST_RETRIES} times; last: {again.reason}"
                 )
-            machine.restore()
+            machine.restore(token)
             machine.fired.clear()
-            until, reason = self._checked(retry.until), retry.reason
+            until, reason, block = again
         if not reached > t and not machine.fired:
             raise StepError(f"the step from t = {t:.9g} did not move on, and no event fired")
-        self.time = reached
-        machine.write(program.now, reached)
-        self._instant()
-        self._note(state)
-        self.steps.append(t, reached, reason, proposal.block, rejected)
+        self.steps.append(t, reached, reason, block, rejected)
+        self._commit(reached, state)
+
+    def _commit(self, t: float, state: State) -> None:
+        """The time `t` stands: what happens at that instant, what the pace makes of it, and the row."""
+        machine = self._machine
+        self.time = t
+        machine.write(self._program.now, t)
+        if self._has_instant:
+            machine.execute("instant")
+        for index, event in enumerate(machine.fired):
+            self.events.append(event, t, index)
+        self._state = self._pace.note(state, t, tuple(machine.fired), machine.read)
+        machine.fired.clear()
         self._record()
 
     def go(self, seconds: float) -> None:
@@ -99,18 +101,9 @@ class Loop:
         while not self.finished and time.perf_counter() < deadline:
             self.step()
 
-    def _instant(self) -> None:
-        if self._blocks["instant"]:
-            self._machine.execute("instant")
-        for index, event in enumerate(self._machine.fired):
-            self.events.append(event, self.time, index)
-
-    def _note(self, state: Any) -> None:
-        """Tell the pace what has fired."""
-        self._state = self._pace.note(state, tuple(self._machine.fired))
-        self._machine.fired.clear()
-
     def _record(self) -> None:
+        if self._recorder is None:
+            return
         values = self._machine.row(self._cells)
         if self.finished:
             self._recorder.finish(self.time, values)

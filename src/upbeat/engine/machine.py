@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from upbeat.core.ports import Signal, Value
 
@@ -30,14 +30,14 @@ class Machine(Protocol):
         """Hold an input at `value` from the unit's own time on (stepping by hand)."""
         ...
 
-    def save(self) -> None:
-        """Keep all registers and units, for a step that may be done again."""
+    def save(self) -> Any:
+        """A token for the present contents of all registers and units; it can be used many times."""
         ...
 
-    def restore(self) -> None:
-        """Back to the last `save`; can be done many times."""
+    def restore(self, token: Any) -> None:
+        """Set registers and units back to what `token` holds."""
         ...
 
     def close(self) -> None:
-        """Let go of the units. Called once, also after a failure."""
+        """Let go of the units. Never raises; a second call does nothing."""
         ...

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Protocol
 
-from upbeat.core.errors import FileProblem, Interrupted, InvalidInput, RunError, StepError, suggest
+from upbeat.core.errors import Interrupted, InvalidInput, RunError, StepError, suggest
 from upbeat.core.ports import Signal, Value
 from upbeat.core.time import Span
 from upbeat.engine import native
@@ -19,9 +19,9 @@ from upbeat.engine.choose import Choice
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
-from upbeat.engine.native_loop import NativeFixedLoop
+from upbeat.engine.native_loop import NativeLoop
 from upbeat.engine.selection import Selection, select
-from upbeat.master.pace import Fixed, Pace
+from upbeat.master.pace import Pace
 from upbeat.master.program import Program
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.log import EventLog, Outcome, StepLog
@@ -93,9 +93,8 @@ class Run:
             interpreter = Interpreter(program, models, span.start)
             return interpreter, Loop(interpreter, program, pace, span, selection, recorder)
         machine = native.Machine(program, models, span.start, jit=jit, strings=self._strings)
-        if isinstance(pace, Fixed):
-            return machine, NativeFixedLoop(machine, program, pace, span, selection, recorder)
-        return machine, Loop(machine, program, pace, span, selection, recorder)
+        kind = Loop if pace.native() is None else NativeLoop
+        return machine, kind(machine, program, pace, span, selection, recorder)
 
     # ---------------------------------------------------------------- stepping
 
@@ -150,6 +149,8 @@ class Run:
     def set(self, name: str, value: Signal) -> None:
         """Hold an input that nothing drives at `value` from now on: a scenario input, or ``unit.port``."""
         self._live()
+        machine = self._machine
+        assert machine is not None
         free = self._scenario.free_inputs
         if name not in free:
             raise InvalidInput(
@@ -158,7 +159,13 @@ class Run:
         unit, port = free[name]
         values = port.values(value if isinstance(value, (str, bool, int, float)) else list(value))
         with self._guarded():
-            self._machine.set_input(unit, port.name, values[0] if port.size is None else values)  # type: ignore[union-attr]
+            machine.set_input(unit, port.name, values[0] if port.size is None else values)
+        held = self._program.columns.get(name)
+        if (
+            held is not None and not held.output
+        ):  # an input without a source is recorded from its own register
+            for i, cell in enumerate(values):
+                machine.write(held.register + i, cell)
         self._stale = True
 
     def _refresh(self, drive: Drive) -> None:
@@ -219,7 +226,9 @@ class Run:
         """A failure leaves with the trace so far; nothing that was recorded is lost."""
         try:
             yield
-        except (RunError, FileProblem) as error:  # a file problem here means that the disk is full or gone
+        except Interrupted:
+            raise
+        except BaseException as error:
             self._outcome = Outcome.FAILED
             self.close()
             if isinstance(error, RunError):

@@ -25,16 +25,24 @@ MOST = 5
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One input as an approximation sees it: the registers of its value, of its derivatives (those that
-    the approximation has asked for), and of the step's two ends."""
+    """One input as an approximation sees it.
+
+    `known` are the registers of its value and of those derivatives that the approximation asked for;
+    `ahead` those that hold (or are assumed) at the end of the step, for interpolation: the same
+    registers, once the source has gone ahead. `now` and `next` hold the step's two ends.
+    """
 
     name: str
     kind: Kind
     size: int
-    value: Reg
+    known: tuple[Reg, ...]
+    ahead: tuple[Reg, ...]
     now: Reg
     next: Reg
-    rates: tuple[Reg, ...] = ()
+
+    @property
+    def value(self) -> Reg:
+        return self.known[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ class Approximation(Protocol):
         ...
 
     def interpolate(self, place: Place, registers: Registers) -> Course:
-        """The course from `place.now` to `place.next`, when `place.value` holds at `place.next`."""
+        """The course from `place.now` to `place.next`, when `place.ahead` holds at `place.next`."""
         ...
 
 
@@ -85,7 +93,7 @@ class Hold:
         return Course(by=(place.value,))
 
     def interpolate(self, place: Place, registers: Registers) -> Course:
-        return Course(by=(place.value,))
+        return Course(by=(place.ahead[0],))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +228,7 @@ class _History:
     def __init__(self, place: Place, registers: Registers, depth: int, mark: str) -> None:
         self._place = place
         self.times = [registers.new(f"{place.name}′{mark}t{k}", start=(-inf,)) for k in range(depth)]
-        self._sources = (place.value, *place.rates)
+        self._sources = place.known
         self._kept = [
             [
                 registers.new(f"{place.name}′{mark}u{k}{'′' * d}", size=place.size)
@@ -271,7 +279,7 @@ def _if(condition: Expr, yes: Reg, no: Reg) -> Expr:
 def _extrapolated(place: Place, registers: Registers, older: int) -> Course:
     """Through the newest point and `older` ones before it."""
     history = _History(place, registers, older + 1, "")
-    degree = (older + 1) * (1 + len(place.rates)) - 1
+    degree = (older + 1) * len(place.known) - 1
     by = (place.value, *(registers.new(f"{place.name}′c{k}", size=place.size) for k in range(1, degree + 1)))
     lets = history.note(place.next)
     for i in range(place.size):
@@ -282,11 +290,11 @@ def _extrapolated(place: Place, registers: Registers, older: int) -> Course:
 def _interpolated(place: Place, registers: Registers, older: int) -> Course:
     """Through both ends of the step and `older` points before it."""
     history = _History(place, registers, older + 1, "i")
-    degree = (older + 2) * (1 + len(place.rates)) - 1
+    degree = (older + 2) * len(place.known) - 1
     by = tuple(registers.new(f"{place.name}′i{k}", size=place.size) for k in range(degree + 1))
     lets: list[Let] = []
     for i in range(place.size):
         start, *earlier = history.points(i)
-        end = Point(Cell(place.next), tuple(Cell(r + i) for r in (place.value, *place.rates)), sure=True)
+        end = Point(Cell(place.next), tuple(Cell(r + i) for r in place.ahead), sure=True)
         lets += [Let(by[k] + i, c) for k, c in enumerate(through([start, end, *earlier]))]
     return Course(by=by, late=tuple(lets), early=tuple(history.note(place.now)), history=tuple(history.times))

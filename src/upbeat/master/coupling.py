@@ -10,13 +10,15 @@ input has now, so the same `Set` also serves the outputs that depend on it direc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
 
 from upbeat.core.errors import MasterError, suggest
+from upbeat.master.exchange import solved, stale_outputs
+from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.program import Block, Instruction
-from upbeat.master.wiring import End, Wiring
+from upbeat.master.wiring import End, Guess, Wiring
 from upbeat.scenario.graph import unit_order
 
 Outputs = Literal["solved", "lagged"]
@@ -24,10 +26,12 @@ Outputs = Literal["solved", "lagged"]
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """What a coupling contributes to a program."""
+    """What a coupling contributes to a program, and a pace may add to."""
 
     start: Block
-    step: Block
+    steps: Mapping[str, Block]
+    exchange: Block
+    instant: Block = ()
     notes: tuple[str, ...] = ()
 
 
@@ -37,26 +41,35 @@ class Coupling(Protocol):
     def blocks(self, wiring: Wiring) -> Blocks: ...
 
 
+class Sequence(NamedTuple):
+    """The order in which units advance, and the inputs that see what went before them."""
+
+    order: tuple[str, ...]
+    reactive: frozenset[End]
+    note: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Jacobi:
     """All units advance side by side, on what was known at the start of the step.
 
     `outputs` says what an output that depends directly on an input shows at a communication point:
-    "solved", outputs and inputs are evaluated in dependency order until they agree; "lagged", an
-    output read after a step still reflects the inputs of that step.
+    "solved", outputs and inputs are evaluated in dependency order until they agree, algebraic loops
+    by `loops`; "lagged", an output read after a step still reflects the inputs of that step.
     """
 
     outputs: Outputs = "solved"
+    loops: LoopSolver = field(default_factory=Newton)
 
     def __post_init__(self) -> None:
         _check_outputs(self.outputs)
 
-    def blocks(self, wiring: Wiring) -> Blocks:
+    def sequence(self, wiring: Wiring) -> Sequence:
         _refuse_reactive(wiring)
-        units = wiring.scenario.units
-        sweep = [i for unit in units for end in wiring.connected(unit) for i in wiring.begin(end)]
-        sweep += [i for unit in units for i in wiring.advance(unit)]
-        return _assemble(wiring, self.outputs, sweep, fresh=(), reactive=())
+        return Sequence(tuple(wiring.scenario.units), frozenset())
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        return assemble(wiring, self, self.sequence(wiring))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,34 +78,27 @@ class GaussSeidel:
 
     The order comes from the feedthrough graph unless it is given. An input declared *delayed*
     still gets the value at the start of the step; an input declared *reactive* must come after its
-    sources; any other sees the new value when all its sources went before.
+    sources; any other sees the new value when all its sources went before. `outputs` and `loops` as
+    for `Jacobi`.
     """
 
     order: tuple[str, ...] | None = None
     outputs: Outputs = "solved"
+    loops: LoopSolver = field(default_factory=Newton)
 
     def __post_init__(self) -> None:
         _check_outputs(self.outputs)
         if self.order is not None:
             object.__setattr__(self, "order", tuple(self.order))
 
-    def blocks(self, wiring: Wiring) -> Blocks:
+    def sequence(self, wiring: Wiring) -> Sequence:
         order = self._checked_order(wiring)
-        reactive = _reactive_inputs(wiring, order)
-        sweep: list[Instruction] = []
-        for unit in order:
-            for end in wiring.connected(unit):
-                sweep += wiring.remember(end) if end in reactive else wiring.begin(end)
-        for unit in order:
-            for end in wiring.connected(unit):
-                if end in reactive:
-                    sweep += wiring.interpolate(end)
-            sweep += wiring.advance(unit)
-            for end in _outputs_of(wiring, unit):
-                sweep += wiring.get(end)
         whose = "given" if self.order else "from the feedthrough graph"
         note = f"order of the units: {' → '.join(order)} ({whose})"
-        return _assemble(wiring, self.outputs, sweep, fresh=wiring.outputs, reactive=reactive, notes=(note,))
+        return Sequence(order, _reactive_inputs(wiring, order), note)
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        return assemble(wiring, self, self.sequence(wiring))
 
     def _checked_order(self, wiring: Wiring) -> tuple[str, ...]:
         units = wiring.scenario.units
@@ -133,7 +139,7 @@ def _refuse_reactive(wiring: Wiring) -> None:
         )
 
 
-def _reactive_inputs(wiring: Wiring, order: Sequence[str]) -> frozenset[End]:
+def _reactive_inputs(wiring: Wiring, order: tuple[str, ...]) -> frozenset[End]:
     """The inputs that see the end of the step: all their sources go before them."""
     rank = {unit: position for position, unit in enumerate(order)}
     chosen: set[End] = set()
@@ -151,80 +157,64 @@ def _reactive_inputs(wiring: Wiring, order: Sequence[str]) -> frozenset[End]:
     return frozenset(chosen)
 
 
-def _outputs_of(wiring: Wiring, unit: str) -> list[End]:
-    return [end for end in wiring.outputs if end[0] == unit]
-
-
-def _assemble(
-    wiring: Wiring,
-    outputs: Outputs,
-    sweep: list[Instruction],
-    fresh: Collection[End],
-    reactive: Collection[End],
-    notes: tuple[str, ...] = (),
-) -> Blocks:
-    graph = wiring.scenario.graph
-    if graph.loops and outputs == "solved":
-        loops = "; ".join(" → ".join(f"{unit}.{port}" for _, unit, port in loop) for loop in graph.loops)
-        raise MasterError(
-            f"the scenario has an algebraic loop: {loops}. Each of these needs the others at the same "
-            'instant. Break it by reading outputs one step late: outputs = "lagged" in the coupling.'
-        )
-    start = [*_solve(wiring, stale=None, reactive=reactive), *wiring.finish()]
-    if outputs == "solved":
-        stale = None if not fresh else _stale(wiring, reactive)
-        exchange = _solve(wiring, stale=stale, reactive=reactive)
-        note = "outputs are solved: evaluated in dependency order with the inputs of the same instant"
-    else:
-        exchange = [i for end in wiring.outputs if end not in fresh for i in wiring.get(end)]
-        for connection in wiring.scenario.connections:
-            end = (connection.unit, connection.port)
-            if end not in reactive:
-                exchange += wiring.extrapolate(end)
-        note = "outputs are lagged: read after a step, they still reflect the inputs of that step"
-        if graph.loops:
-            note += "; the algebraic loops are broken by that delay and start from the inputs' start values"
-    return Blocks(tuple(start), (*sweep, *exchange, *wiring.finish()), (*notes, note))
-
-
-def _stale(wiring: Wiring, reactive: Collection[End]) -> set[End]:
-    """Outputs that were read during the sweep with an input that has moved on since."""
-    moved: set[End] = set()
-    stale: set[End] = set()
-    sources = {(c.unit, c.port): c.sources for c in wiring.scenario.connections}
-    for side, unit, port in wiring.scenario.graph.order:
-        end = (unit, port)
-        if side == "in":
-            if end in sources and (end not in reactive or any(source in stale for source in sources[end])):
-                moved.add(end)
-        elif any((unit, name) in moved for name in wiring.port(end).depends):
-            stale.add(end)
-    return stale
-
-
-def _solve(wiring: Wiring, stale: set[End] | None, reactive: Collection[End]) -> list[Instruction]:
-    """Evaluate ports in dependency order. `stale` limits the outputs to read; None reads all.
-
-    Inside a loop (only lagged couplings get here with one) some input comes before its sources have
-    been read: it keeps what it has until all outputs are there.
-    """
-    sources = {(c.unit, c.port): c.sources for c in wiring.scenario.connections}
-    direct = {(end[0], name) for end in wiring.outputs for name in wiring.port(end).depends}
-    unread = set(wiring.outputs) if stale is None else set(stale)
+def sweep(
+    wiring: Wiring, sequence: Sequence, guesses: Mapping[End, Guess] | None = None
+) -> list[Instruction]:
+    """Every unit over the step. `guesses` are end values assumed for inputs that see no new ones yet."""
+    order, reactive, known = sequence.order, sequence.reactive, guesses or {}
     instructions: list[Instruction] = []
-    waiting: list[Instruction] = []
-    for side, unit, port in wiring.scenario.graph.order:
-        end = (unit, port)
-        if side == "out":
-            if end in unread:
+    for unit in order:
+        for end in wiring.connected(unit):
+            if end in reactive or end in known:
+                instructions += wiring.remember(end, guess=known.get(end))
+            else:
+                instructions += wiring.begin(end)
+    for unit in order:
+        for end in wiring.connected(unit):
+            if end in reactive or end in known:
+                instructions += wiring.interpolate(end, guess=known.get(end))
+        instructions += wiring.advance(unit)
+        if reactive:
+            for end in wiring.outputs_of(unit):
                 instructions += wiring.get(end)
-                unread.remove(end)
-        elif end in sources:
-            place = waiting if unread.intersection(sources[end]) else instructions
-            if end not in reactive:
-                place += wiring.extrapolate(end)
-            elif end in direct:
-                place += wiring.hold(end)
-            elif stale is None:
-                place += wiring.compute(end)
-    return instructions + waiting
+    return instructions
+
+
+class Exchange(NamedTuple):
+    """What follows a sweep, what happens at the start, and what repeats an exchange from outside."""
+
+    after: Block
+    start: Block
+    again: Block
+    note: str
+
+
+def exchange(wiring: Wiring, coupling: Jacobi | GaussSeidel, sequence: Sequence) -> Exchange:
+    """Values read and handed on at a communication point, solved or lagged."""
+    graph, reactive, finish = wiring.scenario.graph, sequence.reactive, wiring.finish()
+    if coupling.outputs == "solved":
+        start = (*solved(wiring, reactive, coupling.loops, warm=False), *finish)
+        stale = stale_outputs(wiring, reactive) if reactive else None
+        after = (*solved(wiring, reactive, coupling.loops, stale), *finish)
+        note = "outputs are solved: evaluated in dependency order with the inputs of the same instant"
+        if graph.loops:
+            note += f"; algebraic loops by {coupling.loops}"
+        return Exchange(after, start, start, note)
+    targets = [end for unit in wiring.scenario.units for end in wiring.connected(unit)]
+    sets = [i for end in targets if end not in reactive for i in wiring.extrapolate(end)]
+    late = [] if reactive else [i for end in wiring.outputs for i in wiring.get(end)]
+    own = [
+        i for unit in wiring.scenario.added_units for end in wiring.outputs_of(unit) for i in wiring.get(end)
+    ]
+    note = "outputs are lagged: read after a step, they still reflect the inputs of that step"
+    if graph.loops:
+        note += "; the algebraic loops are broken by that delay and start from the inputs' start values"
+    start = (*solved(wiring, reactive, None), *finish)
+    return Exchange((*late, *sets, *finish), start, (*own, *sets, *finish), note)
+
+
+def assemble(wiring: Wiring, coupling: Jacobi | GaussSeidel, sequence: Sequence) -> Blocks:
+    """A sweep and an exchange, as blocks."""
+    parts = exchange(wiring, coupling, sequence)
+    notes = tuple(note for note in (sequence.note, parts.note) if note)
+    return Blocks(parts.start, {"step": (*sweep(wiring, sequence), *parts.after)}, parts.again, notes=notes)

@@ -31,6 +31,7 @@ from upbeat.master.program import (
     Restore,
     Save,
     Set,
+    Solve,
 )
 
 Resource = Hashable
@@ -70,6 +71,10 @@ class Flow:
                 return _plain(reads, {("input", unit, port)})
             case Let(to, value):
                 return _plain(_cells(value), {("cell", to)})
+            case Solve(size, matrix, right, to):
+                reads = {("cell", matrix + i) for i in range(size * size)}
+                reads |= {("cell", right + i) for i in range(size)}
+                return _plain(reads, {("cell", to + i) for i in range(size)})
             case Advance(unit, start, until, reached):
                 reads = {("state", unit), ("cell", start), ("cell", until)} | self._inputs[unit]
                 return _plain(reads, {("state", unit), ("cell", reached)})
@@ -134,10 +139,15 @@ def _cells(value: Expr) -> frozenset[Resource]:
     return frozenset(("cell", i) for i in cells(value))
 
 
-def carried(program: Program, models: Mapping[str, Model], block: str = "step") -> tuple[Reg, ...]:
-    """The registers a step takes over from the time before it: read before they are written."""
+def carried(program: Program, models: Mapping[str, Model]) -> tuple[Reg, ...]:
+    """The registers that steps take over from the time before: read before they are written.
+
+    Over all step blocks together, each followed by the instant: whichever comes next must find them.
+    """
     flow = Flow(program.layout, models)
-    reads = flow.block(program.blocks[block]).reads | flow.block(program.instant).reads
+    reads = frozenset().union(
+        *(flow.block((*block, *program.instant)).reads for block in program.steps.values())
+    )
     found = {program.layout.of(r[1]).first for r in reads if isinstance(r, tuple) and r[0] == "cell"}
     return tuple(sorted(found - {program.now, program.next}))
 

@@ -20,6 +20,7 @@ from upbeat.master.program import (
     Restore,
     Save,
     Set,
+    Solve,
 )
 
 
@@ -27,8 +28,8 @@ def listing(program: Program) -> str:
     """All blocks of a program, one instruction a line."""
     lines: list[str] = []
     for name, block in program.blocks.items():
-        if not block and name == "instant":
-            continue
+        if name == "exchange" or (name == "instant" and not block):
+            continue  # the exchange repeats parts of the step
         lines.append(f"{name}:")
         lines += block_lines(block, program.layout) or ["  (nothing)"]
     return "\n".join(lines)
@@ -61,6 +62,9 @@ def _lines(block: Block, layout: Layout) -> Iterator[str]:
                 yield f"set      {unit}.{port} := {' + '.join(terms)}"
             case Let(to, value):
                 yield f"let      {name(to)} := {text(value)}"
+            case Solve(size, matrix, right, to):
+                system, rest, result = (layout.of(r).name for r in (matrix, right, to))
+                yield f"solve    {system} · {result} = {rest} ({size} equations)"
             case Advance(unit, start, until, reached, early):
                 how = f", early return, reached → {name(reached)}" if early else ""
                 yield f"advance  {unit} from {name(start)} to {name(until)}{how}"

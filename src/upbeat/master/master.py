@@ -9,6 +9,7 @@ from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Causality, Kind
 from upbeat.master.approximation import Approximation, Hold
 from upbeat.master.coupling import Coupling, Jacobi
+from upbeat.master.needs import check_abilities
 from upbeat.master.pace import Fixed, Pace
 from upbeat.master.program import Program
 from upbeat.master.wiring import Wiring, with_derivative_sources
@@ -29,21 +30,28 @@ class Master:
 
     def program(self, scenario: Scenario) -> Program:
         """The program that runs `scenario` the way this master says."""
+        return self.build(scenario)[0]
+
+    def build(self, scenario: Scenario) -> tuple[Program, Pace]:
+        """The program, and the pace that knows its registers. `MasterError` if they do not fit the units."""
         closed = scenario.closed()
         self._check_ports(closed)
         wanted = {c.target: self._approximation(c.target).derivatives for c in closed.connections}
         wiring = Wiring(with_derivative_sources(closed, wanted), self.inputs, self.ports)
-        blocks = self.coupling.blocks(wiring)
-        return Program(
+        blocks, pace = self.pace.prepare(self.coupling.blocks(wiring), wiring)
+        program = Program(
             layout=wiring.registers.layout(),
             start=blocks.start,
-            steps={"step": blocks.step},
-            instant=(),
+            steps=blocks.steps,
+            exchange=blocks.exchange,
+            instant=blocks.instant,
             now=wiring.now,
             next=wiring.next,
             columns=wiring.columns(),
             notes=blocks.notes,
         )
+        check_abilities(program, pace, closed.units)
+        return program, pace
 
     def _approximation(self, target: str) -> Approximation:
         return self.ports.get(target, self.inputs)

@@ -1,20 +1,32 @@
 """Paces: how far the next step goes, and whether it stands. `Fixed` is the simplest.
 
-A pace is pure functions over an explicit state, which the loop keeps, saves and restores. It sees
-registers (through a `read` function), never units.
+A pace is pure functions over an explicit state, a flat tuple of numbers which the loop keeps, saves and
+restores. It sees registers (through a `read` function), never units. What it needs to see (an error
+estimate, an event indicator) it adds to the blocks of the coupling before the run (`prepare`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from math import floor
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from upbeat.core.errors import InvalidInput
 from upbeat.core.ports import Value
-from upbeat.core.time import Span, checked_step, grid_point, grid_steps
+from upbeat.core.time import Span, checked_step
+
+if TYPE_CHECKING:
+    from upbeat.master.coupling import Blocks
+    from upbeat.master.wiring import Wiring
 
 Read = Callable[[int], Value]
 """Gives the content of a register."""
+State = tuple[float, ...]
+"""What a pace remembers."""
+
+SLACK = 1e-6
+"""The part of a step below which a remainder counts as rounding."""
 
 
 class Proposal(NamedTuple):
@@ -25,47 +37,43 @@ class Proposal(NamedTuple):
     block: str = "step"
 
 
-class Retry(NamedTuple):
-    """Do the step again, up to `until`."""
-
-    until: float
-    reason: str
-
-
 class Pace(Protocol):
-    """Chooses steps. `retries` says whether `review` may ask for a retry (then units need rollback)."""
+    """Chooses steps. `retries` says whether `review` may reject a step (then all units need rollback)."""
 
     @property
     def retries(self) -> bool: ...
 
-    def begin(self, span: Span) -> Any:
-        """The state before the first step."""
+    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
+        """The blocks with what this pace needs added, and the pace that knows the registers of it."""
         ...
 
-    def propose(self, state: Any, t: float, read: Read) -> tuple[Proposal, Any]:
-        """The next step from `t`, never beyond the span's stop, and the state after it."""
+    def native(self) -> tuple[str, tuple[float, ...]] | None:
+        """The name and the parameters of the pace's twin in the native core, if it has one."""
         ...
 
-    def review(self, state: Any, t: float, reached: float, read: Read) -> Retry | None:
-        """None to accept the step from `t` to `reached`, or how to do it again."""
+    def begin(self, span: Span) -> State:
+        """The state before the first step; `InvalidInput` if the pace cannot cover the span."""
         ...
 
-    def note(self, state: Any, fired: Sequence[str]) -> Any:
-        """The state after the events `fired` at the new time."""
+    def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
+        """The next step from `t`, not beyond `limit`, and the state while it is under way."""
         ...
 
+    def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
+        """None to let the step from `t` to `reached` stand, or how to do it again."""
+        ...
 
-class FixedState(NamedTuple):
-    """How many of the `total` steps over `span` are `done`."""
-
-    span: Span
-    total: int
-    done: int
+    def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
+        """The state after the events `fired` at the new time `t`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Steps of one size on the grid start + k·step; the last one is clipped to the stop time."""
+    """Steps of one size on the grid start + k·step; the last one is clipped to the stop time.
+
+    Grid points are computed from their index, never summed, also after a step that ended early.
+    """
 
     step: float
 
@@ -76,16 +84,26 @@ class Fixed:
     def retries(self) -> bool:
         return False
 
-    def begin(self, span: Span) -> FixedState:
-        return FixedState(span, grid_steps(span, self.step), 0)
+    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
+        return blocks, self
 
-    def propose(self, state: FixedState, t: float, read: Read) -> tuple[Proposal, FixedState]:
-        index = state.done + 1
-        until = grid_point(state.span, self.step, index, state.total)
-        return Proposal(until, "fixed step"), FixedState(state.span, state.total, index)
+    def native(self) -> tuple[str, tuple[float, ...]] | None:
+        return ("fixed", (self.step,)) if type(self) is Fixed else None
 
-    def review(self, state: FixedState, t: float, reached: float, read: Read) -> Retry | None:
-        return None
+    def begin(self, span: Span) -> State:
+        count = (span.stop - span.start) / self.step
+        if not count < 1e15:
+            raise InvalidInput(f"a step of {self.step:g} would need {count:.1g} steps: take a larger one")
+        return (span.start, self.step)
 
-    def note(self, state: FixedState, fired: Sequence[str]) -> FixedState:
+    def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
+        origin, step = state
+        index = floor((t - origin) / step + SLACK) + 1
+        until = origin + index * step
+        return Proposal(limit if until > limit - SLACK * step else until, "fixed step"), state
+
+    def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
+        return None, state
+
+    def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
         return state

@@ -1,7 +1,8 @@
-"""The program: a master as frozen data, ten kinds of instruction over one file of registers.
+"""The program: a master as frozen data, eleven kinds of instruction over one file of registers.
 
-A program has three kinds of block: `start` (once, at the start time), named `steps` (from the time
-in register `now` to the time in register `next`), and `instant` (superdense iteration at one time).
+A program has four kinds of block: `start` (once, at the start time), named `steps` (from the time
+in register `now` to the time in register `next`), `exchange` (values again, after an input has been
+changed from outside), and `instant` (superdense iteration at one time).
 Everything a master remembers is in registers. Engines run programs; nothing else knows "which
 master" is running.
 
@@ -89,13 +90,30 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Run `body` until `until` is true, at most `most` times; then accept what there is, or fail."""
+    """Run `body` until `until` is true, at most `most` times; then accept what there is, or fail.
+
+    `what` is said when it fails, with the contents of the cells `shows`, named.
+    """
 
     most: int
     body: Block
     until: Expr
     exhausted: Literal["accept", "fail"] = "fail"
     what: str = "the iteration"
+    shows: tuple[tuple[str, Reg], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Solve:
+    """Solve a dense linear system of `size` equations: `to` := matrix⁻¹·right, by elimination with pivots.
+
+    The matrix fills size² cells row by row. A singular one leaves values that are not finite in `to`.
+    """
+
+    size: int
+    matrix: Reg
+    right: Reg
+    to: Reg
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +132,7 @@ class Fire:
     event: str
 
 
-Instruction = Get | Set | Let | Advance | Jump | Save | Restore | Repeat | If | Fire
+Instruction = Get | Set | Let | Solve | Advance | Jump | Save | Restore | Repeat | If | Fire
 Block = tuple[Instruction, ...]
 
 
@@ -182,6 +200,7 @@ class Program:
     layout: Layout
     start: Block
     steps: Mapping[str, Block]
+    exchange: Block
     instant: Block
     now: Reg
     next: Reg
@@ -191,8 +210,8 @@ class Program:
 
     @property
     def blocks(self) -> dict[str, Block]:
-        """All blocks by name: ``start``, ``instant``, and each step under its own name."""
-        return {"start": self.start, **self.steps, "instant": self.instant}
+        """All blocks by name: ``start``, each step under its own name, ``exchange``, ``instant``."""
+        return {"start": self.start, **self.steps, "exchange": self.exchange, "instant": self.instant}
 
     def instructions(self) -> Iterator[Instruction]:
         """Every instruction of every block, nested ones included."""

@@ -15,6 +15,7 @@ class Registers:
         self._registers: list[Register] = []
         self._names: set[str] = set()
         self._cells = 0
+        self._slots = 0
 
     def new(
         self, name: str, kind: Kind = Kind.REAL, size: int = 1, start: Sequence[Value] | None = None
@@ -28,6 +29,16 @@ class Registers:
         self._names.add(name)
         self._cells += size
         return register.first
+
+    def unique(self, name: str) -> str:
+        """`name`, or `name` with a number where it is taken."""
+        taken = {known.split("′")[0] for known in self._names} | self._names
+        return next(n for n in (name, *(f"{name} {k}" for k in range(2, 10**6))) if n not in taken)
+
+    def slot(self) -> int:
+        """A new slot for `Save`."""
+        self._slots += 1
+        return self._slots - 1
 
     def layout(self) -> Layout:
         return Layout(tuple(self._registers))

@@ -119,7 +119,9 @@ def settings_of(master: Master) -> dict[str, Any]:
 
 
 def _plain(item: Coupling | Pace | Approximation, known: Mapping[str, type]) -> str | dict[str, Any]:
-    name = next(name for name, kind in known.items() if type(item) is kind)
+    name = next((name for name, kind in known.items() if type(item) is kind), None)
+    if name is None:
+        return repr(item)  # somebody's own: it can be run and explained, but not be named in a file
     fields = {key: getattr(item, key) for key in getattr(item, "__dataclass_fields__", {})}
     options = {
         key: list(value) if isinstance(value, tuple) else value

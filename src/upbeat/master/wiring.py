@@ -6,7 +6,8 @@ Every coupling is written with these few snippets; none of them knows in which o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Name, substitute, time_derivative
@@ -19,6 +20,26 @@ from upbeat.scenario.scenario import Scenario
 
 End = tuple[str, str]
 """A port in the scenario: (unit, port)."""
+
+
+class Interval(NamedTuple):
+    """The registers of the two ends of a step, or of a part of one."""
+
+    now: Reg
+    next: Reg
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What an input is assumed to be at the end of a step: registers, and the lets that take it over."""
+
+    value: Reg
+    rates: tuple[Reg, ...]
+    keep: tuple[Let, ...]
+
+    @property
+    def registers(self) -> tuple[Reg, ...]:
+        return (self.value, *self.rates)
 
 
 class Wiring:
@@ -35,6 +56,7 @@ class Wiring:
         self.registers = Registers()
         self.now = self.registers.new("now")
         self.next = self.registers.new("next")
+        self.whole = Interval(self.now, self.next)
         self._default = default
         self._special = special
         self._ports: dict[End, Port] = {
@@ -43,16 +65,17 @@ class Wiring:
         self.outputs: dict[End, Reg] = {}
         self.inputs: dict[End, Reg] = {}
         self._kinds: dict[Reg, Kind] = {}
+        self._outputs_of: dict[str, list[End]] = {unit: [] for unit in scenario.units}
         self._connected: dict[str, list[End]] = {unit: [] for unit in scenario.units}
         self._lets: dict[End, tuple[Let, ...]] = {}
         self._rates: dict[End, tuple[Reg, ...]] = {}
         self._direct = {(unit, name) for (unit, _), port in self._ports.items() for name in port.depends}
-        self._extrapolated: dict[End, Course] = {}
-        self._interpolated: dict[End, Course] = {}
+        self._courses: dict[tuple[End, Interval, bool, Guess | None], Course] = {}
         names: dict[str, Expr] = {}
         for end, port in self._ports.items():
             if port.causality is Causality.OUTPUT:
                 self.outputs[end] = self._register(end, port)
+                self._outputs_of[end[0]].append(end)
                 names.update(_cell_names(".".join(end), self.outputs[end], port))
                 self._kinds.update(
                     dict.fromkeys(range(self.outputs[end], self.outputs[end] + port.cells), port.kind)
@@ -121,6 +144,14 @@ class Wiring:
         """The unit's inputs that have a source."""
         return self._connected[unit]
 
+    def outputs_of(self, unit: str) -> list[End]:
+        """The unit's outputs."""
+        return self._outputs_of[unit]
+
+    def direct(self, end: End) -> bool:
+        """Whether some output depends on this input at the same instant."""
+        return end in self._direct
+
     def get(self, end: End) -> list[Instruction]:
         """Read an output into its register."""
         return [Get(*end, self.outputs[end])]
@@ -129,33 +160,51 @@ class Wiring:
         """Compute an input's value from the outputs it comes from (nothing, if it is a copy)."""
         return list(self._lets.get(end, ()))
 
-    def extrapolate(self, end: End) -> list[Instruction]:
+    def extrapolate(self, end: End, over: Interval | None = None) -> list[Instruction]:
         """Hand an input its course from the latest exchange on, as far as it is known there."""
-        course = self._course(end, self._extrapolated, interpolate=False)
+        course = self._course(end, over, interpolate=False)
         if course.at_start:
             return self.hold(end) if end in self._direct else self.compute(end)
         return [*self.compute(end), *course.late, Set(*end, course.by)]
 
-    def begin(self, end: End) -> list[Instruction]:
+    def begin(self, end: End, over: Interval | None = None) -> list[Instruction]:
         """Hand an input a course that needs to know how long the step is."""
-        course = self._course(end, self._extrapolated, interpolate=False)
+        course = self._course(end, over, interpolate=False)
         return [*course.late, Set(*end, course.by)] if course.at_start else []
 
-    def interpolate(self, end: End) -> list[Instruction]:
-        """Hand an input its course over the step whose end value is already known."""
-        course = self._course(end, self._interpolated, interpolate=True)
-        return [*self.compute(end), *course.late, Set(*end, course.by)]
+    def guess(self, end: End) -> Guess:
+        """Registers for an assumed end value of an input, and of its derivatives."""
+        port = self._ports[end]
+        sources = (self.inputs[end], *self._rates[end])
+        made = [
+            self.registers.new(f"{'.'.join(end)}′guess{'′' * k}", port.kind, port.cells)
+            for k in range(len(sources))
+        ]
+        pairs = [(to + i, s + i) for to, s in zip(made, sources, strict=True) for i in range(port.cells)]
+        return Guess(made[0], tuple(made[1:]), tuple(Let(to, Cell(s)) for to, s in pairs))
 
-    def remember(self, end: End) -> list[Instruction]:
+    def remember(
+        self, end: End, over: Interval | None = None, guess: Guess | None = None
+    ) -> list[Instruction]:
         """What `interpolate` must keep from the start of the step."""
-        return list(self._course(end, self._interpolated, interpolate=True).early)
+        return list(self._course(end, over, interpolate=True, guess=guess).early)
+
+    def interpolate(
+        self, end: End, over: Interval | None = None, guess: Guess | None = None
+    ) -> list[Instruction]:
+        """Hand an input its course over the step whose end value is already known, or guessed."""
+        course = self._course(end, over, interpolate=True, guess=guess)
+        compute = self.compute(end) if guess is None else []
+        return [*compute, *course.late, Set(*end, course.by)]
 
     def hold(self, end: End) -> list[Instruction]:
         """Hand an input its value at this instant, for outputs that depend on it directly."""
         return [*self.compute(end), Set(*end, (self.inputs[end],))]
 
-    def advance(self, unit: str) -> list[Instruction]:
-        return [Advance(unit, self.now, self.next, self._reached[unit])]
+    def advance(self, unit: str, over: Interval | None = None) -> list[Instruction]:
+        """Simulate a unit over an interval."""
+        now, until = over or self.whole
+        return [Advance(unit, now, until, self._reached[unit])]
 
     def finish(self) -> list[Instruction]:
         """Compute the scenario's own outputs."""
@@ -167,15 +216,20 @@ class Wiring:
             return Hold()
         return self._special.get(".".join(end), self._default)
 
-    def _course(self, end: End, known: dict[End, Course], *, interpolate: bool) -> Course:
-        if end not in known:
-            port = self._ports[end]
-            value, rates = self.inputs[end], self._rates[end]
-            place = Place(".".join(end), port.kind, port.cells, value, self.now, self.next, rates)
+    def _course(
+        self, end: End, over: Interval | None, *, interpolate: bool, guess: Guess | None = None
+    ) -> Course:
+        key = (end, over or self.whole, interpolate, guess)
+        if key not in self._courses:
+            port, (now, until) = self._ports[end], key[1]
+            known = (self.inputs[end], *self._rates[end])
+            ahead = guess.registers if guess is not None else known
+            name = ".".join(end) + ("" if guess is None else "′again")
+            place = Place(name, port.kind, port.cells, known, ahead, now, until)
             chosen = self.approximation(end)
             method = chosen.interpolate if interpolate else chosen.extrapolate
-            known[end] = method(place, self.registers)
-        return known[end]
+            self._courses[key] = method(place, self.registers)
+        return self._courses[key]
 
     def columns(self) -> dict[str, Recordable]:
         """Everything a trace may record: outputs, the scenario's own ports, and inputs."""

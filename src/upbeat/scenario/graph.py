@@ -57,11 +57,32 @@ class Graph:
                 if port.causality is Causality.OUTPUT:
                     here = number[Node("out", unit, port.name)]
                     before[here] = {number[Node("in", unit, name)] for name in port.depends}
+        self._before = {node: [nodes[i] for i in sorted(before[k])] for k, node in enumerate(nodes)}
         groups = arranged(before)
         self.order = tuple(nodes[i] for group in groups for i in group)
         self.loops = tuple(
             tuple(nodes[i] for i in _loop(before, group)) for group in groups if len(group) > 1
         )
+
+    def torn(self, loop: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+        """A loop cut open: inputs that break all its cycles when they are guessed, and the rest in order.
+
+        Cutting as few inputs as possible is hard in general; taking the busiest one again and again is
+        close, and exact for a simple ring.
+        """
+        members = [node for node in self.order if node in set(loop)]
+        needs = {node: {n for n in self._before[node] if n in set(loop)} for node in members}
+        tears: list[Node] = []
+        while True:
+            number = {node: i for i, node in enumerate(members)}
+            before = [{number[n] for n in needs[node] if n in number} for node in members]
+            knots = [group for group in components(before) if len(group) > 1]
+            if not knots:
+                return tears, [members[i] for group in arranged(before) for i in group]
+            inside = set(knots[0])
+            users = {i: sum(i in before[j] for j in inside) for i in inside if members[i].side == "in"}
+            busiest = max(users, key=lambda i: (users[i] * len(before[i] & inside), -i))
+            tears.append(members.pop(busiest))
 
 
 def _loop(before: Sequence[set[int]], group: list[int]) -> list[int]:

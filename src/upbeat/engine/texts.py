@@ -1,0 +1,19 @@
+"""What both engines say when something goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from upbeat.core.ports import Value
+from upbeat.master.program import Repeat
+
+
+def text_of(cause: BaseException) -> str:
+    """An exception of somebody's unit in one line."""
+    return f"{type(cause).__name__}: {str(cause) or 'no message'}"
+
+
+def exhausted_text(loop: Repeat, read: Callable[[int], Value]) -> str:
+    """A `Repeat` that did not end."""
+    shown = ", ".join(f"{name} {read(cell):.3g}" for name, cell in loop.shows)
+    return f"{loop.what} did not end within {loop.most} rounds" + (f" ({shown})" if shown else "")

@@ -1,0 +1,71 @@
+"""The exchange at a communication point: ports evaluated in dependency order, loops solved on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from upbeat.master.loops import LoopSolver
+from upbeat.master.program import Instruction
+from upbeat.master.wiring import End, Wiring
+
+
+def solved(
+    wiring: Wiring,
+    reactive: Collection[End],
+    loops: LoopSolver | None,
+    stale: set[End] | None = None,
+    *,
+    warm: bool = True,
+) -> list[Instruction]:
+    """Read outputs and hand on inputs so that all agree at this instant.
+
+    `stale` limits the outputs to read; None reads all. Without a solver for loops (only lagged
+    couplings get here with one) an input whose sources have not been read keeps what it has until
+    all outputs are there.
+    """
+    graph = wiring.scenario.graph
+    sources = {(c.unit, c.port): c.sources for c in wiring.scenario.connections}
+    unread = set(wiring.outputs) if stale is None else set(stale)
+    loop_of = {node: loop for loop in graph.loops for node in loop} if loops is not None else {}
+    done: set[End] = set()
+    instructions: list[Instruction] = []
+    waiting: list[Instruction] = []
+    for node in graph.order:
+        end = (node.unit, node.port)
+        if loops is not None and node in loop_of and end not in done:
+            loop = loop_of[node]
+            members = {(n.unit, n.port) for n in loop}
+            done |= members
+            if stale is None or not stale.isdisjoint(members):
+                instructions += loops.solve(loop, wiring, warm=warm)
+                unread -= members
+        if node.side == "out":
+            if end in unread:
+                instructions += wiring.get(end)
+                unread.remove(end)
+        elif end in sources:
+            place = waiting if unread.intersection(sources[end]) else instructions
+            if end not in reactive:
+                place += wiring.extrapolate(end)
+            elif wiring.direct(end) and node not in loop_of:
+                place += wiring.hold(end)
+            elif stale is None or not stale.isdisjoint(sources[end]):
+                place += wiring.compute(end)
+    return instructions + waiting
+
+
+def stale_outputs(wiring: Wiring, reactive: Collection[End]) -> set[End]:
+    """Outputs that were read during a sweep with an input that has moved on since."""
+    moved: set[End] = set()
+    stale: set[End] = set()
+    sources = {(c.unit, c.port): c.sources for c in wiring.scenario.connections}
+    for loop in wiring.scenario.graph.loops:
+        stale |= {(unit, port) for side, unit, port in loop if side == "out"}
+    for side, unit, port in wiring.scenario.graph.order:
+        end = (unit, port)
+        if side == "in":
+            if end in sources and (end not in reactive or any(source in stale for source in sources[end])):
+                moved.add(end)
+        elif any((unit, name) in moved for name in wiring.port(end).depends):
+            stale.add(end)
+    return stale

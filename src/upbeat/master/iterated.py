@@ -1,0 +1,92 @@
+"""Strong coupling: a step is repeated until the inputs it assumed agree with the outputs it gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from upbeat.core.errors import MasterError
+from upbeat.core.expr import Cell, Expr, Number, Op, apply
+from upbeat.core.ports import Kind
+from upbeat.master.coupling import Blocks, GaussSeidel, Jacobi, Sequence, exchange, sweep
+from upbeat.master.dataflow import Flow
+from upbeat.master.program import Instruction, Let, Reg, Repeat, Restore, Save
+from upbeat.master.wiring import End, Guess, Wiring
+
+
+@dataclass(frozen=True, slots=True)
+class Iterated:
+    """Repeat each step of `inner` with inputs that run towards the values found in the round before.
+
+    The step stands when no input changes by more than `tolerance` (relative to 1 + |value|) from one
+    round to the next; not getting there within `most` rounds ends the run. With `corrections` given,
+    that many rounds are made and the result is taken as it is (semi-implicit coupling). All units
+    need rollback.
+    """
+
+    inner: Jacobi | GaussSeidel = field(default_factory=Jacobi)
+    tolerance: float = 1e-8
+    most: int = 50
+    corrections: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tolerance > 0:
+            raise MasterError(f"the tolerance of Iterated must be positive, not {self.tolerance!r}")
+        for name in ("most", "corrections"):
+            count = getattr(self, name)
+            if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+                raise MasterError(f"{name} of Iterated must be a whole number of at least 1, not {count!r}")
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        sequence = self.inner.sequence(wiring)
+        parts = exchange(wiring, self.inner, sequence)
+        guesses = {end: wiring.guess(end) for end in self._open(wiring, sequence)}
+        again = (*sweep(wiring, sequence, guesses), *parts.after)
+        keep = [let for guess in guesses.values() for let in guess.keep]
+        error, judge = self._judge(wiring, guesses)
+        slot = wiring.registers.slot()
+        names = ", ".join(".".join(end) for end in guesses)
+        repeat = Repeat(
+            most=self.corrections or self.most,
+            body=(*keep, Restore(slot), *again, *judge),
+            until=Number(0.0) if self.corrections else apply(Op.LE, Cell(error), 1.0),
+            exhausted="accept" if self.corrections else "fail",
+            what=f"repeating the step until {names} agree",
+            shows=(("change over tolerance", error),),
+        )
+        save = Save(tuple(wiring.scenario.units), self._live(wiring, again, guesses), slot)
+        step = (save, *sweep(wiring, sequence), *parts.after, repeat)
+        how = f"corrected {self.corrections} times"
+        if self.corrections is None:
+            how = f"repeated until its inputs agree to {self.tolerance:g}"
+        notes = tuple(note for note in (sequence.note, parts.note, f"every step is {how}") if note)
+        return Blocks(parts.start, {"step": step}, parts.again, notes=notes)
+
+    def _open(self, wiring: Wiring, sequence: Sequence) -> list[End]:
+        """The inputs that do not see the end of the step by themselves."""
+        ends = [end for unit in sequence.order for end in wiring.connected(unit)]
+        return [
+            end for end in ends if end not in sequence.reactive and wiring.port(end).reactive is not False
+        ]
+
+    def _judge(self, wiring: Wiring, guesses: dict[End, Guess]) -> tuple[Reg, list[Instruction]]:
+        error = wiring.registers.new("iterated′change")
+        worst: Expr = Number(0.0)
+        for end, guess in guesses.items():
+            if wiring.port(end).kind is not Kind.REAL:
+                continue
+            for i in range(wiring.port(end).cells):
+                value = Cell(wiring.inputs[end] + i)
+                change = apply(Op.ABS, value - Cell(guess.value + i))
+                scale = self.tolerance * (apply(Op.ABS, value) + 1.0)
+                worst = apply(Op.MAX, change / scale, worst)
+        return error, [Let(error, worst)]
+
+    def _live(
+        self, wiring: Wiring, block: tuple[Instruction, ...], guesses: dict[End, Guess]
+    ) -> tuple[Reg, ...]:
+        """The registers that a repeated step reads from before it, except the guesses themselves."""
+        layout = wiring.registers.layout()
+        reads = Flow(layout, wiring.scenario.units).block(block).reads
+        own = {register for guess in guesses.values() for register in guess.registers}
+        found = {layout.of(r[1]).first for r in reads if isinstance(r, tuple) and r[0] == "cell"}
+        return tuple(sorted(found - own - {wiring.now, wiring.next}))

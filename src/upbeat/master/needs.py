@@ -1,0 +1,38 @@
+"""Which abilities a program needs of the units, checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from upbeat.core.abilities import Ability, Model
+from upbeat.core.errors import MasterError
+from upbeat.master.pace import Pace
+from upbeat.master.program import Advance, Program, Save
+
+
+def needs(program: Program, pace: Pace, units: Mapping[str, Model]) -> dict[str, dict[Ability, str]]:
+    """For every unit, the abilities it must have, each with the reason."""
+    found: dict[str, dict[Ability, str]] = {unit: {} for unit in units}
+    for instruction in program.instructions():
+        match instruction:
+            case Save(saved):
+                for unit in saved:
+                    found[unit][Ability.ROLLBACK] = "the coupling repeats steps"
+            case Advance(unit, early=True):
+                found[unit][Ability.EARLY_RETURN] = "the coupling lets it stop at an event"
+    if pace.retries:
+        for needed in found.values():
+            needed[Ability.ROLLBACK] = "the pace may reject a step"
+    return found
+
+
+def check_abilities(program: Program, pace: Pace, units: Mapping[str, Model]) -> None:
+    """Raise a `MasterError` that names every unit which lacks something."""
+    missing = [
+        f"unit '{unit}' does not have: {ability.value}. It needs to, because {why}."
+        for unit, needed in needs(program, pace, units).items()
+        for ability, why in needed.items()
+        if ability not in units[unit].abilities
+    ]
+    if missing:
+        raise MasterError("\n".join(missing))

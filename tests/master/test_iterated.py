@@ -1,0 +1,95 @@
+"""Strong coupling: the repeated step agrees with itself, and gains orders of accuracy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import upbeat as up
+
+
+def oscillator() -> up.Scenario:
+    """x' = v and v' = -x in two units: x = cos t."""
+    position = up.Ode(states={"x": "v"}, start={"x": 1.0}, inputs=["v"], solver=up.RK4(micro=4))
+    velocity = up.Ode(states={"v": "-x"}, inputs=["x"], solver=up.RK4(micro=4))
+    return up.Scenario(units={"p": position, "q": velocity}, connections={"p.v": "q.v", "q.x": "p.x"})
+
+
+def error(engine: str, coupling: object, inputs: object, step: float) -> float:
+    trace = up.simulate(oscillator(), pace=step, until=4.0, coupling=coupling, inputs=inputs, engine=engine)
+    return float(np.abs(trace["p.x"] - np.cos(trace.time)).max())
+
+
+@pytest.mark.parametrize("inner", [up.Jacobi(), up.GaussSeidel()], ids=["jacobi", "gauss_seidel"])
+def test_linear_inputs_give_the_trapezoidal_rule(engine: str, inner: object) -> None:
+    """With chords as inputs and exact integration, an agreed step is x' = x + h·(v + v')/2 and so on."""
+    h = 0.25
+    trace = up.simulate(
+        oscillator(),
+        pace=h,
+        until=2.0,
+        coupling=up.Iterated(inner, tolerance=1e-13),
+        inputs=up.Linear(),
+        engine=engine,
+    )
+    a, b = np.array([[1, -h / 2], [h / 2, 1]]), np.array([[1, h / 2], [-h / 2, 1]])
+    state = np.array([1.0, 0.0])
+    for x, v in zip(trace["p.x"], trace["q.v"], strict=True):
+        np.testing.assert_allclose([x, v], state, atol=1e-11)
+        state = np.linalg.solve(a, b @ state)
+
+
+@pytest.mark.parametrize(("inputs", "order"), [(up.Hold(), 1), (up.Linear(), 2), (up.Polynomial(2), 3)])
+def test_orders_of_convergence(inputs: object, order: int) -> None:
+    coarse, fine = (error("auto", up.Iterated(), inputs, step) for step in (0.05, 0.025))
+    assert np.log2(coarse / fine) == pytest.approx(order, abs=0.15)
+
+
+def test_corrections_are_a_fixed_number_of_rounds(engine: str) -> None:
+    """Without a correction Jacobi with chords would hold; each correction brings it closer to agreement."""
+    agreed = error(engine, up.Iterated(up.Jacobi(), tolerance=1e-12), up.Linear(), 0.2)
+    trace = {
+        n: up.simulate(
+            oscillator(),
+            pace=0.2,
+            until=4.0,
+            coupling=up.Iterated(up.Jacobi(), corrections=n),
+            inputs=up.Linear(),
+            engine=engine,
+        )["p.x"]
+        for n in (1, 2, 3, 8)
+    }
+    distance = [np.abs(trace[n] - trace[8]).max() for n in (1, 2, 3)]
+    assert distance[1] < distance[0] / 3
+    assert distance[2] < distance[1] / 3
+    assert agreed < 0.05
+
+
+def test_a_step_that_never_agrees_is_named(engine: str) -> None:
+    """With a huge step, successive substitution of this pair diverges."""
+    with pytest.raises(up.StepError, match=r"p\.v.*q\.x.*did not end within 20 rounds.*change"):
+        up.simulate(
+            oscillator(),
+            pace=6.0,
+            until=12.0,
+            coupling=up.Iterated(up.Jacobi(), most=20),
+            inputs=up.Linear(),
+            engine=engine,
+        )
+
+
+def test_units_without_rollback_are_refused_before_the_run() -> None:
+    class Forward:
+        def __init__(self, name: str, start: float, parameters: dict[str, object]) -> None: ...
+        def get(self, port: str) -> float:
+            return 1.0
+
+        def set(self, port: str, coefficients: object) -> None: ...
+        def advance(self, t: float, to: float, early: bool) -> float:
+            return to
+
+    ports = (up.Port("u", up.Causality.INPUT), up.Port("y", up.Causality.OUTPUT))
+    pair = up.PythonUnit(Forward, ports)
+    scenario = up.Scenario(units={"a": pair, "b": pair}, connections={"a.u": "b.y", "b.u": "a.y"})
+    with pytest.raises(up.MasterError, match=r"unit 'a'.*rollback.*repeats steps"):
+        up.simulate(scenario, pace=1, until=2, coupling=up.Iterated())
