@@ -9,6 +9,13 @@ from upbeat.core.errors import Problems
 from upbeat.master.settings import master_from, settings_of
 
 MASTERS = [
+    up.Master(
+        pace=up.Fixed(0.1), coupling=up.Iterated(up.GaussSeidel(loops=up.Anderson(depth=2)), corrections=2)
+    ),
+    up.Master(pace=up.Fixed(0.1), coupling=up.Jacobi(loops=up.FixedPoint()), inputs=up.Hermite(2)),
+    up.Master(
+        pace=up.Fixed(0.1), inputs=up.Polynomial(3), ports={"a.u": up.Smooth(), "a.v": up.Continuous()}
+    ),
     up.Master(pace=up.Fixed(0.1)),
     up.Master(pace=up.Fixed(0.5), coupling=up.Jacobi(outputs="lagged"), inputs=up.Linear()),
     up.Master(
@@ -47,6 +54,13 @@ def test_settings_give_the_master_back(master: up.Master) -> None:
         ),
         ({"step": 0.1, "ports": {"a.u": "lin"}}, ["unknown approximation 'lin'"]),
         ({"step": 0.1, "ports": 3}, ["must be a table"]),
+        (
+            {"step": 0.1, "coupling": {"kind": "iterated", "inner": "jacoby"}},
+            ["inner.*unknown coupling.*'jacobi'"],
+        ),
+        ({"step": 0.1, "coupling": {"kind": "iterated", "most": 0}}, ["most of Iterated"]),
+        ({"step": 0.1, "coupling": {"kind": "jacobi", "loops": "bisect"}}, ["unknown loop solver"]),
+        ({"step": 0.1, "inputs": {"kind": "polynomial", "order": 9}}, ["from 1 to 5"]),
     ],
 )
 def test_mistakes_are_named_all_at_once(settings: dict[str, object], texts: list[str]) -> None:

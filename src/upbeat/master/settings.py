@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
 from typing import Any
 
 from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.master.approximation import Approximation, Continuous, Hermite, Hold, Linear, Polynomial, Smooth
 from upbeat.master.coupling import Coupling, GaussSeidel, Jacobi
+from upbeat.master.iterated import Iterated
+from upbeat.master.loops import Anderson, FixedPoint, LoopSolver, Newton
 from upbeat.master.master import Master
 from upbeat.master.pace import Fixed, Pace
 
-COUPLINGS: dict[str, type] = {"jacobi": Jacobi, "gauss_seidel": GaussSeidel}
+COUPLINGS: dict[str, type] = {"jacobi": Jacobi, "gauss_seidel": GaussSeidel, "iterated": Iterated}
+LOOPS: dict[str, type] = {"newton": Newton, "anderson": Anderson, "fixed_point": FixedPoint}
 PACES: dict[str, type] = {"fixed": Fixed}
 APPROXIMATIONS: dict[str, type] = {
     "hold": Hold,
@@ -21,6 +25,12 @@ APPROXIMATIONS: dict[str, type] = {
     "continuous": Continuous,
     "smooth": Smooth,
 }
+
+PARTS: dict[str, tuple[str, dict[str, type]]] = {
+    "inner": ("coupling", COUPLINGS),
+    "loops": ("loop solver", LOOPS),
+}
+"""Options that are themselves a name or a table with a kind."""
 
 KEYS = ("coupling", "pace", "step", "inputs", "ports")
 
@@ -92,12 +102,18 @@ def _build(
         problems.add(where, f"unknown {noun} '{kind}'", suggest(kind, known, f"{noun}s"))
         return None
     arguments = {key: item for key, item in options.items() if key != "kind"}
-    fields = getattr(known[kind], "__dataclass_fields__", {})
+    options_known = getattr(known[kind], "__dataclass_fields__", {})
     for key in arguments:
-        if key not in fields:
+        if key not in options_known:
             problems.add(
-                (*where, key), f"the {noun} '{kind}' has no option '{key}'", suggest(key, fields, "options")
+                (*where, key),
+                f"the {noun} '{kind}' has no option '{key}'",
+                suggest(key, options_known, "options"),
             )
+            return None
+    for key in arguments.keys() & PARTS.keys():
+        arguments[key] = _build(arguments[key], PARTS[key][1], PARTS[key][0], (*where, key), problems)
+        if arguments[key] is None:
             return None
     try:
         return known[kind](**arguments)
@@ -118,14 +134,17 @@ def settings_of(master: Master) -> dict[str, Any]:
     return settings
 
 
-def _plain(item: Coupling | Pace | Approximation, known: Mapping[str, type]) -> str | dict[str, Any]:
+def _plain(
+    item: Coupling | Pace | Approximation | LoopSolver, known: Mapping[str, type]
+) -> str | dict[str, Any]:
     name = next((name for name, kind in known.items() if type(item) is kind), None)
     if name is None:
         return repr(item)  # somebody's own: it can be run and explained, but not be named in a file
-    fields = {key: getattr(item, key) for key in getattr(item, "__dataclass_fields__", {})}
-    options = {
-        key: list(value) if isinstance(value, tuple) else value
-        for key, value in fields.items()
-        if value is not None
-    }
-    return {"kind": name, **options} if options else name
+    options: dict[str, Any] = {}
+    for field in fields(item):  # type: ignore[arg-type]
+        value = getattr(item, field.name)
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        if value != default:
+            options[field.name] = _plain(value, PARTS[field.name][1]) if field.name in PARTS else value
+    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
+    return {"kind": name, **plain} if plain else name

@@ -1,0 +1,145 @@
+"""What inputs do between communication points, seen by an integrator and checked against closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import upbeat as up
+
+H, N = 0.25, 12
+T = H * np.arange(N + 1)
+SOURCE_FIRST = up.GaussSeidel(order=("source", "sum"))
+
+
+def integral(engine: str, signal: str, inputs: object, coupling: object = None, **rates: str) -> np.ndarray:
+    """∫ u dt where u follows `signal`, by RK4 with enough micro-steps to be exact for quintics."""
+    outputs: dict[str, object] = {"y": {"value": signal, "derivative": "dy"} if rates else signal}
+    if rates:
+        outputs["dy"] = {"value": rates["first"], **({"derivative": "ddy"} if "second" in rates else {})}
+    if "second" in rates:
+        outputs["ddy"] = rates["second"]
+    source = up.Function(outputs=outputs)
+    total = up.Ode(states={"x": "u"}, inputs=["u"], solver=up.DormandPrince(rtol=1e-12, atol=1e-13))
+    scenario = up.Scenario(units={"sum": total, "source": source}, connections={"sum.u": "source.y"})
+    return up.simulate(scenario, pace=H, until=N * H, inputs=inputs, coupling=coupling, engine=engine)[
+        "sum.x"
+    ]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_a_polynomial_continues_polynomials_of_its_degree(engine: str, order: int) -> None:
+    found = integral(engine, f"1 + time**{order}", up.Polynomial(order))
+    exact = T + T ** (order + 1) / (order + 1)
+    steps, true = np.diff(found), np.diff(exact)
+    np.testing.assert_allclose(steps[order:], true[order:], rtol=1e-9)
+    assert abs(steps[0] - true[0]) > 1e-6, "the first step has no history"
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_a_polynomial_interpolates_one_degree_earlier(engine: str, order: int) -> None:
+    found = integral(engine, f"1 + time**{order}", up.Polynomial(order), SOURCE_FIRST)
+    np.testing.assert_allclose(
+        np.diff(found)[order - 1 :], np.diff(T + T ** (order + 1) / (order + 1))[order - 1 :], rtol=1e-9
+    )
+
+
+def test_hermite_with_one_derivative_is_exact_for_cubics(engine: str) -> None:
+    found = integral(engine, "time**3", up.Hermite(1), first="3*time**2")
+    np.testing.assert_allclose(np.diff(found)[1:], np.diff(T**4 / 4)[1:], rtol=1e-9)
+
+
+def test_hermite_with_two_derivatives_is_exact_for_quintics(engine: str) -> None:
+    found = integral(engine, "time**5", up.Hermite(2), first="5*time**4", second="20*time**3")
+    np.testing.assert_allclose(np.diff(found)[1:], np.diff(T**6 / 6)[1:], rtol=1e-9)
+
+
+def test_hermite_interpolates_cubics_from_the_first_step_on(engine: str) -> None:
+    found = integral(engine, "1 + time**3", up.Hermite(1), SOURCE_FIRST, first="3*time**2")
+    np.testing.assert_allclose(found, T + T**4 / 4, rtol=1e-9)
+
+
+def test_hermite_takes_derivatives_through_the_connection(engine: str) -> None:
+    """u = 2·a.y - b.y² has the rate 2·a.dy - 2·b.y·b.dy."""
+    a = up.Function(outputs={"y": {"value": "time**3", "derivative": "dy"}, "dy": "3*time**2"})
+    b = up.Function(outputs={"y": {"value": "time", "derivative": "dy"}, "dy": "1 + 0*time"})
+    total = up.Ode(states={"x": "u"}, inputs=["u"], solver=up.DormandPrince(rtol=1e-12, atol=1e-13))
+    scenario = up.Scenario(units={"s": total, "a": a, "b": b}, connections={"s.u": "2*a.y - b.y*b.y"})
+    trace = up.simulate(scenario, pace=H, until=N * H, inputs=up.Hermite(1), engine=engine)
+    np.testing.assert_allclose(np.diff(trace["s.x"])[1:], np.diff(T**4 / 2 - T**3 / 3)[1:], rtol=1e-9)
+
+
+def test_hermite_says_which_derivative_is_missing() -> None:
+    with pytest.raises(
+        up.MasterError, match=r"sum\.u.*source\.y does not say which output is its derivative"
+    ):
+        integral("auto", "time", up.Hermite(1))
+
+
+def test_continuous_inputs_never_jump(engine: str) -> None:
+    """From where the last course ended to the latest value: the area is h·(u[n-1] + u[n])/2."""
+    u = np.cos(T)
+    found = integral(engine, "cos(time)", up.Continuous())
+    expected = H * np.concatenate([[u[0]], (u[:-2] + u[1:-1]) / 2])
+    np.testing.assert_allclose(np.diff(found), expected, rtol=1e-9)
+
+
+def courses(engine: str, inputs: object) -> list[tuple[float, list[float]]]:
+    """The length and the coefficients of the course that an input was handed in each step."""
+    seen: list[tuple[float, list[float]]] = []
+
+    class Probe:
+        def __init__(self, name: str, start: float, parameters: dict[str, object]) -> None:
+            self.course: list[float] = []
+
+        def get(self, port: str) -> float:
+            return 0.0
+
+        def set(self, port: str, coefficients: list[float]) -> None:
+            self.course = list(coefficients)
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            seen.append((to - t, self.course))
+            return to
+
+    probe = up.PythonUnit(Probe, (up.Port("u", up.Causality.INPUT), up.Port("y", up.Causality.OUTPUT)))
+    source = up.Function(outputs={"y": "sin(time)"})
+    scenario = up.Scenario(units={"s": probe, "source": source}, connections={"s.u": "source.y"})
+    up.simulate(scenario, pace=H, until=N * H, inputs=inputs, engine=engine)
+    return seen
+
+
+@pytest.mark.parametrize(("inputs", "smoothness"), [(up.Continuous(), 1), (up.Smooth(), 2)])
+def test_courses_join_without_jumps_or_kinks(engine: str, inputs: object, smoothness: int) -> None:
+    found = courses(engine, inputs)
+    assert len(found) == N
+    for (length, before), (_, after) in zip(found[:-1], found[1:], strict=True):
+        left, right = np.polynomial.Polynomial(before), np.polynomial.Polynomial(after)
+        for k in range(smoothness):
+            assert left.deriv(k)(length) == pytest.approx(right.deriv(k)(0.0), abs=1e-12)
+
+
+def test_smooth_courses_arrive_where_linear_extrapolation_would(engine: str) -> None:
+    for k, (length, course) in enumerate(courses(engine, up.Smooth())[1:], 1):
+        expected = 2 * np.sin(k * H) - np.sin((k - 1) * H)
+        assert np.polynomial.Polynomial(course)(length) == pytest.approx(expected, abs=1e-12)
+
+
+def test_histories_survive_a_repeated_exchange(engine: str) -> None:
+    """Setting another input exchanges again at the same instant: the history must not see that as a step."""
+    total = up.Ode(states={"x": "u + w"}, inputs=["u", "w"], solver=up.RK4())
+    clock = up.Function(outputs={"y": "time"})
+    scenario = up.Scenario(units={"s": total, "c": clock}, connections={"s.u": "c.y"})
+    with up.start(scenario, pace=H, until=N * H, inputs=up.Linear(), engine=engine) as run:
+        while not run.finished:
+            run.set("s.w", 0.0)
+            run.step()
+        assert run["s.x"] == pytest.approx(T[-1] ** 2 / 2 - H**2 / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("bad", [0, 6, 1.5, True, "two"])
+def test_orders_are_small_whole_numbers(bad: object) -> None:
+    with pytest.raises(up.MasterError, match="from 1 to 5"):
+        up.Polynomial(bad)  # type: ignore[arg-type]
+    with pytest.raises(up.MasterError, match="1 or 2"):
+        up.Hermite(3)
