@@ -75,8 +75,11 @@ class Table(ctypes.Structure):
     """upbeat_unit of native/include/upbeat/unit.h."""
 
     _fields_ = [
-        (name, ctypes.c_void_p)
-        for name in ("self", "get", "set", "advance", "jump", "save", "restore", "message", "destroy")
+        ("size", ctypes.c_uint32),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("self", "get", "set", "advance", "jump", "save", "restore", "message", "destroy")
+        ),
     ]
 
 

@@ -51,6 +51,7 @@ void* ring_create(const char* name, double start, const double* parameters) {
 
 void ring_table(upbeat_unit* table) {
   memset(table, 0, sizeof *table);
+  table->size = sizeof *table;
   table->get = get;
   table->set = set;
   table->advance = advance;

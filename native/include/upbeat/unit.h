@@ -7,12 +7,17 @@
  * `save` and `restore` come between any two of these calls. The engine calls one unit from one
  * thread at a time, and never again after a call has failed, except for `message` and `destroy`.
  *
- * What failure means. Every call returns 0, or any other number to say that it could not be
+ * What failure means. Every call returns 0, or a positive number to say that it could not be
  * carried out. The engine then asks `message` once, ends the run, names unit, call and time, and
- * keeps what was recorded. A unit must not throw, and must not jump out of a call.
+ * keeps what was recorded. A unit must not throw, and must not jump out of a call. Statuses below 0
+ * are reserved: a later version of this interface may give them a meaning.
  *
  * Memory. A unit allocates when it is made, not in these calls: the engine calls them in its
  * innermost loop.
+ *
+ * Versions. Members are only ever appended to the table, and all but the first five may be null. `size`
+ * says how many a unit was compiled with, so that units and engines of different versions fit:
+ * what only one side knows counts as null.
  */
 #ifndef UPBEAT_UNIT_H
 #define UPBEAT_UNIT_H
@@ -34,6 +39,9 @@ typedef union upbeat_cell {
 #define UPBEAT_MAX_DEGREE 5
 
 typedef struct upbeat_unit {
+  /* sizeof(upbeat_unit) where the table was filled. The engine reads no further. */
+  uint32_t size;
+
   /* Handed to every call. */
   void* self;
 
@@ -55,7 +63,8 @@ typedef struct upbeat_unit {
   int (*jump)(void* self, int* again);
 
   /* Keep the whole state, inputs included, under a small number from 0 on; set it back, any number
-   * of times. Both null: the unit cannot be set back, and a master that needs it is refused. */
+   * of times. Numbers are used again, lowest first: there are as many as states are kept at once.
+   * Both null: the unit cannot be set back, and a master that needs it is refused. */
   int (*save)(void* self, int slot);
   int (*restore)(void* self, int slot);
 
