@@ -76,6 +76,50 @@ class Serialise(Protocol):
     def from_bytes(self, data: bytes) -> Any: ...
 
 
+class Core(Protocol):
+    """What the native engine offers to a model that enters it. Each call gives what `enter` returns."""
+
+    def ode(self, tables: Any) -> object:
+        """A unit given by equations, as `upbeat.units.OdeTables`."""
+        ...
+
+    def addresses(self, functions: Mapping[str, int], pointer: int) -> object:
+        """A unit given by the addresses of its functions, named as in unit.h, and its `self`.
+
+        The engine calls `destroy` in the end, exactly once, also if no run comes about.
+        """
+        ...
+
+    def table(self, address: int) -> object:
+        """The same, for a filled `upbeat_unit` (unit.h) that lies at `address`."""
+        ...
+
+
+@runtime_checkable
+class Native(Protocol):
+    """The model's units can run inside the native engine, without Python (`Ability.NATIVE`).
+
+    Ports have the numbers of their places in `Model.ports`.
+    """
+
+    def enter(self, core: Core, name: str, start: float) -> object:
+        """A new unit as `instantiate` would make it, by one of the calls of `core`."""
+        ...
+
+
+def speaks_for_itself(model: type) -> bool:
+    """Whether `enter` still makes the unit that `instantiate` makes.
+
+    A subclass that replaces only `instantiate` means another unit: it runs as that one, called back.
+    """
+    for base in model.__mro__:
+        if "enter" in vars(base):
+            return True
+        if "instantiate" in vars(base):
+            return False
+    return False
+
+
 class Model(Protocol):
     """A recipe for units: frozen, cheap to pickle, and shared by all its instances."""
 

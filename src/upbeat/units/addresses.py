@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from upbeat.core.abilities import Ability
+from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.errors import ModelError, UpbeatError, suggest
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
 from upbeat.units.inputs import MAX_DEGREE
@@ -90,7 +90,8 @@ class NativeUnit:
     @property
     def abilities(self) -> frozenset[Ability]:
         rollback = {Ability.ROLLBACK} if "save" in dict(self.functions) else set()
-        return frozenset({Ability.NATIVE, *rollback})
+        native = {Ability.NATIVE} if speaks_for_itself(type(self)) else set()
+        return frozenset({*native, *rollback})
 
     @property
     def parameters(self) -> tuple[Value, ...]:
@@ -112,6 +113,11 @@ class NativeUnit:
         if not made:
             raise NativeFailure(f"create gave no unit for '{name}'")
         return int(made)
+
+    def enter(self, core: Core, name: str, start: float) -> object:
+        """A unit for the native engine, which destroys it in the end."""
+        functions = {key: address for key, address in self.functions if key != "create"}
+        return core.addresses(functions, self.create(name, start))
 
     def instantiate(self, name: str, start: float) -> AddressedUnit:
         """A unit for the interpreter, which calls the same functions through ctypes."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from upbeat.core.abilities import Ability
+from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.ports import Kind, Port, Value
 from upbeat.units.equations import Equations
 from upbeat.units.inputs import NUMBERS, Conversion
@@ -37,7 +37,8 @@ class _Model:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        return frozenset({Ability.ROLLBACK, Ability.SERIALISE, Ability.NATIVE})
+        native = {Ability.NATIVE} if speaks_for_itself(type(self)) else set()
+        return frozenset({Ability.ROLLBACK, Ability.SERIALISE, *native})
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other parameters, input starts or state starts."""
@@ -62,6 +63,10 @@ class _Model:
             deliver=_DELIVER,
         )
         return SolvedUnit(behaviour, start)
+
+    def enter(self, core: Core, name: str, start: float) -> object:
+        """A unit for the native engine, in its start state."""
+        return core.ode(self.lower())
 
     def lower(self) -> OdeTables:
         """The same unit as flat tables, for the native engine."""
