@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "host.hpp"
+#include "drive.hpp"
 #include "upbeat/opcodes.h"
 
 namespace nb = nanobind;
@@ -54,13 +54,13 @@ std::vector<double> evaluate(const Kernel& kernel, const std::vector<double>& in
   return results;
 }
 
-using Ports = std::vector<std::pair<std::int32_t, std::int32_t>>;  // cells, kind
+using Ports = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;  // cells, kind, number
 
 std::vector<PortTables> ports_of(const Ports& ports) {
   std::vector<PortTables> tables;
-  for (const auto& [cells, kind] : ports) {
+  for (const auto& [cells, kind, number] : ports) {
     if (kind < 0 || kind > 3) throw std::invalid_argument("an unknown kind of port");
-    tables.push_back({cells, static_cast<Kind>(kind)});
+    tables.push_back({cells, static_cast<Kind>(kind), number});
   }
   return tables;
 }
@@ -104,8 +104,8 @@ OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double
 upbeat_unit make_addresses(std::uintptr_t self, std::uintptr_t get, std::uintptr_t set, std::uintptr_t advance,
                          std::uintptr_t jump, std::uintptr_t save, std::uintptr_t restore, std::uintptr_t message,
                          std::uintptr_t destroy) {
-  if (!get || !set || !advance) throw std::invalid_argument("a unit needs the addresses of get, set and advance");
   upbeat_unit table{};
+  table.size = sizeof table;
   table.self = reinterpret_cast<void*>(self);
   table.get = reinterpret_cast<decltype(table.get)>(get);
   table.set = reinterpret_cast<decltype(table.set)>(set);
@@ -115,6 +115,15 @@ upbeat_unit make_addresses(std::uintptr_t self, std::uintptr_t get, std::uintptr
   table.restore = reinterpret_cast<decltype(table.restore)>(restore);
   table.message = reinterpret_cast<decltype(table.message)>(message);
   table.destroy = reinterpret_cast<decltype(table.destroy)>(destroy);
+  require(problem_in(table));
+  return table;
+}
+
+// A table that lies somewhere, filled by code that was compiled with a unit.h of its own.
+upbeat_unit make_table(std::uintptr_t address) {
+  if (!address) throw std::invalid_argument("there is no table at address 0");
+  const upbeat_unit table = adopted(reinterpret_cast<const upbeat_unit*>(address));
+  require(problem_in(table));
   return table;
 }
 
@@ -173,41 +182,35 @@ NB_MODULE(_native, module) {
              new (self) Addresses(make_addresses(context, get, set, advance, jump, save, restore, message, destroy));
            },
            "context"_a, "get"_a, "set"_a, "advance"_a, "jump"_a = 0, "save"_a = 0, "restore"_a = 0, "message"_a = 0,
-           "destroy"_a = 0);
+           "destroy"_a = 0)
+      .def("__init__", [](Addresses* self, std::uintptr_t table) { new (self) Addresses(make_table(table)); }, "table"_a)
+      .def("close", &Addresses::close);
   nb::class_<Python>(module, "Python")
       .def("__init__", [](Python* self, nb::object unit,
                           const std::vector<std::tuple<nb::object, std::int32_t, std::int32_t>>& ports) {
         new (self) Python(make_python(std::move(unit), ports));
       });
-  nb::class_<Recorder>(module, "Recorder");
-  nb::class_<FixedRun>(module, "FixedRun")
-      .def("__init__",
-           [](FixedRun* self, double start, double stop, double step, std::int64_t count, std::int32_t block,
-              std::int32_t instant) {
-             new (self) FixedRun{start, stop, step, count, block, instant, 0, start, true};
-           },
-           "start"_a, "stop"_a, "step"_a, "count"_a, "block"_a, "instant"_a)
-      .def("stand_at",
-           [](FixedRun& self, std::int64_t done, double time) {
-             self.done = done;
-             self.time = time;
-             self.pending = true;
-           })
-      .def_ro("done", &FixedRun::done)
-      .def_ro("time", &FixedRun::time);
   nb::class_<Host>(module, "Machine")
       .def(nb::init<nb::handle, const std::vector<Kernel>&, nb::list, double>(), "tables"_a, "kernels"_a, "units"_a, "start"_a)
       .def("execute", &Host::execute)
       .def("save", &Host::save)
       .def("restore", &Host::restore)
       .def("set_input", &Host::set_input)
-      .def("read", &Host::read_cell)
-      .def("write", &Host::write_cell)
+      .def("read", &Host::read)
+      .def("write", &Host::write)
       .def("take_error", &Host::take_error)
       .def("take_fired", &Host::take_fired)
       .def("strings", &Host::strings)
-      .def("recorder", &Host::recorder, "columns"_a, "every"_a)
-      .def("run_fixed", &Host::run_fixed, "run"_a, "recorder"_a, "chunk"_a, "budget"_a, "most"_a)
-      .def("close", &Host::close);
+      .def("close", &Host::close, "then"_a.none() = nb::none());
+  nb::class_<Drive>(module, "Loop")
+      .def(nb::init<nb::object, const std::string&, const std::vector<double>&, const std::vector<std::int32_t>&,
+                    const std::optional<std::vector<std::int32_t>>&, std::int64_t>(),
+           "machine"_a, "pace"_a, "parameters"_a, "blocks"_a, "columns"_a.none(), "every"_a)
+      .def("begin", &Drive::begin, "chunk"_a.none())
+      .def("run", &Drive::run, "chunk"_a.none(), "limit"_a, "budget"_a, "most"_a)
+      .def("reason", &Drive::reason)
+      .def_prop_ro("state", &Drive::state);
+  nb::exception<Busy>(module, "Busy", PyExc_RuntimeError);
+  nb::exception<Closed>(module, "Closed", PyExc_RuntimeError);
   module.def("opcodes", &opcodes);
 }

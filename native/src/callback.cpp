@@ -161,6 +161,7 @@ int Callback::restore(int slot) {
 upbeat_unit Callback::make(nb::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble) {
   auto* const self = new Callback(unit, std::move(ports), strings, trouble);
   upbeat_unit table{};
+  table.size = sizeof table;
   table.self = self;
   table.get = [](void* self, int port, Cell* to) { return static_cast<Callback*>(self)->get(port, to); };
   table.set = [](void* self, int port, const Cell* coefficients, int count) {

@@ -158,7 +158,7 @@ bool Machine::execute(std::int32_t block) {
       case code(Op::Unless): at = compute(*at->expression) != 0.0 ? at + 1 : first + at->a; break;
       case code(Op::Goto): at = first + at->a; break;
       case code(Op::Fire):
-        fired_.push_back({at->a, 0, cells[tables_.now].r});
+        fired_.push_back({at->a, -1, cells[tables_.now].r});
         ++at;
         break;
       default: return true;  // End

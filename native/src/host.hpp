@@ -1,62 +1,40 @@
-// A machine as Python holds it: tables read from Python objects, units entered, cells and rows out.
+// A machine as Python holds it: units entered, cells in and out, and one caller at a time.
 #pragma once
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
-
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
+#include <atomic>
 
 #include "callback.hpp"
-#include "loop.hpp"
 #include "machine.hpp"
 #include "ode.hpp"
+#include "read.hpp"
+#include "table.hpp"
 
 namespace upbeat {
 
-namespace nb = nanobind;
-
-template <class T>
-using Flat = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Rows = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Chunk = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-inline void require(const std::string& problem) {
-  if (!problem.empty()) throw std::invalid_argument("these tables cannot be run: " + problem);
-}
-
-template <class T>
-std::vector<T> copied(const Flat<T>& values) {
-  return {values.data(), values.data() + values.size()};
-}
-
-// A kernel as shared, checked tables: units with the same equations share one.
-struct Kernel {
-  std::shared_ptr<const KernelTables> tables;
+// Somebody else is in the machine: another thread, or the very unit that asks.
+struct Busy : std::runtime_error {
+  Busy() : std::runtime_error("this machine is at work for another caller; wait until it has come back") {}
+};
+struct Closed : std::runtime_error {
+  Closed() : std::runtime_error("this machine is closed") {}
 };
 
-// A unit entered by the addresses of its functions. It belongs to this object until a machine takes it over,
-// so that it is destroyed also when no machine comes about.
+// A unit entered by a table of functions. It belongs to this object until a machine takes it over, so that
+// it is destroyed also when no machine comes about.
 class Addresses {
  public:
   explicit Addresses(const upbeat_unit& table) : table_(table) {}
   Addresses(const Addresses&) = delete;
   Addresses& operator=(const Addresses&) = delete;
-  ~Addresses() {
-    if (owned_ && table_.destroy) table_.destroy(table_.self);
-  }
+  ~Addresses() { close(); }
 
   upbeat_unit release() {
     if (!owned_) throw std::invalid_argument("this unit belongs to another machine already");
     owned_ = false;
     return table_;
+  }
+  void close() {
+    if (std::exchange(owned_, false) && table_.destroy) table_.destroy(table_.self);
   }
 
  private:
@@ -71,10 +49,14 @@ struct Python {
 };
 
 // A machine and what only Python needs: the strings, and what went wrong in a callback.
+//
+// The core works without the GIL, so other threads may call while it does. Every call enters by a `Visit`:
+// a second one is refused, and `close` leaves a machine that is at work to its visitor, who is asked to
+// come back soon and lets go of it then.
 class Host {
  public:
   Host(nb::handle tables, const std::vector<Kernel>& kernels, nb::list units, double start) {
-    ProgramTables program = read(tables, kernels);
+    ProgramTables program = read_program(tables, kernels);
     require(problem_in(program, units.size()));
     for (const std::string& text : nb::cast<std::vector<std::string>>(tables.attr("strings"))) strings_.intern(text);
     std::vector<upbeat_unit> made;
@@ -90,37 +72,87 @@ class Host {
     machine_ = std::make_unique<Machine>(std::move(program), std::move(made), start);
   }
 
+  class Visit {
+   public:
+    explicit Visit(Host& host) : host_(host) {
+      if (host_.busy_.exchange(true)) throw Busy();
+      if (host_.machine_ && !host_.closing_) return;
+      host_.busy_ = false;
+      throw Closed();
+    }
+    ~Visit() {
+      host_.busy_ = false;
+      if (host_.closing_) host_.let_go();
+    }
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+    Machine& machine() { return *host_.machine_; }
+
+    // Without the GIL, unless a unit needs it. `body` says whether all went well.
+    template <class Body>
+    auto work(Body body) -> decltype(body()) {
+      if (host_.needs_gil_) return body();
+      nb::gil_scoped_release release;
+      return body();
+    }
+    bool checked(bool done) {
+      if (!done) host_.error_ = machine().error();
+      return done;
+    }
+    std::size_t cell(std::int32_t number) {
+      const std::size_t cells = machine().tables().start.size();
+      if (number < 0 || static_cast<std::size_t>(number) >= cells) throw std::out_of_range("there is no such cell");
+      return static_cast<std::size_t>(number);
+    }
+
+   private:
+    Host& host_;
+  };
+
   bool execute(std::int32_t block) {
-    const std::size_t blocks = machine().tables().entries.size();
+    Visit visit(*this);
+    const std::size_t blocks = visit.machine().tables().entries.size();
     if (block < 0 || static_cast<std::size_t>(block) >= blocks) throw std::out_of_range("there is no such block");
-    return without_gil([&] { return machine_->execute(block); });
+    return visit.checked(visit.work([&] { return visit.machine().execute(block); }));
   }
-  bool save() { return without_gil([&] { return machine().save(); }); }
-  bool restore() { return without_gil([&] { return machine().restore(); }); }
+  bool save(std::int32_t place) {
+    Visit visit(*this);
+    if (place < 0) throw std::out_of_range("places are counted from 0");
+    return visit.checked(visit.work([&] { return visit.machine().save(place); }));
+  }
+  bool restore(std::int32_t place) {
+    Visit visit(*this);
+    if (place < 0) throw std::out_of_range("places are counted from 0");
+    return visit.checked(visit.work([&] { return visit.machine().restore(place); }));
+  }
 
   bool set_input(std::int32_t unit, std::int32_t port, std::int32_t kind, nb::list values) {
+    Visit visit(*this);
     std::vector<Cell> cells(values.size());
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (!from_python(values[i], static_cast<Kind>(kind), strings_, &cells[i])) throw nb::python_error();
     }
-    return machine().set_input(unit, port, cells.data());
+    return visit.checked(visit.machine().set_input(unit, port, cells.data()));
   }
 
-  nb::object read_cell(std::int32_t cell) {
-    const std::size_t index = checked(cell);
-    return to_python(machine_->cells()[index], machine_->tables().kinds[index], strings_);
+  nb::object read(std::int32_t cell) {
+    Visit visit(*this);
+    const std::size_t index = visit.cell(cell);
+    return to_python(visit.machine().cells()[index], visit.machine().tables().kinds[index], strings_);
   }
-  void write_cell(std::int32_t cell, nb::handle value) {
-    const std::size_t index = checked(cell);
+  void write(std::int32_t cell, nb::handle value) {
+    Visit visit(*this);
+    const std::size_t index = visit.cell(cell);
     Cell written;
-    if (!from_python(value, machine_->tables().kinds[index], strings_, &written)) throw nb::python_error();
-    machine_->cells()[index] = written;
+    if (!from_python(value, visit.machine().tables().kinds[index], strings_, &written)) throw nb::python_error();
+    visit.machine().cells()[index] = written;
   }
 
   // What ended the run. The exception is handed over and not kept: through its traceback it may refer
   // to this very machine, which Python's collector could not see.
   nb::tuple take_error() {
-    const Error& error = machine().error();
+    const Error& error = error_;
     const Trouble trouble = std::exchange(trouble_, {});
     return nb::make_tuple(static_cast<int>(error.fault), static_cast<int>(error.call), error.row, error.unit,
                           error.cell, error.time, error.start, error.until, error.value, error.status,
@@ -128,64 +160,31 @@ class Host {
                           trouble.exception.is_valid() ? trouble.exception : nb::none());
   }
 
-  std::vector<std::tuple<std::int32_t, std::int32_t, double>> take_fired() {
-    std::vector<std::tuple<std::int32_t, std::int32_t, double>> taken;
-    for (const Fired& fired : machine().fired()) taken.emplace_back(fired.event, fired.index, fired.time);
-    machine_->fired().clear();
+  // Every event since the last call, committed or not.
+  std::vector<std::int32_t> take_fired() {
+    Visit visit(*this);
+    std::vector<std::int32_t> taken;
+    for (const Fired& fired : visit.machine().fired()) taken.push_back(fired.event);
+    visit.machine().fired().clear();
     return taken;
   }
 
-  std::vector<std::string> strings() const {
+  // The texts with these numbers and above: a pool only grows.
+  std::vector<std::string> strings(std::size_t from) const {
     std::vector<std::string> texts;
-    for (std::size_t i = 0; i < strings_.size(); ++i) texts.push_back(strings_.text(static_cast<std::int64_t>(i)));
+    for (std::size_t i = from; i < strings_.size(); ++i) texts.push_back(strings_.text(static_cast<std::int64_t>(i)));
     return texts;
   }
 
-  std::pair<std::int32_t, std::size_t> run_fixed(FixedRun& run, Recorder& recorder, const Chunk& chunk, double budget,
-                                                  std::int64_t most) {
-    if (chunk.shape(1) != recorder.width()) throw std::invalid_argument("the chunk has the wrong number of columns");
-    const auto blocks = static_cast<std::int32_t>(machine().tables().entries.size());
-    if (run.block < 0 || run.block >= blocks || run.instant >= blocks) throw std::out_of_range("there is no such block");
-    recorder.open(reinterpret_cast<Cell*>(chunk.data()), chunk.shape(0));
-    const Status status = without_gil([&] { return upbeat::run_fixed(*machine_, run, recorder, budget, most); });
-    return {static_cast<std::int32_t>(status), recorder.rows()};
+  // Lets go of the units, and then calls `then`: at once, or as soon as whoever is in the machine leaves it.
+  void close(nb::object then) {
+    if (!machine_ || closing_.exchange(true)) return;
+    then_ = std::move(then);
+    machine_->ask_to_stop();
+    if (!busy_) let_go();
   }
-
-  Recorder recorder(const std::vector<std::int32_t>& columns, std::int64_t every) {
-    for (const std::int32_t column : columns) checked(column);
-    if (every < 1) throw std::invalid_argument("every must be at least 1");
-    return Recorder(columns, every);
-  }
-
-  void close() { machine_.reset(); }
 
  private:
-  static ProgramTables read(nb::handle tables, const std::vector<Kernel>& kernels) {
-    ProgramTables program;
-    const auto ints = [&](const char* name) { return copied(nb::cast<Flat<std::int32_t>>(tables.attr(name))); };
-    for (const std::int64_t bits : copied(nb::cast<Flat<std::int64_t>>(tables.attr("start")))) program.start.push_back(integer(bits));
-    for (const std::int32_t kind : ints("kinds")) {
-      if (kind < 0 || kind > 3) throw std::invalid_argument("an unknown kind of cell");
-      program.kinds.push_back(static_cast<Kind>(kind));
-    }
-    const auto code = nb::cast<Rows<std::int32_t>>(tables.attr("code"));
-    if (code.shape(1) != std::tuple_size_v<Row>) throw std::invalid_argument("a row of the code has seven numbers");
-    program.code.resize(code.shape(0));
-    std::copy(code.data(), code.data() + code.size(), program.code.empty() ? nullptr : program.code.front().data());
-    program.entries = ints("entries");
-    program.operands = ints("operands");
-    for (const Kernel& kernel : kernels) program.kernels.push_back(*kernel.tables);
-    using Expression = std::tuple<std::int32_t, std::vector<std::int32_t>, std::vector<std::int32_t>>;
-    for (auto& [kernel, from, to] : nb::cast<std::vector<Expression>>(tables.attr("expressions"))) {
-      program.expressions.push_back({kernel, std::move(from), std::move(to)});
-    }
-    program.now = nb::cast<std::int32_t>(tables.attr("now"));
-    program.next = nb::cast<std::int32_t>(tables.attr("next"));
-    program.slots = nb::cast<std::int32_t>(tables.attr("slots"));
-    program.loops = nb::cast<std::int32_t>(tables.attr("loops"));
-    return program;
-  }
-
   upbeat_unit enter(nb::handle unit, double start) {
     if (nb::isinstance<OdeTables>(unit)) return Ode::make(nb::cast<const OdeTables&>(unit), start);
     if (nb::isinstance<Addresses>(unit)) return nb::cast<Addresses&>(unit).release();
@@ -194,28 +193,25 @@ class Host {
     return Callback::make(python.unit, python.ports, strings_, trouble_);
   }
 
-  Machine& machine() {
-    if (!machine_) throw std::runtime_error("this machine is closed");
-    return *machine_;
-  }
-
-  std::size_t checked(std::int32_t cell) {
-    const std::size_t cells = machine().tables().start.size();
-    if (cell < 0 || static_cast<std::size_t>(cell) >= cells) throw std::out_of_range("there is no such cell");
-    return static_cast<std::size_t>(cell);
-  }
-
-  template <class Body>
-  auto without_gil(Body body) -> decltype(body()) {
-    machine();
-    if (needs_gil_) return body();
-    nb::gil_scoped_release release;
-    return body();
+  void let_go() {
+    std::unique_ptr<Machine> machine = std::move(machine_);  // gone for everybody before anything else runs
+    const nb::object then = std::exchange(then_, {});
+    machine.reset();
+    if (!then.is_valid() || then.is_none()) return;
+    try {
+      then();
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable("closing a machine");
+    }
   }
 
   Strings strings_;
   Trouble trouble_;
+  Error error_;  // a copy, which outlives the machine
   bool needs_gil_ = false;
+  std::atomic<bool> busy_{false};
+  std::atomic<bool> closing_{false};
+  nb::object then_;
   std::unique_ptr<Machine> machine_;
 };
 

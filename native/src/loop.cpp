@@ -35,51 +35,104 @@ class Budget {
   std::int64_t pause_ = 1;
 };
 
-// Events of one step carry the time it ended at, and their place among those of that time.
-void stamp(std::vector<Fired>& fired, std::size_t from, double time) {
-  for (std::size_t i = from; i < fired.size(); ++i) {
-    fired[i].index = static_cast<std::int32_t>(i - from);
-    fired[i].time = time;
+// The time `t` stands: what happens at that instant, what the pace makes of it, and the row. Events from
+// `mark` on are those of this time.
+template <class P>
+bool commit(Machine& machine, P& pace, Recorder* recorder, std::size_t mark, double t, bool last) {
+  const ProgramTables& tables = machine.tables();
+  Cell* const cells = machine.cells();
+  cells[tables.now].r = t;
+  if (tables.instant_block >= 0 && !machine.execute(tables.instant_block)) return false;
+  std::vector<Fired>& fired = machine.fired();
+  for (std::size_t i = mark; i < fired.size(); ++i) {
+    fired[i].index = static_cast<std::int32_t>(i - mark);
+    fired[i].time = t;
+  }
+  pace.note(t, fired.data() + mark, fired.size() - mark, cells);
+  if (recorder) recorder->offer(t, cells, last);
+  return true;
+}
+
+Error error_at(double t, Fault fault) {
+  Error error;
+  error.fault = fault;
+  error.time = t;
+  return error;
+}
+
+// One step from `t`, retries included, until the program has accepted it.
+template <class P>
+bool step(Machine& machine, P& pace, StepLog& log, std::size_t mark, double t, double limit, double& reached) {
+  Cell* const cells = machine.cells();
+  double& next = cells[machine.tables().next].r;
+  std::vector<Fired>& fired = machine.fired();
+  Proposal wanted = pace.propose(t, limit, cells);
+  if (pace.retries() && !machine.save(Machine::for_retries)) return false;
+  std::int64_t rejected = 0;
+  for (;;) {
+    if (!(t < wanted.until && wanted.until <= limit)) {
+      Error error = error_at(t, Fault::BadStep);
+      error.until = wanted.until;
+      error.value = limit;
+      return machine.stop(error);
+    }
+    next = wanted.until;
+    if (!machine.execute(wanted.block)) return false;
+    reached = next;
+    if (pace.review(t, reached, cells, wanted)) break;
+    if (++rejected > most_retries) {
+      Error error = error_at(t, Fault::Rejected);
+      error.cell = wanted.reason;
+      return machine.stop(error);
+    }
+    if (!machine.restore(Machine::for_retries)) return false;
+    fired.resize(mark);
+  }
+  if (!(reached > t) && fired.size() == mark) return machine.stop(error_at(t, Fault::NoProgress));
+  log.append(t, reached, wanted.reason, wanted.block, rejected);
+  return true;
+}
+
+template <class P>
+Status drive(Machine& machine, P& pace, Recorder* recorder, StepLog& log, double limit, double budget,
+             std::int64_t most) {
+  const double& now = machine.cells()[machine.tables().now].r;
+  std::vector<Fired>& fired = machine.fired();
+  std::size_t mark = 0;  // the first event that is not committed
+  while (mark < fired.size() && fired[mark].index >= 0) ++mark;
+  Budget left(budget);
+  for (;;) {
+    const double t = now;
+    if (t >= limit) return Status::Finished;
+    if (log.full() || (recorder && recorder->full())) return Status::Full;
+    if (machine.asked_to_stop()) return Status::Stopped;
+    if (most-- <= 0 || left.spent()) return Status::Paused;
+    double reached = t;
+    if (!step(machine, pace, log, mark, t, limit, reached) ||
+        !commit(machine, pace, recorder, mark, reached, reached >= limit)) {
+      fired.resize(mark);
+      return Status::Failed;
+    }
+    mark = fired.size();
   }
 }
 
 }  // namespace
 
-Status run_fixed(Machine& machine, FixedRun& run, Recorder& recorder, double budget, std::int64_t most) {
-  Cell* const cells = machine.cells();
-  Cell& now = cells[machine.tables().now];
-  Cell& next = cells[machine.tables().next];
-  std::vector<Fired>& fired = machine.fired();
-  Budget left(budget);
-  for (;;) {
-    const bool finished = run.time >= run.stop;
-    if (run.pending) {
-      if (recorder.wants(run.done, finished)) {
-        if (recorder.full()) return Status::Full;
-        recorder.row(run.time, cells);
-      }
-      run.pending = false;
-    }
-    if (finished) return Status::Finished;
-    if (most-- <= 0 || left.spent()) return Status::Paused;
+bool begin(Machine& machine, Pace& pace, Recorder* recorder) {
+  const ProgramTables& tables = machine.tables();
+  const double t = machine.cells()[tables.now].r;
+  pace.begin(t);
+  if (tables.start_block >= 0 && !machine.execute(tables.start_block)) return false;
+  return commit(machine, pace, recorder, 0, t, false);
+}
 
-    const std::size_t before = fired.size();
-    const std::int64_t index = run.done + 1;
-    now.r = run.time;
-    next.r = index >= run.count ? run.stop : run.start + static_cast<double>(index) * run.step;
-    if (!machine.execute(run.block)) return Status::Failed;
-    const double reached = next.r;
-    if (!(reached > run.time) && fired.size() == before) {
-      machine.stop(Fault::NoProgress, run.time);
-      return Status::Failed;
-    }
-    now.r = reached;
-    if (run.instant >= 0 && !machine.execute(run.instant)) return Status::Failed;
-    if (fired.size() != before) stamp(fired, before, reached);
-    run.time = reached;
-    run.done = index;
-    run.pending = true;
-  }
+// The commonest pace gets a loop of its own, in which its few operations are inlined: with units that do
+// little, three virtual calls a step can be seen.
+Status run(Machine& machine, Pace& pace, Recorder* recorder, StepLog& log, double limit, double budget,
+           std::int64_t most) {
+  if (auto* const fixed = dynamic_cast<Fixed*>(&pace)) return drive(machine, *fixed, recorder, log, limit, budget, most);
+  return drive(machine, pace, recorder, log, limit, budget, most);
 }
 
 }  // namespace upbeat

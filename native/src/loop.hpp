@@ -1,34 +1,34 @@
-// The whole loop for steps of one size: propose, step, commit, instant, record.
+// The loop, the same for every master: propose, step, review, commit, instant, note, record.
 #pragma once
 
 #include <cstdint>
 
+#include "log.hpp"
 #include "machine.hpp"
+#include "pace.hpp"
 #include "recorder.hpp"
 
 namespace upbeat {
 
 enum class Status : std::int32_t {
   Finished = 0,
-  Full = 1,    // the recorder's buffer: drain it and go on
-  Paused = 2,  // enough steps or enough time for now: go on when you like
-  Failed = 3,  // see the machine's error
+  Full = 1,     // the recorder or the log: drain both and go on
+  Paused = 2,   // enough steps or enough time for now: go on when you like
+  Failed = 3,   // see the machine's error
+  Stopped = 4,  // somebody asked the machine to stop
 };
 
-// Where a run on the grid start + k·step stands. Points are computed from their index, never summed.
-struct FixedRun {
-  double start = 0.0;
-  double stop = 0.0;
-  double step = 0.0;
-  std::int64_t count = 0;  // of steps on the grid; the last one ends at `stop`
-  std::int32_t block = 0;
-  std::int32_t instant = -1;  // -1: there is none
-  std::int64_t done = 0;
-  double time = 0.0;
-  bool pending = true;  // a row for the present time still has to be recorded
-};
+// How often a step may be sent back.
+constexpr std::int64_t most_retries = 100;
 
-// Goes on until the end, until the buffer is full, for `most` steps, or for about `budget` seconds.
-Status run_fixed(Machine& machine, FixedRun& run, Recorder& recorder, double budget, std::int64_t most);
+// Everything that happens at the start time, which is in the register `now`. The recorder (or none) needs
+// room for one row. False: see the machine's error.
+bool begin(Machine& machine, Pace& pace, Recorder* recorder);
+
+// Goes on from the time in the register `now`: to `limit`, until something is full, for `most` steps, for
+// about `budget` seconds, or until the machine is asked to stop. Events that fired outside any step
+// count as those of the next one; committed ones have an index, and stay in the machine until taken away.
+Status run(Machine& machine, Pace& pace, Recorder* recorder, StepLog& log, double limit, double budget,
+           std::int64_t most);
 
 }  // namespace upbeat

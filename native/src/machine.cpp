@@ -135,23 +135,30 @@ bool Machine::restore_slot(std::int32_t row) {
   return true;
 }
 
-// The machine's own slot is the one after those of the program.
-bool Machine::save() {
+// The units know the machine's own places by the numbers after those of the program.
+bool Machine::save(std::int32_t place) {
+  const auto index = static_cast<std::size_t>(place);
+  if (index >= kept_.size()) kept_.resize(index + 1);
+  Kept& kept = kept_[index];
+  kept.filled = false;
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    if (!save_unit(static_cast<std::int32_t>(unit), tables_.slots, -1)) return false;
+    if (!save_unit(static_cast<std::int32_t>(unit), tables_.slots + place, -1)) return false;
   }
-  kept_ = cells_;
-  kept_clocks_ = clocks_;
+  kept.cells = cells_;
+  kept.clocks = clocks_;
+  kept.filled = true;
   return true;
 }
 
-bool Machine::restore() {
-  if (kept_clocks_.size() != clocks_.size()) return fail(Fault::EmptySlot, Call::None, -1, -1);
+bool Machine::restore(std::int32_t place) {
+  const auto index = static_cast<std::size_t>(place);
+  if (index >= kept_.size() || !kept_[index].filled) return fail(Fault::EmptySlot, Call::None, -1, -1);
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    if (!restore_unit(static_cast<std::int32_t>(unit), tables_.slots, -1)) return false;
+    if (!restore_unit(static_cast<std::int32_t>(unit), tables_.slots + place, -1)) return false;
   }
-  cells_ = kept_;
-  clocks_ = kept_clocks_;
+  // Element by element into the memory that is there: others hold pointers to it.
+  std::copy(kept_[index].cells.begin(), kept_[index].cells.end(), cells_.begin());
+  std::copy(kept_[index].clocks.begin(), kept_[index].clocks.end(), clocks_.begin());
   return true;
 }
 
@@ -161,9 +168,8 @@ bool Machine::set_input(std::int32_t unit, std::int32_t port, const Cell* cells)
   return error_.status == 0 || fail(Fault::Refused, Call::Set, unit, -1);
 }
 
-bool Machine::stop(Fault fault, double time) {
-  fail(fault, Call::None, -1, -1);
-  error_.time = time;
+bool Machine::stop(const Error& error) {
+  error_ = error;
   return false;
 }
 

@@ -1,6 +1,7 @@
 // The machine: a program linked to its units, with all the memory a run needs.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,7 +13,8 @@
 
 namespace upbeat {
 
-// An event that fired: at which time, and as which one of that time.
+// An event that fired: at which time, and as which one of that time. The index is -1 as long as the
+// time it belongs to is not committed.
 struct Fired {
   std::int32_t event;
   std::int32_t index;
@@ -36,12 +38,18 @@ class Machine {
   // Hold an input at the value in `cells` from the unit's own time on.
   bool set_input(std::int32_t unit, std::int32_t port, const Cell* cells);
 
-  // All registers and all units, for a pace that may take a step back. One place, reused.
-  bool save();
-  bool restore();
+  // Keeps all registers and all units under a number from 0 on; sets them back, any number of times.
+  // Places are made on demand: only the first use of a number allocates. `for_retries` is the loop's own.
+  static constexpr std::int32_t for_retries = 0;
+  bool save(std::int32_t place);
+  bool restore(std::int32_t place);
 
-  // Ends the run from outside any block.
-  bool stop(Fault fault, double time);
+  // Ends the run from outside any block. False, for the caller to pass on.
+  bool stop(const Error& error);
+
+  // From any thread: a loop that runs this machine comes back before its next step.
+  void ask_to_stop() { asked_to_stop_.store(true, std::memory_order_relaxed); }
+  bool asked_to_stop() const { return asked_to_stop_.load(std::memory_order_relaxed); }
 
   Cell* cells() { return cells_.data(); }
   const ProgramTables& tables() const { return tables_; }
@@ -53,6 +61,11 @@ class Machine {
   struct Expression;
   struct Slot {
     std::int32_t row = -1;  // the Save that filled it
+    std::vector<Cell> cells;
+    std::vector<double> clocks;
+  };
+  struct Kept {
+    bool filled = false;
     std::vector<Cell> cells;
     std::vector<double> clocks;
   };
@@ -74,10 +87,10 @@ class Machine {
   std::vector<Cell> gathered_;
   std::vector<std::int32_t> loops_;
   std::vector<Slot> slots_;
-  std::vector<Cell> kept_;
-  std::vector<double> kept_clocks_;
+  std::vector<Kept> kept_;
   std::vector<Fired> fired_;
   Error error_;
+  std::atomic<bool> asked_to_stop_{false};
 };
 
 // Why these tables cannot be run with this many units (an index out of range, a missing End), or

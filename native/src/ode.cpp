@@ -12,11 +12,23 @@ namespace upbeat {
 namespace {
 
 constexpr std::size_t rows = UPBEAT_MAX_DEGREE + 1;
+constexpr std::int32_t most_ports = 1 << 24;  // a table from a broken file should not take all memory
 
 std::size_t cells_of(const std::vector<PortTables>& ports) {
   std::size_t cells = 0;
   for (const PortTables& port : ports) cells += static_cast<std::size_t>(port.cells);
   return cells;
+}
+
+// Where in `ports` each port number lies; -1 for a number that is not among them.
+std::vector<std::int32_t> places(const std::vector<PortTables>& ports) {
+  std::vector<std::int32_t> found;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const auto number = static_cast<std::size_t>(ports[i].port);
+    if (number >= found.size()) found.resize(number + 1, -1);
+    found[number] = static_cast<std::int32_t>(i);
+  }
+  return found;
 }
 
 // The shortest text that reads back as `value`, as Python writes it.
@@ -37,6 +49,7 @@ std::string problem_in(const OdeTables& tables) {
     for (const PortTables& port : *ports) {
       if (port.cells < 1) return "a port without cells";
       if (port.kind == Kind::String) return "equations have no strings";
+      if (port.port < 0 || port.port > most_ports) return "a port with an impossible number";
     }
   }
   const std::size_t states = tables.states.size();
@@ -52,6 +65,7 @@ std::string problem_in(const OdeTables& tables) {
     return "the kernel of the derivatives does not fit the states";
   }
   const SolverTables& solver = tables.solver;
+  if (solver.micro < 1) return "a solver without micro-steps";
   const std::size_t stages = solver.c.size();
   const auto nothing = [](double weight) { return weight == 0.0; };
   if (stages == 0 || solver.a.size() != stages * stages || solver.b.size() != stages ||
@@ -78,7 +92,9 @@ void Ode::Evaluator::operator()(double* out) {
 }
 
 Ode::Ode(const OdeTables& tables, double start)
-    : n_(tables.states.size()),
+    : input_at_(places(tables.inputs)),
+      output_at_(places(tables.outputs)),
+      n_(tables.states.size()),
       adaptive_(tables.solver.method == Method::Adaptive),
       derivatives_(tables.derivatives, tables.compiled_derivatives),
       compute_(tables.compute, tables.compiled_compute),
@@ -190,9 +206,18 @@ bool Ode::convertible() {
   return true;
 }
 
+template <class Port>
+const Port* Ode::find(const std::vector<Port>& ports, const std::vector<std::int32_t>& numbers, int port) {
+  const auto number = static_cast<std::size_t>(port);
+  if (number >= numbers.size() || numbers[number] < 0) return nullptr;
+  return &ports[static_cast<std::size_t>(numbers[number])];
+}
+
 int Ode::get(int port, Cell* to) {
   if (!current_ && !evaluate()) return 1;
-  const Output& output = outputs_[static_cast<std::size_t>(port)];
+  const Output* const found = find(outputs_, output_at_, port);
+  if (!found) return refuse("there is no output number " + std::to_string(port));
+  const Output& output = *found;
   const double* const from = values_.data() + output.cell;
   if (plain_) {
     for (std::int32_t i = 0; i < output.port.cells; ++i) to[i].r = from[i];
@@ -203,7 +228,9 @@ int Ode::get(int port, Cell* to) {
 }
 
 int Ode::set(int port, const Cell* coefficients, int count) {
-  const Input& input = inputs_[static_cast<std::size_t>(port)];
+  const Input* const found = find(inputs_, input_at_, port);
+  if (!found) return refuse("there is no input number " + std::to_string(port));
+  const Input& input = *found;
   const bool is_real = input.port.kind == Kind::Real;
   if (count < 1 || count > (is_real ? UPBEAT_MAX_DEGREE + 1 : 1)) {
     return refuse("an input takes polynomials of degree 0 to " + std::to_string(is_real ? UPBEAT_MAX_DEGREE : 0) +
@@ -262,6 +289,7 @@ int Ode::refuse(std::string message) {
 
 upbeat_unit Ode::make(const OdeTables& tables, double start) {
   upbeat_unit unit{};
+  unit.size = sizeof unit;
   unit.self = new Ode(tables, start);
   unit.get = [](void* self, int port, Cell* to) { return static_cast<Ode*>(self)->get(port, to); };
   unit.set = [](void* self, int port, const Cell* coefficients, int count) {

@@ -16,6 +16,7 @@ namespace upbeat {
 struct PortTables {
   std::int32_t cells = 1;
   Kind kind = Kind::Real;
+  std::int32_t port = 0;  // the number under which the engine knows it: its place among all ports of the model
 };
 
 // A kernel compiled to machine code, with the same inputs and outputs.
@@ -79,6 +80,8 @@ class Ode final : private Dynamics {
     std::size_t cell;
   };
 
+  template <class Port>
+  static const Port* find(const std::vector<Port>& ports, const std::vector<std::int32_t>& numbers, int port);
   void derivatives(double t, const double* x, double* out) override;
   bool evaluate();
   bool convertible();
@@ -89,6 +92,8 @@ class Ode final : private Dynamics {
 
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
+  std::vector<std::int32_t> input_at_;  // port number -> place in inputs_, -1 if it is none
+  std::vector<std::int32_t> output_at_;
   std::size_t n_;
   bool adaptive_;
   Evaluator derivatives_;

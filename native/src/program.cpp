@@ -25,6 +25,7 @@ class Check {
     for (const std::int32_t entry : tables_.entries) {
       if (!target(entry)) return "a block begins outside the code";
     }
+    if (!block(tables_.start_block) || !block(tables_.instant_block)) return "a block that there is not";
     if (tables_.code.empty() || static_cast<Op>(tables_.code.back()[0]) != Op::End) return "the code does not end";
     for (std::size_t i = 0; i < tables_.code.size(); ++i) {
       if (!sound(tables_.code[i])) return "row " + std::to_string(i) + " of the code has a bad operand";
@@ -40,6 +41,7 @@ class Check {
   bool is_real(std::int32_t cell) const {
     return cells(cell) && tables_.kinds[static_cast<std::size_t>(cell)] == Kind::Real;
   }
+  bool block(std::int32_t number) const { return number == -1 || within(number, 1, tables_.entries.size()); }
   bool unit(std::int32_t number) const { return within(number, 1, units_); }
   bool target(std::int32_t row) const { return within(row, 1, tables_.code.size()); }
   bool expression(std::int32_t number, bool condition) const {

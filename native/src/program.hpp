@@ -47,6 +47,8 @@ struct ProgramTables {
   std::vector<std::int32_t> operands;
   std::vector<KernelTables> kernels;
   std::vector<CellKernel> expressions;  // what Compute, Until and Unless name
+  std::int32_t start_block = -1;        // numbers of blocks; -1: there is nothing to do
+  std::int32_t instant_block = -1;
   std::int32_t now = 0;
   std::int32_t next = 0;
   std::int32_t slots = 0;

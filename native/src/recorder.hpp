@@ -12,7 +12,7 @@ namespace upbeat {
 
 class Recorder {
  public:
-  // Records `columns` (cells) of every `every`-th row offered, and of those that must not be missed.
+  // Records `columns` (cells): the first row offered, every `every`-th one after it, and the last.
   Recorder(const std::vector<std::int32_t>& columns, std::int64_t every) : every_(every), width_(1 + columns.size()) {
     for (const std::int32_t column : columns) {
       const auto from = static_cast<std::size_t>(column);
@@ -31,12 +31,23 @@ class Recorder {
     used_ = 0;
   }
 
-  bool wants(std::int64_t index, bool last) const { return last || every_ == 1 || index % every_ == 0; }
+  // A row for which there must be room: not `full`.
+  void offer(double time, const Cell* cells, bool last) {
+    const bool due = --until_due_ == 0;
+    if (due) until_due_ = every_;
+    if (due || last) row(time, cells);
+  }
+
   bool full() const { return used_ == capacity_; }
   std::size_t rows() const { return used_; }
   std::size_t width() const { return width_; }
 
-  // Needs room: not `full`.
+ private:
+  struct Run {
+    std::size_t from;
+    std::size_t count;
+  };
+
   void row(double time, const Cell* cells) {
     Cell* to = to_;
     *to++ = real(time);
@@ -47,12 +58,6 @@ class Recorder {
     to_ = to;
     ++used_;
   }
-
- private:
-  struct Run {
-    std::size_t from;
-    std::size_t count;
-  };
 
   // The cells have just been written one by one. Reading two of them at once, as memcpy does, makes
   // the processor wait until both have left its store buffer: for a few cells that is most of the cost.
@@ -75,6 +80,7 @@ class Recorder {
 
   std::vector<Run> runs_;
   std::int64_t every_;
+  std::int64_t until_due_ = 1;
   std::size_t width_;
   Cell* to_ = nullptr;
   std::size_t capacity_ = 0;

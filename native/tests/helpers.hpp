@@ -42,6 +42,7 @@ struct Echo {
 
   upbeat_unit table() {
     upbeat_unit unit{};
+    unit.size = sizeof unit;
     unit.self = this;
     unit.get = [](void* self, int, Cell* to) {
       to->r = static_cast<Echo*>(self)->y;

@@ -1,9 +1,11 @@
 // Programs: every instruction, failures, saving, and tables that cannot be trusted.
 #include <cmath>
+#include <cstddef>
 #include <limits>
 
 #include "check.hpp"
 #include "helpers.hpp"
+#include "table.hpp"
 
 using namespace upbeat;
 
@@ -162,16 +164,23 @@ TEST(slots_bring_back_units_and_registers) {
 TEST(the_whole_machine_can_step_back) {
   Echo unit;
   Machine machine(program_of(2, {row(Op::Advance, {0, 0, 1, 3}), row(Op::Get, {0, 0, 2, 1, 0})}), {unit.table()}, 0.0);
-  CHECK(!machine.restore());
-  CHECK(machine.save());
+  CHECK(!machine.restore(0));
+  CHECK(machine.error().fault == Fault::EmptySlot);
+  CHECK(machine.save(0));
   CHECK(machine.execute(0));
+  CHECK(machine.save(2));  // places may be left out
+  CHECK(!machine.restore(1));
   CHECK(machine.cells()[2].r == 1.0);
-  CHECK(machine.restore());
-  CHECK(machine.cells()[2].r == 0.0 && unit.y == 0.0);
+  for (int round = 0; round < 2; ++round) {
+    CHECK(machine.restore(0));
+    CHECK(machine.cells()[2].r == 0.0 && unit.y == 0.0);
+    CHECK(machine.restore(2));
+    CHECK(machine.cells()[2].r == 1.0 && unit.y == 1.0);
+  }
   upbeat_unit stubborn = unit.table();
   stubborn.save = nullptr;
   Machine other(program_of(0, {}), {stubborn}, 0.0);
-  CHECK(!other.save());
+  CHECK(!other.save(0));
   CHECK(other.error().fault == Fault::Unable && other.error().call == Call::Save);
 }
 
@@ -201,6 +210,7 @@ TEST(a_machine_runs_inside_a_unit_of_another) {
   echo.u = 7.0;
   Machine inner(program_of(2, {row(Op::Advance, {0, 0, 1, 3}), row(Op::Get, {0, 0, 2, 1, 0})}), {echo.table()}, 0.0);
   upbeat_unit wrapped{};
+  wrapped.size = sizeof wrapped;
   wrapped.self = &inner;
   wrapped.get = [](void* self, int, Cell* to) {
     *to = static_cast<Machine*>(self)->cells()[2];
@@ -231,4 +241,21 @@ TEST(unsound_tables_are_refused) {
   ProgramTables open = program_of(1, {row(Op::Fire, {0})});
   open.code.pop_back();
   CHECK(!problem_in(open, 0).empty());
+}
+
+TEST(tables_of_other_versions_fit) {
+  Echo unit;
+  upbeat_unit table = unit.table();
+  table.size = offsetof(upbeat_unit, jump);  // compiled when there was nothing after `advance`
+  upbeat_unit old = adopted(&table);
+  CHECK(old.advance == table.advance && old.self == &unit && !old.jump && !old.save && !old.destroy);
+  CHECK(old.size == sizeof old && problem_in(old).empty());
+  struct {
+    upbeat_unit known;
+    void* later;
+  } grown = {unit.table(), &unit};
+  grown.known.size = sizeof grown;
+  CHECK(adopted(&grown.known).destroy == grown.known.destroy);
+  table.size = 0;  // nobody filled it in
+  CHECK(!problem_in(adopted(&table)).empty());
 }

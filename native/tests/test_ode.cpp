@@ -12,7 +12,7 @@ namespace {
 OdeTables decay(SolverTables solver) {
   OdeTables tables;
   tables.inputs = {{1, Kind::Real}};
-  tables.outputs = {{1, Kind::Real}, {1, Kind::Boolean}};
+  tables.outputs = {{1, Kind::Real, 1}, {1, Kind::Boolean, 2}};
   tables.states = {1.0};
   tables.input_start = {0.0};
   tables.parameters = {1.0};
@@ -43,7 +43,7 @@ SolverTables adaptive() {
   return solver;
 }
 
-double get(upbeat_unit& unit, int port = 0) {
+double get(upbeat_unit& unit, int port = 1) {
   Cell cell;
   CHECK(unit.get(unit.self, port, &cell) == 0);
   return cell.r;
@@ -97,11 +97,11 @@ TEST(inputs_are_polynomials_from_the_units_own_time) {
 TEST(booleans_come_out_as_integers) {
   upbeat_unit unit = Ode::make(decay(rk4(1)), 0.0);
   Cell cell;
-  CHECK(unit.get(unit.self, 1, &cell) == 0 && cell.i == 0);
+  CHECK(unit.get(unit.self, 2, &cell) == 0 && cell.i == 0);
   const Cell strong[] = {real(100.0)};
   unit.set(unit.self, 0, strong, 1);
   advance(unit, 0.0, 1.0);
-  CHECK(unit.get(unit.self, 1, &cell) == 0 && cell.i == 1);
+  CHECK(unit.get(unit.self, 2, &cell) == 0 && cell.i == 1);
   unit.destroy(unit.self);
 }
 
@@ -161,4 +161,24 @@ TEST(bad_tables_are_refused) {
   tables = decay(rk4(1));
   tables.derivatives = nullptr;
   CHECK(!problem_in(tables).empty());
+  CHECK(!problem_in(decay(rk4(0))).empty());
+  tables = decay(rk4(1));
+  tables.outputs[0].port = -1;
+  CHECK(!problem_in(tables).empty());
+}
+
+TEST(ports_have_the_numbers_of_the_model) {
+  OdeTables tables = decay(rk4(1));
+  tables.inputs[0].port = 5;
+  tables.outputs[0].port = 2;
+  tables.outputs[1].port = 0;
+  upbeat_unit unit = Ode::make(tables, 0.0);
+  Cell cell;
+  CHECK(unit.get(unit.self, 2, &cell) == 0 && cell.r == 1.0);
+  CHECK(unit.get(unit.self, 0, &cell) == 0 && cell.i == 0);
+  CHECK(unit.set(unit.self, 5, &cell, 1) == 0);
+  for (const int wrong : {1, 5, 6, -1}) CHECK(unit.get(unit.self, wrong, &cell) != 0);
+  for (const int wrong : {0, 6, -1}) CHECK(unit.set(unit.self, wrong, &cell, 1) != 0);
+  CHECK(std::string(unit.message(unit.self)).find("no input number -1") != std::string::npos);
+  unit.destroy(unit.self);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,14 +10,17 @@ import numpy as np
 from upbeat.core.abilities import Model, Unit
 from upbeat.core.expr import Kernel, Table, Table1
 from upbeat.engine.tables import KINDS
-from upbeat.units import Function, NativeUnit, Ode
 
 if TYPE_CHECKING:
     from upbeat import _native
+    from upbeat.units import OdeTables
 
 
 class Entry:
-    """Turns the models of one machine into what the core takes; equal kernels become one."""
+    """Turns the models of one machine into what the core takes; equal kernels become one.
+
+    This is the `Core` of `upbeat.core.abilities` that models meet in their `enter`.
+    """
 
     def __init__(self, jit: bool) -> None:
         self._jit = jit
@@ -49,15 +53,14 @@ class Entry:
             self.compiled[key] = compile(kernel)
         return int(self.compiled[key].address)
 
-    def equations(self, model: Ode | Function) -> _native.Ode:
-        """A unit that runs in the core, without Python."""
+    def ode(self, tables: OdeTables) -> _native.Ode:
+        """A unit given by equations."""
         from upbeat import _native
 
-        tables = model.lower()
         derivatives = tables.derivatives
         return _native.Ode(
-            inputs=[(port.cells, KINDS[port.kind]) for port in tables.inputs],
-            outputs=[(port.cells, KINDS[port.kind]) for port in tables.outputs],
+            inputs=[(port.cells, KINDS[port.kind], port.port) for port in tables.inputs],
+            outputs=[(port.cells, KINDS[port.kind], port.port) for port in tables.outputs],
             states=list(tables.start),
             input_start=[value for port in tables.inputs for value in port.start],
             parameters=list(tables.parameters),
@@ -68,12 +71,17 @@ class Entry:
             compiled_compute=self._address(tables.compute),
         )
 
-    def addresses(self, model: NativeUnit, name: str, start: float) -> _native.Addresses:
-        """A unit whose functions the core calls; it is made here, and destroyed by the core."""
+    def addresses(self, functions: Mapping[str, int], pointer: int) -> _native.Addresses:
+        """A unit whose functions the core calls with `pointer`; the core destroys it in the end."""
         from upbeat import _native
 
-        functions = {key: address for key, address in model.functions if key != "create"}
-        return _native.Addresses(model.create(name, start), **functions)
+        return _native.Addresses(pointer, **functions)
+
+    def table(self, address: int) -> _native.Addresses:
+        """A unit whose `upbeat_unit` (unit.h) lies at `address`; the core copies the table."""
+        from upbeat import _native
+
+        return _native.Addresses(address)
 
     def callback(self, model: Model, unit: Unit) -> _native.Python:
         """A unit that the core calls back."""

@@ -14,7 +14,7 @@ import numpy as np
 from upbeat.core.abilities import Model
 from upbeat.core.expr import Cell, Expr, Kernel, Number, cells
 from upbeat.core.expr.nodes import Leaf, fold, with_args
-from upbeat.core.ports import Causality, Kind, Port, Value
+from upbeat.core.ports import Kind, Port, Value
 from upbeat.engine.tables import KINDS, WIDTH, Code, Expression, Tables
 from upbeat.master.program import (
     Advance,
@@ -31,18 +31,11 @@ from upbeat.master.program import (
     Save,
     Set,
 )
-from upbeat.units import Function, Ode
 
 
 def port_numbers(model: Model) -> dict[str, int]:
-    """The numbers under which a unit of this model knows its ports in the core."""
-    if not isinstance(model, (Ode, Function)):
-        return {port.name: i for i, port in enumerate(model.ports)}
-    numbers: dict[str, int] = {}
-    for causality in (Causality.INPUT, Causality.OUTPUT):
-        chosen = [port.name for port in model.ports if port.causality is causality]
-        numbers.update((name, i) for i, name in enumerate(chosen))
-    return numbers
+    """The numbers under which a unit of this model knows its ports in the core: their places."""
+    return {port.name: number for number, port in enumerate(model.ports)}
 
 
 def lower(program: Program, models: Mapping[str, Model]) -> Tables:
@@ -54,6 +47,7 @@ def lower(program: Program, models: Mapping[str, Model]) -> Tables:
         lowering.block(block)
         lowering.emit(None, Code.END)
     layout = program.layout
+    blocks = {name: i for i, name in enumerate(program.blocks)}
     strings: dict[str, int] = {}
     kinds = [register.kind for register in layout.registers for _ in range(register.size)]
     start = [_bits(value, kind, strings) for value, kind in zip(layout.start, kinds, strict=True)]
@@ -65,12 +59,14 @@ def lower(program: Program, models: Mapping[str, Model]) -> Tables:
         operands=np.array(lowering.operands, np.int32),
         kernels=tuple(lowering.kernels),
         expressions=lowering.expressions,
+        start_block=blocks["start"] if program.start else -1,
+        instant_block=blocks["instant"] if program.instant else -1,
         now=program.now,
         next=program.next,
         slots=lowering.slots,
         loops=lowering.loops,
         strings=tuple(strings),
-        blocks={name: i for i, name in enumerate(program.blocks)},
+        blocks=blocks,
         events=tuple(lowering.events),
         units=tuple(models),
         origins=tuple(lowering.origins),

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from upbeat.core.abilities import Model
+from upbeat.core.abilities import Ability, Model, Native
 from upbeat.core.errors import MissingExtra, StepError, UnitError
 from upbeat.core.ports import Kind, Signal, Value
-from upbeat.core.time import Span, grid_steps
+from upbeat.engine.closing import close_all
 from upbeat.engine.entry import Entry
 from upbeat.engine.lower import lower, port_numbers
+from upbeat.engine.native_errors import CoreError, blame
 from upbeat.engine.tables import KINDS, Tables
-from upbeat.master.program import Advance, Get, Program, Repeat, Set
-from upbeat.units import Function, NativeUnit, Ode
+from upbeat.engine.texts import text_of
+from upbeat.master.program import Program
+from upbeat.trace.log import StepRun
+
+if TYPE_CHECKING:
+    from upbeat import _native
 
 Chunk = npt.NDArray[np.float64]
 """Rows of [time, cells...]; a cell that is not real holds the bits of an int64."""
@@ -33,29 +39,35 @@ def available() -> tuple[bool, str]:
 
 
 class Status(enum.IntEnum):
-    """Why `FixedLoop.run` came back."""
+    """Why `CoreLoop.run` came back."""
 
     FINISHED = 0
     FULL = 1
     PAUSED = 2
     FAILED = 3
+    STOPPED = 4
 
 
-class _Fault(enum.IntEnum):
-    REFUSED = 1
-    NOT_FINITE = 2
-    NOT_REACHED = 3
-    UNABLE = 4
-    EXHAUSTED = 5
-    EMPTY_SLOT = 6
-    NO_PROGRESS = 7
+class Token:
+    """A kept state: the number of its place in the core, which is free again once nobody holds the token."""
 
+    __slots__ = ("free", "place")
 
-_CALLS = ("", "get", "set", "advance", "jump", "save", "restore")
+    def __init__(self, place: int, free: list[int]) -> None:
+        self.place = place
+        self.free = free
+
+    def __del__(self) -> None:
+        heapq.heappush(self.free, self.place)
 
 
 class Machine:
-    """A machine (see `engine.machine`) in C++. With `jit`, expression units run as machine code ([jit])."""
+    """A machine (see `engine.machine`) in C++. With `jit`, expression units run as machine code ([jit]).
+
+    One caller at a time: while the core works (without the GIL), calls from other threads raise
+    `_native.Busy`, a RuntimeError. Only `close` may come at any time: the core is asked to come back, and
+    the units are let go when it has.
+    """
 
     def __init__(
         self,
@@ -71,32 +83,39 @@ class Machine:
         self.fired: list[str] = []
         self.strings: list[str] = [] if strings is None else strings
         """The texts of string cells, by number. It grows in place: pass an empty list to share it."""
-        self._program = program
-        self._models = dict(models)
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._numbers = {unit: port_numbers(model) for unit, model in models.items()}
         self._tables = lower(program, models)
+        self._steps = list(program.steps)
+        self._has_strings = any(register.kind is Kind.STRING for register in program.layout.registers)
+        self._free: list[int] = []
+        self._places = 1  # place 0 is for the core's own loop
         self._python: dict[str, Any] = {}
         entry = Entry(jit)
         self._compiled = entry.compiled  # which must live as long as the machine
-        units = [self._enter(entry, name, model, start) for name, model in models.items()]
-        kernels = [entry.kernel(kernel) for kernel in self._tables.kernels]
-        self._machine = _native.Machine(self._tables, kernels, units, start)
-        self._note_strings()
+        entered: dict[str, Any] = {}
+        try:
+            for name, model in models.items():
+                entered[name] = self._enter(entry, name, model, start)
+            kernels = [entry.kernel(kernel) for kernel in self._tables.kernels]
+            self._machine = _native.Machine(self._tables, kernels, list(entered.values()), start)
+        except BaseException:
+            close_all(entered | self._python)
+            raise
+        self._by_address = frozenset(n for n, unit in entered.items() if isinstance(unit, _native.Addresses))
+        self.note_strings()
 
     def _enter(self, entry: Entry, name: str, model: Model, start: float) -> Any:
         try:
-            if isinstance(model, (Ode, Function)):
-                return entry.equations(model)
-            if isinstance(model, NativeUnit):
-                return entry.addresses(model, name, start)
+            if Ability.NATIVE in model.abilities and isinstance(model, Native):
+                return model.enter(entry, name, start)
             unit = model.instantiate(name, start)
+            self._python[name] = unit
+            return entry.callback(model, unit)
         except (UnitError, MissingExtra):
             raise
         except Exception as cause:
-            raise UnitError(_text(cause), unit=name, call="instantiate", time=start) from cause
-        self._python[name] = unit
-        return entry.callback(model, unit)
+            raise UnitError(text_of(cause), unit=name, call="instantiate", time=start) from cause
 
     # ---------------------------------------------------------------- the machine of the loop
 
@@ -105,11 +124,12 @@ class Machine:
         """The program as the core sees it."""
         return self._tables
 
-    def execute(self, block: str) -> None:
+    def execute(self, block: str, *, take: bool = True) -> None:
+        """Without `take`, what fires is left to the loop in the core."""
         self._check(self._machine.execute(self._tables.blocks[block]))
         events = self._tables.events
-        if events:
-            self.fired += [events[event] for event, _, _ in self._machine.take_fired()]
+        if events and take:
+            self.fired += [events[event] for event in self._machine.take_fired()]
 
     def read(self, cell: int) -> Value:
         value: Value = self._machine.read(cell)
@@ -128,135 +148,120 @@ class Machine:
         done = self._machine.set_input(self._tables.units.index(unit), number, kind, values)
         self._check(done, f"set('{port}')")
 
-    def save(self) -> None:
-        self._check(self._machine.save())
+    def save(self) -> Token:
+        if not self._free:
+            heapq.heappush(self._free, self._places)
+            self._places += 1
+        token = Token(heapq.heappop(self._free), self._free)
+        self._check(self._machine.save(token.place))
+        return token
 
-    def restore(self) -> None:
-        self._check(self._machine.restore())
+    def restore(self, token: Token) -> None:
+        if token.free is not self._free:
+            raise StepError("this state was saved by another machine")
+        self._check(self._machine.restore(token.place))
 
     def close(self) -> None:
-        self._machine.close()
-        for unit in self._python.values():
-            close = getattr(unit, "close", None)
-            if close is not None:
-                close()
-        self._python.clear()
+        units, self._python = self._python, {}
+        self._machine.close(lambda: close_all(units))
 
     # ---------------------------------------------------------------- the whole loop in the core
 
-    def run_fixed(
-        self, span: Span, step: float, cells: Sequence[int], *, every: int = 1, block: str = "step"
-    ) -> FixedLoop:
-        """A loop over `span` in steps of one size that records `cells`. Run the `start` block before it."""
-        return FixedLoop(self, span, step, cells, every, block)
+    def loop(
+        self, pace: tuple[str, tuple[float, ...]], cells: Sequence[int] | None, every: int = 1
+    ) -> CoreLoop:
+        """The loop in the core with this pace (see `Pace.native`), recording `cells`, or nothing."""
+        from upbeat import _native
 
-    def _note_strings(self) -> None:
-        if Kind.STRING in {register.kind for register in self._program.layout.registers}:
-            self.strings += self._machine.strings()[len(self.strings) :]
+        steps = sorted(self._steps, key=lambda name: name != "step")  # the usual one first
+        blocks = [self._tables.blocks[name] for name in steps]
+        columns = None if cells is None else list(cells)
+        name, parameters = pace
+        return CoreLoop(self, _native.Loop(self._machine, name, list(parameters), blocks, columns, every))
+
+    def note_strings(self) -> None:
+        """Fetch the texts that are new in the core's pool."""
+        if self._has_strings:
+            self.strings += self._machine.strings(len(self.strings))
 
     # ---------------------------------------------------------------- errors
 
     def _check(self, done: bool, call: str = "") -> None:
         if not done:
-            self._raise(call)
+            self.fail(call)
 
-    def _raise(self, call: str = "") -> NoReturn:
-        """What the core says, in the words of the interpreter."""
-        error = self._machine.take_error()
-        fault, number, row, unit, cell, time, start, until, value, status, message, cause = error
-        origin = self._tables.origins[row] if row >= 0 else None
-        match fault:
-            case _Fault.EXHAUSTED:
-                assert isinstance(origin, Repeat)
-                raise StepError(f"{origin.what} did not end within {origin.most} rounds")
-            case _Fault.EMPTY_SLOT:
-                raise StepError("nothing was saved")
-            case _Fault.NO_PROGRESS:
-                raise StepError(f"the step from t = {time:.9g} did not move on, and no event fired")
-        name = self._tables.units[unit]
-        match origin:
-            case Get(port=port):
-                call = f"get('{port}')"
-            case Set(port=port):
-                call = f"set('{port}')"
-            case Advance():
-                call = f"advance({start:.9g}, {until:.9g})"
-            case _:
-                call = call or f"{_CALLS[number]}()"
-        match fault:
-            case _Fault.NOT_FINITE:
-                assert isinstance(origin, Get)
-                index = "" if self._ports[name, origin.port].size is None else f"[{cell}]"
-                text = f"output '{origin.port}{index}' is {value}"
-            case _Fault.NOT_REACHED:
-                text = f"it stopped at {value:.9g} instead of {until:.9g}"
-            case _Fault.UNABLE:
-                text = "it cannot be set back to an earlier state"
-            case _:
-                text = self._refusal(name, _CALLS[number], status, message, cause)
-        raise UnitError(text, unit=name, call=call, time=time) from cause
-
-    def _refusal(self, unit: str, call: str, status: int, message: str, cause: BaseException | None) -> str:
-        if isinstance(cause, UnitError) or (cause is not None and not isinstance(cause, Exception)):
-            raise cause
-        if cause is not None:
-            return message or _text(cause)
-        if isinstance(self._models[unit], NativeUnit):
-            return f"NativeFailure: {message or f'{call} returned status {status}'}"
-        return message
+    def fail(self, call: str = "", reason: Callable[[int], str] = str) -> NoReturn:
+        """Raise what the core says."""
+        error = CoreError(*self._machine.take_error())
+        found = blame(
+            error, self._tables, self._ports, self.read,
+            by_address=self._by_address, call=call, reason=reason,
+        )  # fmt: skip
+        raise found from error.cause
 
 
-class FixedLoop:
-    """The loop for steps of one size, in the core; it comes back to let Python drain rows and look up."""
+class Stretch(NamedTuple):
+    """What the core has done since the call before: how far it came, and what it left to be taken over."""
 
-    def __init__(
-        self, machine: Machine, span: Span, step: float, cells: Sequence[int], every: int, block: str
-    ) -> None:
+    status: Status
+    time: float
+    rows: int
+    """How many rows of the chunk are filled."""
+    steps: list[StepRun]
+    events: list[tuple[str, float, int]]
+    """Name, time, index at that time."""
+
+
+class CoreLoop:
+    """The loop in the core; it comes back to let Python take over what it has done and look up.
+
+    A stretch that failed is still a stretch: take it over, then call `fail`. Once the machine is closed,
+    `StepError` says so.
+    """
+
+    def __init__(self, machine: Machine, loop: _native.Loop) -> None:
         from upbeat import _native
 
-        self.count = grid_steps(span, step)
-        self.rows = 0
-        """How many rows the last `run` filled, also if it failed."""
-        self.events: list[tuple[str, float, int]] = []
-        """Events fired so far and not yet taken away: name, time, index at that time."""
         self._machine = machine
-        blocks = machine.tables.blocks
-        instant = blocks["instant"] if machine._program.instant else -1
-        self._run = _native.FixedRun(span.start, span.stop, step, self.count, blocks[block], instant)
-        self._recorder = machine._machine.recorder(list(cells), every)
+        self._loop = loop
+        self._closed = _native.Closed
+        self._blocks = list(machine.tables.blocks)
+        self._reasons: dict[int, str] = {}
 
-    @property
-    def time(self) -> float:
-        """The time committed last."""
-        return self._run.time
+    def begin(self, chunk: Chunk | None) -> Stretch:
+        """Everything that happens at the start time; its row goes into `chunk`."""
+        return self._stretch(self._loop.begin, chunk)
 
-    @property
-    def done(self) -> int:
-        """How many steps have been committed."""
-        return self._run.done
+    def run(self, chunk: Chunk | None, limit: float, budget_s: float, most: int = 1 << 62) -> Stretch:
+        """Go on to the time `limit`, until `chunk` (rows × (1 + cells)) or the core's log is full, for about
+        `budget_s` seconds, or for `most` steps. The row at `limit` is always kept."""
+        return self._stretch(self._loop.run, chunk, limit, budget_s, most)
 
-    def stand_at(self, done: int, time: float) -> None:
-        """Somebody else has stepped: `done` steps are committed, up to `time`, whose row is still missing."""
-        self._run.stand_at(done, time)
+    def exchange(self) -> None:
+        """Exchange values at the present time. Events that fire count as those of the next step."""
+        self._machine.execute("exchange", take=False)
 
-    def run(self, chunk: Chunk, budget_s: float, most: int = 1 << 62) -> Status:
-        """Go on until the end, until `chunk` (rows × (1 + cells)) is full, for about `budget_s` seconds,
-        or for `most` steps.
+    def fail(self) -> NoReturn:
+        """Raise why the last stretch failed."""
+        self._machine.fail(reason=self._reason)
 
-        The first `rows` rows of `chunk` are filled then. The first row of a run is that of its start
-        time, and its last one is always kept. A failure is raised, with `rows` telling what there is.
-        """
-        machine = self._machine
-        status, self.rows = machine._machine.run_fixed(self._run, self._recorder, chunk, budget_s, most)
-        names = machine.tables.events
-        if names:
-            fired = machine._machine.take_fired()
-            self.events += [(names[event], time, index) for event, index, time in fired]
-        machine._note_strings()
-        if status == Status.FAILED:
-            machine._raise()
-        return Status(status)
+    def _stretch(self, call: Callable[..., _native.Left], *arguments: Any) -> Stretch:
+        try:
+            code, time, rows, steps, events = call(*arguments)
+        except self._closed:
+            code = Status.STOPPED
+        if code == Status.STOPPED:
+            raise StepError("the run was closed while it was at work")
+        self._machine.note_strings()
+        blocks, names = self._blocks, self._machine.tables.events
+        runs = [
+            StepRun(first, last, count, self._reason(why), blocks[block], rejected)
+            for first, last, count, why, block, rejected in steps
+        ]
+        fired = [(names[event], at, index) for event, at, index in events]
+        return Stretch(Status(code), time, rows, runs, fired)
 
-
-def _text(cause: BaseException) -> str:
-    return f"{type(cause).__name__}: {str(cause) or 'no message'}"
+    def _reason(self, code: int) -> str:
+        if code not in self._reasons:
+            self._reasons[code] = self._loop.reason(code)
+        return self._reasons[code]

@@ -1,4 +1,4 @@
-"""The loop for steps of one size on the native engine: runs of steps in the core, single ones by hand."""
+"""The loop on the native engine, for paces that the core knows: stretches of steps, or one by hand."""
 
 from __future__ import annotations
 
@@ -6,61 +6,63 @@ import numpy as np
 
 from upbeat.core.time import Span
 from upbeat.engine.loop import Loop
-from upbeat.engine.native import Machine, Status
+from upbeat.engine.native import Chunk, Machine, Status, Stretch
 from upbeat.engine.selection import Selection
-from upbeat.master.pace import Fixed, FixedState
+from upbeat.master.pace import Pace
 from upbeat.master.program import Program
 from upbeat.trace.recorder import Recorder
 
+FOREVER = 1e9
+"""Seconds that no single step takes."""
 
-class NativeFixedLoop(Loop):
-    """As `Loop`, but `go` hands whole stretches to the core, which also records."""
+
+class NativeLoop(Loop):
+    """As `Loop`, but pace, step log and recording are in the core."""
 
     def __init__(
         self,
         machine: Machine,
         program: Program,
-        pace: Fixed,
+        pace: Pace,
         span: Span,
         selection: Selection,
-        recorder: Recorder,
+        recorder: Recorder | None,
     ) -> None:
         super().__init__(machine, program, pace, span, selection, recorder)
-        self._step = pace.step
-        self._fixed = machine.run_fixed(span, pace.step, selection.cells, every=recorder.every)
-        self._width = 1 + len(selection.cells)
+        twin = pace.native()
+        if twin is None:
+            raise ValueError(f"{pace} has no twin in the native core")
+        if recorder is None:
+            self._core = machine.loop(twin, None)
+        else:
+            self._core = machine.loop(twin, selection.cells, recorder.every)
+
+    def begin(self) -> None:
+        chunk = self._chunk(1)
+        self._take(chunk, self._core.begin(chunk))
+
+    def exchange(self) -> None:
+        self._core.exchange()
+
+    def step(self) -> None:
+        chunk = self._chunk(1)
+        self._take(chunk, self._core.run(chunk, self._span.stop, FOREVER, most=1))
 
     def go(self, seconds: float) -> None:
-        done, began = self._fixed.done, self.time
-        chunk = np.empty((self._recorder.chunk_rows, self._width))
-        try:
-            status = self._fixed.run(chunk, seconds)
-        finally:
-            self._recorder.block(chunk[: self._fixed.rows])
-            self.time = self._fixed.time
-            self._state = FixedState(self._span, self._fixed.count, self._fixed.done)
-            self._log(began, self._fixed.done - done)
-            for event, time, index in self._fixed.events:
-                self.events.append(event, time, index)
-            self._fixed.events.clear()
-        if status is Status.FULL:
-            self.go(0.0)  # the row that found no room is recorded now, into a fresh chunk
+        chunk = self._chunk(0 if self._recorder is None else self._recorder.chunk_rows)
+        self._take(chunk, self._core.run(chunk, self._span.stop, seconds))
 
-    def _log(self, began: float, count: int) -> None:
-        """One entry for the grid, and one for a last step that the stop time cut short."""
-        state, step = self._state, self._step
-        if state.done == state.total and count > 0:
-            last = self._span.start + (state.total - 1) * step
-            self.steps.extend_grid(began, last, count - 1, "fixed step")
-            self.steps.append(last, self.time, "fixed step")
-        else:
-            self.steps.extend_grid(began, self.time, count, "fixed step")
+    def _chunk(self, rows: int) -> Chunk | None:
+        return None if self._recorder is None else np.empty((rows, 1 + len(self._cells)))
 
-    def _record(self) -> None:
-        """By the core, which knows what it has recorded: one row, and no step (the budget is nothing)."""
-        run = self._fixed
-        if self.time > self._span.start:
-            run.stand_at(self._state.done, self.time)
-        chunk = np.empty((1, self._width))
-        run.run(chunk, 0.0)
-        self._recorder.block(chunk[: run.rows])
+    def _take(self, chunk: Chunk | None, done: Stretch) -> None:
+        """Take over what the core has done, also if it failed in the end."""
+        self.time = done.time
+        if self._recorder is not None and chunk is not None:
+            self._recorder.block(chunk[: done.rows])
+        for run in done.steps:
+            self.steps.extend_grid(run.first, run.last, run.count, run.reason, run.block, run.rejected)
+        for event, time, index in done.events:
+            self.events.append(event, time, index)
+        if done.status is Status.FAILED:
+            self._core.fail()

@@ -44,7 +44,10 @@ class Code(enum.IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """A lowered program: what the core reads, and (the last four) what gives its numbers their names."""
+    """A lowered program: what the core reads, and (the last four) what gives its numbers their names.
+
+    `start_block` and `instant_block` are numbers of blocks, or -1 if there is nothing in them.
+    """
 
     start: npt.NDArray[np.int64]
     kinds: Ints
@@ -53,6 +56,8 @@ class Tables:
     operands: Ints
     kernels: tuple[Kernel, ...]
     expressions: list[Expression]
+    start_block: int
+    instant_block: int
     now: int
     next: int
     slots: int

@@ -1,0 +1,92 @@
+// The loop as Python holds it: a pace and a recorder for one machine, and what a stretch of steps has left.
+#pragma once
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+
+#include <optional>
+
+#include "host.hpp"
+#include "loop.hpp"
+
+namespace upbeat {
+
+using Chunk = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+class Drive {
+ public:
+  // `columns`: the cells to record, or none at all. `blocks`: the step blocks, the usual one first.
+  Drive(nb::object machine, const std::string& pace, const std::vector<double>& parameters,
+        const std::vector<std::int32_t>& blocks, const std::optional<std::vector<std::int32_t>>& columns,
+        std::int64_t every)
+      : keep_(std::move(machine)), host_(nb::cast<Host&>(keep_)) {
+    Host::Visit visit(host_);
+    for (const std::int32_t block : blocks) {
+      if (block < 0 || static_cast<std::size_t>(block) >= visit.machine().tables().entries.size()) {
+        throw std::out_of_range("there is no such block");
+      }
+    }
+    pace_ = make_pace(pace, parameters, blocks);
+    if (!pace_) throw std::invalid_argument("there is no pace '" + pace + "' with these parameters");
+    if (!columns) return;
+    for (const std::int32_t column : *columns) visit.cell(column);
+    if (every < 1) throw std::invalid_argument("every must be at least 1");
+    recorder_.emplace(*columns, every);
+  }
+
+  // What happens at the start time.
+  nb::tuple begin(const std::optional<Chunk>& chunk) {
+    Host::Visit visit(host_);
+    open(chunk);
+    const bool done = visit.work([&] { return upbeat::begin(visit.machine(), *pace_, recorder()); });
+    return left(visit, done ? Status::Paused : Status::Failed);
+  }
+
+  nb::tuple run(const std::optional<Chunk>& chunk, double limit, double budget, std::int64_t most) {
+    Host::Visit visit(host_);
+    open(chunk);
+    return left(visit, visit.work([&] {
+      return upbeat::run(visit.machine(), *pace_, recorder(), log_, limit, budget, most);
+    }));
+  }
+
+  std::string reason(std::int32_t code) const { return pace_->reason(code); }
+  std::vector<double> state() const { return pace_->state(); }
+
+ private:
+  Recorder* recorder() { return recorder_ ? &*recorder_ : nullptr; }
+
+  void open(const std::optional<Chunk>& chunk) {
+    if (chunk.has_value() != recorder_.has_value()) throw std::invalid_argument("a chunk belongs to columns");
+    if (!chunk) return;
+    if (chunk->shape(1) != recorder_->width()) throw std::invalid_argument("the chunk has the wrong number of columns");
+    if (chunk->shape(0) < 1) throw std::invalid_argument("the chunk has no room");
+    recorder_->open(reinterpret_cast<Cell*>(chunk->data()), chunk->shape(0));
+  }
+
+  // Taken while still in the machine, which may be gone afterwards.
+  nb::tuple left(Host::Visit& visit, Status status) {
+    visit.checked(status != Status::Failed);
+    nb::list steps;
+    for (const StepRun& run : log_.drain()) {
+      steps.append(nb::make_tuple(run.first, run.last, run.count, run.reason, run.block, run.rejected));
+    }
+    nb::list events;
+    std::vector<Fired>& fired = visit.machine().fired();
+    std::size_t taken = 0;
+    for (; taken < fired.size() && fired[taken].index >= 0; ++taken) {
+      events.append(nb::make_tuple(fired[taken].event, fired[taken].time, fired[taken].index));
+    }
+    fired.erase(fired.begin(), fired.begin() + static_cast<std::ptrdiff_t>(taken));
+    const double time = visit.machine().cells()[visit.machine().tables().now].r;
+    return nb::make_tuple(static_cast<int>(status), time, recorder_ ? recorder_->rows() : 0, steps, events);
+  }
+
+  nb::object keep_;
+  Host& host_;
+  std::unique_ptr<Pace> pace_;
+  std::optional<Recorder> recorder_;
+  StepLog log_;
+};
+
+}  // namespace upbeat

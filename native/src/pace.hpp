@@ -1,0 +1,89 @@
+// Paces that run in the core: how far the next step goes, and whether it stands. Each is the twin of one in
+// upbeat.master.pace, bit for bit.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "machine.hpp"
+
+namespace upbeat {
+
+// Where the next step should end, why (a number that the pace has a text for), and with which block.
+struct Proposal {
+  double until;
+  std::int32_t reason;
+  std::int32_t block;
+};
+
+// What a pace remembers is a flat array of numbers; it sees cells, never units.
+class Pace {
+ public:
+  virtual ~Pace() = default;
+
+  // Whether `review` may send a step back; then every unit needs save and restore.
+  virtual bool retries() const { return false; }
+
+  // Before the first step, at the start time.
+  virtual void begin(double t) = 0;
+
+  // The next step from `t`, not beyond `limit`.
+  virtual Proposal propose(double t, double limit, const Cell* cells) = 0;
+
+  // True lets the step from `t` to `reached` stand; false sends it back, to be done as `step` says then.
+  virtual bool review(double t, double reached, const Cell* cells, Proposal& step) = 0;
+
+  // These events fired at the new time `t`.
+  virtual void note(double t, const Fired* fired, std::size_t count, const Cell* cells) = 0;
+
+  // In words, such as "fixed step".
+  virtual const char* reason(std::int32_t code) const = 0;
+
+  const std::vector<double>& state() const { return state_; }
+
+ protected:
+  std::vector<double> state_;
+};
+
+// Steps of one size on the grid origin + k·step; points are computed from their index, never summed, also
+// after a step that ended early. State: [origin, step].
+class Fixed final : public Pace {
+ public:
+  Fixed(double step, std::int32_t block) : block_(block) { state_ = {0.0, step}; }
+
+  void begin(double t) override { state_[0] = t; }
+
+  Proposal propose(double t, double limit, const Cell*) override {
+    const double origin = state_[0];
+    const double step = state_[1];
+    const double until = origin + (whole((t - origin) / step + slack) + 1.0) * step;
+    return {until > limit - slack * step ? limit : until, 0, block_};
+  }
+
+  bool review(double, double, const Cell*, Proposal&) override { return true; }
+  void note(double, const Fired*, std::size_t, const Cell*) override {}
+  const char* reason(std::int32_t) const override { return "fixed step"; }
+
+ private:
+  // The part of a step below which a remainder counts as rounding.
+  static constexpr double slack = 1e-6;
+
+  // As std::floor, which is a call into a library unless one compiles for a particular processor.
+  static double whole(double value) {
+    if (!(std::fabs(value) < 4503599627370496.0)) return std::floor(value);
+    const auto towards_zero = static_cast<double>(static_cast<std::int64_t>(value));
+    return towards_zero > value ? towards_zero - 1.0 : towards_zero;
+  }
+
+  std::int32_t block_;
+};
+
+// The pace of this name (see `Pace.native` in Python), or null. `blocks` are the numbers of the program's
+// step blocks, the usual one first.
+std::unique_ptr<Pace> make_pace(const std::string& name, const std::vector<double>& parameters,
+                                const std::vector<std::int32_t>& blocks);
+
+}  // namespace upbeat

@@ -1,0 +1,69 @@
+// Tables of the core from objects of Python.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program.hpp"
+
+namespace upbeat {
+
+namespace nb = nanobind;
+
+template <class T>
+using Flat = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Rows = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+inline void require(const std::string& problem) {
+  if (!problem.empty()) throw std::invalid_argument("these tables cannot be run: " + problem);
+}
+
+template <class T>
+std::vector<T> copied(const Flat<T>& values) {
+  return {values.data(), values.data() + values.size()};
+}
+
+// A kernel as shared, checked tables: units with the same equations share one.
+struct Kernel {
+  std::shared_ptr<const KernelTables> tables;
+};
+
+inline ProgramTables read_program(nb::handle tables, const std::vector<Kernel>& kernels) {
+  ProgramTables program;
+  const auto ints = [&](const char* name) { return copied(nb::cast<Flat<std::int32_t>>(tables.attr(name))); };
+  for (const std::int64_t bits : copied(nb::cast<Flat<std::int64_t>>(tables.attr("start")))) program.start.push_back(integer(bits));
+  for (const std::int32_t kind : ints("kinds")) {
+    if (kind < 0 || kind > 3) throw std::invalid_argument("an unknown kind of cell");
+    program.kinds.push_back(static_cast<Kind>(kind));
+  }
+  const auto code = nb::cast<Rows<std::int32_t>>(tables.attr("code"));
+  if (code.shape(1) != std::tuple_size_v<Row>) throw std::invalid_argument("a row of the code has seven numbers");
+  program.code.resize(code.shape(0));
+  std::copy(code.data(), code.data() + code.size(), program.code.empty() ? nullptr : program.code.front().data());
+  program.entries = ints("entries");
+  program.operands = ints("operands");
+  for (const Kernel& kernel : kernels) program.kernels.push_back(*kernel.tables);
+  using Expression = std::tuple<std::int32_t, std::vector<std::int32_t>, std::vector<std::int32_t>>;
+  for (auto& [kernel, from, to] : nb::cast<std::vector<Expression>>(tables.attr("expressions"))) {
+    program.expressions.push_back({kernel, std::move(from), std::move(to)});
+  }
+  program.start_block = nb::cast<std::int32_t>(tables.attr("start_block"));
+  program.instant_block = nb::cast<std::int32_t>(tables.attr("instant_block"));
+  program.now = nb::cast<std::int32_t>(tables.attr("now"));
+  program.next = nb::cast<std::int32_t>(tables.attr("next"));
+  program.slots = nb::cast<std::int32_t>(tables.attr("slots"));
+  program.loops = nb::cast<std::int32_t>(tables.attr("loops"));
+  return program;
+}
+
+}  // namespace upbeat
