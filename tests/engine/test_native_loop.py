@@ -1,4 +1,4 @@
-"""The loop in the core: rows, budgets, failures; and units entered by the addresses of C functions."""
+"""The loop in the core: rows, budgets, failures, threads; and units entered by addresses."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from upbeat.core.abilities import Core
 from upbeat.core.errors import StepError, UnitError
 from upbeat.core.expr import Apply, Cell, Number, Op
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.core.time import Span
 from upbeat.engine import native
-from upbeat.engine.native import FixedLoop, Machine, Status
-from upbeat.master.program import Advance, Fire, Get, If, Layout, Let, Program, Register, Set
+from upbeat.engine.native import CoreLoop, Machine, Status
+from upbeat.master.pace import Fixed
+from upbeat.master.program import Advance, Block, Fire, Get, If, Layout, Let, Program, Register, Set
+from upbeat.trace.log import StepLog
 from upbeat.units import Euler, NativeUnit, Ode, PythonUnit
 
 pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
@@ -77,75 +81,97 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / "unit.so"))
 
 
-def ring(**more: Any) -> Program:
+def program(step: Block, *cells: str, start: Block = (), instant: Block = ()) -> Program:
+    """Real registers now, next and those named, in this order."""
+    registers = [Register(n, i, Kind.REAL, 1, (0.0,)) for i, n in enumerate(("now", "next", *cells))]
+    return Program(
+        layout=Layout(tuple(registers)), start=start, steps={"step": step}, exchange=start, instant=instant,
+        now=0, next=1, columns={},
+    )  # fmt: skip
+
+
+def ring() -> Program:
     """One unit whose output feeds its own input; cell 2 is the output."""
-    registers = [
-        Register(name, i, Kind.REAL, 1, (0.0,)) for i, name in enumerate(("now", "next", "y", "reached"))
-    ]
     step = (Advance("m", 0, 1, 3), Get("m", "y", 2), Set("m", "u", (2,)))
-    return Program(Layout(tuple(registers)), (Get("m", "y", 2),), {"step": step}, (), 0, 1, {}, **more)
-
-
-def rows_of(loop: FixedLoop, capacity: int = 1000, budget: float = 10.0) -> np.ndarray:
-    """Run to the end."""
-    pieces = []
-    while True:
-        chunk = np.empty((capacity, 2))
-        status = loop.run(chunk, budget)
-        pieces.append(chunk[: loop.rows])
-        if status is Status.FINISHED:
-            return np.concatenate(pieces)
+    return program(step, "y", "reached", start=(Get("m", "y", 2),))
 
 
 GROWTH = Ode(states={"x": "x"}, start={"x": 1.0}, inputs=["u"], outputs={"y": "x"}, solver=Euler())
 
 
-def machine_for(model: Any, start: float = 0.0) -> Machine:
-    machine = Machine(ring(), {"m": model}, start)
-    machine.execute("start")
-    return machine
+def loop_for(model: Any, step: float = 0.1, every: int = 1) -> CoreLoop:
+    return Machine(ring(), {"m": model}, 0.0).loop(("fixed", (step,)), [2], every)
+
+
+def rows_of(
+    loop: CoreLoop, stop: float, capacity: int = 1000, budget: float = 10.0, most: int = 1 << 62
+) -> np.ndarray:
+    """Run to the end."""
+    chunk = np.empty((capacity, 2))
+    done = loop.begin(chunk)
+    pieces = [chunk[: done.rows]]
+    while done.status is not Status.FINISHED:
+        chunk = np.empty((capacity, 2))
+        done = loop.run(chunk, stop, budget, most)
+        if done.status is Status.FAILED:
+            loop.fail()
+        pieces.append(chunk[: done.rows])
+    return np.concatenate(pieces)
 
 
 def test_rows_lie_on_the_grid_and_hold_the_solution() -> None:
-    span = Span(0.0, 1.05)
-    rows = rows_of(machine_for(GROWTH).run_fixed(span, 0.1, [2]))
+    rows = rows_of(loop_for(GROWTH), 1.05)
     assert rows[:-1, 0].tolist() == [k * 0.1 for k in range(11)]
     assert rows[-1, 0] == 1.05
     assert rows[10, 1] == pytest.approx(1.1**10, rel=1e-14)
 
 
-@pytest.mark.parametrize(("capacity", "budget"), [(1, 10.0), (7, 10.0), (1000, 1e-7), (3, 0.0)])
-def test_pauses_change_nothing(capacity: int, budget: float) -> None:
-    span = Span(0.0, 2.0)
-    whole = rows_of(machine_for(GROWTH).run_fixed(span, 0.01, [2]))
-    loop = machine_for(GROWTH).run_fixed(span, 0.01, [2])
-    if budget == 0.0:  # records, and never steps: so step by number
-        pieces = []
-        while True:
-            chunk = np.empty((capacity, 2))
-            status = loop.run(chunk, 10.0, most=1)
-            pieces.append(chunk[: loop.rows])
-            if status is Status.FINISHED:
-                break
-        rows = np.concatenate(pieces)
-    else:
-        rows = rows_of(loop, capacity, budget)
+@pytest.mark.parametrize(
+    ("capacity", "budget", "most"), [(1, 10.0, 1 << 62), (7, 10.0, 3), (1000, 1e-7, 1 << 62), (3, 10.0, 1)]
+)
+def test_pauses_change_nothing(capacity: int, budget: float, most: int) -> None:
+    whole = rows_of(loop_for(GROWTH, 0.01), 2.0)
+    rows = rows_of(loop_for(GROWTH, 0.01), 2.0, capacity, budget, most)
     assert rows.tobytes() == whole.tobytes()
 
 
 def test_thinning_keeps_first_and_last() -> None:
-    rows = rows_of(machine_for(GROWTH).run_fixed(Span(0.0, 1.0), 0.1, [2], every=4))
+    rows = rows_of(loop_for(GROWTH, every=4), 1.0)
     assert rows[:, 0].tolist() == [0.0, 0.4, 0.8, 1.0]
 
 
-def test_no_budget_records_without_a_step() -> None:
-    loop = machine_for(GROWTH).run_fixed(Span(0.0, 1.0), 0.1, [2])
-    chunk = np.empty((5, 2))
-    assert loop.run(chunk, 0.0) is Status.PAUSED
-    assert (loop.rows, loop.done, loop.time) == (1, 0, 0.0)
-    loop.stand_at(3, 0.3)
-    assert loop.run(chunk, 0.0) is Status.PAUSED
-    assert (loop.rows, chunk[0, 0]) == (1, 0.3)
+def test_nothing_needs_to_be_recorded() -> None:
+    loop = Machine(ring(), {"m": GROWTH}, 0.0).loop(("fixed", (0.1,)), None)
+    assert loop.begin(None).rows == 0
+    done = loop.run(None, 1.0, 10.0)
+    assert (done.status, done.time, done.rows) == (Status.FINISHED, 1.0, 0)
+    with pytest.raises(ValueError, match="a chunk belongs to columns"):
+        loop.run(np.empty((1, 1)), 2.0, 10.0)
+
+
+def test_the_limit_is_that_of_the_call() -> None:
+    loop = loop_for(GROWTH)
+    chunk = np.empty((100, 2))
+    loop.begin(chunk)
+    times = []
+    for limit in (0.25, 0.25, 0.4):
+        done = loop.run(chunk, limit, 10.0)
+        assert (done.status, done.time) == (Status.FINISHED, limit)
+        times += chunk[: done.rows, 0].tolist()
+    assert times == [0.1, 0.2, 0.25, 0.1 * 3, 0.4]
+
+
+def test_steps_are_logged_as_python_does() -> None:
+    loop = loop_for(GROWTH, 0.3)
+    loop.begin(np.empty((1, 2)))
+    log, by_hand = StepLog(), StepLog()
+    for most in (1, 1, 1 << 62):
+        for run in loop.run(np.empty((100, 2)), 10.0, 10.0, most).steps:
+            log.extend_grid(run.first, run.last, run.count, run.reason, run.block, run.rejected)
+    for k in range(34):
+        by_hand.append(0.3 * k, 10.0 if k == 33 else 0.3 * (k + 1), "fixed step")
+    assert list(log) == list(by_hand)
+    assert [run.count for run in log] == [33, 1]
 
 
 def test_a_failure_keeps_the_rows_so_far() -> None:
@@ -154,30 +180,50 @@ def test_a_failure_keeps_the_rows_so_far() -> None:
         inputs=["u"],
         outputs={"y": "x"},
     )
-    loop = machine_for(model).run_fixed(Span(0.0, 1.0), 0.1, [2])
+    loop = loop_for(model)
     chunk = np.empty((100, 2))
+    loop.begin(chunk)
+    done = loop.run(chunk, 1.0, 10.0)
+    assert (done.status, done.rows, done.time) == (Status.FAILED, 2, 0.2)
+    assert [run.count for run in done.steps] == [2]
     with pytest.raises(UnitError, match=r"unit 'm' failed in get\('y'\) at t = 0.3: output 'y' is inf"):
-        loop.run(chunk, 10.0)
-    assert loop.rows == 3
-    assert (loop.done, loop.time) == (2, 0.2)
+        loop.fail()
 
 
 def test_events_are_logged_with_their_times() -> None:
     late = Apply(Op.GT, (Cell(0), Number(0.15)))
     instant = (If(late, (Fire("late"), Fire("very late"))),)
-    registers = [Register(name, i, Kind.REAL, 1, (0.0,)) for i, name in enumerate(("now", "next", "x"))]
-    step = (Fire("step"), Let(2, Cell(1)))
-    made = Program(Layout(tuple(registers)), (), {"step": step}, instant, 0, 1, {})
-    loop = Machine(made, {}, 0.0).run_fixed(Span(0.0, 0.2), 0.1, [2])
-    rows_of(loop)
-    assert loop.events == [("step", 0.1, 0), ("step", 0.2, 0), ("late", 0.2, 1), ("very late", 0.2, 2)]
+    made = program((Fire("step"), Let(2, Cell(1))), "x", start=(Fire("start"),), instant=instant)
+    loop = Machine(made, {}, 0.0).loop(("fixed", (0.1,)), None)
+    assert loop.begin(None).events == [("start", 0.0, 0)]
+    assert loop.run(None, 0.2, 10.0, most=1).events == [("step", 0.1, 0)]
+    loop.exchange()
+    assert loop.run(None, 0.1, 10.0).events == [], "not before a step has committed them"
+    events = loop.run(None, 0.2, 10.0).events
+    assert events == [("start", 0.2, 0), ("step", 0.2, 1), ("late", 0.2, 2), ("very late", 0.2, 3)]
 
 
 def test_a_step_that_does_not_move_on_is_an_error() -> None:
-    registers = [Register(name, i, Kind.REAL, 1, (0.0,)) for i, name in enumerate(("now", "next"))]
-    made = Program(Layout(tuple(registers)), (), {"step": (Let(1, Cell(0)),)}, (), 0, 1, {})
     with pytest.raises(StepError, match="did not move on"):
-        rows_of(Machine(made, {}, 0.0).run_fixed(Span(0.0, 1.0), 0.1, [1]))
+        rows_of(Machine(program((Let(1, Cell(0)),), "x"), {}, 0.0).loop(("fixed", (0.1,)), [1]), 1.0)
+
+
+def test_an_unknown_pace_is_refused() -> None:
+    with pytest.raises(ValueError, match="no pace 'furlong'"):
+        Machine(ring(), {"m": GROWTH}, 0.0).loop(("furlong", ()), None)
+
+
+@given(st.floats(-1e3, 1e3), st.floats(1e-6, 10.0), st.floats(0.0, 1e4), st.floats(0.0, 1e4))
+def test_the_grid_is_that_of_python(origin: float, step: float, ahead: float, room: float) -> None:
+    pace, t = Fixed(step), origin + ahead
+    limit = t + room + step * 1e-3
+    expected, _ = pace.propose((origin, step), t, limit, lambda cell: 0.0)
+    loop = Machine(program((), "x"), {}, origin).loop(pace.native(), None)  # type: ignore[arg-type]
+    machine = loop._machine
+    machine.write(0, origin)
+    loop.begin(None)
+    machine.write(0, t)
+    assert loop.run(None, limit, 10.0, most=1).time == expected.until
 
 
 def test_a_python_unit_runs_inside_the_loop() -> None:
@@ -198,13 +244,13 @@ def test_a_python_unit_runs_inside_the_loop() -> None:
             return False
 
     model = PythonUnit(lambda name, start, values: Counter(), PORTS[:2])
-    rows = rows_of(machine_for(model).run_fixed(Span(0.0, 1.0), 0.1, [2]))
+    rows = rows_of(loop_for(model), 1.0)
     assert rows[:, 1].tolist() == list(range(11))
 
 
 def test_other_threads_run_while_the_core_works() -> None:
-    machine = machine_for(GROWTH.with_values({}))
-    loop = machine.run_fixed(Span(0.0, 1e-3), 1e-9, [2], every=1_000_000)
+    loop = loop_for(GROWTH, 1e-9, every=1_000_000)
+    loop.begin(np.empty((1, 2)))
     ticks: list[float] = []
     stop = threading.Event()
 
@@ -217,7 +263,7 @@ def test_other_threads_run_while_the_core_works() -> None:
     thread.start()
     time.sleep(0.01)
     before = len(ticks)
-    loop.run(np.empty((10, 2)), 0.05)
+    loop.run(np.empty((10, 2)), 1e-3, 0.05)
     during = len(ticks) - before
     stop.set()
     thread.join()
@@ -230,13 +276,13 @@ def test_other_threads_run_while_the_core_works() -> None:
 def test_units_by_address_are_made_run_and_destroyed(library: ctypes.CDLL) -> None:
     model = NativeUnit.from_library(library, PORTS).with_values({"gain": 0.5})
     before = library.count_alive()
-    machine = machine_for(model)
-    rows = rows_of(machine.run_fixed(Span(0.0, 0.4), 0.1, [2]))
+    machine = Machine(ring(), {"m": model}, 0.0)
+    rows = rows_of(machine.loop(("fixed", (0.1,)), [2]), 0.4)
     assert rows[:, 1].tolist() == [0.0, 1.0, 1.5, 1.75, 1.875]
     assert library.count_alive() == before + 1
     machine.close()
     assert library.count_alive() == before
-    forgotten = machine_for(model)
+    forgotten = Machine(ring(), {"m": model}, 0.0)
     del forgotten
     gc.collect()
     assert library.count_alive() == before
@@ -250,31 +296,78 @@ def test_units_are_destroyed_also_if_no_machine_comes_about(library: ctypes.CDLL
     models = {"m": NativeUnit.from_library(library, PORTS), "n": PythonUnit(fail, PORTS[:2])}
     with pytest.raises(UnitError, match="not today"):
         Machine(ring(), models, 0.0)
-    gc.collect()
-    assert library.count_alive() == before
+    assert library.count_alive() == before, "at once, although the traceback is still held"
 
 
 def test_their_failures_carry_their_message(library: ctypes.CDLL) -> None:
     model = NativeUnit.from_library(library, PORTS).with_values({"gain": 100.0})
-    loop = machine_for(model).run_fixed(Span(0.0, 1.0), 0.1, [2])
     with pytest.raises(
         UnitError, match=r"failed in advance\(0.4, 0.5\) at t = 0.4: NativeFailure: too large"
     ):
-        rows_of(loop)
+        rows_of(loop_for(model), 1.0)
     silent = NativeUnit(model.ports, {name: at for name, at in model.functions if name != "message"})
     with pytest.raises(UnitError, match="NativeFailure: advance returned status 5"):
-        rows_of(machine_for(silent).run_fixed(Span(0.0, 1.0), 0.1, [2]))
+        rows_of(loop_for(silent), 1.0)
 
 
 def test_they_can_be_set_back_if_they_say_so(library: ctypes.CDLL) -> None:
     model = NativeUnit.from_library(library, PORTS)
-    machine = machine_for(model)
-    machine.save()
-    machine.execute("step")
-    assert machine.read(2) == 1.0
-    machine.restore()
-    machine.execute("step")
-    assert machine.read(2) == 1.0
+    machine = Machine(ring(), {"m": model}, 0.0)
+    tokens = []
+    for k in range(4):
+        assert machine.read(2) == 2.0**k - 1.0
+        tokens.append(machine.save())
+        machine.execute("step")
+    for k in (2, 0, 3, 0, 1):
+        machine.restore(tokens[k])
+        assert machine.read(2) == 2.0**k - 1.0
+        machine.execute("step")
+        assert machine.read(2) == 2.0 ** (k + 1) - 1.0
+    places = [token.place for token in tokens]
+    del tokens[1:3]
+    assert sorted([machine.save().place, machine.save().place]) == [places[1]] * 2, "given back at once"
+    with pytest.raises(StepError, match="another machine"):
+        Machine(ring(), {"m": model}, 0.0).restore(tokens[0])
     stubborn = NativeUnit(model.ports, {n: at for n, at in model.functions if n not in ("save", "restore")})
     with pytest.raises(UnitError, match="cannot be set back"):
-        machine_for(stubborn).save()
+        Machine(ring(), {"m": stubborn}, 0.0).save()
+
+
+def test_a_table_may_be_of_another_version(library: ctypes.CDLL) -> None:
+    model = NativeUnit.from_library(library, PORTS)
+    table = Table(**{name: at for name, at in model.functions if name != "create"})
+    gc.collect()
+    before = library.count_alive()
+
+    class Tabled(NativeUnit):
+        def enter(self, core: Core, name: str, start: float) -> object:
+            table.self = self.create(name, start)
+            return core.table(ctypes.addressof(table))
+
+    for size, jumps in ((Table.jump.offset, False), (ctypes.sizeof(Table), True), (10_000, True)):
+        table.size = size
+        machine = Machine(ring(), {"m": Tabled(model.ports, dict(model.functions))}, 0.0)
+        machine.execute("step")
+        assert machine.read(2) == 1.0
+        if jumps:
+            machine.save()
+        else:
+            with pytest.raises(UnitError, match="cannot be set back"):
+                machine.save()
+        machine.close()
+    table.size = 0
+    with pytest.raises(UnitError, match="a unit needs get, set and advance"):
+        Machine(ring(), {"m": Tabled(model.ports, dict(model.functions))}, 0.0)
+    assert library.count_alive() == before + 2, "destroy was not known to the first, and to the last"
+
+
+class Table(ctypes.Structure):
+    """upbeat_unit of native/include/upbeat/unit.h."""
+
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("self", "get", "set", "advance", "jump", "save", "restore", "message", "destroy")
+        ),
+    )

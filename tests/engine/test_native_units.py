@@ -53,7 +53,11 @@ def program_for(model: Model) -> tuple[Program, dict[str, list[int]]]:
             gets.append(Get("m", port.name, places[port.name][0]))
     reached = new("reached", Kind.REAL, 1)
     block = (*sets, Advance("m", 0, 1, reached), *gets)
-    return Program(Layout(tuple(registers)), tuple(gets), {"step": block}, (), 0, 1, {}), places
+    made = Program(
+        layout=Layout(tuple(registers)), start=tuple(gets), steps={"step": block}, exchange=(), instant=(),
+        now=0, next=1, columns={},
+    )  # fmt: skip
+    return made, places
 
 
 def drive(
