@@ -140,6 +140,10 @@ class Wiring:
     def port(self, end: End) -> Port:
         return self._ports[end]
 
+    def known(self, end: End) -> tuple[Reg, ...]:
+        """The registers of a connected input's value, and of the derivatives its approximation wants."""
+        return (self.inputs[end], *self._rates[end])
+
     def connected(self, unit: str) -> list[End]:
         """The unit's inputs that have a source."""
         return self._connected[unit]
@@ -175,7 +179,7 @@ class Wiring:
     def guess(self, end: End) -> Guess:
         """Registers for an assumed end value of an input, and of its derivatives."""
         port = self._ports[end]
-        sources = (self.inputs[end], *self._rates[end])
+        sources = self.known(end)
         made = [
             self.registers.new(f"{'.'.join(end)}′guess{'′' * k}", port.kind, port.cells)
             for k in range(len(sources))
@@ -222,7 +226,7 @@ class Wiring:
         key = (end, over or self.whole, interpolate, guess)
         if key not in self._courses:
             port, (now, until) = self._ports[end], key[1]
-            known = (self.inputs[end], *self._rates[end])
+            known = self.known(end)
             ahead = guess.registers if guess is not None else known
             name = ".".join(end) + ("" if guess is None else "′again")
             place = Place(name, port.kind, port.cells, known, ahead, now, until)
