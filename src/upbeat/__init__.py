@@ -23,6 +23,8 @@ _HOMES = {
     "master.approximation": "Continuous Hermite Hold Linear Polynomial Smooth",
     "master.coupling": "GaussSeidel Jacobi",
     "master.iterated": "Iterated",
+    "master.multirate": "MultiRate",
+    "master.negotiated": "Negotiated",
     "master.loops": "Anderson FixedPoint Newton",
     "master.master": "Master",
     "master.pace": "Fixed",

@@ -22,6 +22,8 @@ from upbeat.master.coupling import GaussSeidel, Jacobi
 from upbeat.master.iterated import Iterated
 from upbeat.master.loops import Anderson, FixedPoint, Newton
 from upbeat.master.master import Master
+from upbeat.master.multirate import MultiRate
+from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import Fixed
 from upbeat.report.explain import explain
 from upbeat.report.plot import plot
@@ -75,7 +77,9 @@ __all__ = [
     "MissingExtra",
     "Model",
     "ModelError",
+    "MultiRate",
     "NativeUnit",
+    "Negotiated",
     "Newton",
     "Ode",
     "Outcome",

@@ -139,6 +139,12 @@ def _cells(value: Expr) -> frozenset[Resource]:
     return frozenset(("cell", i) for i in cells(value))
 
 
+def live(layout: Layout, models: Mapping[str, Model], block: Block) -> tuple[Reg, ...]:
+    """The registers whose contents from before a block matter to it: what setting it back must cover."""
+    reads = Flow(layout, models).block(block).reads
+    return tuple(sorted({layout.of(r[1]).first for r in reads if isinstance(r, tuple) and r[0] == "cell"}))
+
+
 def carried(program: Program, models: Mapping[str, Model]) -> tuple[Reg, ...]:
     """The registers that steps take over from the time before: read before they are written.
 

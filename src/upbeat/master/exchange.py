@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from upbeat.master.loops import LoopSolver
 from upbeat.master.program import Instruction
-from upbeat.master.wiring import End, Wiring
+from upbeat.master.wiring import End, Interval, Wiring
 
 
 def solved(
@@ -16,22 +16,30 @@ def solved(
     stale: set[End] | None = None,
     *,
     warm: bool = True,
+    over: Mapping[End, Interval] | None = None,
+    units: Collection[str] | None = None,
 ) -> list[Instruction]:
     """Read outputs and hand on inputs so that all agree at this instant.
 
-    `stale` limits the outputs to read; None reads all. Without a solver for loops (only lagged
-    couplings get here with one) an input whose sources have not been read keeps what it has until
-    all outputs are there.
+    `stale` limits the outputs to read; None reads all. `units` limits the exchange to the ports of some
+    units, `over` gives inputs that are exchanged more often the interval of their courses. Without a
+    solver for loops (only lagged couplings get here with one) an input whose sources have not been
+    read keeps what it has until all outputs are there.
     """
     graph = wiring.scenario.graph
     sources = {(c.unit, c.port): c.sources for c in wiring.scenario.connections}
     unread = set(wiring.outputs) if stale is None else set(stale)
-    loop_of = {node: loop for loop in graph.loops for node in loop} if loops is not None else {}
+    if units is not None:
+        unread = {end for end in unread if end[0] in units}
+    inside = [loop for loop in graph.loops if units is None or all(node.unit in units for node in loop)]
+    loop_of = {node: loop for loop in inside for node in loop} if loops is not None else {}
     done: set[End] = set()
     instructions: list[Instruction] = []
     waiting: list[Instruction] = []
     for node in graph.order:
         end = (node.unit, node.port)
+        if units is not None and node.unit not in units:
+            continue
         if loops is not None and node in loop_of and end not in done:
             loop = loop_of[node]
             members = {(n.unit, n.port) for n in loop}
@@ -46,7 +54,7 @@ def solved(
         elif end in sources:
             place = waiting if unread.intersection(sources[end]) else instructions
             if end not in reactive:
-                place += wiring.extrapolate(end)
+                place += wiring.extrapolate(end, (over or {}).get(end))
             elif wiring.direct(end) and node not in loop_of:
                 place += wiring.hold(end)
             elif stale is None or not stale.isdisjoint(sources[end]):

@@ -8,7 +8,7 @@ from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master.coupling import Blocks, GaussSeidel, Jacobi, Sequence, exchange, sweep
-from upbeat.master.dataflow import Flow
+from upbeat.master.dataflow import live
 from upbeat.master.program import Instruction, Let, Reg, Repeat, Restore, Save
 from upbeat.master.wiring import End, Guess, Wiring
 
@@ -53,7 +53,9 @@ class Iterated:
             what=f"repeating the step until {names} agree",
             shows=(("change over tolerance", error),),
         )
-        save = Save(tuple(wiring.scenario.units), self._live(wiring, again, guesses), slot)
+        own = {wiring.now, wiring.next, *(r for guess in guesses.values() for r in guess.registers)}
+        kept = live(wiring.registers.layout(), wiring.scenario.units, again)
+        save = Save(tuple(wiring.scenario.units), tuple(r for r in kept if r not in own), slot)
         step = (save, *sweep(wiring, sequence), *parts.after, repeat)
         how = f"corrected {self.corrections} times"
         if self.corrections is None:
@@ -80,13 +82,3 @@ class Iterated:
                 scale = self.tolerance * (apply(Op.ABS, value) + 1.0)
                 worst = apply(Op.MAX, change / scale, worst)
         return error, [Let(error, worst)]
-
-    def _live(
-        self, wiring: Wiring, block: tuple[Instruction, ...], guesses: dict[End, Guess]
-    ) -> tuple[Reg, ...]:
-        """The registers that a repeated step reads from before it, except the guesses themselves."""
-        layout = wiring.registers.layout()
-        reads = Flow(layout, wiring.scenario.units).block(block).reads
-        own = {register for guess in guesses.values() for register in guess.registers}
-        found = {layout.of(r[1]).first for r in reads if isinstance(r, tuple) and r[0] == "cell"}
-        return tuple(sorted(found - own - {wiring.now, wiring.next}))

@@ -12,9 +12,17 @@ from upbeat.master.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.iterated import Iterated
 from upbeat.master.loops import Anderson, FixedPoint, LoopSolver, Newton
 from upbeat.master.master import Master
+from upbeat.master.multirate import MultiRate
+from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import Fixed, Pace
 
-COUPLINGS: dict[str, type] = {"jacobi": Jacobi, "gauss_seidel": GaussSeidel, "iterated": Iterated}
+COUPLINGS: dict[str, type] = {
+    "jacobi": Jacobi,
+    "gauss_seidel": GaussSeidel,
+    "iterated": Iterated,
+    "multi_rate": MultiRate,
+    "negotiated": Negotiated,
+}
 LOOPS: dict[str, type] = {"newton": Newton, "anderson": Anderson, "fixed_point": FixedPoint}
 PACES: dict[str, type] = {"fixed": Fixed}
 APPROXIMATIONS: dict[str, type] = {

@@ -137,6 +137,10 @@ class Wiring:
 
     # ---------------------------------------------------------------- snippets
 
+    def interval(self, name: str) -> Interval:
+        """Registers for the ends of a part of a step."""
+        return Interval(self.registers.new(f"{name}′now"), self.registers.new(f"{name}′next"))
+
     def port(self, end: End) -> Port:
         return self._ports[end]
 
@@ -205,10 +209,14 @@ class Wiring:
         """Hand an input its value at this instant, for outputs that depend on it directly."""
         return [*self.compute(end), Set(*end, (self.inputs[end],))]
 
-    def advance(self, unit: str, over: Interval | None = None) -> list[Instruction]:
-        """Simulate a unit over an interval."""
+    def advance(self, unit: str, over: Interval | None = None, *, early: bool = False) -> list[Instruction]:
+        """Simulate a unit over an interval; with `early` it may stop before its end."""
         now, until = over or self.whole
-        return [Advance(unit, now, until, self._reached[unit])]
+        return [Advance(unit, now, until, self._reached[unit], early)]
+
+    def reached(self, unit: str) -> Reg:
+        """The register with the time that a unit has reached."""
+        return self._reached[unit]
 
     def finish(self) -> list[Instruction]:
         """Compute the scenario's own outputs."""

@@ -1,0 +1,111 @@
+"""Several rates: groups of units that step many times while the others step once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from upbeat.core.errors import MasterError, suggest
+from upbeat.core.expr import Cell, Expr
+from upbeat.master.coupling import Blocks
+from upbeat.master.exchange import solved
+from upbeat.master.loops import LoopSolver, Newton
+from upbeat.master.program import Instruction, Let, Set
+from upbeat.master.wiring import End, Interval, Wiring
+
+
+@dataclass(frozen=True)
+class MultiRate:
+    """Units in `rates` step that many times per communication step, the others once.
+
+    Units with the same rate are a group, and exchange values among themselves after each of their own
+    steps. Slower groups go first: what a faster one gets from them runs from the value at the start
+    of the communication step to the one at its end. What a slower group gets from a faster one is
+    extrapolated over the whole step.
+    """
+
+    rates: Mapping[str, int]
+    loops: LoopSolver = field(default_factory=Newton)
+
+    def __post_init__(self) -> None:
+        for unit, rate in self.rates.items():
+            if isinstance(rate, bool) or not isinstance(rate, int) or rate < 1:
+                raise MasterError(f"the rate of '{unit}' must be a whole number of at least 1, not {rate!r}")
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        units = wiring.scenario.units
+        for unit in self.rates:
+            if unit not in units:
+                raise MasterError(
+                    f"a rate is given for '{unit}', which is no unit. {suggest(unit, units, 'units')}"
+                )
+        rate = {unit: self.rates.get(unit, 1) for unit in units}
+        groups = {k: [unit for unit in units if rate[unit] == k] for k in sorted(set(rate.values()))}
+        sources = {
+            (c.unit, c.port): [rate[unit] for unit, _ in c.sources] for c in wiring.scenario.connections
+        }
+        ahead = frozenset(e for e, from_ in sources.items() if from_ and max(from_) < rate[e[0]])
+        self._refuse_reactive(wiring, ahead)
+        parts = {k: wiring.interval(f"rate {k}") for k in groups if k > 1}
+        over = {e: parts[k] for e, from_ in sources.items() if (k := rate[e[0]]) > 1 and max(from_) == k}
+        step: list[Instruction] = []
+        for end in sources:
+            step += wiring.remember(end) if end in ahead else [] if end in over else wiring.begin(end)
+        for k, members in groups.items():
+            for end in (e for unit in members for e in wiring.connected(unit) if e in ahead):
+                step += wiring.interpolate(end)
+            step += self._group(wiring, members, k, parts.get(k), over, ahead)
+        after = solved(wiring, ahead, self.loops, over=over)
+        reset = [Let(part.next, Cell(wiring.next)) for part in parts.values()]
+        start = (*reset, *solved(wiring, ahead, self.loops, warm=False, over=over), *wiring.finish())
+        note = "; ".join(f"{', '.join(members)}: {k} step(s)" for k, members in groups.items())
+        return Blocks(
+            start,
+            {"step": (*step, *after, *wiring.finish())},
+            exchange=start,
+            notes=(f"steps per communication step: {note}",),
+        )
+
+    def _group(
+        self,
+        wiring: Wiring,
+        members: list[str],
+        rate: int,
+        part: Interval | None,
+        over: Mapping[End, Interval],
+        ahead: frozenset[End],
+    ) -> list[Instruction]:
+        """One group over the communication step, in `rate` steps of its own."""
+        instructions: list[Instruction] = []
+        length = Cell(wiring.next) - Cell(wiring.now)
+        for k in range(1, rate + 1):
+            if part is not None:
+                start: Expr = Cell(wiring.now) if k == 1 else Cell(part.next)
+                end: Expr = Cell(wiring.next) if k == rate else Cell(wiring.now) + length * (k / rate)
+                instructions += [Let(part.now, start), Let(part.next, end)]
+                for target in (e for unit in members for e in wiring.connected(unit) if e in over):
+                    instructions += wiring.begin(target, part)
+            for unit in members:
+                instructions += wiring.advance(unit, part)
+            if k < rate:
+                delayed = frozenset(e for unit in members for e in wiring.connected(unit) if e not in over)
+                inner = solved(wiring, ahead | delayed, self.loops, over=over, units=members)
+                instructions += [i for i in inner if not _sets(i, delayed)]
+        for unit in members:
+            for output in wiring.outputs_of(unit):
+                instructions += wiring.get(output)
+        return instructions
+
+    def _refuse_reactive(self, wiring: Wiring, ahead: frozenset[End]) -> None:
+        for unit in wiring.scenario.units:
+            for end in wiring.connected(unit):
+                if wiring.port(end).reactive and end not in ahead:
+                    raise MasterError(
+                        f"{'.'.join(end)} is reactive: it expects the value at the end of the step, which "
+                        "in a MultiRate coupling only inputs from slower units know. Raise the unit's rate."
+                    )
+
+
+def _sets(instruction: Instruction, ends: frozenset[End]) -> bool:
+    """Whether an instruction would take the course of an input away that runs over the whole step."""
+    return isinstance(instruction, Set) and (instruction.unit, instruction.port) in ends

@@ -1,0 +1,78 @@
+"""Step negotiation: units may stop before the end of a step, and all end it at the earliest stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from upbeat.core.abilities import Ability
+from upbeat.core.errors import MasterError
+from upbeat.core.expr import Cell, Expr, Op, apply
+from upbeat.master.coupling import Blocks, Jacobi, exchange
+from upbeat.master.dataflow import live
+from upbeat.master.program import If, Instruction, Let, Reg, Restore, Save
+from upbeat.master.wiring import Wiring
+
+
+@dataclass(frozen=True, slots=True)
+class Negotiated:
+    """As `inner`, but a unit may take less than the step asked (thesis, algorithm 6).
+
+    Units that can be set back go first; the earliest stop among them becomes the end of the step, and
+    they repeat it up to there. Then comes a unit that may stop but cannot be set back: if it does,
+    the others are set back once more and follow to its stop. Units that neither stop nor can be set
+    back come last. No unit is ever left at another time than the rest: two units that may stop and
+    cannot be set back are refused before the run.
+    """
+
+    inner: Jacobi = field(default_factory=Jacobi)
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        sequence = self.inner.sequence(wiring)
+        parts = exchange(wiring, self.inner, sequence)
+        able = {unit: model.abilities for unit, model in wiring.scenario.units.items()}
+        back = [unit for unit in able if Ability.ROLLBACK in able[unit]]
+        rest = [unit for unit in able if unit not in back]
+        stopping = [unit for unit in rest if Ability.EARLY_RETURN in able[unit]]
+        steady = [unit for unit in rest if unit not in stopping]
+        if len(stopping) > 1:
+            raise MasterError(
+                f"{' and '.join(stopping)} may stop before the end of a step and cannot be set back: "
+                "whichever goes second may leave the first one ahead of the others. Give all but one of them "
+                "rollback, or put them into one unit."
+            )
+        wanted = wiring.registers.new("negotiated′wanted")
+        repeat = self._units(wiring, back, early=False)
+        slot = wiring.registers.slot()
+        kept = live(wiring.registers.layout(), wiring.scenario.units, repeat)
+        save = Save(tuple(back), tuple(r for r in kept if r not in wiring.whole), slot)
+        follow = (Restore(slot), *repeat)
+        step: list[Instruction] = [
+            save,
+            Let(wanted, Cell(wiring.next)),
+            *self._units(wiring, back, early=True),
+        ]
+        step += self._agree(wiring, wanted, [u for u in back if Ability.EARLY_RETURN in able[u]], follow)
+        step += self._units(wiring, stopping, early=True)
+        step += self._agree(wiring, wanted, stopping, follow)
+        step += self._units(wiring, steady, early=False)
+        order = " → ".join([*back, *stopping, *steady])
+        note = f"steps are negotiated, in the order {order}; to be set back: {', '.join(back) or 'none'}"
+        return Blocks(parts.start, {"step": (*step, *parts.after)}, parts.again, notes=(note, parts.note))
+
+    def _units(self, wiring: Wiring, units: list[str], *, early: bool) -> tuple[Instruction, ...]:
+        """Units over the step, as far as they go."""
+        begin = [i for unit in units for end in wiring.connected(unit) for i in wiring.begin(end)]
+        stops = {u for u in units if early and Ability.EARLY_RETURN in wiring.scenario.units[u].abilities}
+        return (*begin, *(i for unit in units for i in wiring.advance(unit, early=unit in stops)))
+
+    def _agree(
+        self, wiring: Wiring, wanted: Reg, units: list[str], follow: tuple[Instruction, ...]
+    ) -> list[Instruction]:
+        """The end of the step becomes the earliest stop; if that is sooner than it was, the others follow."""
+        if not units:
+            return []
+        earliest: Expr = Cell(wiring.next)
+        for unit in units:
+            earliest = apply(Op.MIN, Cell(wiring.reached(unit)), earliest)
+        sooner = apply(Op.LT, Cell(wiring.next), Cell(wanted))
+        return [Let(wiring.next, earliest), If(sooner, (*follow, Let(wanted, Cell(wiring.next))))]
