@@ -16,9 +16,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sample_traces import COLUMNS, record, row, rows_of
-from upbeat.core.errors import FileProblem, MissingExtra
+from upbeat.core.errors import FileProblem, MissingExtra, RecordingError
 from upbeat.core.ports import Kind
-from upbeat.trace import Column, Outcome, ParquetSink, Recorder, Trace, TraceWarning, extras, open_sink, read
+from upbeat.trace import (
+    Column,
+    Ending,
+    Outcome,
+    ParquetSink,
+    Recorder,
+    Trace,
+    TraceWarning,
+    extras,
+    open_sink,
+    read,
+)
 
 try:
     import pyarrow as _  # noqa: F401
@@ -192,7 +203,7 @@ def test_slow_rows_reach_the_disk_without_a_full_chunk(
     path = tmp_path / "run.csv"
     recorder = Recorder(COLUMNS, open_sink(path))
     recorder.row(*row(0))
-    assert not path.exists()
+    assert path.stat().st_size == 0
     now = time.monotonic()
     monkeypatch.setattr("upbeat.trace.recorder.clock.monotonic", lambda: now + 3)
     recorder.row(*row(1))
@@ -320,11 +331,49 @@ def test_a_full_disk_is_reported_and_keeps_what_is_there(
     appender._file = Full(appender._file)
     for i in range(5, 9):
         recorder.row(*row(i))
-    with pytest.raises(FileProblem, match="No space left on device"):
+    with pytest.raises(RecordingError, match=r"No space left on device.* All rows before this point"):
         recorder.row(*row(9))
-    with pytest.raises(FileProblem, match="All rows before this point"):
-        recorder.close(Outcome.FAILED)
+    recorder.row(*row(10))
+    recorder.close(Outcome.FAILED)  # it has been said once
+    assert rows_of(Trace.from_recorder(recorder, outcome=Outcome.FAILED)) == [row(i) for i in range(5)]
     assert rows_of(read(path)) == [row(i) for i in range(5)]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_second_run_to_the_same_file_is_refused(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"run.{suffix}"
+    first = Recorder(COLUMNS, open_sink(path), chunk_rows=5)
+    for i in range(12):
+        if i in (0, 8):  # before and after something was written
+            with pytest.raises(FileProblem, match="another run is writing to it"):
+                open_sink(path)
+        first.row(*row(i))
+    open_sink(tmp_path / f"other.{suffix}").close(Ending())
+    first.close(Outcome.FINISHED)
+    assert rows_of(read(path)) == [row(i) for i in range(12)]
+    record(path, 3)
+    assert len(read(path)) == 3
+    assert sorted(p.name for p in tmp_path.iterdir()) == [path.name]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_two_processes_do_not_mix_their_results(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"run.{suffix}"
+    script = KILLED.format(tests=str(Path(__file__).parents[1]), path=str(path))
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(FileProblem, match="another run is writing to it"):
+            open_sink(path)
+        process.send_signal(signal.SIGKILL)
+    record(path, 3)  # what a killed run has left does not block
+    assert rows_of(read(path)) == [row(i) for i in range(3)]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_run_without_rows_leaves_nothing(suffix: str, tmp_path: Path) -> None:
+    record(tmp_path / f"run.{suffix}", 0, Outcome.FAILED)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_suffixes_and_missing_files() -> None:

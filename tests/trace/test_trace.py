@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sample_traces import COLUMNS, record, row
+from sample_traces import COLUMNS, record, row, rows_of
 from upbeat.core.errors import InvalidInput, MissingExtra, UpbeatError
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.trace import Column, MemorySink, Outcome, Recorder, Trace, UnknownSignal, columns_of
@@ -51,6 +53,21 @@ def test_an_array_port_gives_all_its_cells() -> None:
     recorder.row(0.0, (1.0, 2.0, 3.0))
     trace = Trace.from_recorder(recorder, outcome=Outcome.FINISHED)
     assert trace["left.u"].tolist() == [[1.0, 2.0, 3.0]]
+
+
+@pytest.mark.parametrize("name", [None, "run.csv", "run.journal", "run.parquet"])
+def test_a_trace_can_be_pickled(name: str | None, tmp_path: Path) -> None:
+    if name == "run.parquet":
+        pytest.importorskip("pyarrow")
+    trace = record(name and tmp_path / name, 30)
+    for _ in range(2):  # before and after somebody has looked at it
+        copy = pickle.loads(pickle.dumps(trace))
+        assert rows_of(copy) == rows_of(trace) == [row(i) for i in range(30)]
+        assert (copy.outcome, copy.notes, copy.summary("room.T")) == (
+            trace.outcome,
+            trace.notes,
+            trace.summary("room.T"),
+        )
 
 
 def test_labels() -> None:

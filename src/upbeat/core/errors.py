@@ -9,7 +9,8 @@
     │   └── FileProblem         a file is missing, unreadable, truncated, or may not be written
     ├── RunError                a run stopped before its end; carries the trace so far
     │   ├── UnitError           one unit failed: which, in which call, at which time
-    │   └── StepError           the pace or the loop could not go on
+    │   ├── StepError           the pace or the loop could not go on
+    │   └── RecordingError      the results could not be written any further (a full disk, …)
     └── MissingExtra            an optional dependency is not installed: says what to type
 
     KeyboardInterrupt
@@ -124,6 +125,10 @@ class UnitError(RunError):
 
 class StepError(RunError):
     """The pace or the loop could not go on: no progress, a bad proposal, an iteration that failed."""
+
+
+class RecordingError(RunError):
+    """The results could not be written any further, because of a full disk, a quota or a lost connection."""
 
 
 class Interrupted(KeyboardInterrupt):

@@ -132,8 +132,8 @@ class Run:
                     self._outcome = Outcome.INTERRUPTED
                     self.close()
                     raise Interrupted(f"interrupted at t = {drive.time:.9g}", self.trace)
-        self._outcome = Outcome.FINISHED
-        self.close()
+            self._outcome = Outcome.FINISHED
+            self.close()  # writes the last rows: here, too, the disk may turn out to be full
         return self.trace
 
     def __getitem__(self, name: str) -> Signal:

@@ -12,7 +12,7 @@ import numpy as np
 from upbeat.core.errors import FileProblem, InvalidInput
 from upbeat.report.panels import CROWD, LINES, Line, Panel, arrange, step_panel
 from upbeat.trace.extras import need
-from upbeat.trace.output import check_writable, unwritable
+from upbeat.trace.output import check_place, unwritable
 from upbeat.trace.trace import Trace
 
 # Told apart with any kind of colour vision (after Okabe and Ito; yellow is left out: too pale on white).
@@ -87,7 +87,7 @@ def _target(path: Path | str | None) -> Path | None:
         raise FileProblem(
             f"cannot draw '{target}': the suffix must be {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}"
         )
-    check_writable(target)
+    check_place(target)
     return target
 
 

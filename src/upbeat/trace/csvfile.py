@@ -12,6 +12,7 @@ import csv
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,7 +23,7 @@ from upbeat.core.errors import FileProblem
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column
 from upbeat.trace.log import Ending
-from upbeat.trace.output import Appender, check_writable, warn
+from upbeat.trace.output import Appender, warn
 from upbeat.trace.store import Arrays, Deferred, Source, Stored
 
 _WIDER = {Kind.BOOLEAN: Kind.INTEGER, Kind.INTEGER: Kind.REAL, Kind.REAL: Kind.STRING}
@@ -37,9 +38,8 @@ class CsvSink:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        check_writable(self.path)
         self.rows = 0
-        self._file: Appender | None = None
+        self._file = Appender(self.path)
         self._columns: tuple[Column, ...] = ()
         self._quoted: list[str] = []
 
@@ -49,13 +49,14 @@ class CsvSink:
 
     def write(self, cells: Cells, strings: Sequence[str]) -> None:
         self._quoted.extend(_quote(text) for text in strings[len(self._quoted) :])
-        file, width = self._open(), len(self._columns)
+        self._begin()
+        width = len(self._columns)
         # One % over the whole chunk is the fastest that Python has: nearly all of the time is
         # spent in finding the shortest digits.
         flat: list[Any] = [None] * cells.size
         for number, column in enumerate(self._columns):
             flat[number::width] = self._texts(column, np.ascontiguousarray(cells[:, number]))
-        file.append((self._line * len(cells) % tuple(flat)).encode())
+        self._file.append((self._line * len(cells) % tuple(flat)).encode())
         self.rows += len(cells)
 
     def _texts(self, column: Column, cells: Cells) -> list[Any]:
@@ -70,18 +71,23 @@ class CsvSink:
                 return [self._quoted[number] for number in cells.view(np.int64).tolist()]
 
     def close(self, ending: Ending) -> None:
-        if self._file is not None or ending.outcome.ok:
-            self._open().close()
+        try:
+            if ending.outcome.ok:
+                self._begin()
+        finally:
+            self._file.close()
 
     def source(self) -> Source:
-        kinds = [column.kind for column in self._columns]
-        return Deferred(self.rows, lambda: read_csv(self.path, kinds=kinds).source)
+        return Deferred(self.rows, partial(_again, self.path, [column.kind for column in self._columns]))
 
-    def _open(self) -> Appender:
-        if self._file is None:
+    def _begin(self) -> None:
+        if not self._file.begun:
             names = (_quote(c.name) if re.search(r'[",\n]', c.name) else c.name for c in self._columns)
-            self._file = Appender(self.path, (",".join(names) + "\n").encode())
-        return self._file
+            self._file.begin((",".join(names) + "\n").encode())
+
+
+def _again(path: Path, kinds: Sequence[Kind]) -> Source:
+    return read_csv(path, kinds=kinds).source
 
 
 def _quote(text: str) -> str:

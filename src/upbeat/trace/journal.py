@@ -17,6 +17,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,7 +26,7 @@ import numpy as np
 from upbeat.core.errors import FileProblem
 from upbeat.trace.columns import Cells, Column
 from upbeat.trace.log import Ending, Outcome
-from upbeat.trace.output import Appender, check_writable, warn
+from upbeat.trace.output import Appender, warn
 from upbeat.trace.store import Deferred, MemorySink, Source, Stored
 
 _FRAME = struct.Struct("<4sQI")
@@ -40,46 +41,62 @@ def as_json(data: Any) -> str:
 
 
 class JournalSink:
-    """Writes a journal at `path`."""
+    """Writes a journal at `path`, on the way to `result` where that is another file."""
 
     streams = True
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, result: Path | None = None) -> None:
         self.path = Path(path)
-        check_writable(self.path)
         self.rows = 0
-        self._file: Appender | None = None
+        self._file = Appender(self.path, result)
         self._columns: tuple[Column, ...] = ()
         self._known = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether the file holds anything of this run."""
+        return self._file.begun
 
     def begin(self, columns: tuple[Column, ...]) -> None:
         self._columns = columns
 
     def write(self, cells: Cells, strings: Sequence[str]) -> None:
-        file = self._open()
+        self._begin()
         if len(strings) > self._known:
-            file.append(_frame(b"TEXT", as_json(list(strings[self._known :])).encode()))
+            self._file.append(_frame(b"TEXT", as_json(list(strings[self._known :])).encode()))
             self._known = len(strings)
-        file.append(_frame(b"ROWS", cells.view(np.int64).astype("<i8", copy=False).tobytes()))
+        self._file.append(_frame(b"ROWS", cells.view(np.int64).astype("<i8", copy=False).tobytes()))
         self.rows += len(cells)
 
     def close(self, ending: Ending) -> None:
-        if self._file is not None or ending.outcome.ok:
-            file = self._open()
-            try:
-                file.append(_frame(b"DONE", as_json(ending.to_data()).encode()))
-            finally:
-                file.close()
+        try:
+            self.end(ending)
+        finally:
+            self.release()
+
+    def end(self, ending: Ending) -> None:
+        """Write how the run ended, and keep others out still."""
+        if self.begun or ending.outcome.ok:
+            self._begin()
+            self._file.append(_frame(b"DONE", as_json(ending.to_data()).encode()))
+
+    def release(self) -> None:
+        """Let others write to the file again."""
+        self._file.close()
 
     def source(self) -> Source:
-        return Deferred(self.rows, lambda: _load(JournalReader(self.path)))
+        return Deferred(self.rows, partial(load_journal, self.path))
 
-    def _open(self) -> Appender:
-        if self._file is None:
+    def _begin(self) -> None:
+        if not self.begun:
             columns = [column.to_data() for column in self._columns]
             head = as_json({"format": _FORMAT, "version": _VERSION, "columns": columns})
-            self._file = Appender(self.path, head.encode() + b"\n")
-        return self._file
+            self._file.begin(head.encode() + b"\n")
+
+
+def load_journal(path: Path) -> Source:
+    """The rows of a journal, also of one that is still growing."""
+    return _load(JournalReader(path))
 
 
 def _frame(tag: bytes, payload: bytes) -> bytes:

@@ -1,9 +1,12 @@
-"""Writing files safely: what can be checked before a run, and files that hold whole chunks only."""
+"""Writing files safely: one writer a file, checked before a run, and whole chunks only."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,8 +22,8 @@ def warn(message: str) -> None:
     warnings.warn(message, TraceWarning, stacklevel=4)
 
 
-def check_writable(path: Path) -> None:
-    """`FileProblem` if `path` cannot become a file. An existing file keeps its contents."""
+def check_place(path: Path) -> None:
+    """`FileProblem` if `path` is no place for a file. Creates nothing and changes nothing."""
     if path.is_dir():
         raise FileProblem(
             f"cannot write results to '{path}': it is a directory. "
@@ -31,15 +34,8 @@ def check_writable(path: Path) -> None:
             f"cannot write results to '{path}': there is no directory '{path.parent}'. "
             f"Create it first: mkdir -p '{path.parent}'"
         )
-    fresh = not path.exists()
-    try:
-        # Asking permission bits misses read-only file systems and quotas; opening does not.
-        with path.open("ab"):
-            pass
-        if fresh:
-            path.unlink()
-    except OSError as error:
-        raise unwritable(path, error) from error
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise unwritable(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
 
 def unwritable(path: Path, error: OSError, kept: str = "") -> FileProblem:
@@ -49,17 +45,47 @@ def unwritable(path: Path, error: OSError, kept: str = "") -> FileProblem:
 
 
 class Appender:
-    """An append-only file of whole chunks: one that cannot be written completely is taken back."""
+    """An append-only file of whole chunks: one that cannot be written completely is taken back.
 
-    def __init__(self, path: Path, head: bytes) -> None:
+    The file is open, and locked against a second writer, from the start; what it held before is there
+    until `begin`. A killed process leaves no lock behind. `result` is the name that people know it by.
+    """
+
+    def __init__(self, path: Path, result: Path | None = None) -> None:
         self.path = path
+        self.begun = False
         self._size = 0
+        self._result = result or path
+        check_place(self._result)
         try:
+            self._file, self._fresh = self._locked()
+        except OSError as error:
+            raise unwritable(self._result, error) from error
+
+    def _locked(self) -> tuple[BinaryIO, bool]:
+        while True:
+            fresh = not self.path.exists()
             # Unbuffered, so that a chunk is with the operating system when `append` returns, and a
             # killed process loses nothing of it.
-            self._file: BinaryIO = path.open("wb", buffering=0)
-        except OSError as error:
-            raise unwritable(path, error) from error
+            file: BinaryIO = os.fdopen(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o666), "wb", buffering=0)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(file, self.path):
+                    return file, fresh
+            except BlockingIOError:
+                file.close()
+                raise FileProblem(
+                    f"cannot write results to '{self._result}': another run is writing to it. "
+                    "Wait for that one to end, or give another name."
+                ) from None
+            except OSError:  # a file system without locks: go on without one
+                return file, fresh
+            file.close()  # the other run has just removed or replaced it: once more
+
+    def begin(self, head: bytes) -> None:
+        """Let go of what the file held before, and write its head."""
+        self.begun = True
+        self._take_back()
         self.append(head)
 
     def append(self, data: bytes) -> None:
@@ -82,4 +108,19 @@ class Appender:
             pass
 
     def close(self) -> None:
+        """Let go of the file; one that came into being for nothing is removed."""
+        if self._file.closed:
+            return
+        if self._fresh and not self.begun:
+            self.path.unlink(missing_ok=True)
+        with suppress(OSError):  # by name, because a forked child may have the file open, too
+            fcntl.flock(self._file, fcntl.LOCK_UN)
         self._file.close()
+
+
+def _is_at(file: BinaryIO, path: Path) -> bool:
+    """Whether `path` still names the open file."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,54 +21,58 @@ from upbeat.core.errors import FileProblem
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column
 from upbeat.trace.extras import check, need
-from upbeat.trace.journal import JournalReader, JournalSink, as_json
+from upbeat.trace.journal import JournalReader, JournalSink, as_json, load_journal
 from upbeat.trace.log import Ending
-from upbeat.trace.output import check_writable, unwritable
+from upbeat.trace.output import unwritable
 from upbeat.trace.store import Deferred, Source, Stored
 
 _GROUP_BYTES = 1 << 24
 _KEY = b"upbeat"
 
 
-def partial(path: Path) -> Path:
+def unfinished(path: Path) -> Path:
     """The journal that belongs to a Parquet file under way."""
     return path.with_name(path.name + ".partial")
 
 
 class ParquetSink:
-    """Streams to a journal; `close` turns it into Parquet, a row group at a time, and removes it."""
+    """Streams to a journal; `close` turns it into Parquet, a row group at a time, and removes it.
+
+    Whoever has locked the journal owns both files.
+    """
 
     streams = True
 
     def __init__(self, path: Path | str) -> None:
         check("pyarrow", "parquet", "writing Parquet")
         self.path = Path(path)
-        check_writable(self.path)
-        self._journal = JournalSink(partial(self.path))
-        self._started = self._finished = False
+        self._journal = JournalSink(unfinished(self.path), result=self.path)
 
     def begin(self, columns: tuple[Column, ...]) -> None:
         self._journal.begin(columns)
 
     def write(self, cells: Cells, strings: Sequence[str]) -> None:
-        if not self._started:
+        if not self._journal.begun:
             # From here on an older result would be mistaken for this run's, should it be killed.
             self.path.unlink(missing_ok=True)
-            self._started = True
         self._journal.write(cells, strings)
 
     def close(self, ending: Ending) -> None:
-        self._journal.close(ending)
-        journal = self._journal.path
-        if journal.exists():  # it does not if the run failed before its first row
-            convert(journal, self.path)
-            journal.unlink()
-            self._finished = True
+        try:
+            self._journal.end(ending)
+            if self._journal.begun:  # it has not if the run failed before its first row
+                convert(self._journal.path, self.path)
+                self._journal.path.unlink()
+        finally:
+            self._journal.release()
 
     def source(self) -> Source:
-        if not self._finished:
-            return self._journal.source()
-        return Deferred(self._journal.rows, lambda: read_parquet(self.path).source)
+        return Deferred(self._journal.rows, partial(_again, self.path))
+
+
+def _again(path: Path) -> Source:
+    """The rows of a run, from the finished file or from its journal."""
+    return read_parquet(path).source if path.exists() else load_journal(unfinished(path))
 
 
 def convert(journal: Path, path: Path) -> None:
@@ -87,17 +92,17 @@ def convert(journal: Path, path: Path) -> None:
     }
     fields = [pyarrow.field(column.name, types[column.kind.value], nullable=False) for column in columns]
     schema = pyarrow.schema(fields, metadata={_KEY: as_json(meta).encode()})
-    unfinished = path.with_name(path.name + ".tmp")
+    growing = path.with_name(path.name + ".tmp")
     try:
-        with parquet.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+        with parquet.ParquetWriter(growing, schema, compression="zstd") as writer:
             for cells in _groups(reader, max(1, _GROUP_BYTES // (8 * len(columns)))):
                 arrays = [
                     _arrow(pyarrow, c, cells[:, i].copy(), reader.strings) for i, c in enumerate(columns)
                 ]
                 writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
-        unfinished.replace(path)
+        growing.replace(path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        growing.unlink(missing_ok=True)
         raise unwritable(path, error, f"The results are kept in '{journal}'.") from error
 
 

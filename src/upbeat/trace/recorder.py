@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import struct
 import time as clock
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
-from upbeat.core.errors import InvalidInput, RunError
+from upbeat.core.errors import FileProblem, InvalidInput, RecordingError, RunError
 from upbeat.core.ports import Kind, Value
 from upbeat.trace.columns import TIME, Cells, Column, Pool
 from upbeat.trace.log import Ending, EventLog, Outcome, StepLog
@@ -30,7 +31,8 @@ class Recorder:
     and `block`, a whole matrix of cells from the native engine, which has done its own thinning.
     `finish` adds the last row if thinning has left it out. `Trace.from_recorder` makes a trace.
 
-    `strings` is the pool of string values: pass the engine's own list if it has one.
+    `strings` is the pool of string values: pass the engine's own list if it has one. A sink that
+    cannot write any further raises `RecordingError`, once: from then on rows are dropped.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Recorder:
         self._offered = 0
         self._fill = 0
         self._last = b""
-        self._closed = False
+        self._closed = self._broken = False
         self._fresh_chunk()
         sink.begin(self.columns)
 
@@ -100,6 +102,8 @@ class Recorder:
 
     def flush(self) -> None:
         """Hand the rows so far to the sink."""
+        if self._broken:
+            self._fill = 0
         if self._fill == 0:
             return
         filled = self._cells[: self._fill]
@@ -129,7 +133,11 @@ class Recorder:
         try:
             self.flush()
         finally:
-            self._sink.close(ending)
+            said = (RecordingError,) if self._broken else ()
+            if self._broken:
+                ending.outcome = Outcome.FAILED
+            with suppress(*said), self._writing():
+                self._sink.close(ending)
 
     def source(self) -> Source:
         """All rows so far, to be read again."""
@@ -154,8 +162,18 @@ class Recorder:
         self._last = cells[-1].tobytes()
         if self._statistics is not None:
             self._statistics.add(cells)
-        self._sink.write(cells, self._pool.strings)
+        with self._writing():
+            self._sink.write(cells, self._pool.strings)
         self._due = clock.monotonic() + PATIENCE
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except FileProblem as problem:
+            self._broken = True
+            self._fill = 0
+            raise RecordingError(str(problem)) from problem
 
     def _keep(self, time: float, values: Sequence[Value], flush: bool = True) -> None:
         if self._texts:

@@ -7,7 +7,7 @@ from pathlib import Path
 from upbeat.core.errors import FileProblem
 from upbeat.trace.csvfile import CsvSink, read_csv
 from upbeat.trace.journal import JournalSink, read_journal
-from upbeat.trace.parquet import ParquetSink, partial, read_parquet
+from upbeat.trace.parquet import ParquetSink, read_parquet, unfinished
 from upbeat.trace.store import MemorySink, Sink, Stored
 
 _SINKS: dict[str, type[CsvSink] | type[ParquetSink] | type[JournalSink]] = {
@@ -20,14 +20,23 @@ _SINKS: dict[str, type[CsvSink] | type[ParquetSink] | type[JournalSink]] = {
 def open_sink(path: Path | str | None) -> Sink:
     """The sink that the suffix of `path` asks for; without a path, memory.
 
-    Raises `FileProblem` if the file could not be written: ask before the run.
+    Raises `FileProblem` if the file cannot be written, or if another run is writing it: ask before the run.
     """
     if path is None:
         return MemorySink()
-    kind = _SINKS.get(Path(path).suffix.lower())
-    if kind is None:
+    check_suffix(path)
+    return _SINKS[Path(path).suffix.lower()](path)
+
+
+def check_suffix(path: Path | str) -> None:
+    """`FileProblem` if no sink writes files of that kind."""
+    if Path(path).suffix.lower() not in _SINKS:
         raise _suffix(path, "write")
-    return kind(path)
+
+
+def kept_in(path: Path) -> Path:
+    """Where the rows of a run to `path` are: there, or in the journal of a run that could not finish it."""
+    return unfinished(path) if unfinished(path).exists() else path
 
 
 def load(path: Path | str, keep_last: bool = False) -> Stored:
@@ -39,8 +48,8 @@ def load(path: Path | str, keep_last: bool = False) -> Stored:
     if path.is_dir():
         raise FileProblem(f"'{path}' is a directory, not a result file")
     if not path.exists():
-        if partial(path).exists():
-            return read_journal(partial(path))
+        if unfinished(path).exists():
+            return read_journal(unfinished(path))
         raise FileProblem(f"there is no file '{path}'")
     match suffix:
         case ".csv":

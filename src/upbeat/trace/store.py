@@ -26,8 +26,9 @@ class Source(Protocol):
 class Sink(Protocol):
     """Takes chunks of rows. Call order: `begin`, any number of `write`s, `close`.
 
-    The constructor checks whatever can be checked before a run; nothing is overwritten before the
-    first `write`. A failure raises `FileProblem`, and what was written before stays readable.
+    The constructor checks whatever can be checked before a run, and keeps other runs out; nothing is
+    overwritten before the first `write`. A failure raises `FileProblem`, and what was written before
+    stays readable.
     """
 
     streams: bool
@@ -81,7 +82,7 @@ class MemorySink:
         pass
 
     def source(self) -> Source:
-        return Deferred(self.rows, lambda: self)
+        return First(self.rows, self)
 
     def column(self, index: int) -> NDArray[Any]:
         if self._chunks:
@@ -124,11 +125,22 @@ class Arrays:
         return self._arrays[index]
 
 
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first `rows` rows of a source: a trace taken from a run that goes on does not grow with it."""
+
+    rows: int
+    source: Source
+
+    def column(self, index: int) -> NDArray[Any]:
+        return self.source.column(index)[: self.rows]
+
+
 class Deferred:
     """The first `rows` rows of a source that is opened when a column is asked for.
 
-    So the result of a long run stays on disk until somebody looks, and a trace taken from a run
-    that goes on does not grow with it.
+    So the result of a long run stays on disk until somebody looks. `load` must be picklable, because
+    traces are; what was loaded is not pickled with them.
     """
 
     def __init__(self, rows: int, load: Callable[[], Source]) -> None:
@@ -140,6 +152,9 @@ class Deferred:
         if self._source is None:
             self._source = self._load()
         return self._source.column(index)[: self.rows]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_source": None}
 
 
 @dataclass(frozen=True, slots=True)

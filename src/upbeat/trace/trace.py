@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.errors import FileProblem, InvalidInput, suggest
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column, Pool
 from upbeat.trace.extras import need
@@ -88,6 +89,9 @@ class Trace:
         """What a recorder has so far. The rows do not grow with the run."""
         ending = Ending(outcome, steps or StepLog(), events or EventLog(), dict(info or {}), list(notes))
         return cls(recorder.columns, recorder.source(), ending, recorder.statistics())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_decoded": {}}  # the source has them all
 
     @property
     def time(self) -> NDArray[np.float64]:
@@ -199,8 +203,13 @@ class Trace:
         """Write the trace to a file; the suffix says how (``.csv``, ``.parquet``, ``.journal``)."""
         sink, pool = open_sink(path), Pool()
         sink.begin(self.columns)
-        for cells in self.chunks(pool):
-            sink.write(cells, pool.strings)
+        try:
+            for cells in self.chunks(pool):
+                sink.write(cells, pool.strings)
+        except FileProblem:
+            with suppress(FileProblem):
+                sink.close(Ending(Outcome.FAILED))
+            raise
         sink.close(Ending(self.outcome, self.steps, self.events, dict(self.info), list(self.notes)))
 
     def to_numpy(self) -> dict[str, NDArray[Any]]:
