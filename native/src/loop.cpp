@@ -1,27 +1,27 @@
 // See loop.hpp.
 #include "loop.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace upbeat {
 
 namespace {
 
-// Looks at the clock only every so many steps, so that doing so costs nothing measurable.
+// How many steps to take before looking at the clock again: so many that doing so costs nothing measurable.
 class Budget {
  public:
   explicit Budget(double seconds) : seconds_(seconds), start_(Clock::now()) {}
 
+  std::int64_t steps() const { return steps_; }
   bool spent() {
-    if (++steps_ < pause_) return false;
-    steps_ = 0;
     const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
     const double since = elapsed - last_;
     last_ = elapsed;
-    if (since < 0.01 * seconds_ && pause_ < (std::int64_t{1} << 20)) {
-      pause_ *= 2;
-    } else if (since > 0.05 * seconds_ && pause_ > 1) {
-      pause_ /= 2;
+    if (since < 0.01 * seconds_ && steps_ < (std::int64_t{1} << 20)) {
+      steps_ *= 2;
+    } else if (since > 0.05 * seconds_ && steps_ > 1) {
+      steps_ /= 2;
     }
     return elapsed >= seconds_;
   }
@@ -31,8 +31,7 @@ class Budget {
   double seconds_;
   Clock::time_point start_;
   double last_ = 0.0;
-  std::int64_t steps_ = 0;
-  std::int64_t pause_ = 1;
+  std::int64_t steps_ = 1;
 };
 
 // The time `t` stands: what happens at that instant, what the pace makes of it, and the row. Events from
@@ -102,18 +101,24 @@ Status drive(Machine& machine, P& pace, Recorder* recorder, StepLog& log, double
   while (mark < fired.size() && fired[mark].index >= 0) ++mark;
   Budget left(budget);
   for (;;) {
-    const double t = now;
-    if (t >= limit) return Status::Finished;
-    if (log.full() || (recorder && recorder->full())) return Status::Full;
-    if (machine.asked_to_stop()) return Status::Stopped;
-    if (most-- <= 0 || left.spent()) return Status::Paused;
-    double reached = t;
-    if (!step(machine, pace, log, mark, t, limit, reached) ||
-        !commit(machine, pace, recorder, mark, reached, reached >= limit)) {
-      fired.resize(mark);
-      return Status::Failed;
+    // What a step can use up at most once is counted for many of them together.
+    const std::int64_t room = std::min(log.room(), recorder ? recorder->room() : INT64_MAX);
+    const std::int64_t count = std::min({most, room, left.steps()});
+    if (now >= limit) return Status::Finished;
+    if (room == 0) return Status::Full;
+    for (std::int64_t k = 0; k < count; ++k) {
+      const double t = now;
+      if (t >= limit) return Status::Finished;
+      if (machine.asked_to_stop()) return Status::Stopped;
+      double reached = t;
+      if (!step(machine, pace, log, mark, t, limit, reached) ||
+          !commit(machine, pace, recorder, mark, reached, reached >= limit)) {
+        fired.resize(mark);
+        return Status::Failed;
+      }
+      mark = fired.size();
     }
-    mark = fired.size();
+    if (((most -= count) <= 0 || left.spent()) && now < limit) return Status::Paused;
   }
 }
 

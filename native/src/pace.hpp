@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,13 +55,24 @@ class Fixed final : public Pace {
  public:
   Fixed(double step, std::int32_t block) : block_(block) { state_ = {0.0, step}; }
 
-  void begin(double t) override { state_[0] = t; }
+  void begin(double t) override {
+    state_[0] = t;
+    safe_limit_ = none;
+  }
 
   Proposal propose(double t, double limit, const Cell*) override {
     const double origin = state_[0];
     const double step = state_[1];
-    const double until = origin + (whole((t - origin) / step + slack) + 1.0) * step;
-    return {until > limit - slack * step ? limit : until, 0, block_};
+    if (t == point_ && limit == safe_limit_) {
+      index_ += 1.0;
+    } else {
+      index_ = whole((t - origin) / step + slack) + 1.0;
+      const double most = std::fmax(std::fabs(origin), std::fabs(limit));
+      safe_limit_ = step > 1e-8 * most ? limit : none;
+    }
+    const double until = origin + index_ * step;
+    point_ = until > limit - slack * step ? limit : until;
+    return {point_, 0, block_};
   }
 
   bool review(double, double, const Cell*, Proposal&) override { return true; }
@@ -78,7 +90,16 @@ class Fixed final : public Pace {
     return towards_zero > value ? towards_zero - 1.0 : towards_zero;
   }
 
+  static constexpr double none = std::numeric_limits<double>::quiet_NaN();
+
   std::int32_t block_;
+
+  // Where the last proposal ended and its index: from there the next index is known without the division, for
+  // which the whole step would have to wait. That is exact as long as the rounding of a grid point, some
+  // 1e-15 of the largest time, is far below `slack` steps: up to `safe_limit_`.
+  double point_ = 0.0;
+  double index_ = 0.0;
+  double safe_limit_ = none;
 };
 
 // The pace of this name (see `Pace.native` in Python), or null. `blocks` are the numbers of the program's

@@ -31,14 +31,15 @@ class Recorder {
     used_ = 0;
   }
 
-  // A row for which there must be room: not `full`.
+  // A row for which there must be room.
   void offer(double time, const Cell* cells, bool last) {
     const bool due = --until_due_ == 0;
     if (due) until_due_ = every_;
     if (due || last) row(time, cells);
   }
 
-  bool full() const { return used_ == capacity_; }
+  // For how many more rows there is room.
+  std::int64_t room() const { return static_cast<std::int64_t>(capacity_ - used_); }
   std::size_t rows() const { return used_; }
   std::size_t width() const { return width_; }
 
