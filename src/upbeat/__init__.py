@@ -14,14 +14,17 @@ _HOMES = {
     "core.abilities": "Ability Model Unit",
     "core.errors": (
         "ExpressionError FileProblem Interrupted InvalidInput MasterError MissingExtra ModelError "
-        "RunError ScenarioError StepError UnitError UpbeatError"
+        "RecordingError RunError ScenarioError StepError UnitError UpbeatError"
     ),
     "core.ports": "Causality Kind Port",
-    "engine.experiment": "Experiment experiment load",
+    "engine.experiment": "Experiment experiment",
+    "engine.files": "load write_scenario",
     "engine.run": "Run",
+    "engine.settings": "Settings",
     "engine.simulate": "simulate start",
     "master.approximation": "Continuous Hermite Hold Linear Polynomial Smooth",
     "master.coupling": "GaussSeidel Jacobi",
+    "master.error_control": "ErrorControl",
     "master.iterated": "Iterated",
     "master.multirate": "MultiRate",
     "master.negotiated": "Negotiated",
@@ -31,7 +34,6 @@ _HOMES = {
     "report.explain": "explain",
     "report.plot": "plot",
     "report.summary": "summary",
-    "scenario.files": "write_scenario",
     "scenario.scenario": "Scenario",
     "scenario.signals": "Signals read_signals",
     "trace.log": "Outcome",

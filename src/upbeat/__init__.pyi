@@ -7,6 +7,7 @@ from upbeat.core.errors import (
     MasterError,
     MissingExtra,
     ModelError,
+    RecordingError,
     RunError,
     ScenarioError,
     StepError,
@@ -14,11 +15,14 @@ from upbeat.core.errors import (
     UpbeatError,
 )
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.engine.experiment import Experiment, experiment, load
+from upbeat.engine.experiment import Experiment, experiment
+from upbeat.engine.files import load, write_scenario
 from upbeat.engine.run import Run
+from upbeat.engine.settings import Settings
 from upbeat.engine.simulate import simulate, start
 from upbeat.master.approximation import Continuous, Hermite, Hold, Linear, Polynomial, Smooth
 from upbeat.master.coupling import GaussSeidel, Jacobi
+from upbeat.master.error_control import ErrorControl
 from upbeat.master.iterated import Iterated
 from upbeat.master.loops import Anderson, FixedPoint, Newton
 from upbeat.master.master import Master
@@ -28,7 +32,6 @@ from upbeat.master.pace import Fixed
 from upbeat.report.explain import explain
 from upbeat.report.plot import plot
 from upbeat.report.summary import summary
-from upbeat.scenario.files import write_scenario
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, read_signals
 from upbeat.trace.log import Outcome
@@ -55,6 +58,7 @@ __all__ = [
     "Causality",
     "Continuous",
     "DormandPrince",
+    "ErrorControl",
     "Euler",
     "Experiment",
     "ExpressionError",
@@ -88,10 +92,12 @@ __all__ = [
     "PythonFunction",
     "PythonOde",
     "PythonUnit",
+    "RecordingError",
     "Run",
     "RunError",
     "Scenario",
     "ScenarioError",
+    "Settings",
     "Signals",
     "Smooth",
     "StepError",

@@ -9,6 +9,7 @@ from typing import Any
 from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.master.approximation import Approximation, Continuous, Hermite, Hold, Linear, Polynomial, Smooth
 from upbeat.master.coupling import Coupling, GaussSeidel, Jacobi
+from upbeat.master.error_control import ErrorControl
 from upbeat.master.iterated import Iterated
 from upbeat.master.loops import Anderson, FixedPoint, LoopSolver, Newton
 from upbeat.master.master import Master
@@ -24,7 +25,7 @@ COUPLINGS: dict[str, type] = {
     "negotiated": Negotiated,
 }
 LOOPS: dict[str, type] = {"newton": Newton, "anderson": Anderson, "fixed_point": FixedPoint}
-PACES: dict[str, type] = {"fixed": Fixed}
+PACES: dict[str, type] = {"fixed": Fixed, "error_control": ErrorControl}
 APPROXIMATIONS: dict[str, type] = {
     "hold": Hold,
     "linear": Linear,
@@ -39,6 +40,9 @@ PARTS: dict[str, tuple[str, dict[str, type]]] = {
     "loops": ("loop solver", LOOPS),
 }
 """Options that are themselves a name or a table with a kind."""
+
+_MARKS = {"coupling": "blocks", "loop solver": "solve", "pace": "propose", "approximation": "extrapolate"}
+"""What an object of each sort has."""
 
 KEYS = ("coupling", "pace", "step", "inputs", "ports")
 
@@ -96,7 +100,14 @@ def _pace(settings: Mapping[str, Any], problems: Problems) -> Pace | None:
 def _build(
     value: Any, known: Mapping[str, Callable[..., Any]], noun: str, where: tuple[str, ...], problems: Problems
 ) -> Any:
-    """An object from ``"name"`` or ``{kind = "name", …}``."""
+    """An object from ``"name"`` or ``{kind = "name", …}``; from Python it may be one already."""
+    if isinstance(value, type):
+        problems.add(
+            where, f"{value.__name__} is a class and not yet a {noun}", f"Write {value.__name__}(…)."
+        )
+        return None
+    if hasattr(value, _MARKS[noun]):
+        return value
     options = {"kind": value} if isinstance(value, str) else value
     if not isinstance(options, Mapping) or not isinstance(options.get("kind"), str):
         problems.add(
@@ -122,6 +133,13 @@ def _build(
     for key in arguments.keys() & PARTS.keys():
         arguments[key] = _build(arguments[key], PARTS[key][1], PARTS[key][0], (*where, key), problems)
         if arguments[key] is None:
+            return None
+    missing = [f.name for f in fields(known[kind]) if f.default is f.default_factory is MISSING]  # type: ignore[arg-type]
+    for key in missing:
+        if key not in arguments:
+            problems.add(
+                where, f"the {noun} '{kind}' needs '{key}'", f'Write {{ kind = "{kind}", {key} = … }}.'
+            )
             return None
     try:
         return known[kind](**arguments)
