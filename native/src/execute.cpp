@@ -1,6 +1,7 @@
 // The innermost loop: one block of a program, instruction by instruction.
 #include <cstring>
 
+#include "linear.hpp"
 #include "linked.hpp"
 
 namespace upbeat {
@@ -46,6 +47,16 @@ bool Machine::execute(std::int32_t block) {
     error_.status = status;
     return failed(here, Fault::Refused, call);
   };
+  // Whether the coefficients of an input are numbers that a unit can go on with.
+  const auto courses = [this](const Step* here, const Cell* from) {
+    for (std::int32_t i = 0; i < here->c * here->d; ++i) {
+      if (finite(from[i])) continue;
+      error_.cell = i % here->d;
+      error_.value = from[i].r;
+      return false;
+    }
+    return true;
+  };
   // Programs come in runs of one kind (all Advance, all Get, all Set), so the hot cases stay in
   // a loop of their own as long as such a run lasts, and hand over to the usual next one directly:
   // with units that do nothing, dispatch is what remains.
@@ -89,16 +100,29 @@ bool Machine::execute(std::int32_t block) {
         } while (at->code == code(Op::Set));
         if (at->code == code(Op::End)) return true;
         break;
+      case Step::CheckedSet: {
+        const Cell* const from = cells + at->b;
+        if (!courses(at, from)) return failed(at, Fault::NotFinite, Call::Set);
+        if (const int status = at->set(at->self, at->a, from, at->c)) return refused(at, status, Call::Set);
+        ++at;
+        break;
+      }
       case code(Op::Gather): {
         const std::size_t width = static_cast<std::size_t>(at->d);
         const std::int32_t* const from = tables_.operands.data() + at->b;
         for (std::int32_t k = 0; k < at->c; ++k) {
           std::memcpy(gathered_.data() + static_cast<std::size_t>(k) * width, cells + from[k], sizeof(Cell) * width);
         }
+        // A course of several coefficients has been computed, so it may be anything.
+        if (!courses(at, gathered_.data())) return failed(at, Fault::NotFinite, Call::Set);
         if (const int status = at->set(at->self, at->a, gathered_.data(), at->c)) return refused(at, status, Call::Set);
         ++at;
         break;
       }
+      case code(Op::Solve):
+        solve(static_cast<std::size_t>(at->a), cells + at->b, cells + at->c, cells + at->d, solving_.data());
+        ++at;
+        break;
       case code(Op::Advance):
         do {
           const double start = cells[at->a].r;

@@ -25,15 +25,17 @@ class StepLog {
   std::int64_t room() const { return capacity - 1 - (drained_ ? 0 : static_cast<std::int64_t>(entries_.size())); }
 
   void append(double t0, double t1, std::int32_t reason, std::int32_t block, std::int64_t rejected) {
-    if (open_.count > 0 && open_.reason == reason && open_.block == block && open_.last == t0 && agrees(t1 - t0, t1)) {
+    if (open_.last == t0 && open_.reason == reason && open_.block == block && open_.count > 0 && agrees(t1 - t0, t1)) {
       open_.last = t1;
       ++open_.count;
-      open_.rejected += rejected;
+      if (rejected != 0) open_.rejected += rejected;
       return;
     }
     hand_over();
     open_ = {t0, t1, 1, reason, block, rejected};
     done_ = {t0, t0, 0, reason, block, 0};
+    usual_ = t1 - t0;
+    band_ = 0.25e-9 * std::fabs(usual_);
   }
 
   // Everything since the last call, valid until the next `append`. A run that goes on is handed over in
@@ -59,12 +61,12 @@ class StepLog {
     done_ = open_;
   }
 
-  // Nearly always the sizes agree far better than they must, which can be seen without a division.
-  bool agrees(double size, double at) const {
-    const double span = open_.last - open_.first;
-    const auto count = static_cast<double>(open_.count);
-    if (std::fabs(size * count - span) <= 0.5e-9 * std::fabs(span)) return true;
-    const double mean = span / count;
+  // If all sizes of a run lie this close to its first one, their mean does, too: nearly always that settles it,
+  // without a division.
+  bool agrees(double size, double at) {
+    if (std::fabs(size - usual_) <= band_) return true;
+    const double mean = (open_.last - open_.first) / static_cast<double>(open_.count);
+    band_ = -1.0;
     return std::fabs(size - mean) <= 1e-9 * std::fabs(mean) + 4.0 * ulp(at);
   }
 
@@ -81,6 +83,8 @@ class StepLog {
   std::vector<StepRun> entries_;
   StepRun open_{};
   StepRun done_{};  // the part of the open run that has been handed over
+  double usual_ = 0.0;
+  double band_ = -1.0;  // below 0: a size of the open run lay outside
   bool drained_ = false;
 };
 

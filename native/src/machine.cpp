@@ -62,7 +62,14 @@ void Machine::link() {
       case Op::Set:
         step.set = enter().set;
         operands(row[2], row[5], row[3], row[4]);
+        if (row[6] != 0 && row[0] == static_cast<std::int32_t>(Op::Set)) step.code = Step::CheckedSet;
         break;
+      case Op::Solve: {
+        const auto size = static_cast<std::size_t>(row[1]);
+        solving_.resize(std::max(solving_.size(), size * (size + 1)));
+        operands(row[1], row[2], row[3], row[4]);
+        break;
+      }
       case Op::Advance:
         step.advance = enter().advance;
         operands(row[2], row[3], row[4], row[5]);

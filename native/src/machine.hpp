@@ -85,6 +85,7 @@ class Machine {
   std::vector<Step> steps_;
   std::vector<Expression> expressions_;
   std::vector<Cell> gathered_;
+  std::vector<double> solving_;
   std::vector<std::int32_t> loops_;
   std::vector<Slot> slots_;
   std::vector<Kept> kept_;

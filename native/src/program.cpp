@@ -81,6 +81,10 @@ class Check {
     }
     return true;
   }
+  bool solves(std::int64_t size, std::int32_t matrix, std::int32_t right, std::int32_t to) const {
+    return size <= 10000 && cells(matrix, size * size) && cells(right, size) && cells(to, size) && is_real(matrix) &&
+           is_real(right) && is_real(to);
+  }
   bool sound(const Row& row) const {
     switch (static_cast<Op>(row[0])) {
       case Op::End: return true;
@@ -100,6 +104,7 @@ class Check {
       case Op::Unless: return expression(row[1], true) && target(row[2]);
       case Op::Goto: return target(row[1]);
       case Op::Fire: return true;
+      case Op::Solve: return row[1] >= 1 && solves(row[1], row[2], row[3], row[4]);
     }
     return false;
   }

@@ -15,8 +15,8 @@ namespace upbeat {
 enum class Op : std::int32_t {
   End = 0,      // -
   Get = 1,      // unit, port, to, cells, kind
-  Set = 2,      // unit, port, count, cells, from           (coefficients lie in a row)
-  Gather = 3,   // unit, port, count, cells, at             (operands[at + k]: first cell of coefficient k)
+  Set = 2,      // unit, port, count, cells, from, checked  (coefficients lie in a row)
+  Gather = 3,   // unit, port, count, cells, at, checked    (operands[at + k]: first cell of coefficient k)
   Compute = 4,  // kernel
   Copy = 5,     // from, to, cells
   Advance = 6,  // unit, start, until, reached, early
@@ -28,6 +28,7 @@ enum class Op : std::int32_t {
   Unless = 12,  // kernel, target                           (an If: go to `target` when false)
   Goto = 13,    // target
   Fire = 14,    // event
+  Solve = 15,   // size, matrix, right, to                  (a dense linear system)
 };
 
 using Row = std::array<std::int32_t, 7>;

@@ -23,7 +23,7 @@ from upbeat.master.program import Program
 ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
 needs_native = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
 thorough = settings(
-    max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "40")),
+    max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "20")),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
@@ -134,8 +134,9 @@ def test_save_and_restore_is_the_identity(
 @given(experiments(), st.sampled_from(ENGINES))
 def test_recorded_inputs_are_what_the_connections_say(experiment: up.Experiment, engine: str) -> None:
     """At every communication point a solved input equals its expression over the outputs of that point."""
-    if experiment.master.coupling.outputs != "solved":  # type: ignore[attr-defined]
-        return
+    coupling = getattr(experiment.master.coupling, "inner", experiment.master.coupling)
+    if getattr(coupling, "outputs", "solved") != "solved" or experiment.closed.graph.loops:
+        return  # late on purpose, or to the tolerance of an iteration
     closed = experiment.closed
     try:
         trace = experiment.with_(engine=engine, every=1).run()

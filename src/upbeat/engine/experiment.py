@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Unpack
 
-from upbeat.core.errors import InvalidInput, Problems, suggest
+from upbeat.core.errors import InvalidInput, Problem, Problems
+from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.run import Run
-from upbeat.master.approximation import Approximation, Hold
-from upbeat.master.coupling import Coupling, Jacobi
+from upbeat.engine.settings import Settings, Tables, checked_every
 from upbeat.master.master import Master, as_pace
-from upbeat.master.pace import Pace
+from upbeat.master.pace import Fixed, Pace
 from upbeat.master.program import Program
-from upbeat.master.settings import master_from, settings_of
-from upbeat.scenario.files import ScenarioFile, read_scenario
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals
 from upbeat.trace.trace import Trace
+from upbeat.units.solvers import Solver
 
-T = TypeVar("T")
 Report = Callable[[float], None]
 """Called now and then with the simulated time reached."""
-
-_RUN_KEYS = ("start", "until", "engine")
-_RECORD_KEYS = ("signals", "every", "out")
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,7 @@ class Experiment:
     jit: bool = False
 
     def __post_init__(self) -> None:
-        _check_every(self.every)
+        checked_every(self.every)
 
     @property
     def closed(self) -> Scenario:
@@ -56,7 +51,14 @@ class Experiment:
         return self.master.program(self.closed)
 
     def choice(self) -> Choice:
-        return choose(self.engine, self.closed.units)
+        """The engine that will run it, and why."""
+        choice = choose(self.engine, self.closed.units)
+        if self.jit and choice.name != "native":
+            raise InvalidInput(
+                f"jit is for the native engine, but the interpreter would run: {choice.why}. "
+                "Leave out jit (--jit)" + (", or the choice of engine." if self.engine != "auto" else ".")
+            )
+        return choice
 
     def open(self) -> Run:
         """A run to step by hand."""
@@ -67,7 +69,7 @@ class Experiment:
             scenario=closed,
             pace=pace,
             span=self.span,
-            choice=choose(self.engine, closed.units),
+            choice=self.choice(),
             record=self.record,
             every=self.every,
             out=self.out,
@@ -79,166 +81,89 @@ class Experiment:
         with self.open() as run:
             return run.finish(report)
 
+    def monolithic(
+        self, solver: Solver | str | Mapping[str, Any] | None = None, pace: Pace | float | None = None
+    ) -> Experiment:
+        """The same experiment with all units merged into one: the truth that a coupling comes close to.
+
+        Recording stays as it is, and so does a fixed pace: the two traces can be compared row by row. Any
+        other pace chooses steps for the sake of a coupling, of which there is none any more: unless `pace`
+        says otherwise, there are then 1000 steps of equal size. See `Scenario.monolith`.
+        """
+        closed = self.closed
+        if pace is None:
+            known = isinstance(self.master.pace, Fixed)
+            pace = self.master.pace if known else (self.span.stop - self.span.start) / 1000
+        return replace(
+            self,
+            scenario=closed.monolith(solver),
+            master=Master(as_pace(pace)),
+            signals=None,
+            record=_outputs(closed) if self.record is None else self.record,
+        )
+
     def with_(self, **changes: Any) -> Experiment:
         """The same experiment with other fields."""
         return replace(self, **changes)
 
 
-def experiment(
-    scenario: Scenario,
-    *,
-    pace: Pace | float,
-    until: float,
-    start: float = 0.0,
-    coupling: Coupling | None = None,
-    inputs: Approximation | None = None,
-    ports: Mapping[str, Approximation] | None = None,
-    signals: Signals | None = None,
-    record: Sequence[str] | None = None,
-    every: int = 1,
-    out: str | Path | None = None,
-    engine: EngineName = "auto",
-    jit: bool = False,
-) -> Experiment:
-    """An experiment from plain arguments; see `simulate` for their meaning."""
-    master = Master(
-        pace=as_pace(pace), coupling=coupling or Jacobi(), inputs=inputs or Hold(), ports=dict(ports or {})
-    )
-    return Experiment(
-        scenario=scenario,
-        master=master,
-        span=Span(float(start), float(until)),
-        record=None if record is None else tuple([record] if isinstance(record, str) else record),
-        every=every,
-        out=None if out is None else Path(out),
-        engine=engine,
-        signals=signals,
-        jit=jit,
-    )
+def _outputs(scenario: Scenario) -> tuple[str, ...]:
+    """What is recorded of a scenario where nothing else is asked for."""
+    ports = [(unit, port) for unit, model in scenario.units.items() for port in model.ports]
+    columns = [scenario.column(unit, p.name) for unit, p in ports if p.causality is Causality.OUTPUT]
+    return (*columns, *(output.port.name for output in scenario.outputs))
 
 
-def load(
-    path: str | Path,
-    *,
-    values: Mapping[str, Any] | None = None,
-    until: float | None = None,
-    step: float | None = None,
-    allow_python: bool = False,
-) -> Experiment:
-    """The experiment that a scenario file describes.
-
-    `values` overrides parameters and start values (``{"left.m": 2.0}``); `until` and `step`
-    override what the file says. All problems of the file are reported together.
-    """
-    changes = {"until": until, "step": step}
-
-    def also(file: ScenarioFile, problems: Problems) -> None:
-        _settings(_changed(file, **changes), problems)
-
-    file = read_scenario(Path(path), allow_python=allow_python, values=values or {}, also=also)
-    return experiment_from(_changed(file, **changes))
-
-
-def experiment_from(file: ScenarioFile) -> Experiment:
-    """The experiment in a file that has been read; what is wrong with its settings is reported together."""
+def experiment(scenario: Scenario, **settings: Unpack[Settings]) -> Experiment:
+    """An experiment from plain arguments: `pace` and `until` must be given; see `Settings` for the rest."""
+    _check_scenario(scenario)
+    for name in ("pace", "until"):
+        if settings.get(name) is None:
+            raise InvalidInput(f"'{name}' is missing: write {_EXAMPLES[name]}")
+    signals = settings.get("signals")
+    if signals is not None and not isinstance(signals, Signals):
+        raise InvalidInput(f"signals must be Signals, not {signals!r}: write {_EXAMPLES['signals']}")
     problems = Problems()
-    settings = _settings(file, problems)
-    if settings is not None:
-        _checked(lambda: settings["master"].program(file.scenario), ("master",), problems)
-    if settings is None or problems.found:
-        raise file.located(problems)
-    return Experiment(scenario=file.scenario, **settings)
+    fields = Tables({}, {}, {}).overruled(settings).fields(problems)
+    if fields is None:
+        raise InvalidInput("\n".join(map(_sentence, problems.found)))
+    return Experiment(scenario=scenario, signals=signals, **fields)
 
 
-def _changed(file: ScenarioFile, until: float | None, step: float | None) -> ScenarioFile:
-    """The file with another stop time or step."""
-    master, run = dict(file.master), dict(file.run)
-    if step is not None:
-        master.pop("pace", None)
-        master["step"] = step
-    if until is not None:
-        run["until"] = until
-    return replace(file, master=master, run=run)
+_EXAMPLES = {
+    "pace": "pace=0.01 for steps of one size, or pace=up.Fixed(0.01)",
+    "until": "until=10.0",
+    "start": "start=0.0",
+    "coupling": 'coupling=up.GaussSeidel(), or coupling="gauss_seidel"',
+    "inputs": 'inputs=up.Linear(), or inputs="linear"',
+    "ports": 'ports={"left.F": "linear"}',
+    "signals": 'signals=up.read_signals("signals.csv", scenario)',
+    "record": 'record=["left.*"]',
+    "every": "every=10",
+    "out": 'out="results.csv"',
+    "engine": 'engine="interpret"',
+    "jit": "jit=True",
+}
 
 
-def _settings(file: ScenarioFile, problems: Problems) -> dict[str, Any] | None:
-    """The fields of an `Experiment` besides the scenario, from the tables of settings."""
-    before = len(problems.found)
-    run, record = file.run, file.record
-    for table, given, known in (("run", run, _RUN_KEYS), ("record", record, _RECORD_KEYS)):
-        for key in given:
-            if key not in known:
-                problems.add((table, key), f"unknown key '{key}'", suggest(key, known, "keys"))
-    master = master_from(file.master, problems)
-    span = None
-    if "until" in run:
-        span = _checked(
-            lambda: Span(_number(run.get("start", 0.0)), _number(run["until"])), ("run", "until"), problems
-        )
-    else:
-        problems.add(("run",), "the stop time is missing", "Add until = 10.0 under [run], or use --until 10.")
-    engine = run.get("engine", "auto")
-    if engine not in get_args(EngineName):
-        problems.add(
-            ("run", "engine"),
-            f"there is no engine {engine!r}",
-            suggest(str(engine), get_args(EngineName), "engines"),
-        )
-    signals, every, out = record.get("signals"), record.get("every", 1), record.get("out")
-    if signals is not None and not (
-        isinstance(signals, list) and all(isinstance(item, str) for item in signals)
-    ):
-        problems.add(
-            ("record", "signals"), "must be a list of names or patterns", 'Write signals = ["left.*"].'
-        )
-    _checked(lambda: _check_every(every), ("record", "every"), problems)
-    if out is not None and not isinstance(out, str):
-        problems.add(("record", "out"), "must be the name of a file", 'Write out = "results.csv".')
-    if len(problems.found) > before:
-        return None
-    return {
-        "master": master,
-        "span": span,
-        "record": None if signals is None else tuple(signals),
-        "every": every,
-        "out": None if out is None else Path(out),
-        "engine": engine,
-    }
+def _sentence(problem: Problem) -> str:
+    """A problem with an argument, and what to write instead."""
+    name, *rest = (part.removesuffix("=") for part in problem.where)
+    place = f"{name}[{rest[0]!r}]" if rest else name
+    return f"{place}: {problem.what}. Write for example {_EXAMPLES[name]}."
 
 
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidInput(f"a time must be a number, not {value!r}")
-    return float(value)
+def _check_scenario(scenario: object) -> None:
+    if isinstance(scenario, Scenario):
+        return
+    advice = "Write up.Scenario(units={…}, connections={…})."
+    if isinstance(scenario, (str, Path)):
+        advice = f'To run a file, write up.load("{scenario}").run().'
+    elif isinstance(scenario, Experiment):
+        advice = "An experiment has its settings already: call its run()."
+    raise InvalidInput(f"the first argument must be a Scenario, not {_short(scenario)}. {advice}")
 
 
-def _check_every(every: object) -> None:
-    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-        raise InvalidInput(f"every must be a whole number of at least 1, not {every!r}")
-
-
-def _checked(make: Callable[[], T], where: tuple[str, ...], problems: Problems) -> T | None:
-    try:
-        return make()
-    except InvalidInput as error:
-        problems.add(where, str(error))
-        return None
-
-
-def file_of(experiment: Experiment) -> ScenarioFile:
-    """The experiment as a scenario file, ready to be written."""
-    run: dict[str, Any] = {"until": experiment.span.stop}
-    if experiment.span.start:
-        run["start"] = experiment.span.start
-    if experiment.engine != "auto":
-        run["engine"] = experiment.engine
-    record: dict[str, Any] = {}
-    if experiment.record is not None:
-        record["signals"] = list(experiment.record)
-    if experiment.every != 1:
-        record["every"] = experiment.every
-    if experiment.out is not None:
-        record["out"] = str(experiment.out)
-    return ScenarioFile(
-        scenario=experiment.scenario, master=settings_of(experiment.master), run=run, record=record
-    )
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

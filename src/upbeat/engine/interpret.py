@@ -8,10 +8,10 @@ from typing import Any
 
 from upbeat.core.abilities import Model, Rollback, Unit
 from upbeat.core.errors import RunError, StepError, UnitError
-from upbeat.core.ports import Kind, Port, Signal, Value
+from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
 from upbeat.engine.linear import solve
-from upbeat.engine.texts import exhausted_text, text_of
+from upbeat.engine.texts import exhausted_text, input_text, output_text, text_of
 from upbeat.engine.values import Cells, cells_of, evaluator
 from upbeat.master.program import (
     Advance,
@@ -50,6 +50,7 @@ class Interpreter:
     def __init__(self, program: Program, models: Mapping[str, Model], start: float) -> None:
         self.fired: list[str] = []
         self._layout = program.layout
+        self._computed = program.computed
         self._cells: Cells = list(program.layout.start)
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._clock = dict.fromkeys(models, start)
@@ -85,8 +86,8 @@ class Interpreter:
             case Get(unit, port):
                 get, store = units[unit].get, self._storing(instruction)
                 return lambda: store(get(port))
-            case Set(unit, port, by):
-                give, course = units[unit].set, self._course(self._ports[unit, port], by)
+            case Set(unit, port):
+                give, course = units[unit].set, self._course(instruction)
                 return lambda: give(port, course())
             case Let(to, value):
                 compute = evaluator(value, self._layout.of(to).kind)
@@ -123,14 +124,27 @@ class Interpreter:
             case Fire(event):
                 return lambda: self.fired.append(event)
 
-    def _course(self, port: Port, by: tuple[int, ...]) -> Callable[[], Sequence[Signal]]:
-        """The coefficients of a `Set`."""
-        cells, size = self._cells, port.size
-        if size is not None:
-            return lambda: [tuple(cells[r : r + size]) for r in by]
-        if len(by) == 1:  # by far the most frequent case
-            return lambda: (cells[by[0]],)
-        return lambda: [cells[r] for r in by]
+    def _course(self, instruction: Set) -> Callable[[], list[Signal]]:
+        """The coefficients of a `Set`; those that were computed are checked."""
+        cells, by, port = self._cells, instruction.by, self._ports[instruction.unit, instruction.port]
+        size = port.size
+
+        def course() -> list[Signal]:
+            return [cells[r] if size is None else tuple(cells[r : r + size]) for r in by]
+
+        def checked() -> list[Signal]:
+            for r in by:
+                for i in range(port.cells):
+                    if not isfinite(cells[r + i]):  # type: ignore[arg-type]
+                        label = port.name if size is None else f"{port.name}[{i}]"
+                        raise self._blamed(instruction, input_text(label, cells[r + i]))
+            return course()
+
+        if port.kind is Kind.REAL and any(r + i in self._computed for r in by for i in range(port.cells)):
+            return checked
+        if size is None and len(by) == 1:  # by far the most frequent case
+            return lambda: [cells[by[0]]]
+        return course
 
     def _advancing(self, instruction: Advance) -> Action:
         cells, clock, unit, early = self._cells, self._clock, instruction.unit, instruction.early
@@ -162,7 +176,7 @@ class Interpreter:
                 for i, entry in enumerate(values):
                     if not isfinite(entry):  # type: ignore[arg-type]
                         label = port.name if port.size is None else f"{port.name}[{i}]"
-                        raise self._blamed(instruction, f"output '{label}' is {entry}")
+                        raise self._blamed(instruction, output_text(label, entry))
             cells[to : to + len(values)] = values
 
         def store_real(value: Signal) -> None:

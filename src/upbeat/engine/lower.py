@@ -30,6 +30,7 @@ from upbeat.master.program import (
     Restore,
     Save,
     Set,
+    Solve,
 )
 
 
@@ -159,6 +160,8 @@ class _Lowering:
                     self.rows[leave][1] = self.label()
                 else:
                     self.rows[branch][2] = self.label()
+            case Solve(size, matrix, right, to):
+                self.emit(instruction, Code.SOLVE, size, matrix, right, to)
             case Fire(event):
                 self.emit(instruction, Code.FIRE, self.events.setdefault(event, len(self.events)))
 
@@ -181,7 +184,9 @@ class _Lowering:
         number = self._numbers[instruction.unit][instruction.port]
         head = self._units[instruction.unit], number, len(by), width
         if by == tuple(by[0] + k * width for k in range(len(by))):
-            self.emit(instruction, Code.SET, *head, by[0])
+            cells = range(by[0], by[0] + len(by) * width)
+            checked = port.kind is Kind.REAL and not self.program.computed.isdisjoint(cells)
+            self.emit(instruction, Code.SET, *head, by[0], int(checked))
         else:
             self.emit(instruction, Code.GATHER, *head, self.operand(by))
 

@@ -10,7 +10,7 @@ from upbeat.core.errors import RunError, StepError, UnitError
 from upbeat.core.ports import Port, Value
 from upbeat.engine.loop import MOST_RETRIES
 from upbeat.engine.tables import Tables
-from upbeat.engine.texts import exhausted_text, text_of
+from upbeat.engine.texts import exhausted_text, input_text, output_text, text_of
 from upbeat.master.program import Advance, Get, Repeat, Set
 
 
@@ -92,9 +92,10 @@ def blame(
             call = call or f"{_CALLS[error.call]}()"
     match error.fault:
         case Fault.NOT_FINITE:
-            assert isinstance(origin, Get)
+            assert isinstance(origin, (Get, Set))
             index = "" if ports[name, origin.port].size is None else f"[{error.cell}]"
-            text = f"output '{origin.port}{index}' is {error.value}"
+            say = output_text if isinstance(origin, Get) else input_text
+            text = say(f"{origin.port}{index}", error.value)
         case Fault.NOT_REACHED:
             text = f"it stopped at {error.value:.9g} instead of {until:.9g}"
         case Fault.UNABLE:

@@ -40,6 +40,7 @@ class Code(enum.IntEnum):
     UNLESS = 12
     GOTO = 13
     FIRE = 14
+    SOLVE = 15
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from upbeat.core.expr import Expr
@@ -212,6 +213,18 @@ class Program:
     def blocks(self) -> dict[str, Block]:
         """All blocks by name: ``start``, each step under its own name, ``exchange``, ``instant``."""
         return {"start": self.start, **self.steps, "exchange": self.exchange, "instant": self.instant}
+
+    @cached_property
+    def computed(self) -> frozenset[Reg]:
+        """The cells that expressions write: these may be anything, while outputs are checked when read."""
+        found: set[Reg] = set()
+        for instruction in self.instructions():
+            match instruction:
+                case Let(to):
+                    found.add(to)
+                case Solve(size, to=to):
+                    found.update(range(to, to + size))
+        return frozenset(found)
 
     def instructions(self) -> Iterator[Instruction]:
         """Every instruction of every block, nested ones included."""

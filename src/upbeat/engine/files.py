@@ -1,0 +1,93 @@
+"""Experiments from scenario files, and back to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from upbeat.core.errors import InvalidInput, Problems
+from upbeat.engine.experiment import Experiment
+from upbeat.engine.settings import Settings, Tables
+from upbeat.master.settings import master_from, settings_of
+from upbeat.scenario import files
+from upbeat.scenario.files import ScenarioFile, read_scenario
+from upbeat.scenario.scenario import Scenario
+
+
+def load(
+    path: str | Path,
+    *,
+    values: Mapping[str, Any] | None = None,
+    step: float | None = None,
+    allow_python: bool = False,
+    **settings: Unpack[Settings],
+) -> Experiment:
+    """The experiment that a scenario file describes.
+
+    `values` overrides parameters and start values (``{"left.m": 2.0}``), `settings` what the file says
+    about the master, the run and the record; `step` is short for a fixed `pace`. All problems of the
+    file are reported together.
+    """
+    return read_experiment(
+        path, {"step": step, **settings}, values=values or {}, allow_python=allow_python, writing=False
+    )
+
+
+def read_experiment(
+    path: str | Path,
+    settings: Mapping[str, Any],
+    *,
+    values: Mapping[str, Any],
+    allow_python: bool,
+    writing: bool,
+) -> Experiment:
+    """As `load`; with `writing` it also is a problem if the results cannot go where they should."""
+    fields: dict[str, Any] = {}
+
+    def also(file: ScenarioFile, problems: Problems) -> None:
+        sound = not problems.found
+        tables = Tables(file.master, file.run, file.record).overruled(settings)
+        fields.update(tables.fields(problems, writing=writing) or {})
+        if sound:
+            tables.check_recorded(file.scenario, problems)
+        if sound and not problems.found:
+            try:
+                fields["master"].program(file.scenario)
+            except InvalidInput as error:
+                problems.add(("master",), str(error))
+
+    file = read_scenario(Path(path), allow_python=allow_python, values=values, also=also)
+    return Experiment(scenario=file.scenario, signals=settings.get("signals"), **fields)
+
+
+def write_scenario(what: Experiment | Scenario, path: str | Path) -> None:
+    """Write a file that `load` reads back: a scenario, or an experiment with its master, run and record.
+
+    Signals are not part of it: give them to `load`, or to ``upbeat run --input``.
+    """
+    files.write_scenario(file_of(what) if isinstance(what, Experiment) else what, path)
+
+
+def file_of(experiment: Experiment) -> ScenarioFile:
+    """The experiment as a scenario file, ready to be written."""
+    master, problems = settings_of(experiment.master), Problems()
+    if master_from(master, problems) != experiment.master:
+        raise InvalidInput(
+            f"{experiment.master} cannot be written to a file: it has parts that a file has no word for"
+        )
+    run: dict[str, Any] = {"until": experiment.span.stop}
+    if experiment.span.start:
+        run["start"] = experiment.span.start
+    if experiment.engine != "auto":
+        run["engine"] = experiment.engine
+    if experiment.jit:
+        run["jit"] = True
+    record: dict[str, Any] = {}
+    if experiment.record is not None:
+        record["signals"] = list(experiment.record)
+    if experiment.every != 1:
+        record["every"] = experiment.every
+    if experiment.out is not None:
+        record["out"] = str(experiment.out)
+    return ScenarioFile(scenario=experiment.scenario, master=master, run=run, record=record)

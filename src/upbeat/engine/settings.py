@@ -1,0 +1,222 @@
+"""How to run a scenario: the settings that Python, files and the command line share, and their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from numbers import Real
+from pathlib import Path
+from typing import Any, TypedDict, TypeGuard, TypeVar, get_args
+
+from upbeat.core.errors import InvalidInput, Problem, Problems, suggest
+from upbeat.core.ports import Causality
+from upbeat.core.time import Span
+from upbeat.engine.choose import EngineName
+from upbeat.master.approximation import Approximation
+from upbeat.master.coupling import Coupling
+from upbeat.master.pace import Pace
+from upbeat.master.settings import master_from
+from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.signals import Signals
+from upbeat.trace.output import check_place
+from upbeat.trace.sinks import check_suffix
+
+T = TypeVar("T")
+Words = str | Mapping[str, Any]
+"""What a scenario file would say: a name, or a table with a kind."""
+Table = Mapping[str, Any]
+
+
+class Settings(TypedDict, total=False):
+    """The keyword arguments of `simulate`, `start`, `experiment` and `load`.
+
+    * `pace`: the communication steps; a number is the size of a fixed step.
+    * `until`, `start`: the stop time, and the start time (0).
+    * `coupling`: how values travel; `Jacobi()` unless given.
+    * `inputs`: what inputs do between communication points; `Hold()` unless given.
+    * `ports`: the same for single inputs, by name ``unit.port``.
+    * `signals`: drives the scenario's own inputs.
+    * `record`: patterns over ``unit.port`` names; every output unless given.
+    * `every`: record every n-th communication point only (the first and the last always).
+    * `out`: stream the results to this file (``.csv``, ``.parquet``, ``.journal``) instead of keeping
+      them in memory.
+    * `engine`: ``"auto"``, ``"native"`` or ``"interpret"``.
+    * `jit`: compile expressions to machine code (needs ``upbeat[jit]`` and the native engine).
+
+    The words of a scenario file will do, too: ``coupling="gauss_seidel"``, ``inputs="linear"``,
+    ``coupling={"kind": "jacobi", "outputs": "lagged"}``. None stands for what is usual.
+    """
+
+    pace: Pace | float | Words | None
+    until: float | None
+    start: float | None
+    coupling: Coupling | Words | None
+    inputs: Approximation | Words | None
+    ports: Mapping[str, Approximation | Words] | None
+    signals: Signals | None
+    record: Sequence[str] | None
+    every: int | None
+    out: str | Path | None
+    engine: EngineName | None
+    jit: bool | None
+
+
+_PLACES = {
+    "pace": ("master", "pace"),
+    "step": ("master", "step"),
+    "coupling": ("master", "coupling"),
+    "inputs": ("master", "inputs"),
+    "ports": ("master", "ports"),
+    "until": ("run", "until"),
+    "start": ("run", "start"),
+    "engine": ("run", "engine"),
+    "jit": ("run", "jit"),
+    "record": ("record", "signals"),
+    "every": ("record", "every"),
+    "out": ("record", "out"),
+}
+"""Where a file says what an argument says; it has no word for `signals`."""
+
+_KEYS = {"run": ("start", "until", "engine", "jit"), "record": ("signals", "every", "out")}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of a file that say how to run its scenario; `given` names arguments that overruled them."""
+
+    master: Table
+    run: Table
+    record: Table
+    given: frozenset[str] = frozenset()
+
+    def overruled(self, settings: Mapping[str, Any]) -> Tables:
+        """The same with other settings; None leaves them as they are."""
+        tables = {"master": dict(self.master), "run": dict(self.run), "record": dict(self.record)}
+        given = {name: value for name, value in settings.items() if value is not None and name != "signals"}
+        for name, value in given.items():
+            if name not in _PLACES:
+                raise InvalidInput(
+                    f"there is no setting '{name}'. {suggest(name, Settings.__annotations__, 'settings')}"
+                )
+            if name in ("pace", "step"):
+                tables["master"] = {k: v for k, v in tables["master"].items() if k not in ("pace", "step")}
+            table, key = _PLACES[name]
+            tables[table][key] = _as_in_a_file(name, value)
+        return Tables(**tables, given=self.given | given.keys())
+
+    def fields(self, problems: Problems, *, writing: bool = False) -> dict[str, Any] | None:
+        """What an `Experiment` needs besides the scenario. `writing`: is `out` a place to write to?"""
+        found = Problems()
+        run, record = self.run, self.record
+        for table, keys in _KEYS.items():
+            for key in getattr(self, table):
+                if key not in keys:
+                    found.add((table, key), f"unknown key '{key}'", suggest(key, keys, "keys"))
+        signals, out = record.get("signals"), record.get("out")
+        if signals is not None and not _are_texts(signals):
+            hint = 'Write signals = ["left.*"].'
+            found.add(("record", "signals"), f"must be a list of names or patterns, not {signals!r}", hint)
+        if out is not None:
+            _checked(lambda: _check_out(out, writing), ("record", "out"), found)
+        fields = {
+            "master": master_from(self.master, found),
+            "span": self._span(found),
+            "record": signals and tuple(signals),
+            "every": _checked(lambda: checked_every(record.get("every", 1)), ("record", "every"), found),
+            "out": out and Path(out),
+            "engine": _checked(lambda: _engine(run.get("engine", "auto")), ("run", "engine"), found),
+            "jit": _checked(lambda: _truth(run.get("jit", False)), ("run", "jit"), found),
+        }
+        problems.found += map(self._named, found.found)
+        return None if found.found else fields
+
+    def check_recorded(self, scenario: Scenario, problems: Problems) -> None:
+        """Complain about every pattern that no signal matches."""
+        patterns, names = self.record.get("signals"), recordable(scenario)
+        for pattern in patterns if _are_texts(patterns) else ():
+            if not any(fnmatchcase(name, pattern) for name in names):
+                what, hint = f"nothing to record matches '{pattern}'", suggest(pattern, names, "signals")
+                problems.found.append(self._named(Problem(("record", "signals"), what, hint)))
+
+    def _span(self, problems: Problems) -> Span | None:
+        if "until" not in self.run:
+            hint = "Add until = 10.0 under [run], or use --until 10."
+            problems.add(("run",), "the stop time is missing", hint)
+            return None
+        start = _checked(lambda: _number(self.run.get("start", 0.0)), ("run", "start"), problems)
+        stop = _checked(lambda: _number(self.run["until"]), ("run", "until"), problems)
+        if start is None or stop is None:
+            return None
+        return _checked(lambda: Span(start, stop), ("run", "until"), problems)
+
+    def _named(self, problem: Problem) -> Problem:
+        """The problem under the name of the argument that caused it, where that was not the file."""
+        for name in self.given:
+            if problem.where[:2] == _PLACES[name]:
+                return replace(problem, where=(f"{name}=", *problem.where[2:]))
+        return problem
+
+
+def _as_in_a_file(name: str, value: Any) -> Any:
+    if name == "pace" and isinstance(value, Real) and not isinstance(value, bool):
+        return {"kind": "fixed", "step": float(value)}
+    if name in ("until", "start") and isinstance(value, Real) and not isinstance(value, bool):
+        return float(value)  # NumPy's numbers, too
+    if name == "record":
+        return [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else value
+    return value
+
+
+def recordable(scenario: Scenario) -> list[str]:
+    """The names of all that can be recorded: inputs and outputs, those of the scenario included."""
+    closed = scenario.closed()
+    ports = [(unit, port) for unit, model in closed.units.items() for port in model.ports]
+    names = [closed.column(unit, p.name) for unit, p in ports if p.causality is not Causality.PARAMETER]
+    return list(dict.fromkeys([*names, *(output.port.name for output in closed.outputs)]))
+
+
+def checked_every(every: Any) -> int:
+    """How many communication points there are to a row."""
+    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+        raise InvalidInput(f"every must be a whole number of at least 1, not {every!r}")
+    return every
+
+
+def _are_texts(value: object) -> TypeGuard[Sequence[str]]:
+    return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
+
+
+def _check_out(out: object, writing: bool) -> None:
+    if not isinstance(out, (str, Path)):
+        raise InvalidInput(f'must be the name of a file, such as "results.csv", not {out!r}')
+    check_suffix(out)
+    if writing:
+        check_place(Path(out))
+
+
+def _engine(name: Any) -> Any:
+    names = get_args(EngineName)
+    if name not in names:
+        raise InvalidInput(f"there is no engine {name!r}. {suggest(str(name), names, 'engines')}")
+    return name
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"must be true or false, not {value!r}")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidInput(f"a time must be a number, not {value!r}")
+    return float(value)
+
+
+def _checked(make: Callable[[], T], where: tuple[str, ...], problems: Problems) -> T | None:
+    try:
+        return make()
+    except InvalidInput as error:
+        problems.add(where, str(error))
+        return None
