@@ -9,7 +9,7 @@ from typing import Any
 
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput
-from upbeat.engine.experiment import load
+from upbeat.engine.files import load
 from upbeat.report.plot import plot
 from upbeat.trace.trace import Trace, read
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.errors import InvalidInput
-from upbeat.engine.experiment import Experiment, load
+from upbeat.engine.experiment import Experiment
+from upbeat.engine.files import load
 from upbeat.scenario.signals import read_signals
 
 
@@ -35,6 +36,11 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         help="which engine runs it (default: the best there is)",
     )
     parser.add_argument(
+        "--monolithic",
+        action="store_true",
+        help="merge all units into one and solve it tightly: the truth to compare with",
+    )
+    parser.add_argument(
         "--allow-python",
         action="store_true",
         help="let the file name Python classes and functions, which then run with your rights",
@@ -55,7 +61,8 @@ def experiment(options: argparse.Namespace) -> Experiment:
         changes["signals"] = read_signals(options.input, made.scenario)
     if options.engine is not None:
         changes["engine"] = options.engine
-    return made.with_(**changes)
+    made = made.with_(**changes)
+    return made.monolithic() if options.monolithic else made
 
 
 def _assignment(text: str) -> tuple[str, Any]:
