@@ -113,18 +113,12 @@ class Tables:
             for key in getattr(self, table):
                 if key not in keys:
                     found.add((table, key), f"unknown key '{key}'", suggest(key, keys, "keys"))
-        signals, out = record.get("signals"), record.get("out")
-        if signals is not None and not _are_texts(signals):
-            hint = 'Write signals = ["left.*"].'
-            found.add(("record", "signals"), f"must be a list of names or patterns, not {signals!r}", hint)
-        if out is not None:
-            _checked(lambda: _check_out(out, writing), ("record", "out"), found)
         fields = {
             "master": master_from(self.master, found),
             "span": self._span(found),
-            "record": signals and tuple(signals),
+            "record": _checked(lambda: _patterns(record.get("signals")), ("record", "signals"), found),
             "every": _checked(lambda: checked_every(record.get("every", 1)), ("record", "every"), found),
-            "out": out and Path(out),
+            "out": _checked(lambda: _file(record.get("out"), writing), ("record", "out"), found),
             "engine": _checked(lambda: _engine(run.get("engine", "auto")), ("run", "engine"), found),
             "jit": _checked(lambda: _truth(run.get("jit", False)), ("run", "jit"), found),
         }
@@ -134,7 +128,7 @@ class Tables:
     def check_recorded(self, scenario: Scenario, problems: Problems) -> None:
         """Complain about every pattern that no signal matches."""
         patterns, names = self.record.get("signals"), recordable(scenario)
-        for pattern in patterns if _are_texts(patterns) else ():
+        for pattern in patterns if _are_texts(patterns) else ():  # anything else has been complained about
             if not any(fnmatchcase(name, pattern) for name in names):
                 what, hint = f"nothing to record matches '{pattern}'", suggest(pattern, names, "signals")
                 problems.found.append(self._named(Problem(("record", "signals"), what, hint)))
@@ -187,12 +181,21 @@ def _are_texts(value: object) -> TypeGuard[Sequence[str]]:
     return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
 
 
-def _check_out(out: object, writing: bool) -> None:
+def _patterns(given: object) -> tuple[str, ...] | None:
+    if given is not None and not _are_texts(given):
+        raise InvalidInput(f'must be a list of names or patterns, such as ["left.*"], not {given!r}')
+    return None if given is None else tuple(given)
+
+
+def _file(out: object, writing: bool) -> Path | None:
+    if out is None:
+        return None
     if not isinstance(out, (str, Path)):
         raise InvalidInput(f'must be the name of a file, such as "results.csv", not {out!r}')
     check_suffix(out)
     if writing:
         check_place(Path(out))
+    return Path(out)
 
 
 def _engine(name: Any) -> Any:
