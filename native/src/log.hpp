@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 namespace upbeat {
@@ -25,17 +24,13 @@ class StepLog {
   std::int64_t room() const { return capacity - 1 - (drained_ ? 0 : static_cast<std::int64_t>(entries_.size())); }
 
   void append(double t0, double t1, std::int32_t reason, std::int32_t block, std::int64_t rejected) {
-    if (open_.last == t0 && open_.reason == reason && open_.block == block && open_.count > 0 && agrees(t1 - t0, t1)) {
+    const bool goes_on = open_.last == t0 && open_.reason == reason && open_.block == block && rejected == 0;
+    if (goes_on && std::fabs(t1 - t0 - usual_) <= band_) {
       open_.last = t1;
       ++open_.count;
-      if (rejected != 0) open_.rejected += rejected;
       return;
     }
-    hand_over();
-    open_ = {t0, t1, 1, reason, block, rejected};
-    done_ = {t0, t0, 0, reason, block, 0};
-    usual_ = t1 - t0;
-    band_ = 0.25e-9 * std::fabs(usual_);
+    consider(t0, t1, reason, block, rejected);
   }
 
   // Everything since the last call, valid until the next `append`. A run that goes on is handed over in
@@ -49,36 +44,12 @@ class StepLog {
  private:
   static constexpr std::int64_t capacity = 4096;
 
-  // What of the open run has not been handed over yet.
-  void hand_over() {
-    if (drained_) {
-      entries_.clear();
-      drained_ = false;
-    }
-    if (open_.count == done_.count) return;
-    entries_.push_back({done_.last, open_.last, open_.count - done_.count, open_.reason, open_.block,
-                        open_.rejected - done_.rejected});
-    done_ = open_;
-  }
+  // Hands over what of the open run has not been handed over yet.
+  void hand_over();
 
-  // If all sizes of a run lie this close to its first one, their mean does, too: nearly always that settles it,
-  // without a division.
-  bool agrees(double size, double at) {
-    if (std::fabs(size - usual_) <= band_) return true;
-    const double mean = (open_.last - open_.first) / static_cast<double>(open_.count);
-    band_ = -1.0;
-    return std::fabs(size - mean) <= 1e-9 * std::fabs(mean) + 4.0 * ulp(at);
-  }
-
-  // The distance to the next double, from the bits: std::nextafter would cost more than the step.
-  static double ulp(double value) {
-    std::uint64_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    const std::uint64_t exponent = (bits >> 52) & 0x7ff;
-    bits = exponent > 52 ? (exponent - 52) << 52 : std::uint64_t{1} << (exponent > 0 ? exponent - 1 : 0);
-    std::memcpy(&value, &bits, sizeof bits);
-    return value;
-  }
+  // The rule itself. `append` need not ask as long as all sizes of the open run lie within a narrow band around the
+  // first one, because then their mean does, too: no division, no call.
+  void consider(double t0, double t1, std::int32_t reason, std::int32_t block, std::int64_t rejected);
 
   std::vector<StepRun> entries_;
   StepRun open_{};
