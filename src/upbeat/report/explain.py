@@ -20,7 +20,8 @@ MOST_LINES = 60
 def explain(experiment: Experiment, *, program: bool = True) -> str:
     """The whole explanation as text."""
     data = explain_data(experiment)
-    parts = [
+    parts = [_section("Monolithic", _monolith(data["monolith"]))] if data["monolith"] else []
+    parts += [
         _section("Units", _units(data)),
         _section("Connections", [f"{c['input']} = {c['value']}" for c in data["connections"]] or ["none"]),
         _section("Algebraic loops", [" → ".join(loop) for loop in data["loops"]] or ["none"]),
@@ -41,8 +42,10 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
     closed = experiment.closed
     built = experiment.program()
     choice = experiment.choice()
+    origin = closed.origin
     return {
         "name": experiment.scenario.name,
+        "monolith": origin and {"units": list(origin.units), "notes": list(origin.notes)},
         "units": [_unit(name, model) for name, model in closed.units.items()],
         "connections": [
             {"input": f"{c.unit}.{c.port}", "value": _cells(c.cells)} for c in closed.connections
@@ -82,6 +85,10 @@ def _port(port: Port) -> dict[str, Any]:
 
 def _cells(cells: Sequence[Any]) -> str:
     return show(cells[0]) if len(cells) == 1 else f"[{', '.join(show(cell) for cell in cells)}]"
+
+
+def _monolith(data: dict[str, Any]) -> list[str]:
+    return [f"one unit in place of {', '.join(data['units'])}: there is no coupling", *data["notes"]]
 
 
 def _units(data: dict[str, Any]) -> list[str]:

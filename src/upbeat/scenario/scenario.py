@@ -17,7 +17,9 @@ from upbeat.scenario.directory import INPUTS, by_hand
 from upbeat.scenario.graph import Graph
 
 if TYPE_CHECKING:
+    from upbeat.scenario.monolith import Origin
     from upbeat.scenario.signals import Signals
+    from upbeat.units.solvers import Solver
 
 Value = str | float | Expr
 """What an input can be connected to; a list of them gives each cell of an array its own."""
@@ -46,6 +48,8 @@ class Scenario:
     outputs: tuple[ScenarioOutput, ...]
     name: str
     opened_inputs: tuple[Port, ...]
+    origin: Origin | None
+    """Of a monolith: what it was merged from."""
 
     def __init__(
         self,
@@ -63,13 +67,17 @@ class Scenario:
         self._fill(parts, name)
 
     @classmethod
-    def from_parts(cls, parts: Parts, name: str = "", opened: tuple[Port, ...] = ()) -> Scenario:
+    def from_parts(
+        cls, parts: Parts, name: str = "", opened: tuple[Port, ...] = (), origin: Origin | None = None
+    ) -> Scenario:
         """A scenario from parts that have been checked; for file readers and tools."""
         scenario = cls.__new__(cls)
-        scenario._fill(parts, name, opened)
+        scenario._fill(parts, name, opened, origin)
         return scenario
 
-    def _fill(self, parts: Parts, name: str, opened: tuple[Port, ...] = ()) -> None:
+    def _fill(
+        self, parts: Parts, name: str, opened: tuple[Port, ...] = (), origin: Origin | None = None
+    ) -> None:
         self.__dict__.update(
             units=parts.units,
             connections=parts.connections,
@@ -77,6 +85,7 @@ class Scenario:
             outputs=parts.outputs,
             name=name,
             opened_inputs=opened,
+            origin=origin,
         )
 
     # ---------------------------------------------------------------- looking
@@ -110,16 +119,20 @@ class Scenario:
         A scenario input has its own name here, even though the port behind it has another.
         """
         driven = {(c.unit, c.port) for c in self.connections}
-        handles = {by_hand(port.name): port.name for port in self.opened_inputs}
         return {
-            handles[port.name] if unit == INPUTS else f"{unit}.{port.name}": (unit, port)
+            self.column(unit, port.name): (unit, port)
             for unit, model in self.units.items()
             for port in model.ports
             if port.causality is Causality.INPUT and (unit, port.name) not in driven
         }
 
     def column(self, unit: str, port: str) -> str:
-        """What a trace calls a port: ``unit.port``; a scenario input keeps its bare name."""
+        """What a trace calls a port: ``unit.port``; a scenario input keeps its bare name.
+
+        The ports of a monolith are called what they were called before the units were merged.
+        """
+        if self.origin is not None and (unit, port) in self.origin.columns:
+            return self.origin.columns[unit, port]
         if unit != INPUTS:
             return f"{unit}.{port}"
         return {by_hand(p.name): p.name for p in self.opened_inputs}.get(port, port)
@@ -137,13 +150,14 @@ class Scenario:
         problems = Problems()
         parts = with_values(self._parts, values, problems)
         problems.raise_if_any(self.name)
-        return Scenario.from_parts(parts, self.name, self.opened_inputs)
+        return self._with(parts)
 
     def with_connections(self, connections: tuple[Connection, ...]) -> Scenario:
         """The same scenario with other, already checked connections; for masters."""
-        return Scenario.from_parts(
-            replace(self._parts, connections=connections), self.name, self.opened_inputs
-        )
+        return self._with(replace(self._parts, connections=connections))
+
+    def _with(self, parts: Parts) -> Scenario:
+        return Scenario.from_parts(parts, self.name, self.opened_inputs, self.origin)
 
     def driven(self, signals: Signals | Mapping[str, Any] | None = None) -> Scenario:
         """The scenario without inputs of its own: the unit ``inputs``, added in front, drives them.
@@ -166,6 +180,17 @@ class Scenario:
         """The scenario with its inputs left to be set by hand; what masters make programs from."""
         return self.driven()
 
+    def monolith(self, solver: Solver | str | Mapping[str, Any] | None = None) -> Scenario:
+        """The scenario with all units merged into one: no coupling, hence no error of coupling.
+
+        Its trace has the names of this one's, so that the two can be compared. All units must be `Ode` or
+        `Function`; their solvers give way to `solver`, DormandPrince(rtol=1e-10, atol=1e-12) unless given.
+        Where signals drive the scenario's inputs, write ``scenario.driven(signals).monolith()``.
+        """
+        from upbeat.scenario.monolith import monolith
+
+        return monolith(self, solver)
+
     # ---------------------------------------------------------------- being a value
 
     @property
@@ -174,7 +199,9 @@ class Scenario:
 
     def _key(self) -> tuple[Any, ...]:
         # as a list: the order of units is part of a scenario, because it settles ties
-        return (list(self.units.items()), self.connections, self.inputs, self.outputs, self.name)
+        return (
+            list(self.units.items()), self.connections, self.inputs, self.outputs, self.name, self.origin,
+        )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self._key() == other._key()

@@ -1,0 +1,87 @@
+"""The monolith: a scenario of equations merged into one unit, as the truth that couplings come close to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from upbeat.core.errors import Problems
+from upbeat.core.expr import Expr, Name, show, substitute
+from upbeat.scenario.assemble import Parts
+from upbeat.scenario.connection import ScenarioOutput
+from upbeat.scenario.directory import End
+from upbeat.scenario.loops import open_loops
+from upbeat.scenario.merge import Merged, merged
+from upbeat.units.implicit import Implicit
+from upbeat.units.ode import Function, Ode
+from upbeat.units.solvers import DormandPrince, Solver
+
+if TYPE_CHECKING:
+    from upbeat.scenario.scenario import Scenario
+
+UNIT = "monolith"
+"""The name of the only unit."""
+TIGHT = DormandPrince(rtol=1e-10, atol=1e-12)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a monolith comes from: the units in it, what a trace calls its ports, what became of loops."""
+
+    units: tuple[str, ...]
+    columns: dict[End, str]
+    notes: tuple[str, ...] = ()
+
+
+def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None = None) -> Scenario:
+    """A scenario of one unit with all equations of `scenario`, whose trace has the same names.
+
+    Every unit must be an `Ode` or a `Function`; their solvers are replaced by one, tight unless given.
+    Inputs that nothing drives, and the scenario's own, become inputs that can be set during a run.
+    """
+    closed = scenario.closed()
+    _check(closed)
+    units = {name: model.equations for name, model in closed.units.items()}  # type: ignore[attr-defined]
+    made = merged(units, {(c.unit, c.port): c.cells for c in closed.connections})
+    zeros, notes = open_loops(made)
+    model = _model(made, TIGHT if solver is None else solver)
+    whole = Implicit(model, zeros) if zeros else model
+    outputs = tuple(_output(output, closed, made) for output in closed.outputs)
+    columns = {(UNIT, port): closed.column(*end) for end, port in made.sources.items()}
+    origin = Origin(tuple(name for name in closed.units if name not in closed.added_units), columns, notes)
+    return type(scenario).from_parts(Parts({UNIT: whole}, (), (), outputs), scenario.name, origin=origin)
+
+
+def _check(scenario: Scenario) -> None:
+    problems = Problems()
+    for name, model in scenario.units.items():
+        if type(model) not in (Ode, Function):
+            what = f"'{name}' is of the kind {type(model).__name__}, which has no equations to merge"
+            problems.add(("units", name), what, "A monolith is made of Ode and Function units only.")
+    problems.raise_if_any(scenario.name)
+
+
+def _model(made: Merged, solver: Solver | str | Mapping[str, Any]) -> Ode | Function:
+    # By way of the texts: the model is checked, compared, pickled and written to files like any other.
+    common: dict[str, Any] = {
+        "inputs": made.inputs,
+        "outputs": made.outputs,
+        "parameters": made.parameters,
+        "locals": made.locals,
+        "tables": made.tables,
+    }
+    return Ode(made.states, **common, solver=solver) if made.states else Function(**common)
+
+
+def _output(output: ScenarioOutput, scenario: Scenario, made: Merged) -> ScenarioOutput:
+    """An output of the scenario, computed from those of the monolith."""
+    moved: dict[str, Expr] = {}
+    for unit, port in output.sources:
+        name = f"{UNIT}.{made.sources[unit, port]}"
+        for index in ("", *(f"[{i}]" for i in range(scenario.ports[f"{unit}.{port}"].cells))):
+            moved[f"{unit}.{port}{index}"] = Name(f"{name}{index}")
+    cells = tuple(substitute(cell, moved) for cell in output.cells)
+    texts = tuple(show(cell) for cell in cells)
+    sources = tuple((UNIT, made.sources[end]) for end in output.sources)
+    return replace(output, cells=cells, sources=sources, text=texts if len(texts) > 1 else texts[0])

@@ -1,0 +1,84 @@
+"""Units with unknowns: solutions, rollback, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import upbeat as up
+from upbeat.units.implicit import Implicit
+from upbeat.units.solvers import SolverError
+
+CUBIC = up.Ode(
+    {"x": "-z + u"},
+    start={"x": 2.0},
+    inputs={"z": 1.0, "u": 0.0},
+    outputs={"x": "x", "z_out": "z", "r": "z + k*z**3 - x", "n": {"value": "z", "kind": "integer"}},
+    parameters={"k": 1.0},
+)
+
+
+def test_it_looks_like_a_unit_without_unknowns() -> None:
+    made = Implicit(CUBIC, {"z": "r"})
+    assert [port.name for port in made.ports] == ["u", "x", "z_out", "n", "k"]
+    unit = made.instantiate("m", 0.0)
+    assert unit.get("z_out") == pytest.approx(1.0, abs=1e-12)
+    assert unit.get("n") == 1
+    assert made.with_values({"k": 0.0}).instantiate("m", 0.0).get("z_out") == pytest.approx(2.0)
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_what_an_unknown_depends_on_its_users_depend_on() -> None:
+    inner = up.Function(inputs=["z", "a", "b", "c"], outputs={"r": "z - a", "y": "z + b", "w": "c"})
+    depends = {port.name: port.depends for port in Implicit(inner, {"z": "r"}).ports}
+    assert depends["y"] == {"a", "b"}
+    assert depends["w"] == {"c"}
+
+
+def test_rollback_and_bytes_are_exact() -> None:
+    unit = Implicit(CUBIC, {"z": "r"}).instantiate("m", 0.0)
+    unit.advance(0.0, 0.5)
+    unit.set("u", [0.5, -1.0])
+    token = unit.save()
+    unit.advance(0.5, 1.0)
+    first = (unit.save(), unit.get("z_out"))
+    unit.restore(unit.from_bytes(unit.to_bytes(token)))
+    unit.get("z_out")
+    unit.get("x")
+    unit.advance(0.5, 1.0)
+    assert (unit.save(), unit.get("z_out")) == first
+    with pytest.raises(up.ModelError, match="not a state of this unit"):
+        unit.from_bytes(b"12345678")
+
+
+def test_a_branch_is_followed() -> None:
+    inner = up.Function(inputs={"z": -1.0}, outputs={"y": "z", "r": "z*z - 1 - time"})
+    unit = Implicit(inner, {"z": "r"}).instantiate("m", 0.0)
+    for k in range(10):
+        unit.advance(k / 10, (k + 1) / 10)
+    assert unit.get("y") == pytest.approx(-(2.0**0.5))
+
+
+def test_no_solution_is_said_with_what_was_left() -> None:
+    unit = (
+        Implicit(up.Function(inputs=["z"], outputs={"y": "z", "r": "z*z + 1"}), {"z": "r"})
+        .with_values({"z": 0.3})
+        .instantiate("m", 0.0)
+    )
+    with pytest.raises(SolverError, match=r"no solution was found for z \(residual .*\) at t = 0"):
+        unit.get("y")
+    singular = Implicit(up.Function(inputs=["z"], outputs={"y": "z", "r": "1 + 0*z"}), {"z": "r"})
+    with pytest.raises(SolverError, match="singular"):
+        singular.instantiate("m", 0.0).get("y")
+
+
+def test_wrong_unknowns_are_refused() -> None:
+    with pytest.raises(up.ModelError, match=r"(?s)no 'w'.*no 's'"):
+        Implicit(CUBIC, {"w": "s"})
+    with pytest.raises(up.ModelError, match="must be a single real value"):
+        Implicit(CUBIC, {"z": "n"})
+    with pytest.raises(up.ModelError, match="an output of its own"):
+        Implicit(CUBIC, {"z": "r", "u": "r"})
+    with pytest.raises(up.ModelError, match="there are none"):
+        Implicit(CUBIC, {})
