@@ -183,7 +183,7 @@ def test_check_reports_everything_at_once_with_lines(
     ):
         assert text in err, text
     code, said, _ = call(capsys, "check", path, "--json")
-    lines = {problem["line"] for problem in json.loads(said)["error"]["problems"]}
+    lines = {problem["line"] for problem in json.loads(said)["problems"]}
     assert {7, 9, 10, 12, 13} <= lines
 
 

@@ -7,8 +7,10 @@ import json
 from typing import Any
 
 from upbeat.cli import scenario_options
-from upbeat.cli.exits import Exit
-from upbeat.engine.selection import select
+from upbeat.cli.console import say
+from upbeat.cli.exits import Exit, exit_for
+from upbeat.cli.failure import problems_data
+from upbeat.core.errors import InvalidInput
 
 
 def add_to(commands: Any) -> None:
@@ -20,15 +22,18 @@ def add_to(commands: Any) -> None:
 
 
 def call(options: argparse.Namespace) -> Exit:
-    made = scenario_options.experiment(options)
-    select(made.program(), made.record)
-    choice = made.choice()
-    made.scenario.check_measures()
+    try:
+        made = scenario_options.experiment(options, writing=True)
+        choice = made.choice()
+        made.scenario.check_measures()
+    except InvalidInput as error:
+        if not options.json:
+            raise
+        say(json.dumps({"ok": False, "problems": problems_data(error)}))
+        return exit_for(error)
     if options.json:
-        print(json.dumps({"ok": True, "problems": []}))
+        say(json.dumps({"ok": True, "problems": []}))
     elif not options.quiet:
-        units, connections = len(made.scenario.units), len(made.scenario.connections)
-        print(
-            f"{options.file}: no problems. Units: {units}, connections: {connections}, engine: {choice.name}."
-        )
+        units, wires = len(made.scenario.units), len(made.scenario.connections)
+        say(f"{options.file}: no problems. Units: {units}, connections: {wires}, engine: {choice.name}.")
     return Exit.OK

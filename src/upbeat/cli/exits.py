@@ -22,6 +22,8 @@ class Exit(enum.IntEnum):
     """The run stopped before its end; the results so far are kept."""
     MISSING = 5
     """An optional part is not installed; the message says what to type."""
+    OUTPUT = 6
+    """Standard output could not be written; files that the command was asked for are complete."""
     INTERRUPTED = 130
     """Ctrl-C; the results so far are kept."""
 

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from upbeat.cli import scenario_options
+from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
 from upbeat.report.explain import explain, explain_data
 
@@ -24,7 +25,7 @@ def add_to(commands: Any) -> None:
 def call(options: argparse.Namespace) -> Exit:
     made = scenario_options.experiment(options)
     if options.json:
-        print(json.dumps(explain_data(made)))
+        say(json.dumps(explain_data(made)))
     else:
-        print(explain(made, program=not options.quiet))
+        say(explain(made, program=not options.quiet))
     return Exit.OK

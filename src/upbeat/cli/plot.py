@@ -7,18 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+from upbeat.cli import scenario_options
+from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput
-from upbeat.engine.files import load
 from upbeat.report.plot import plot
 from upbeat.trace.trace import Trace, read
 
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("plot", help="draw signals and step sizes", description=__doc__)
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a result (.csv, .parquet) or a scenario (.toml)"
-    )
+    scenario_options.add_to(parser, "a result (.csv, .parquet, .journal) or a scenario (.toml)")
     parser.add_argument(
         "--out", type=Path, metavar="PICTURE", help="where to (.png, .svg, .pdf); default: beside FILE"
     )
@@ -27,7 +26,6 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--steps", action="store_true", help="also draw the step sizes")
     parser.add_argument("--title", help="a title for the picture")
-    parser.add_argument("--allow-python", action="store_true", help="as for run")
     parser.add_argument("--quiet", action="store_true", help="do not say where the picture is")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
     parser.set_defaults(call=call)
@@ -39,13 +37,16 @@ def call(options: argparse.Namespace) -> Exit:
         raise InvalidInput(f"the picture would overwrite {options.file}; give another name with --out")
     plot(_trace(options), options.signals, path=out, steps=options.steps, title=options.title)
     if options.json:
-        print(json.dumps({"ok": True, "out": str(out)}))
+        say(json.dumps({"ok": True, "out": str(out)}))
     elif not options.quiet:
-        print(f"picture: {out}")
+        say(f"picture: {out}")
     return Exit.OK
 
 
 def _trace(options: argparse.Namespace) -> Trace:
     if options.file.suffix == ".toml":
-        return load(options.file, allow_python=options.allow_python).with_(out=None).run()
+        return scenario_options.experiment(options).with_(out=None).run()
+    for name in ("set", "until", "step", "input", "engine"):
+        if getattr(options, name):
+            raise InvalidInput(f"--{name} is for scenarios: {options.file} has been run already")
     return read(options.file)

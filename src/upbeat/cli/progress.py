@@ -61,8 +61,7 @@ class Progress:
             return
         tenth = int(10 * self._part(t) + 1e-9)
         if self._tenth < tenth < 10 and now - self._shown >= _PATIENCE:
-            self._stream.write(f"{10 * tenth:3d} %  {self._facts(t, now)}\n")
-            self._stream.flush()
+            self._write(f"{10 * tenth:3d} %  {self._facts(t, now)}\n")
             self._tenth = tenth
             self._shown = now
 
@@ -74,13 +73,11 @@ class Progress:
         self._past.append((now, self._reached))
         if self._reached >= self._stop and not self._closed:
             if self._terminal:
-                self._draw(self._line(self._reached, now))
+                self._draw(self._line(self._reached, now) + "\n")
             else:
-                self._stream.write(f"100 %  {self._facts(self._reached, now)}")
-            self._stream.write("\n")
+                self._write(f"100 %  {self._facts(self._reached, now)}\n")
         elif self._drawn:
-            self._stream.write("\r\x1b[K")
-        self._stream.flush()
+            self._write("\r\x1b[K")
         self._drawn = False
         self._closed = True
 
@@ -121,9 +118,15 @@ class Progress:
         return (t - where) / (now - before) if now > before else 0.0
 
     def _draw(self, line: str) -> None:
-        self._stream.write("\r\x1b[K" + line)
-        self._stream.flush()
+        self._write("\r\x1b[K" + line)
         self._drawn = True
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:  # nobody looks any more: no reason to end the run
+            self._quiet = True
 
 
 def _can_encode(stream: TextIO, text: str) -> bool:

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.cli import scenario_options
-from upbeat.cli.exits import Exit
+from upbeat.cli.console import say
+from upbeat.cli.exits import Exit, exit_for
+from upbeat.cli.failure import progress_data, tell
 from upbeat.cli.progress import Progress
 from upbeat.core.errors import Interrupted, RunError
 from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment
 from upbeat.master.pace import Fixed
-from upbeat.report.plot import plot
+from upbeat.report.plot import checked_target, plot
 from upbeat.report.summary import summary
 from upbeat.trace.trace import Trace
 
@@ -35,7 +37,10 @@ def add_to(commands: Any) -> None:
         "--plot", type=Path, metavar="PICTURE", help="draw the signals here (.png, .svg, .pdf)"
     )
     parser.add_argument(
-        "--jit", action="store_true", help="compile expressions to machine code (upbeat[jit])"
+        "--jit",
+        action="store_true",
+        default=None,
+        help="compile expressions to machine code (upbeat[jit]; native engine only)",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
@@ -43,54 +48,40 @@ def add_to(commands: Any) -> None:
 
 
 def call(options: argparse.Namespace) -> Exit:
-    made = scenario_options.experiment(options)
-    changes = {
-        key: value
-        for key, value in (
-            ("out", options.out),
-            ("record", tuple(options.record) if options.record else None),
-            ("every", options.every),
-        )
-        if value is not None
-    }
-    made = made.with_(**changes, jit=options.jit)
+    settings = {name: getattr(options, name) for name in ("out", "record", "every", "jit")}
+    made = scenario_options.experiment(options, settings)
+    if options.plot is not None:
+        checked_target(options.plot)
     quiet = options.quiet or options.json
     try:
         with Progress(made.span.start, made.span.stop, stream=sys.stderr, quiet=quiet) as progress:
             trace = made.run(progress.update)
     except (RunError, Interrupted) as error:
-        if made.out is not None and not options.json:
-            print(f"upbeat: the results so far are in {kept_in(made.out)}", file=sys.stderr)
-        raise error
+        tell(error, as_json=options.json, out=made.out)
+        return exit_for(error)
     if options.plot is not None:
         varied = not isinstance(made.master.pace, Fixed)
         plot(trace, path=options.plot, steps=varied, title=made.scenario.name or None)
     if options.json:
-        print(json.dumps(as_data(made, trace) | {"plot": options.plot and str(options.plot)}))
+        say(json.dumps(as_data(made, trace) | {"plot": options.plot and str(options.plot)}))
     elif not options.quiet:
-        print(summary(trace))
+        say(summary(trace))
+        if made.scenario.origin is not None:
+            say(f"\nMonolithic: one unit in place of {', '.join(made.scenario.origin.units)}.")
     for what, path in (("results", made.out), ("picture", options.plot)):
         if path is not None and not quiet:
-            print(f"{what}: {path}")
+            say(f"{what}: {path}")
     return Exit.OK
-
-
-def kept_in(out: Path) -> Path:
-    """Where an unfinished run has left its results."""
-    partial = out.with_name(out.name + ".partial")
-    return partial if partial.exists() else out
 
 
 def as_data(made: Experiment, trace: Trace) -> dict[str, Any]:
     """A run as one JSON object."""
     return {
         "ok": trace.outcome.ok,
-        "outcome": trace.outcome.value,
-        "time": trace.span[1],
-        "steps": trace.steps.count,
-        "rows": len(trace),
+        **progress_data(trace),
         "engine": trace.info["engine"],
         "why": trace.info["why"],
+        "monolithic": made.scenario.origin is not None,
         "wall_seconds": trace.info["wall_seconds"],
         "out": None if made.out is None else str(made.out),
         "final": {name: _final(trace, name) for name in trace.names},

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, ScenarioError
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.files import load
+from upbeat.engine.files import read_experiment
 from upbeat.scenario.signals import read_signals
 
 
-def add_to(parser: argparse.ArgumentParser) -> None:
+def add_to(parser: argparse.ArgumentParser, file: str = "the scenario file (.toml)") -> None:
     """Options that change what the file says, without touching the file."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="the scenario file (.toml)")
+    parser.add_argument("file", type=Path, metavar="FILE", help=file)
     parser.add_argument(
         "--set",
         action="append",
@@ -47,22 +49,41 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def experiment(options: argparse.Namespace) -> Experiment:
-    """The experiment of the file with all options applied."""
-    made = load(
-        options.file,
-        values=dict(_assignment(text) for text in options.set),
-        until=options.until,
-        step=options.step,
-        allow_python=options.allow_python,
-    )
-    changes: dict[str, Any] = {}
+def experiment(
+    options: argparse.Namespace, settings: Mapping[str, Any] | None = None, *, writing: bool = False
+) -> Experiment:
+    """The experiment of the file with all options applied; `settings` are those of one command only."""
+    shared = {"until": options.until, "step": options.step, "engine": options.engine}
+    values = dict(_assignment(text) for text in options.set)
+    try:
+        made = read_experiment(
+            options.file,
+            shared | dict(settings or {}),
+            values=values,
+            allow_python=options.allow_python,
+            writing=writing,
+        )
+    except ScenarioError as error:
+        raise _by_option(error) from None
     if options.input is not None:
-        changes["signals"] = read_signals(options.input, made.scenario)
-    if options.engine is not None:
-        changes["engine"] = options.engine
-    made = made.with_(**changes)
+        made = made.with_(signals=read_signals(options.input, made.scenario))
     return made.monolithic() if options.monolithic else made
+
+
+def _by_option(error: ScenarioError) -> ScenarioError:
+    """The same problems, where the command line is to blame under the names of its options."""
+    found = [replace(problem, where=_option(problem.where)) for problem in error.problems]
+    ours = all(problem.where and problem.where[0].startswith("--") for problem in found)
+    return ScenarioError(found, "the command line" if ours else error.source)
+
+
+def _option(where: tuple[str, ...]) -> tuple[str, ...]:
+    match where:
+        case ("values", *names):
+            return (f"--set {'.'.join(names)}",)
+        case (name, *rest) if name.endswith("="):
+            return (f"--{name[:-1]}", *rest)
+    return where
 
 
 def _assignment(text: str) -> tuple[str, Any]:

@@ -39,7 +39,7 @@ def plot(
     `steps` adds a panel with the step sizes, `events` a lane with the events that fired.
     """
     figures = need("matplotlib.figure", "plot", "drawing a picture")
-    target = _target(path)
+    target = checked_target(path)
     named = _named(traces)
     panels = arrange(named, signals)
     if steps and (sizes := step_panel(named)).lines:
@@ -79,7 +79,8 @@ def plot(
     return figure
 
 
-def _target(path: Path | str | None) -> Path | None:
+def checked_target(path: Path | str | None) -> Path | None:
+    """Where a picture goes; `FileProblem` if it cannot go there."""
     if path is None:
         return None
     target = Path(path)

@@ -1,0 +1,70 @@
+"""Standard output and error as they are: in any encoding, full, closed, or gone."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+from pathlib import Path
+
+_PLAIN = {
+    "─": "-",
+    "–": "-",
+    "…": "...",
+    "→": "->",
+    "›": ">",
+    "•": "*",
+    "·": "*",
+    "×": "x",
+    "′": "'",
+    "τ": "tau",
+    "²": "^2",
+    "³": "^3",
+    "°": "deg ",
+    "µ": "u",
+}
+
+
+class OutputLost(Exception):
+    """Standard output takes nothing any more, though somebody may still want it."""
+
+
+def prepare() -> None:
+    """Let everything be written: in plain characters where the encoding has no others."""
+    codecs.register_error("upbeat.plain", _plain)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="upbeat.plain")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(character, "?") for character in text), error.end
+
+
+def say(text: str) -> None:
+    """A line on standard output, now."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputLost(error.strerror or str(error)) from error
+
+
+def complain(text: str) -> None:
+    """A line on standard error; if that is gone, nobody can be told."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        hush("stderr")
+
+
+def hush(name: str) -> None:
+    """Send what is left in a stream nowhere, so that Python does not complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), getattr(sys, name).fileno())
