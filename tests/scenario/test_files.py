@@ -58,7 +58,7 @@ parameters = { k = 1.0 }
 tables = { limit = { x = [0, 1], y = [0, 5] } }
 
 [connections]
-"left.F" = "-1000*spring.F + push"
+"left.F" = "push - spring.F"
 right.F = "spring.F"
 spring.a = "left.x"
 spring.b = "right.x"
@@ -126,7 +126,7 @@ def test_everything_at_once() -> None:
     assert scenario.port("left.F").start == (0.25,)
     assert scenario.port("spring.far").kind is Kind.BOOLEAN
     assert [f"{c.target} = {show(c.cells[0])}" for c in scenario.connections] == [
-        "left.F = -1000*spring.F + push",
+        "left.F = push - 1000*spring.F",
         "right.F = 1000*spring.F",
         "spring.a = 1000*left.x",
         "spring.b = 1000*right.x",
@@ -166,7 +166,7 @@ def test_a_file_on_disk(tmp_path: Path) -> None:
 
 
 def test_all_problems_with_their_lines_in_order() -> None:
-    text = FULL.replace("spring.F + push", "sprin.F + push").replace(
+    text = FULL.replace("push - spring.F", "push - sprin.F").replace(
         'states.v = "(F - c*x)/m"', 'states.v = "(F - c*y)/m"'
     )
     found = failure(
@@ -178,7 +178,7 @@ def test_all_problems_with_their_lines_in_order() -> None:
         (30, ("connections", "left.F")),  # what fits where is judged only once all units are known
     ]
     found = failure(
-        FULL.replace("spring.F + push", "sprin.F + push").replace(
+        FULL.replace("push - spring.F", "push - sprin.F").replace(
             '"spring.F", unit = "N"', '"spring.F", unit = "m"'
         )
     )

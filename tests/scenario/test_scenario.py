@@ -53,7 +53,7 @@ def test_its_parts() -> None:
     ]
     assert made.inputs == (Port("push", Causality.INPUT, unit="N", start=0.0),)
     gap, far = made.outputs
-    assert (gap.port.unit, far.port.unit, far.port.description) == (None, "km", "how far")
+    assert (gap.port.unit, far.port.unit, far.port.description) == ("m", "km", "how far")
     assert [show(cell) for cell in far.cells] == ["0.001*left.x"]
     assert repr(made) == "Scenario('mass and spring', units=['left', 'spring'], connections=2)"
 

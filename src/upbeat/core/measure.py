@@ -1,6 +1,6 @@
-"""Units of measure: whether a text names one, and how to convert from one to another.
+"""Units of measure: whether a text names one, how to convert from one to another, and their products.
 
-pint does the work, but it takes half a second to load, so it is imported only when two texts differ
+pint does the work, but it takes half a second to load, so it is imported only when two units differ
 or when a text is not a plain product of the usual SI symbols.
 """
 
@@ -24,8 +24,9 @@ _SYMBOLS = (
 _SYMBOL = "(?:" + "|".join(sorted(_SYMBOLS.split(), key=len, reverse=True)) + ")"
 _FACTOR = rf"{_SYMBOL}(?:(?:\^|\*\*)-?[1-9])?"
 _PRODUCT = rf"{_FACTOR}(?:\s*[*/]\s*{_FACTOR})*"
-_PLAIN = re.compile(rf"{_PRODUCT}(?:\s*/\s*\({_PRODUCT}\))?")
+_PLAIN = re.compile(rf"({_PRODUCT})(?:\s*/\s*\(({_PRODUCT})\))?")
 """Texts that are certainly units: no need to load pint to believe them."""
+_STEP = re.compile(rf"([*/]?)\s*({_SYMBOL})(?:(?:\^|\*\*)(-?[1-9]))?\s*")
 
 _LONGEST = 100
 _STRANGE = re.compile(r"[^\w\s*/^().%°·Ω-]|__")
@@ -36,12 +37,23 @@ _LEFT = re.compile(r"\^|\*\*|(?<![\w.])(?!1(?![\w.]))\d|⟨⟩\s*⟨⟩")
 """What may not be left once the small powers are out: other powers, and numbers other than 1. No unit
 needs them, and a tower of powers would keep pint busy for ever."""
 
+_ONE = Fraction(1)
+_HIGHEST = 99
+
 _TURNS = {"radian", "degree", "turn", "grade", "revolutions_per_minute", "revolutions_per_second"}
 _CYCLES = {"hertz", "count", "becquerel"}
 
 
+_DELTA = "delta_"
+"""What pint calls the difference of two values in an offset unit: delta_degC."""
+
+
 class MeasureError(InvalidInput):
     """A text is not a unit of measure, or two units do not measure the same thing."""
+
+
+class UnknownMeasure(MeasureError):
+    """A text is not a unit of measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,37 +68,128 @@ class Conversion:
         return self.scale != 1.0 or self.offset != 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A product of powers of units, such as N·m/s; without any, a dimensionless number.
+
+    An offset unit has no products: in here it stands for a difference (``W/degC`` is per degree).
+    """
+
+    powers: frozenset[tuple[str, Fraction]] = frozenset()
+
+    @classmethod
+    def of(cls, text: str) -> Measure:
+        """What `text` names. It is split into its factors where that takes no pint."""
+        plain = _PLAIN.fullmatch(text.strip())
+        if plain is None:
+            _unit(text)
+            return cls(frozenset({(_difference(text), Fraction(1))}))
+        found: dict[str, Fraction] = {}
+        for part, sign in ((plain[1], 1), (plain[2] or "", -1)):
+            for slash, symbol, power in _STEP.findall(part):
+                exponent = sign * (-1 if slash == "/" else 1) * int(power or 1)
+                found[_difference(symbol)] = found.get(_difference(symbol), Fraction(0)) + exponent
+        found.pop("1", None)
+        return cls(frozenset((name, power) for name, power in found.items() if power))
+
+    def times(self, other: Measure, power: Fraction = _ONE) -> Measure:
+        """The product with a power of `other`."""
+        found = dict(self.powers)
+        for name, exponent in other.powers:
+            found[name] = found.get(name, Fraction(0)) + power * exponent
+        if any(abs(exponent) > _HIGHEST for exponent in found.values()):
+            raise MeasureError(f"no unit of measure needs a power beyond {_HIGHEST}")
+        return Measure(frozenset((name, exponent) for name, exponent in found.items() if exponent))
+
+    def __str__(self) -> str:
+        above = [_power_text(name, power) for name, power in sorted(self.powers) if power > 0]
+        below = [_power_text(name, -power) for name, power in sorted(self.powers) if power < 0]
+        bottom = below[0] if len(below) == 1 else f"({'*'.join(below)})"
+        return ("*".join(above) or "1") + (f"/{bottom}" if below else "")
+
+
+def _power_text(name: str, power: Fraction) -> str:
+    base = name if name.isidentifier() or power == 1 else f"({name})"
+    if power == 1:
+        return base
+    return f"{base}^{power}" if power.denominator == 1 else f"{base}^({power})"
+
+
+def _difference(text: str) -> str:
+    return f"{_DELTA}{text.strip()}" if has_offset(text) else text.strip()
+
+
+def has_offset(text: str) -> bool:
+    """Whether zero in this unit is not nothing, as in degC."""
+    if _PLAIN.fullmatch(text):
+        return text == "degC"
+    unit = _unit(text)
+    try:
+        return bool(_registry().Quantity(Fraction(0), unit).to_base_units().magnitude != 0)
+    except _pint_errors():
+        return False  # a logarithmic unit, which converts to nothing but itself
+
+
+def is_ratio(text: str) -> bool:
+    """Whether this is a fraction of one in disguise, such as %; an angle is not."""
+    if _PLAIN.fullmatch(text):
+        return False
+    unit = _unit(text)
+    return bool(unit.dimensionless) and not _TURNS & set(unit._units)
+
+
+def offset_unit(text: str) -> tuple[str, bool] | None:
+    """For ``degC`` that and False, for ``delta_degC``, a difference in it, that and True; otherwise None."""
+    bare = text.strip()
+    base = bare.removeprefix(_DELTA)
+    return (base, base != bare) if has_offset(base) else None
+
+
 def check(text: str) -> None:
     """Raise `MeasureError` unless `text` names a unit of measure."""
     if not _PLAIN.fullmatch(text):
         _unit(text)
 
 
-def conversion(source: str | None, target: str | None) -> Conversion:
+Unit = str | Measure
+
+
+def conversion(source: Unit | None, target: Unit | None, *, counted: bool = True) -> Conversion:
     """How to turn a value in `source` into one in `target`.
 
     None means "unspecified" and is never converted. Raises `MeasureError` when the dimensions differ.
+    Cycles (Hz) are converted to angles (rad/s) only if not `counted`: where a factor has been written.
     """
     if source is None or target is None or source == target:
         return Conversion()
-    return _conversion(source, target)
+    return _conversion(source, target, counted)
 
 
 @cache
-def _conversion(source: str, target: str) -> Conversion:
-    one, other = _unit(source), _unit(target)
+def _conversion(source: Unit, target: Unit, counted: bool) -> Conversion:
+    one, other = _pint(source), _pint(target)
     for a, b in ((one, other), (other, one)):
-        if _CYCLES & set(a._units) and _TURNS & set(b._units):
+        angles = _TURNS & set(b._units)
+        if _CYCLES & set(a._units) and (angles if counted else angles - {"radian"}):
             # Radians count as dimensionless, so 1 Hz would silently become 1 rad/s.
             raise MeasureError(
                 f"'{source}' counts cycles and '{target}' measures an angle (or the reverse): "
-                "write the factor yourself, for instance 2*pi*f"
+                "use Hz and rad/s, and write the factor yourself, for instance 2*pi*f"
             )
     try:
         zero, unity = (_registry().Quantity(Fraction(n), one).to(other).magnitude for n in (0, 1))
     except _pint_errors():
         raise MeasureError(f"'{source}' and '{target}' do not measure the same thing") from None
     return Conversion(float(unity - zero), float(zero))
+
+
+def _pint(unit: Unit) -> Any:
+    if isinstance(unit, str):
+        return _unit(unit)
+    product = _registry().Unit("dimensionless")
+    for name, power in unit.powers:
+        product = product * _unit(name) ** power
+    return product
 
 
 @cache
@@ -107,13 +210,13 @@ def _pint_errors() -> tuple[type[Exception], ...]:
 def _unit(text: str) -> Any:
     """The pint unit that `text` names."""
     if not text.strip():
-        raise MeasureError('an empty text is not a unit of measure; write "1" for a dimensionless value')
+        raise UnknownMeasure('an empty text is not a unit of measure; write "1" for a dimensionless value')
     if len(text) > _LONGEST or _STRANGE.search(text) or _LEFT.search(_POWER.sub("⟨⟩", text)):
-        raise MeasureError(f"'{text[:_LONGEST]}' is not a unit of measure; {_HINT}")
+        raise UnknownMeasure(f"'{text[:_LONGEST]}' is not a unit of measure; {_HINT}")
     try:
         return _registry().parse_units(text.strip())
     except Exception:  # noqa: BLE001 - pint fails in many ways (tokenize, assert, …), none worth telling apart
-        raise MeasureError(f"'{text}' is not a unit of measure; {_HINT}") from None
+        raise UnknownMeasure(f"'{text}' is not a unit of measure; {_HINT}") from None
 
 
 _HINT = 'write for instance "m/s^2", "N*m", "degC" or "1"'

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import enum
 import math
+import operator
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from upbeat.core.errors import ModelError
 
@@ -17,9 +19,11 @@ Values = tuple[Value, ...]
 Signal = Value | Sequence[Value]
 """What a unit is given and gives: a plain value for a scalar port, a sequence for an array."""
 
+MAX_CELLS = 1_000_000
+"""The most cells of one port; a scenario may have ten times as many. More is a slip of the finger."""
+MAX_CELLS_IN_ALL = 10 * MAX_CELLS
+
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-
-
 _ZEROS: dict[str, Value] = {"real": 0.0, "integer": 0, "boolean": False, "string": ""}
 
 
@@ -71,13 +75,14 @@ class Port:
     description: str = ""
 
     def __post_init__(self) -> None:
-        if not _IDENTIFIER.match(self.name):
-            raise ModelError(
-                f"{self.name!r} is not a port name: use letters, digits and underscores, "
-                "not starting with a digit"
-            )
+        if objection := objection_to(self.name):
+            raise ModelError(f"{self.name!r} is not a port name: {objection}")
         if self.size is not None and self.size < 1:
             raise ModelError(f"port '{self.name}': an array needs at least one cell, not {self.size}")
+        if self.size is not None and self.size > MAX_CELLS:
+            raise ModelError(
+                f"port '{self.name}': an array has at most {MAX_CELLS:,} cells, not {self.size:,}"
+            )
         if self.start is not None:
             object.__setattr__(self, "start", self.values(self.start))
 
@@ -91,33 +96,93 @@ class Port:
         """The start value, or zeros."""
         return self.start if self.start is not None else (self.kind.zero,) * self.cells
 
-    def values(self, given: object) -> Values:
-        """`given` (a scalar, a sequence, an enumeration label) as one checked value per cell."""
-        items = tuple(given) if isinstance(given, (tuple, list)) else (given,)
-        if len(items) == 1 and self.cells > 1:
-            items = items * self.cells
-        if len(items) != self.cells:
-            raise ModelError(
-                f"port '{self.name}' has {self.cells} cell(s), but {len(items)} values were given"
-            )
-        return tuple(self._value(item) for item in items)
+    def values(self, given: object, called: str = "") -> Values:
+        """`given` as one checked value per cell: a single value for all of them, or a list of all.
 
-    def _value(self, item: object) -> Value:
+        An enumeration takes labels and indices. A `ModelError` speaks of the port as `called`.
+        """
+        name = called or self.name
+        given = given.tolist() if hasattr(given, "tolist") else given  # NumPy
+        if not isinstance(given, (tuple, list)):
+            return (self._value(given, name),) * self.cells
+        if len(given) != self.cells:
+            raise ModelError(f"port '{name}' has {self.cells} cell(s), but {len(given)} values were given")
+        return tuple(self._value(item, name) for item in given)
+
+    def accept(self, given: object) -> list[Value]:
+        """What a unit gave, one value per cell; TypeError or ValueError, with the reason, if it does not fit.
+
+        More is welcome than in `values`: what Python counts as a number or a truth, and NaN, on which the
+        engine has a word of its own.
+        """
+        entries = (given,) if self.size is None else tuple(given)  # type: ignore[arg-type]
+        if len(entries) != self.cells:
+            raise ValueError(f"{len(entries)} values instead of {self.cells}")
+        return [self._accepted(entry) for entry in entries]
+
+    def _accepted(self, entry: Any) -> Value:
+        match self.kind:
+            case Kind.REAL:
+                return float(entry)
+            case Kind.BOOLEAN:
+                return bool(entry)
+            case Kind.STRING if not isinstance(entry, str):
+                raise TypeError("not a string")
+            case Kind.INTEGER if self.items and isinstance(entry, str):
+                return self._index(entry)
+            case Kind.INTEGER:
+                return self._whole(operator.index(entry))
+        return str(entry)
+
+    def _value(self, item: object, name: str) -> Value:
         if hasattr(item, "item"):  # a NumPy scalar
             item = item.item()
-        match self.kind:
-            case Kind.REAL if isinstance(item, (int, float)) and not isinstance(item, bool):
-                if math.isnan(item):
-                    raise ModelError(f"port '{self.name}': NaN is not a value")
-                return float(item)
-            case Kind.INTEGER if self.items and isinstance(item, str):
-                if item not in self.items:
-                    raise ModelError(f"port '{self.name}': {item!r} is not one of {', '.join(self.items)}")
-                return self.items.index(item)
-            case Kind.INTEGER if isinstance(item, int) and not isinstance(item, bool):
-                return item
-            case Kind.BOOLEAN if isinstance(item, bool):
-                return item
-            case Kind.STRING if isinstance(item, str):
-                return item
-        raise ModelError(f"port '{self.name}' is {self.kind.value}, but was given {item!r}")
+        try:
+            match self.kind:
+                case Kind.REAL if isinstance(item, (int, float)) and not isinstance(item, bool):
+                    if math.isnan(item):
+                        raise ValueError("NaN is not a value")
+                    return float(item)
+                case Kind.INTEGER if self.items and isinstance(item, str):
+                    return self._index(item)
+                case Kind.INTEGER if isinstance(item, int) and not isinstance(item, bool):
+                    return self._whole(item)
+                case Kind.BOOLEAN if isinstance(item, bool):
+                    return item
+                case Kind.STRING if isinstance(item, str):
+                    return item
+        except OverflowError:
+            raise ModelError(f"port '{name}': the number is too large for a real") from None
+        except ValueError as error:
+            raise ModelError(f"port '{name}': {error}") from None
+        raise ModelError(f"port '{name}' is {self.kind.value}, but was given {_short(item)}")
+
+    def _index(self, label: str) -> int:
+        if label not in self.items:
+            raise ValueError(f"{_short(label)} is not one of {', '.join(self.items)}")
+        return self.items.index(label)
+
+    def _whole(self, number: int) -> int:
+        if self.items and not 0 <= number < len(self.items):
+            last = len(self.items) - 1
+            raise ValueError(f"{_short(number)} is not an index of {', '.join(self.items)} (0 to {last})")
+        if not -(2**63) <= number < 2**63:
+            raise ValueError("an integer has 64 bits: this one lies beyond ±9.2e18")
+        return number
+
+
+def _short(given: object, width: int = 60) -> str:
+    """How messages show a value; a number of a thousand digits is no help."""
+    if isinstance(given, int) and not -(2**200) < given < 2**200:
+        return "a huge number"
+    shown = repr(given)
+    return shown if len(shown) <= width else f"{shown[:width]}…"
+
+
+def objection_to(name: object) -> str:
+    """Why `name` cannot be the name of a port or unit; empty if it can."""
+    if not isinstance(name, str) or not _IDENTIFIER.match(name):
+        return "use letters, digits and underscores, not starting with a digit"
+    if "__" in name:
+        return "two underscores in a row are not allowed, because expressions cannot name it"
+    return ""

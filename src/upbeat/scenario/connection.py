@@ -3,9 +3,8 @@
 * real takes integers and booleans, too; integer takes booleans; a real must be rounded by hand.
 * a string is passed on as it is; an enumeration goes to one with the same labels.
 * array sizes agree, or a single value goes to every cell; a list gives one expression per cell.
-* a plain ``input = output`` converts units of measure. In any other expression nothing is converted:
-  values are in the units of the ports that they come from, and the result is taken to be in the
-  unit of the input.
+* units of measure are converted, all through an expression (see `upbeat.scenario.dimensions`), if every
+  port in it has one; otherwise all values are taken as they are. An input without a unit is not checked.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from upbeat.core.expr import Expr, Name, Number, substitute
-from upbeat.core.measure import Conversion, MeasureError, conversion
+from upbeat.core.expr import Apply, Expr, Name, Op, substitute
+from upbeat.core.measure import MeasureError, UnknownMeasure
 from upbeat.core.ports import Kind, Port
-from upbeat.scenario.directory import INPUTS, Directory, End, Source, Wrong
+from upbeat.scenario.directory import INPUTS, Directory, End, Unclear, Wrong
 from upbeat.scenario.formula import Formula, described, formula
+from upbeat.scenario.quantity import FACTOR, Quantity
 
 Written = str | tuple[str, ...]
 """An expression as it was written, or one for every cell."""
@@ -66,7 +66,7 @@ def deliver(port: Port, value: object, directory: Directory, *, fixed: bool) -> 
     """A scenario output computed from what `value` says. Raises `Wrong`.
 
     Unless `fixed`, the port takes its kind and labels from the expression; its size it always does,
-    and its unit of measure where the expression is just a port and no unit is given.
+    and its unit of measure where none is given and the expression has one.
     """
     if isinstance(value, (list, tuple)) and port.size is None:
         port = replace(port, size=len(value) or None)
@@ -77,9 +77,8 @@ def deliver(port: Port, value: object, directory: Directory, *, fixed: bool) -> 
     if not fixed:
         port = replace(port, kind=source.port.kind if source else first.kind)
         port = replace(port, items=source.port.items if source else ())
-    units = {one.plain.port.unit if one.plain else None for one in formulas}
-    if port.unit is None and len(units) == 1:
-        port = replace(port, unit=units.pop())
+    if port.unit is None:
+        port = replace(port, unit=_unit_of(formulas))
     cells, sources = _fitted(formulas, port, port.name)
     return ScenarioOutput(port, cells, sources, _written(formulas))
 
@@ -120,11 +119,9 @@ def _fitted(
         _check_kind(one, port, target)
         _check_size(one, port, target)
     if len(formulas) == 1:
-        (one,) = formulas
-        change = _conversion(one, port, target)
-        cells = tuple(_converted(cell, change) for cell in one.cells(port.cells))
+        cells = _converted(formulas[0], port, target).cells(port.cells)
     else:
-        cells = tuple(_converted(f.cells(1)[0], _conversion(f, port, target)) for f in formulas)
+        cells = tuple(_converted(one, port, target).cells(1)[0] for one in formulas)
     ends = dict.fromkeys(source.end for one in formulas for source in one.sources.values())
     return cells, tuple(ends)
 
@@ -172,36 +169,57 @@ def _check_size(given: Formula, port: Port, target: str) -> None:
     )
 
 
-def _conversion(given: Formula, port: Port, target: str) -> Conversion:
-    source = given.plain
-    if source is None:
-        return Conversion()
+def _unit_of(formulas: tuple[Formula, ...]) -> str | None:
+    """The unit that all formulas have; None if there is none, or more than one."""
+    found = {one.plain.port.unit if one.plain else _text(_if_it_fits(one)) for one in formulas}
+    return found.pop() if len(found) == 1 else None
+
+
+def _text(measured: Quantity | None) -> str | None:
+    return None if measured is None or measured.measure is None else measured.text
+
+
+def _if_it_fits(given: Formula) -> Quantity | None:
     try:
-        change = conversion(source.port.unit, port.unit)
+        return given.measured()
+    except Wrong:
+        return None  # metres are added to seconds: the numbers in it must stand for more than they say
+
+
+_ROUNDING = (Op.ROUND, Op.FLOOR, Op.CEIL)
+
+
+def _converted(given: Formula, port: Port, target: str) -> Formula:
+    """The formula with its value in the unit of `port`; if that has none, with parts that fit together."""
+    if given.plain and port.unit in (None, given.plain.port.unit):
+        return given
+    if port.unit is None:
+        truth = port.kind is Kind.BOOLEAN or port.items
+        measured = given.measured() if truth else _if_it_fits(given)
+        return given if measured is None else replace(given, expr=measured.expr)
+    if isinstance(given.expr, Apply) and given.expr.op in _ROUNDING:
+        # Rounding comes last, so that round(a.x) in mm gives whole metres to an input in m.
+        inner = _converted(replace(given, expr=given.expr.args[0]), replace(port, kind=Kind.REAL), target)
+        return replace(given, expr=Apply(given.expr.op, (inner.expr,)))
+    measured = given.measured(port.unit)
+    if measured is None:
+        return given
+    try:
+        made = replace(given, expr=measured.converted(port.unit))
+    except UnknownMeasure:
+        raise Unclear from None
     except MeasureError as error:
         raise Wrong(
-            f"'{target}' is in {port.unit} and '{source.path}' is in {source.port.unit}: {error}",
-            "Connect a port with the same dimension, correct one of the units, or write the "
-            f'conversion yourself, such as "{target}" = "1.0*{source.path}".',
+            f"'{target}' is in {port.unit} and '{given.text}' is in {measured.text}: {error}",
+            "Correct one of the units, or connect something else." if given.plain else FACTOR,
         ) from None
-    if change and port.kind is not Kind.REAL:
-        raise _inexact(source, port, target, change)
-    return change
-
-
-def _inexact(source: Source, port: Port, target: str, change: Conversion) -> Wrong:
-    offset = f" + {change.offset!r}" if change.offset else ""
-    return Wrong(
-        f"'{target}' is {port.kind.value} in {port.unit} and '{source.path}' is in {source.port.unit}: "
-        "converted values need not be whole",
-        f'Round them: "{target}" = "round({change.scale!r}*{source.path}{offset})".',
-    )
-
-
-def _converted(cell: Expr, change: Conversion) -> Expr:
-    if change.scale != 1.0:
-        cell = Number(change.scale) * cell
-    return cell + Number(change.offset) if change.offset else cell
+    if not made.fits(port.kind):
+        raise Wrong(
+            f"'{target}' is {port.kind.value} in {port.unit} and '{given.text}' is in {measured.text}: "
+            "converted values need not be whole",
+            f'Round them: "{target}" = "round({given.text})".',
+        )
+    return made
 
 
 def _kind_of(given: Formula) -> str:

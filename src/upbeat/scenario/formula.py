@@ -11,9 +11,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from upbeat.core.errors import ExpressionError
-from upbeat.core.expr import Apply, Expr, Name, Number, Op, kind_of, names, parse, show, substitute
+from upbeat.core.expr import (
+    Expr,
+    Name,
+    Number,
+    fits,
+    kind_of,
+    labelled,
+    names,
+    parse,
+    show,
+    substitute,
+)
+from upbeat.core.measure import UnknownMeasure
 from upbeat.core.ports import Kind, Port
-from upbeat.scenario.directory import Directory, Source, Wrong
+from upbeat.scenario.dimensions import NUMBER, NoUnit, infer
+from upbeat.scenario.directory import Directory, Source, Unclear, Wrong
+from upbeat.scenario.quantity import Quantity
 
 _PLAIN = re.compile(r"\s*([A-Za-z_]\w*\.[A-Za-z_]\w*)\s*\Z", re.ASCII)
 
@@ -45,27 +59,28 @@ class Formula:
         return kind_of(self.expr, self._kinds)
 
     def fits(self, kind: Kind) -> bool:
-        """Whether the value can be stored as `kind` without losing anything.
-
-        It does if a choice between the two is of that kind still; so a constant adapts to its place.
-        """
-        choice = Apply(Op.WHERE, (Number(1.0), self.expr, Name("")))
-        return kind is Kind.REAL or kind_of(choice, {**self._kinds, "": kind}) is kind
+        """Whether the value can be stored as `kind` without losing anything."""
+        return fits(self.expr, self._kinds, kind)
 
     def labelled(self, items: tuple[str, ...]) -> bool:
         """Whether the value is an enumeration with these labels, or a choice between such values."""
-        todo: list[Expr] = [self.expr]
-        while todo:
-            match todo.pop():
-                case Name(id=name) if self.sources[name].port.items == items:
-                    pass
-                case Number(value=value) if value in range(len(items)):
-                    pass
-                case Apply(op=Op.WHERE, args=(_, yes, no)):
-                    todo += (yes, no)
-                case _:
-                    return False
-        return True
+        return labelled(self.expr, items, lambda name: self.sources[name].port.items)
+
+    def measured(self, wanted: str | None = None) -> Quantity | None:
+        """What the value is measured in, rather in `wanted`; None if a port in it has no unit of measure.
+
+        Raises `Wrong` if the parts do not fit together, and `Unclear` if one has a unit that does not exist.
+        """
+        try:
+            return infer(self.expr, self._unit_of, wanted)
+        except NoUnit:
+            return None
+        except UnknownMeasure:
+            raise Unclear from None
+
+    def _unit_of(self, name: str) -> str | None:
+        port = self.sources[name].port
+        return NUMBER if port.unit is None and (port.kind is Kind.BOOLEAN or port.items) else port.unit
 
     @property
     def _kinds(self) -> dict[str, Kind]:

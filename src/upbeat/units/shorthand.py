@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from upbeat.core import measure
 from upbeat.core.errors import InvalidInput, ModelError, suggest
 from upbeat.core.ports import Causality, Kind, Port, Values
 
@@ -102,7 +103,7 @@ def read_port(name: str, given: object, causality: Causality, more: tuple[str, .
         causality,
         kind=_kind(entry.get("kind"), start, items),
         size=size,
-        unit=_text(entry, "unit"),
+        unit=_unit(entry),
         reactive=reactive,
         derivative=_text(entry, "derivative"),
         items=items,
@@ -116,6 +117,13 @@ def _text(entry: Mapping[str, Any], key: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ModelError(f"{key} must be a text, not {value!r}")
     return value
+
+
+def _unit(entry: Mapping[str, Any]) -> str | None:
+    unit = _text(entry, "unit")
+    if unit is not None:
+        measure.check(unit)
+    return unit
 
 
 def _items(given: object) -> tuple[str, ...]:
@@ -213,7 +221,7 @@ def port_spec(port: Port) -> Any:
         entry["kind"] = port.kind.value
     if port.size is not None and not isinstance(entry.get(value_key), list):
         entry["size"] = port.size
-    for key in ("unit", "reactive", "description"):
+    for key in ("unit", "reactive", "derivative", "description"):
         if getattr(port, key) not in (None, ""):
             entry[key] = getattr(port, key)
     return entry[value_key] if entry.keys() == {value_key} else entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from upbeat.core.expr.derive import differentiate, time_derivative
 from upbeat.core.expr.evaluate import evaluate
 from upbeat.core.expr.kernel import Kernel
-from upbeat.core.expr.kinds import kind_of
+from upbeat.core.expr.kinds import fits, kind_of, labelled
 from upbeat.core.expr.nodes import (
     ONE,
     ZERO,
@@ -49,8 +49,10 @@ __all__ = [
     "cells",
     "differentiate",
     "evaluate",
+    "fits",
     "fold",
     "kind_of",
+    "labelled",
     "lift",
     "names",
     "parse",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from upbeat.core.errors import ExpressionError
-from upbeat.core.expr.nodes import Apply, Expr, Inner, Leaf, Name, Number, fold
+from upbeat.core.expr.nodes import Apply, Expr, Inner, Leaf, Lookup, Name, Number, fold
 from upbeat.core.expr.operations import OPS, Op
+from upbeat.core.expr.tables import Table, Table1
 from upbeat.core.ports import Kind
 
 _Guess = tuple[Kind, bool]
@@ -17,28 +18,67 @@ def kind_of(expr: Expr, kinds: Mapping[str, Kind]) -> Kind:
     """The kind of `expr` where names have `kinds` (a name that is not in it is real, and so is a cell).
 
     Comparisons and logic give booleans; floor, ceil, round and sign give integers; sums, products and
-    choices of integers are integers; everything else is real, a constant on its own too.
+    choices of integers are integers; a table that holds its values is of their kind; everything else is
+    real, a constant on its own too.
     """
     kind, firm = fold(expr, lambda leaf: _leaf(leaf, kinds), _inner)
     return kind if firm else Kind.REAL
 
 
+def fits(expr: Expr, kinds: Mapping[str, Kind], kind: Kind) -> bool:
+    """Whether the value of `expr` can be stored as `kind` without losing anything.
+
+    It can if a choice between the two is of that kind still; so a constant adapts to its place.
+    """
+    choice = Apply(Op.WHERE, (Number(1.0), expr, Name("")))
+    return kind is Kind.REAL or kind_of(choice, {**kinds, "": kind}) is kind
+
+
+def labelled(expr: Expr, items: Sequence[str], labels: Callable[[str], Sequence[str]]) -> bool:
+    """Whether `expr` is an index of `items` for certain; `labels` gives those of a name that has some."""
+    todo: list[Expr] = [expr]
+    while todo:
+        match todo.pop():
+            case Name(id=name) if tuple(labels(name)) == tuple(items):
+                pass
+            case Number(value=value) if value in range(len(items)):
+                pass
+            case Lookup(table=table) if _held(table) and set(_held(table)) <= set(range(len(items))):
+                pass
+            case Apply(op=Op.WHERE, args=(_, yes, no)):
+                todo += (yes, no)
+            case _:
+                return False
+    return True
+
+
+def _held(table: Table) -> Sequence[float]:
+    """The values of a table that has no others in between."""
+    return table.y if isinstance(table, Table1) and table.mode == "hold" else ()
+
+
 def _leaf(node: Leaf, kinds: Mapping[str, Kind]) -> _Guess:
     if isinstance(node, Number):
-        if node.value in (0.0, 1.0):
-            return Kind.BOOLEAN, False
-        return (Kind.INTEGER if node.value.is_integer() else Kind.REAL), False
+        return _kind(node.value), False
     kind = kinds.get(node.id, Kind.REAL) if isinstance(node, Name) else Kind.REAL
     if kind is Kind.STRING:
         raise ExpressionError(f"{node} is a text, and an expression computes with numbers only")
     return kind, True
 
 
+def _kind(value: float) -> Kind:
+    if value in (0.0, 1.0):
+        return Kind.BOOLEAN
+    return Kind.INTEGER if value.is_integer() else Kind.REAL
+
+
 def _inner(node: Inner, args: list[_Guess]) -> _Guess:
-    kind = OPS[node.op].kind if isinstance(node, Apply) else Kind.REAL
+    if isinstance(node, Lookup):
+        kinds = {_kind(value) for value in _held(node.table)} or {Kind.REAL}
+        return next(kind for kind in (Kind.REAL, Kind.INTEGER, Kind.BOOLEAN) if kind in kinds), True
+    kind = OPS[node.op].kind
     if kind is not None:
         return kind, True
-    assert isinstance(node, Apply)
     common = args[1:] if node.op is Op.WHERE else args
     firm = any(known for _, known in common)
     found = {kind for kind, _ in common}
