@@ -38,7 +38,9 @@ _HOMES = {
     "scenario.signals": "Signals read_signals",
     "trace.log": "Outcome",
     "trace.trace": "Trace read",
-    "units": "DormandPrince Euler Function Midpoint NativeUnit Ode PythonFunction PythonOde PythonUnit RK4",
+    "units": (
+        "Cvode DormandPrince Euler Function Midpoint NativeUnit Ode PythonFunction PythonOde PythonUnit RK4"
+    ),
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -38,6 +38,7 @@ from upbeat.trace.log import Outcome
 from upbeat.trace.trace import Trace, read
 from upbeat.units import (
     RK4,
+    Cvode,
     DormandPrince,
     Euler,
     Function,
@@ -57,6 +58,7 @@ __all__ = [
     "Anderson",
     "Causality",
     "Continuous",
+    "Cvode",
     "DormandPrince",
     "ErrorControl",
     "Euler",

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from upbeat.core.abilities import Model, Rollback, Unit
-from upbeat.core.errors import RunError, StepError, UnitError
+from upbeat.core.errors import MissingExtra, RunError, StepError, UnitError
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
 from upbeat.engine.linear import solve
@@ -205,7 +205,7 @@ class Interpreter:
     def _call(self, unit: str, call: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except UnitError:
+        except (UnitError, MissingExtra):
             raise
         except Exception as cause:
             raise UnitError(text_of(cause), unit=unit, call=call, time=self._clock[unit]) from cause

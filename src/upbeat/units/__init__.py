@@ -9,11 +9,12 @@ from upbeat.units.lowered import OdeTables
 from upbeat.units.ode import Function, Ode
 from upbeat.units.python import PythonFunction, PythonOde
 from upbeat.units.shorthand import ports
-from upbeat.units.solvers import RK4, DormandPrince, Euler, Midpoint, Solver, SolverError, solver_from
+from upbeat.units.solvers import RK4, Cvode, DormandPrince, Euler, Midpoint, Solver, SolverError, solver_from
 
 __all__ = [
     "MAX_DEGREE",
     "RK4",
+    "Cvode",
     "DormandPrince",
     "Euler",
     "Function",

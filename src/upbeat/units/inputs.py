@@ -87,6 +87,10 @@ class Courses:
             values[first : first + len(now)] = now
         return values
 
+    def courses(self) -> tuple[list[Any], dict[int, tuple[float, Rows]]]:
+        """What all inputs do from now on: equal as long as held ones are held at the same values."""
+        return self._values.copy(), self._moving.copy()
+
     def pack(self) -> list[Value]:
         """For each input: origin, number of coefficients, `MAX_DEGREE` + 1 rows of them (unused: zero)."""
         flat: list[Value] = []

@@ -16,7 +16,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from upbeat.units.solvers import DormandPrince, Solver, SolverError
+from upbeat.units.cvode import Inputs, Multistep
+from upbeat.units.solvers import Cvode, DormandPrince, RungeKutta, Solver, SolverError
 from upbeat.units.tableau import Tableau
 
 Vector = list[float]
@@ -66,7 +67,7 @@ class _Step:
 class Fixed:
     """Equal micro-steps; nothing to remember between communication steps."""
 
-    def __init__(self, solver: Solver) -> None:
+    def __init__(self, solver: RungeKutta) -> None:
         assert not isinstance(solver, DormandPrince)
         self._count = solver.count
         self._step = _Step(solver.tableau)
@@ -187,6 +188,10 @@ def _factor(error: float) -> float:
     return max(0.2, min(5.0, 0.9 * math.pow(error, -0.2)))
 
 
-def integrator(solver: Solver) -> Fixed | Adaptive:
-    """A fresh integrator for one unit."""
+def integrator(
+    solver: Solver, inputs: Callable[[], Inputs] = lambda: ([], {})
+) -> Fixed | Adaptive | Multistep:
+    """A fresh integrator for one unit. `inputs` gives what all inputs do."""
+    if isinstance(solver, Cvode):
+        return Multistep(solver, inputs)
     return Adaptive(solver) if isinstance(solver, DormandPrince) else Fixed(solver)

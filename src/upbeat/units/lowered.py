@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from upbeat.core.errors import ModelError
 from upbeat.core.expr import Kernel
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.equations import Equations
 from upbeat.units.solved import state_size
-from upbeat.units.solvers import DormandPrince, Solver
+from upbeat.units.solvers import Cvode, DormandPrince, Solver
 
 FIXED = 0
 ADAPTIVE = 1
@@ -86,6 +87,8 @@ class OdeTables:
 
 def lower_solver(solver: Solver) -> SolverTable:
     """The numbers of a solver."""
+    if isinstance(solver, Cvode):
+        raise ModelError("a unit solved by CVODE runs in Python only")
     t = solver.tableau
     a = tuple(w for row in t.a for w in (*row, *(0.0,) * (t.stages - len(row))))
     if isinstance(solver, DormandPrince):

@@ -13,7 +13,7 @@ from upbeat.units.inputs import NUMBERS, Conversion
 from upbeat.units.lowered import OdeTables, lower
 from upbeat.units.shorthand import Complaints
 from upbeat.units.solved import Behaviour, SolvedUnit, as_boolean, as_integer
-from upbeat.units.solvers import RK4, Euler, Solver, solver_from, solver_spec
+from upbeat.units.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
 from upbeat.units.spec import read_equations
 
 _DELIVER: Conversion = {Kind.REAL: float, Kind.INTEGER: as_integer, Kind.BOOLEAN: as_boolean}
@@ -37,7 +37,8 @@ class _Model:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        native = {Ability.NATIVE} if speaks_for_itself(type(self)) else set()
+        alone = speaks_for_itself(type(self)) and not isinstance(self.solver, Cvode)
+        native = {Ability.NATIVE} if alone else set()
         return frozenset({Ability.ROLLBACK, Ability.SERIALISE, *native})
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:

@@ -11,6 +11,7 @@ from typing import Any
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Port, Signal, Value
+from upbeat.units.cvode import Multistep
 from upbeat.units.inputs import Conversion, Courses, packed_size
 from upbeat.units.integrate import Adaptive, Interpolant, integrator
 from upbeat.units.solvers import DormandPrince, Solver, SolverError
@@ -64,7 +65,7 @@ class SolvedUnit:
         self.time = start
         self._x = list(behaviour.state)
         self._courses = Courses(behaviour.inputs, start, behaviour.convert)
-        self._solver = integrator(behaviour.solver)
+        self._solver = integrator(behaviour.solver, self._courses.courses)
         self._cached: dict[str, Signal] | None = None
         self._direct = frozenset(name for port in behaviour.outputs for name in port.depends)
 
@@ -126,6 +127,8 @@ class SolvedUnit:
     def save(self) -> Token:
         """Everything that the future depends on."""
         warm = (self._solver.h,) if isinstance(self._solver, Adaptive) else ()
+        if isinstance(self._solver, Multistep):
+            self._solver.forget()  # its past cannot be saved: go on as one that is set back would
         return (self.time, *self._x, *warm, *self._courses.pack())
 
     def restore(self, token: Token) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from upbeat.core.errors import ModelError, UpbeatError, suggest
 from upbeat.units import tableau
@@ -91,17 +91,47 @@ class DormandPrince:
     tableau: ClassVar[Tableau] = tableau.DORMAND_PRINCE
 
     def __post_init__(self) -> None:
-        for name in ("rtol", "atol", "first", "most"):
-            value = getattr(self, name)
-            if value is not None or name in ("rtol", "atol"):
-                object.__setattr__(self, name, _positive(self.method, name, value))
-        object.__setattr__(self, "max_steps", _whole(self.method, "max_steps", self.max_steps, MAX_MICRO))
+        _check_adaptive(self)
 
 
-Solver = Euler | Midpoint | RK4 | DormandPrince
+@dataclass(frozen=True, slots=True)
+class Cvode:
+    """CVODE of SUNDIALS, for stiff equations: variable order and step, implicit (needs ``upbeat[cvode]``).
 
-METHODS: dict[str, type[Euler] | type[Midpoint] | type[RK4] | type[DormandPrince]] = {
-    kind.method: kind for kind in (Euler, Midpoint, RK4, DormandPrince)
+    `formula` is "bdf" for stiff equations or "adams" for smooth ones that are not. `first` and `most`
+    limit its steps, and `max_steps` is the most of them in one communication step. It stays warm from one
+    communication step to the next as long as no input changes.
+    """
+
+    rtol: float = 1e-6
+    atol: float = 1e-9
+    formula: Literal["bdf", "adams"] = "bdf"
+    first: float | None = None
+    most: float | None = None
+    max_steps: int = 100_000
+
+    method: ClassVar[str] = "cvode"
+
+    def __post_init__(self) -> None:
+        _check_adaptive(self)
+        if self.formula not in ("bdf", "adams"):
+            raise ModelError(f'solver cvode: formula must be "bdf" or "adams", not {self.formula!r}')
+
+
+def _check_adaptive(solver: DormandPrince | Cvode) -> None:
+    for name in ("rtol", "atol", "first", "most"):
+        value = getattr(solver, name)
+        if value is not None or name in ("rtol", "atol"):
+            object.__setattr__(solver, name, _positive(solver.method, name, value))
+    object.__setattr__(solver, "max_steps", _whole(solver.method, "max_steps", solver.max_steps, MAX_MICRO))
+
+
+RungeKutta = Euler | Midpoint | RK4 | DormandPrince
+"""The solvers that both engines have."""
+Solver = RungeKutta | Cvode
+
+METHODS: dict[str, type[Euler] | type[Midpoint] | type[RK4] | type[DormandPrince] | type[Cvode]] = {
+    kind.method: kind for kind in (Euler, Midpoint, RK4, DormandPrince, Cvode)
 }
 
 
@@ -119,7 +149,7 @@ def _whole(method: str, name: str, value: object, most: int) -> int:
 
 def solver_from(given: object) -> Solver:
     """A solver from its shorthand: itself, ``"rk4"``, or ``{"method": "rk4", "micro": 10}``."""
-    if isinstance(given, (Euler, Midpoint, RK4, DormandPrince)):
+    if isinstance(given, Solver):
         return given
     settings: dict[str, Any]
     if isinstance(given, str):

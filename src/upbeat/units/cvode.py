@@ -1,0 +1,99 @@
+"""CVODE for one unit: kept warm from one communication step to the next where the inputs allow it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from upbeat.core.errors import MissingExtra
+from upbeat.units.solvers import Cvode, SolverError
+
+Rhs = Callable[[float, list[float]], Sequence[float]]
+Inputs = tuple[list[Any], dict[int, Any]]
+"""The values of all inputs, and the courses of those that move (`Courses.courses`)."""
+
+
+class Multistep:
+    """A solver with a past: the steps before decide its order and the length of the next one.
+
+    The past is of use only as long as the equations stay the same, so it starts anew when an input has
+    changed. It cannot be saved either: after `forget`, and for a state that somebody has set, it starts
+    anew too, so that a unit that was set back goes exactly the way it went before.
+    """
+
+    def __init__(self, solver: Cvode, inputs: Callable[[], Inputs]) -> None:
+        # SUNDIALS writes warnings to stderr; what matters of them comes with the failure that follows.
+        os.environ.setdefault("SUNLOGGER_WARNING_FILENAME", os.devnull)
+        try:
+            from sksundae.cvode import CVODE
+        except ImportError:
+            raise MissingExtra("cvode", "the solver CVODE") from None
+        self.starts = 0
+        """How often it has started anew."""
+        self._inputs = inputs
+        self._seen: Inputs | None = None
+        self._at = math.nan
+        self._x: list[float] | None = None
+        self._f: Rhs | None = None
+        self._core: Any = CVODE(
+            self._fill,
+            method=solver.formula.upper(),
+            rtol=solver.rtol,
+            atol=solver.atol,
+            first_step=solver.first or 0.0,
+            max_step=solver.most or 0.0,
+            max_num_steps=solver.max_steps,
+        )
+
+    def _fill(self, t: float, x: Any, to: Any) -> None:
+        assert self._f is not None
+        to[:] = self._f(t, x.tolist())
+
+    def advance(self, f: Rhs, t: float, x: list[float], to: float) -> list[float]:
+        """The state at `to`, from state `x` at `t` < `to`."""
+        self._f = f
+        inputs = self._inputs()
+        fresh = x is not self._x or t != self._at or inputs != self._seen
+        self._x = None  # until it has arrived
+        hush = _Hush()
+        with contextlib.redirect_stdout(hush):
+            if fresh:
+                self._core.init_step(t, x)
+                self._seen = inputs
+                self.starts += 1
+            # Going past `to` and coming back by interpolation leaves its steps as long as they like; but
+            # what an input that moves would be beyond `to`, nobody knows.
+            moving = inputs[1]
+            result = self._core.step(to, method="normal", tstop=to if moving else None)
+        if not result.success:
+            raise SolverError(f"CVODE stopped on the way to {to:.9g}: {hush.said or result.message}")
+        self._at, self._x = to, result.y.ravel().tolist()
+        return self._x
+
+    def forget(self) -> None:
+        """Start anew at the next step."""
+        self._x = None
+
+
+class _Hush:
+    """Stands in for stdout: keeps the messages that scikit-sundae prints there, and passes on the rest."""
+
+    def __init__(self) -> None:
+        self.said = ""
+        self._out = sys.stdout
+        self._end = False
+
+    def write(self, text: str) -> int:
+        if text.startswith("\n[") and "Error: " in text:
+            self.said = text.partition("]")[2].strip()
+            self._end = True
+        elif not (self._end and text == "\n"):
+            self._out.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._out.flush()
