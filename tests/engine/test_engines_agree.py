@@ -124,8 +124,8 @@ def test_save_and_restore_is_the_identity(
         for k in range(before, before + after):
             step(k)
         assert cells() == first
-    except up.UnitError:
-        pass  # a formula left the finite numbers; that both engines say so is tested above
+    except up.RunError:
+        pass  # an iteration did not converge, or a formula left the finite numbers; that both engines say so is tested above
     finally:
         machine.close()
 

@@ -212,3 +212,101 @@ def test_ctrl_c_ends_between_two_steps(engine: str) -> None:
     assert trace.outcome is up.Outcome.INTERRUPTED
     assert trace.time[-1] > 0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_run_can_be_closed_from_another_thread(engine: str) -> None:
+    run = up.start(CHARGE, pace=1e-6, until=1e3, engine=engine, record=["tank.x"])
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            run.finish()
+        except up.RunError as error:
+            failed.append(error)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    while run.time == 0.0:
+        pass
+    run.close()
+    worker.join(timeout=30)
+    assert not worker.is_alive()
+    assert "over" in str(failed[0])
+    assert run.trace.outcome is up.Outcome.STOPPED
+    assert run.trace.time[-1] > 0
+
+
+def test_units_are_closed_once_even_if_others_fail(engine: str) -> None:
+    closed: list[str] = []
+
+    class Unit:
+        def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+            self.name = name
+            if name == "broken":
+                raise OSError("cannot start")
+
+        def get(self, port: str) -> float:
+            return 1.0
+
+        def set(self, port: str, coefficients: Any) -> None: ...
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            return to
+
+        def close(self) -> None:
+            closed.append(self.name)
+            if self.name == "rude":
+                raise ValueError("no")
+
+    model = up.PythonUnit(Unit, (up.Port("y", up.Causality.OUTPUT),))
+    with pytest.raises(up.UnitError, match="cannot start"):
+        up.simulate(up.Scenario(units={"a": model, "broken": model}), pace=1, until=2, engine=engine)
+    assert closed == ["a"]
+    closed.clear()
+    with pytest.warns(RuntimeWarning, match=r"unit 'rude' failed in close\(\): ValueError: no"):
+        trace = up.simulate(up.Scenario(units={"rude": model, "b": model}), pace=1, until=2, engine=engine)
+    assert sorted(closed) == ["b", "rude"]
+    assert trace.outcome is up.Outcome.FINISHED
+
+
+def test_an_input_that_its_connection_makes_infinite_is_named(engine: str) -> None:
+    ramp = up.Function(outputs={"z": "0.5 - time"})
+    scenario = up.Scenario(
+        units={"m": up.Ode(states={"x": "-x/u"}, inputs={"u": 1.0}), "s": ramp}, connections={"m.u": "1/s.z"}
+    )
+    with pytest.raises(
+        up.UnitError, match=r"unit 'm' failed in set\('u'\) at t = 0.5.*input 'u' would become inf"
+    ):
+        up.simulate(scenario, pace=0.25, until=2.0, engine=engine)
+
+
+def test_setting_an_unconnected_input_shows_in_its_column(engine: str) -> None:
+    scenario = up.Scenario(units={"tank": up.Ode(states={"x": "u"}, inputs=["u"], solver=up.Euler())})
+    with up.start(scenario, pace=0.5, until=1.0, engine=engine, record=["*"]) as run:
+        run.set("tank.u", 5.0)
+        assert run["tank.u"] == 5.0
+        trace = run.finish()
+    np.testing.assert_array_equal(trace["tank.x"], [0, 2.5, 5])
+
+
+def test_setting_something_else_leaves_a_lagged_run_alone(engine: str) -> None:
+    half = up.Function(inputs={"u": 1.0}, outputs={"y": "0.5*u + 1"})
+    scenario = up.Scenario(units={"a": half, "b": half, "c": half}, connections={"a.u": "b.y", "b.u": "a.y"})
+    coupling = up.Jacobi(outputs="lagged")
+    plain = up.simulate(scenario, pace=0.5, until=3.0, coupling=coupling, engine=engine)
+    with up.start(scenario, pace=0.5, until=3.0, coupling=coupling, engine=engine) as run:
+        while not run.finished:
+            run.set("c.u", 1.0)
+            run.step()
+        np.testing.assert_array_equal(run.trace["a.y"], plain["a.y"])
+
+
+@pytest.mark.parametrize(("pace", "until"), [(1e-320, 1.0), (1e-12, 1e10), (1.0, 1e300)])
+def test_more_steps_than_anybody_can_count_are_refused(engine: str, pace: float, until: float) -> None:
+    with pytest.raises(up.InvalidInput, match="steps"):
+        up.simulate(CHARGE, pace=pace, until=until, engine=engine)
+
+
+def test_a_remainder_of_half_a_step_is_a_step_of_its_own(engine: str) -> None:
+    trace = up.simulate(CHARGE, pace=1.0, start=1e6, until=1e6 + 3.5, engine=engine)
+    np.testing.assert_allclose(np.diff(trace.time), [1, 1, 1, 0.5])

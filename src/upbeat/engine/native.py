@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import heapq
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -31,6 +32,8 @@ Chunk = npt.NDArray[np.float64]
 
 def available() -> tuple[bool, str]:
     """Whether the core can be used, and a sentence that says so, or why not."""
+    if find_spec("upbeat._native") is None:
+        return False, "Upbeat was installed where there was no C++ compiler"
     try:
         from upbeat import _native  # noqa: F401
     except ImportError as reason:

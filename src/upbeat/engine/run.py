@@ -83,6 +83,7 @@ class Run:
         self._recorder = Recorder(selection.columns, open_sink(out), every, strings=self._strings)
         self._drive: Drive | None = None
         self._machine: Machine | None = None
+        self._turn = threading.RLock()  # one thread at a time; `close` waits for a slice, not for the end
         with self._guarded():
             self._machine, self._drive = self._build(pace, selection, jit)
             self._drive.begin()
@@ -109,23 +110,26 @@ class Run:
 
     def step(self) -> float:
         """One communication step; returns the time reached."""
-        drive = self._live()
-        if drive.finished:
-            raise StepError(f"the run has reached its stop time {self._span.stop:g}")
-        with self._guarded():
-            self._refresh(drive)
-            drive.step()
-        if drive.finished:
-            self._outcome = Outcome.FINISHED
-        return drive.time
+        with self._turn:
+            drive = self._live()
+            if drive.finished:
+                raise StepError(f"the run has reached its stop time {self._span.stop:g}")
+            with self._guarded():
+                self._refresh(drive)
+                drive.step()
+            if drive.finished:
+                self._outcome = Outcome.FINISHED
+            return drive.time
 
     def finish(self, report: Callable[[float], None] | None = None) -> Trace:
         """Run to the stop time. Ctrl-C ends it between two steps and raises `Interrupted`."""
         drive = self._live()
         with self._guarded(), _interruptible() as asked:
-            self._refresh(drive)
             while not drive.finished:
-                drive.go(BUDGET_SECONDS)
+                with self._turn:
+                    self._live()
+                    self._refresh(drive)
+                    drive.go(BUDGET_SECONDS)
                 if report is not None:
                     report(drive.time)
                 if asked.is_set() and not drive.finished:
@@ -199,14 +203,15 @@ class Run:
 
     def close(self) -> None:
         """Let go of units and files. Safe to call twice."""
-        machine, self._machine = self._machine, None
-        self._outcome = self._outcome or Outcome.STOPPED
-        self._ended = self._ended or time.perf_counter()
-        try:
-            if machine is not None:
-                machine.close()
-        finally:
-            self._recorder.close(self._outcome, **self._story())
+        with self._turn:
+            machine, self._machine = self._machine, None
+            self._outcome = self._outcome or Outcome.STOPPED
+            self._ended = self._ended or time.perf_counter()
+            try:
+                if machine is not None:
+                    machine.close()
+            finally:
+                self._recorder.close(self._outcome, **self._story())
 
     def __enter__(self) -> Run:
         return self
@@ -229,8 +234,9 @@ class Run:
         except Interrupted:
             raise
         except BaseException as error:
-            self._outcome = Outcome.FAILED
-            self.close()
+            if self._ended == 0.0:  # else somebody has closed the run meanwhile, and that is how it ended
+                self._outcome = Outcome.FAILED
+                self.close()
             if isinstance(error, RunError):
                 error.trace = self.trace
             raise
