@@ -96,7 +96,7 @@ class Appender:
         except BaseException as error:
             self._take_back()
             if isinstance(error, OSError):
-                raise unwritable(self.path, error, "All rows before this point are in the file.") from error
+                raise unwritable(self._result, error, "All rows before this point are kept.") from error
             raise
         self._size += len(data)
 

@@ -160,10 +160,10 @@ class Recorder:
 
     def _write(self, cells: Cells) -> None:
         self._last = cells[-1].tobytes()
-        if self._statistics is not None:
-            self._statistics.add(cells)
         with self._writing():
             self._sink.write(cells, self._pool.strings)
+        if self._statistics is not None:  # a sink that streams has left the cells as they were
+            self._statistics.add(cells)
         self._due = clock.monotonic() + PATIENCE
 
     @contextmanager
