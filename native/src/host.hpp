@@ -127,13 +127,13 @@ class Host {
     return visit.checked(visit.work([&] { return visit.machine().restore(place); }));
   }
 
-  bool set_input(std::int32_t unit, std::int32_t port, std::int32_t kind, nb::list values) {
+  bool set_input(std::int32_t unit, std::int32_t port, std::int32_t kind, nb::list values, std::int32_t count) {
     Visit visit(*this);
     std::vector<Cell> cells(values.size());
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (!from_python(values[i], static_cast<Kind>(kind), strings_, &cells[i])) throw nb::python_error();
     }
-    return visit.checked(visit.machine().set_input(unit, port, cells.data()));
+    return visit.checked(visit.machine().set_input(unit, port, cells.data(), count));
   }
 
   nb::object read(std::int32_t cell) {

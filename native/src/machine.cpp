@@ -169,9 +169,9 @@ bool Machine::restore(std::int32_t place) {
   return true;
 }
 
-bool Machine::set_input(std::int32_t unit, std::int32_t port, const Cell* cells) {
+bool Machine::set_input(std::int32_t unit, std::int32_t port, const Cell* coefficients, std::int32_t count) {
   const upbeat_unit& table = units_[unit];
-  error_.status = table.set(table.self, port, cells, 1);
+  error_.status = table.set(table.self, port, coefficients, count);
   return error_.status == 0 || fail(Fault::Refused, Call::Set, unit, -1);
 }
 

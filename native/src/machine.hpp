@@ -36,7 +36,7 @@ class Machine {
   bool execute(std::int32_t block);
 
   // Hold an input at the value in `cells` from the unit's own time on.
-  bool set_input(std::int32_t unit, std::int32_t port, const Cell* cells);
+  bool set_input(std::int32_t unit, std::int32_t port, const Cell* coefficients, std::int32_t count);
 
   // Keeps all registers and all units under a number from 0 on; sets them back, any number of times.
   // Places are made on demand: only the first use of a number allocates. `for_retries` is the loop's own.

@@ -19,6 +19,7 @@ _HOMES = {
     "core.ports": "Causality Kind Port",
     "engine.experiment": "Experiment experiment",
     "engine.files": "load write_scenario",
+    "engine.nested": "Nested",
     "engine.run": "Run",
     "engine.settings": "Settings",
     "engine.simulate": "simulate start",

@@ -17,6 +17,7 @@ from upbeat.core.errors import (
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.files import load, write_scenario
+from upbeat.engine.nested import Nested
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings
 from upbeat.engine.simulate import simulate, start
@@ -86,6 +87,7 @@ __all__ = [
     "MultiRate",
     "NativeUnit",
     "Negotiated",
+    "Nested",
     "Newton",
     "Ode",
     "Outcome",

@@ -125,7 +125,7 @@ def test_save_and_restore_is_the_identity(
             step(k)
         assert cells() == first
     except up.RunError:
-        pass  # an iteration did not converge, or a formula left the finite numbers; that both engines say so is tested above
+        pass  # no convergence, or no finite number: that both engines say so is tested above
     finally:
         machine.close()
 

@@ -117,6 +117,7 @@ class UnitError(RunError):
     """One unit failed. The original exception, if there was one, is the `__cause__`."""
 
     def __init__(self, message: str, *, unit: str, call: str, time: float) -> None:
+        self.reason = message
         self.unit = unit
         self.call = call
         self.time = time

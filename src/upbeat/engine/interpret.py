@@ -243,8 +243,8 @@ class Interpreter:
     def write(self, cell: int, value: Value) -> None:
         self._cells[cell] = value
 
-    def set_input(self, unit: str, port: str, value: Signal) -> None:
-        self._call(unit, f"set('{port}')", self._units[unit].set, port, [value])
+    def set_input(self, unit: str, port: str, *coefficients: Signal) -> None:
+        self._call(unit, f"set('{port}')", self._units[unit].set, port, list(coefficients))
 
     def save(self) -> tuple[Kept, Cells]:
         return self._kept(tuple(self._units)), list(self._cells)

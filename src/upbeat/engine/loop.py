@@ -31,11 +31,11 @@ class Loop:
         self._machine = machine
         self._program = program
         self._pace = pace
-        self._span = span
         self._cells = selection.cells
         self._recorder = recorder
         self._state: State = pace.begin(span)
         self.time = span.start
+        self.limit = span.stop
         self.steps = StepLog()
         self.events = EventLog()
         self._retries = pace.retries
@@ -45,7 +45,7 @@ class Loop:
 
     @property
     def finished(self) -> bool:
-        return self.time >= self._span.stop
+        return self.time >= self.limit
 
     def begin(self) -> None:
         """Everything that happens at the start time."""
@@ -59,7 +59,7 @@ class Loop:
     def step(self) -> None:
         """One communication step, retries included."""
         machine, program, pace, t = self._machine, self._program, self._pace, self.time
-        (until, reason, block), state = pace.propose(self._state, t, self._span.stop, machine.read)
+        (until, reason, block), state = pace.propose(self._state, t, self.limit, machine.read)
         token = machine.save() if self._retries else None
         rejected = 0
         while True:
@@ -81,6 +81,14 @@ class Loop:
             raise StepError(f"the step from t = {t:.9g} did not move on, and no event fired")
         self.steps.append(t, reached, reason, block, rejected)
         self._commit(reached, state)
+
+    def standing(self) -> tuple[float, State]:
+        """Where the loop stands, for somebody who sets the machine back: time and state of the pace."""
+        return self.time, self._state
+
+    def stand(self, standing: tuple[float, State]) -> None:
+        """Stand there again."""
+        self.time, self._state = standing
 
     def _commit(self, t: float, state: State) -> None:
         """The time `t` stands: what happens at that instant, what the pace makes of it, and the row."""
@@ -111,9 +119,9 @@ class Loop:
             self._recorder.row(self.time, values)
 
     def _checked(self, until: float) -> float:
-        if not self.time < until <= self._span.stop:
+        if not self.time < until <= self.limit:
             raise StepError(
                 f"the pace asked for a step from {self.time:.17g} to {until:.17g}, "
-                f"which does not lie between now and the stop time {self._span.stop:.17g}"
+                f"which does not lie between now and the stop time {self.limit:.17g}"
             )
         return until

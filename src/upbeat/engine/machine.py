@@ -26,8 +26,8 @@ class Machine(Protocol):
 
     def write(self, cell: int, value: Value) -> None: ...
 
-    def set_input(self, unit: str, port: str, value: Signal) -> None:
-        """Hold an input at `value` from the unit's own time on (stepping by hand)."""
+    def set_input(self, unit: str, port: str, *coefficients: Signal) -> None:
+        """Hand an input a course from the unit's own time on, from outside the program."""
         ...
 
     def save(self) -> Any:

@@ -144,11 +144,12 @@ class Machine:
     def write(self, cell: int, value: Value) -> None:
         self._machine.write(cell, value)
 
-    def set_input(self, unit: str, port: str, value: Signal) -> None:
+    def set_input(self, unit: str, port: str, *coefficients: Signal) -> None:
         known = self._ports[unit, port]
-        values = list(known.values(value if known.size is None else tuple(value)))  # type: ignore[arg-type]
+        values = [v for c in coefficients for v in ((c,) if known.size is None else c)]  # type: ignore[union-attr]
         number, kind = self._numbers[unit][port], KINDS[known.kind]
-        done = self._machine.set_input(self._tables.units.index(unit), number, kind, values)
+        at = self._tables.units.index(unit)
+        done = self._machine.set_input(at, number, kind, values, len(coefficients))
         self._check(done, f"set('{port}')")
 
     def save(self) -> Token:

@@ -46,11 +46,11 @@ class NativeLoop(Loop):
 
     def step(self) -> None:
         chunk = self._chunk(1)
-        self._take(chunk, self._core.run(chunk, self._span.stop, FOREVER, most=1))
+        self._take(chunk, self._core.run(chunk, self.limit, FOREVER, most=1))
 
     def go(self, seconds: float) -> None:
         chunk = self._chunk(0 if self._recorder is None else self._recorder.chunk_rows)
-        self._take(chunk, self._core.run(chunk, self._span.stop, seconds))
+        self._take(chunk, self._core.run(chunk, self.limit, seconds))
 
     def _chunk(self, rows: int) -> Chunk | None:
         return None if self._recorder is None else np.empty((rows, 1 + len(self._cells)))

@@ -1,0 +1,163 @@
+"""A scenario as a model again: nested in another one, with a master, a rate and an engine of its own.
+
+It lives with the engines because it runs one. From outside it is a unit like any other: its inputs and
+outputs are those of the scenario, an input's course reaches the inside as it is and is sampled there
+at the inner communication points, and setting it back sets all inner units and registers back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from upbeat.core.abilities import Ability
+from upbeat.core.errors import InvalidInput, MasterError, StepError, UnitError, suggest
+from upbeat.core.ports import Causality, Port, Signal, Value
+from upbeat.core.time import Span
+from upbeat.engine import native
+from upbeat.engine.choose import EngineName, choose
+from upbeat.engine.interpret import Interpreter
+from upbeat.engine.loop import Loop
+from upbeat.engine.machine import Machine
+from upbeat.engine.selection import Selection
+from upbeat.master.master import Master
+from upbeat.master.pace import Pace
+from upbeat.master.program import Program
+from upbeat.scenario.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A model whose units are runs of `scenario` under `master`.
+
+    Its inputs and outputs are the scenario's own; an output depends directly on those inputs that
+    reach it at the same instant inside. Any depth of nesting works. It can be set back if all inner
+    units can.
+    """
+
+    scenario: Scenario
+    master: Master
+    engine: EngineName = "auto"
+
+    def __post_init__(self) -> None:
+        if not self.scenario.outputs:
+            raise MasterError(
+                'a nested scenario needs outputs of its own: Scenario(…, outputs={"y": "unit.port"})'
+            )
+
+    @cached_property
+    def _closed(self) -> Scenario:
+        return self.scenario.closed()
+
+    @cached_property
+    def _built(self) -> tuple[Program, Pace]:
+        return self.master.build(self._closed)
+
+    @cached_property
+    def ports(self) -> tuple[Port, ...]:
+        outputs = [
+            replace(output.port, causality=Causality.OUTPUT, depends=self._direct(output.sources))
+            for output in self.scenario.outputs
+        ]
+        return (*self.scenario.inputs, *outputs)
+
+    def _direct(self, sources: Sequence[tuple[str, str]]) -> frozenset[str]:
+        """The scenario inputs that reach these outputs of inner units at the same instant."""
+        ports = {(unit, p.name): p for unit, model in self.scenario.units.items() for p in model.ports}
+        links = {(c.unit, c.port): c.sources for c in self.scenario.connections}
+        own = {port.name for port in self.scenario.inputs}
+        seen: set[tuple[str, str]] = set()
+        found: set[str] = set()
+        waiting = list(sources)
+        while waiting:
+            unit, port = end = waiting.pop()
+            if end in seen:
+                continue
+            seen.add(end)
+            if end not in ports:
+                found |= {port} & own
+                continue
+            for name in ports[end].depends:
+                waiting += links.get((unit, name), ())
+        return frozenset(found)
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        back = all(Ability.ROLLBACK in model.abilities for model in self.scenario.units.values())
+        return frozenset({Ability.ROLLBACK} if back else ())
+
+    def instantiate(self, name: str, start: float) -> NestedUnit:
+        return NestedUnit(self, name, start)
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Nested:
+        """Other values inside: ``{"motor.k": 2.0}``, or start values of the scenario's inputs."""
+        return replace(self, scenario=self.scenario.with_values(values))
+
+
+class NestedUnit:
+    """One run of a nested scenario, driven by whoever runs the outer one."""
+
+    def __init__(self, model: Nested, name: str, start: float) -> None:
+        closed, (program, pace) = model._closed, model._built
+        self._name = name
+        self._program = program
+        self._free = closed.free_inputs
+        self._machine: Machine = (
+            native.Machine(program, closed.units, start)
+            if choose(model.engine, closed.units).name == "native"
+            else Interpreter(program, closed.units, start)
+        )
+        # The span is only where it begins: how far each advance goes is said when it comes.
+        self._loop = Loop(self._machine, program, pace, Span(start, start + 1.0), Selection((), ()), None)
+        self._stale = False
+        self._within(self._loop.begin)
+
+    def get(self, port: str) -> Signal:
+        if self._stale:
+            self._within(self._loop.exchange)
+            self._stale = False
+        register = self._program.layout.of(self._program.columns[port].register)
+        values = self._machine.row(tuple(range(register.first, register.first + register.size)))
+        return values[0] if register.size == 1 else tuple(values)
+
+    def set(self, port: str, coefficients: Sequence[Signal]) -> None:
+        if port not in self._free:
+            raise InvalidInput(f"there is no input '{port}'. {suggest(port, self._free, 'inputs')}")
+        unit, inner = self._free[port]
+        self._within(self._machine.set_input, unit, inner.name, *coefficients)
+        self._stale = True
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        if self._stale:
+            self._within(self._loop.exchange)
+            self._stale = False
+        self._loop.limit = to
+        while not self._loop.finished:
+            self._within(self._loop.step)
+        return to
+
+    def jump(self) -> bool:
+        return False
+
+    def save(self) -> Any:
+        return self._machine.save(), self._loop.standing(), self._stale
+
+    def restore(self, token: Any) -> None:
+        machine, standing, self._stale = token
+        self._machine.restore(machine)
+        self._loop.stand(standing)
+
+    def close(self) -> None:
+        self._machine.close()
+
+    def _within(self, call: Any, *arguments: Any) -> None:
+        """An error inside names the whole way to the unit that failed."""
+        try:
+            call(*arguments)
+        except UnitError as error:
+            way = f"{self._name}.{error.unit}"
+            raise UnitError(error.reason, unit=way, call=error.call, time=error.time) from error.__cause__
+        except StepError as error:
+            raise StepError(f"inside '{self._name}': {error}") from error.__cause__

@@ -1,0 +1,151 @@
+"""A scenario as a model again: the same numbers nested as flat, at any depth, in both engines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import upbeat as up
+
+MASS = up.Ode(states={"x": "v", "v": "F - x"}, start={"x": 1.0}, inputs=["F"], outputs=["x", "v"])
+SPRING = up.Function(inputs=["x"], outputs={"F": "-2*x"})
+DAMPER = up.Function(inputs=["v"], outputs={"F": "-0.4*v"})
+H = 0.05
+
+
+def master(step: float = H, **more: object) -> up.Master:
+    return up.Master(pace=up.Fixed(step), **more)  # type: ignore[arg-type]
+
+
+FLAT = up.Scenario(
+    units={"mass": MASS, "spring": SPRING, "damper": DAMPER},
+    connections={"mass.F": "spring.F + (damper.F + push)", "spring.x": "mass.x", "damper.v": "mass.v"},
+    inputs={"push": {"start": 0.5}},
+    outputs={"x": "mass.x", "v": "mass.v"},
+)
+
+
+def one_deep(inner: up.Master, engine: str = "auto") -> up.Scenario:
+    """Mass and spring inside, the damper outside."""
+    inside = up.Scenario(
+        units={"mass": MASS, "spring": SPRING},
+        connections={"mass.F": "spring.F + load", "spring.x": "mass.x"},
+        inputs=["load"],
+        outputs={"x": "mass.x", "v": "mass.v"},
+    )
+    return up.Scenario(
+        units={"car": up.Nested(inside, inner, engine), "damper": DAMPER},  # type: ignore[arg-type]
+        connections={"car.load": "damper.F + push", "damper.v": "car.v"},
+        inputs={"push": {"start": 0.5}},
+        outputs={"x": "car.x", "v": "car.v"},
+    )
+
+
+def deeper(scenario: up.Scenario, levels: int, inner: up.Master) -> up.Scenario:
+    """The whole scenario inside another one, so many times."""
+    for _ in range(levels):
+        scenario = up.Scenario(
+            units={"box": up.Nested(scenario, inner)},
+            connections={"box.push": "push"},
+            inputs={"push": {"start": 0.5}},
+            outputs={"x": "box.x", "v": "box.v"},
+        )
+    return scenario
+
+
+@pytest.mark.parametrize("inner_engine", ["interpret", "auto"])
+def test_nested_is_flat_bit_for_bit_where_the_masters_are_the_same(engine: str, inner_engine: str) -> None:
+    flat = up.simulate(FLAT, pace=H, until=3.0, engine=engine)
+    nested = up.simulate(one_deep(master(), inner_engine), pace=H, until=3.0, engine=engine)
+    for name in ("x", "v"):
+        np.testing.assert_array_equal(nested[name], flat[name])
+
+
+def test_three_deep_is_flat(engine: str) -> None:
+    flat = up.simulate(FLAT, pace=H, until=2.0, engine=engine)
+    deep = up.simulate(deeper(FLAT, 3, master()), pace=H, until=2.0, engine=engine)
+    for name in ("x", "v"):
+        np.testing.assert_array_equal(deep[name], flat[name])
+
+
+def test_the_inside_has_a_rate_of_its_own(engine: str) -> None:
+    """Closed inside, the inner rate alone decides: nested at H with steps of H/5 is flat with H/5."""
+    nested = up.simulate(deeper(FLAT, 1, master(H / 5)), pace=H, until=2.0, engine=engine)
+    fine = up.simulate(FLAT, pace=H / 5, until=2.0, every=5, engine=engine)
+    np.testing.assert_allclose(nested["x"], fine["x"], rtol=1e-12, atol=1e-14)
+
+
+def test_courses_reach_the_inside(engine: str) -> None:
+    """A linear input is sampled by the inner master at its own points: the inner sum sees the ramp."""
+    inside = up.Scenario(
+        units={"sum": up.Ode(states={"x": "u"}, inputs=["u"], solver=up.Euler())},
+        connections={"sum.u": "w"},
+        inputs=["w"],
+        outputs={"x": "sum.x"},
+    )
+    clock = up.Function(outputs={"y": "time"})
+    outer = up.Scenario(units={"n": up.Nested(inside, master(0.1)), "c": clock}, connections={"n.w": "c.y"})
+    coupling = up.GaussSeidel(order=("c", "n"))
+    trace = up.simulate(outer, pace=0.5, until=2.0, coupling=coupling, inputs=up.Linear(), engine=engine)
+    left_sums = [0.1 * sum(0.1 * k for k in range(5 * n)) for n in range(5)]
+    np.testing.assert_allclose(trace["n.x"], left_sums, atol=1e-12)
+
+
+def test_feedthrough_is_found_through_the_inside() -> None:
+    gain = up.Function(inputs=["u"], outputs={"y": "2*u"})
+    lag = up.Ode(states={"x": "u - x"}, inputs=["u"])
+    inside = up.Scenario(
+        units={"g": gain, "l": lag},
+        connections={"g.u": "a + b", "l.u": "b"},
+        inputs=["a", "b"],
+        outputs={"direct": "g.y", "state": "l.x"},
+    )
+    ports = {port.name: port for port in up.Nested(inside, master()).ports}
+    assert ports["direct"].depends == {"a", "b"}
+    assert ports["state"].depends == frozenset()
+
+
+def test_a_nested_scenario_can_be_set_back(engine: str) -> None:
+    """Iterated coupling repeats steps of the nested unit and agrees with the flat iteration."""
+    nested = up.simulate(
+        one_deep(master()),
+        pace=H,
+        until=1.0,
+        coupling=up.Iterated(corrections=2),
+        inputs=up.Linear(),
+        engine=engine,
+    )
+    again = up.simulate(
+        one_deep(master()),
+        pace=H,
+        until=1.0,
+        coupling=up.Iterated(tolerance=1e-12),
+        inputs=up.Linear(),
+        engine=engine,
+    )
+    np.testing.assert_allclose(nested["x"], again["x"], atol=1e-5)
+    assert up.Ability.ROLLBACK in one_deep(master()).units["car"].abilities
+
+
+def test_an_error_inside_names_the_whole_way(engine: str) -> None:
+    blow = up.Ode(states={"x": "x*x"}, start={"x": 1.0}, solver=up.Euler())
+    inside = up.Scenario(units={"blow": blow}, outputs={"x": "blow.x"})
+    middle = up.Scenario(units={"in": up.Nested(inside, master(0.5))}, outputs={"x": "in.x"})
+    outer = up.Scenario(units={"box": up.Nested(middle, master(0.5))})
+    with pytest.raises(up.UnitError, match=r"unit 'box\.in\.blow' failed in get\('x'\).*output 'x' is inf"):
+        up.simulate(outer, pace=0.5, until=50.0, engine=engine)
+
+
+def test_a_scenario_without_outputs_cannot_be_nested() -> None:
+    with pytest.raises(up.MasterError, match="needs outputs"):
+        up.Nested(up.Scenario(units={"m": MASS}), master())
+
+
+def test_values_reach_the_inside(engine: str) -> None:
+    inside = up.Scenario(
+        units={"d": up.Ode(states={"x": "-k*x"}, start={"x": 1.0}, parameters={"k": 1.0})},
+        outputs={"x": "d.x"},
+    )
+    outer = up.Scenario(units={"n": up.Nested(inside, master()).with_values({"d.k": 3.0})})
+    trace = up.simulate(outer, pace=H, until=1.0, engine=engine)
+    assert trace["n.x"][-1] == pytest.approx(np.exp(-3), rel=1e-4)
