@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from upbeat.engine.experiment import Experiment
 from upbeat.master.dataflow import carried
 from upbeat.master.listing import block_lines
 from upbeat.master.settings import settings_of
+from upbeat.units.ode import Function
+from upbeat.units.solvers import solver_spec
 
 MOST_LINES = 60
 """A block longer than this is cut in the middle: people read its shape, programs read the JSON."""
@@ -20,20 +23,20 @@ MOST_LINES = 60
 def explain(experiment: Experiment, *, program: bool = True) -> str:
     """The whole explanation as text."""
     data = explain_data(experiment)
-    parts = [_section("Monolithic", _monolith(data["monolith"]))] if data["monolith"] else []
+    parts = [_opening(data)]
+    if data["monolith"]:
+        parts.append(_section("Monolithic", _monolith(data["monolith"])))
     parts += [
-        _section("Units", _units(data)),
+        _section("Units", [line for unit in data["units"] for line in _unit_lines(unit)]),
+        _section("Abilities", _ability_lines(data["units"])),
         _section("Connections", [f"{c['input']} = {c['value']}" for c in data["connections"]] or ["none"]),
-        _section("Algebraic loops", [" → ".join(loop) for loop in data["loops"]] or ["none"]),
-        _section("Master", [f"{key}: {value}" for key, value in data["master"].items()] + data["notes"]),
+        _section("Order in which ports are evaluated at one instant", _wrapped(data["order"])),
+        _section("Algebraic loops", [" → ".join([*loop, loop[0]]) for loop in data["loops"]] or ["none"]),
+        _section("Master", _master_lines(data)),
         _section("Engine", [f"{data['engine']['name']}: {data['engine']['why']}"]),
     ]
     if program:
-        lines: list[str] = []
-        for name, block in data["program"].items():
-            lines += [f"{name}:", *_cut(block)]
-        lines.append(f"carried from step to step: {', '.join(data['carried']) or 'nothing but the units'}")
-        parts.append(_section("Program", lines))
+        parts.append(_section("Program", _program_lines(data)))
     return "\n\n".join(parts)
 
 
@@ -45,6 +48,8 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
     origin = closed.origin
     return {
         "name": experiment.scenario.name,
+        "start": experiment.span.start,
+        "until": experiment.span.stop,
         "monolith": origin and {"units": list(origin.units), "notes": list(origin.notes)},
         "units": [_unit(name, model) for name, model in closed.units.items()],
         "connections": [
@@ -72,7 +77,7 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
         "parameters": {
             p.name: p.initial[0] if p.size is None else list(p.initial) for p in named(Causality.PARAMETER)
         },
-        "solver": repr(model.solver) if hasattr(model, "solver") else None,
+        "solver": _solver(model),
         "abilities": [ability.value for ability in Ability if ability in model.abilities],
     }
 
@@ -91,20 +96,41 @@ def _monolith(data: dict[str, Any]) -> list[str]:
     return [f"one unit in place of {', '.join(data['units'])}: there is no coupling", *data["notes"]]
 
 
-def _units(data: dict[str, Any]) -> list[str]:
-    lines: list[str] = []
-    for unit in data["units"]:
-        lines.append(f"{unit['name']} ({unit['kind']}{', ' + unit['solver'] if unit['solver'] else ''})")
-        lines.append(f"  inputs:  {_ports(unit['inputs'])}")
-        lines.append(f"  outputs: {_ports(unit['outputs'])}")
-        lines.append(
-            f"  can: {'; '.join(_short(ability) for ability in unit['abilities']) or 'step forward only'}"
-        )
-    return lines
+def _solver(model: Model) -> str | dict[str, Any] | None:
+    """As a file would say it; a function has none that matters."""
+    solver = getattr(model, "solver", None)
+    return None if solver is None or isinstance(model, Function) else solver_spec(solver)
 
 
-def _short(ability: str) -> str:
-    return ability.removeprefix("can ")
+# -------------------------------------------------------------------- as text
+
+
+def _opening(data: dict[str, Any]) -> str:
+    name = data["name"] or "A scenario without a name"
+    return f"{name}: from t = {data['start']:g} s to {data['until']:g} s"
+
+
+def _unit_lines(unit: dict[str, Any]) -> list[str]:
+    solver = f", solver {_words(unit['solver'])}" if unit["solver"] else ""
+    values = [f"{name} = {value}" for name, value in unit["parameters"].items()]
+    return [
+        f"{unit['name']} ({unit['kind']}{solver})",
+        f"  inputs:     {_ports(unit['inputs'])}",
+        f"  outputs:    {_ports(unit['outputs'])}",
+        *([f"  parameters: {', '.join(values)}"] if values else []),
+    ]
+
+
+def _ability_lines(units: Iterable[dict[str, Any]]) -> list[str]:
+    """What the units can do, said once for all that can do the same."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for unit in units:
+        groups.setdefault(tuple(unit["abilities"]), []).append(unit["name"])
+    return [
+        f"{'every unit' if len(groups) == 1 else ', '.join(names)}: "
+        + (", ".join(abilities) or "none, it can only go forward")
+        for abilities, names in groups.items()
+    ]
 
 
 def _ports(ports: Iterable[dict[str, Any]]) -> str:
@@ -115,9 +141,48 @@ def _ports(ports: Iterable[dict[str, Any]]) -> str:
         if port.get("reactive") not in (None, "any"):
             text += f" ({port['reactive']})"
         if port.get("depends"):
-            text += f" (directly from {', '.join(port['depends'])})"
+            text += f" (direct feedthrough from {', '.join(port['depends'])})"
         texts.append(text)
     return ", ".join(texts) or "none"
+
+
+def _master_lines(data: dict[str, Any]) -> list[str]:
+    """The settings in the words of a file, and what they mean here."""
+    single = data["master"].get("ports", {})
+    lines = [f"{key}: {_words(value)}" for key, value in data["master"].items() if key != "ports"]
+    return [*lines, *(f"  {name}: {_words(value)}" for name, value in single.items()), *data["notes"]]
+
+
+def _words(value: Any) -> str:
+    """``gauss_seidel (order left, right; outputs lagged)``."""
+    match value:
+        case {"kind": name, **options} | {"method": name, **options}:
+            return f"{name} ({'; '.join(f'{key} {_words(item)}' for key, item in options.items())})"
+        case dict():
+            return ", ".join(f"{key} {_words(item)}" for key, item in value.items())
+        case list() | tuple():
+            return ", ".join(map(_words, value))
+        case float():
+            return f"{value:g}"
+    return str(value)
+
+
+_BLOCKS = {"start": "start, at the start time", "exchange": "exchange, after an input was set by hand"}
+
+
+def _program_lines(data: dict[str, Any]) -> list[str]:
+    blocks, lines = data["program"], []
+    for name, block in blocks.items():
+        title = _BLOCKS.get(name, name)
+        if name == "exchange" and block == blocks.get("start"):
+            lines.append(f"{title}: as at the start")
+        else:
+            lines += [f"{title}:", *_cut(block)]
+    return [*lines, f"carried from step to step: {', '.join(data['carried']) or 'nothing but the units'}"]
+
+
+def _wrapped(names: Sequence[str]) -> list[str]:
+    return textwrap.wrap(" → ".join(names), 100, break_long_words=False, break_on_hyphens=False) or ["none"]
 
 
 def _cut(lines: list[str]) -> list[str]:
