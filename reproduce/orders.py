@@ -96,9 +96,8 @@ def main() -> int:
             order = float(np.polyfit(np.log(STEPS[1:]), np.log(found[1:]), 1)[0])
             orders.setdefault(name, {})[label] = order
             ok = ok and abs(order - THEORY[name][label]) <= 0.2
-            print(
-                f"{name:14}{label:12}{THEORY[name][label]:>7} |{order:7.2f}    {found[0]:.1e} … {found[-1]:.1e}"
-            )
+            print(f"{name:14}{label:12}{THEORY[name][label]:>7} |{order:7.2f}", end="")
+            print(f"    {found[0]:.1e} … {found[-1]:.1e}")
     print("ok" if ok else "NOT as theory says")
     if options.json:
         print(json.dumps({"orders": orders, "theory": THEORY, "ok": ok}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -113,7 +115,7 @@ def courses(engine: str, inputs: object) -> list[tuple[float, list[float]]]:
 def test_courses_join_without_jumps_or_kinks(engine: str, inputs: object, smoothness: int) -> None:
     found = courses(engine, inputs)
     assert len(found) == N
-    for (length, before), (_, after) in zip(found[:-1], found[1:], strict=True):
+    for (length, before), (_, after) in pairwise(found):
         left, right = np.polynomial.Polynomial(before), np.polynomial.Polynomial(after)
         for k in range(smoothness):
             assert left.deriv(k)(length) == pytest.approx(right.deriv(k)(0.0), abs=1e-12)
