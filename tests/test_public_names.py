@@ -30,6 +30,18 @@ def test_the_stub_and_the_module_offer_the_same_names() -> None:
         assert getattr(up, name) is getattr(sys.modules[module], name)
 
 
+def test_every_name_is_documented() -> None:
+    page = (ROOT / "docs/python-api.md").read_text()
+    assert "::: upbeat.core.errors\n" in page  # all errors at once
+    homes = {name: getattr(up, name).__module__ for name in up.__all__}
+    missing = [
+        name
+        for name, home in homes.items()
+        if home != "upbeat.core.errors" and f"::: {home}.{name}\n" not in page
+    ]
+    assert missing == []
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(up, "Simulate")
     assert "simulate" in dir(up)
