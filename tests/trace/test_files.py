@@ -331,7 +331,9 @@ def test_a_full_disk_is_reported_and_keeps_what_is_there(
     appender._file = Full(appender._file)
     for i in range(5, 9):
         recorder.row(*row(i))
-    with pytest.raises(RecordingError, match=r"No space left on device.* All rows before this point are kept"):
+    with pytest.raises(
+        RecordingError, match=r"No space left on device.* All rows before this point are kept"
+    ):
         recorder.row(*row(9))
     recorder.row(*row(10))
     recorder.close(Outcome.FAILED)  # it has been said once
