@@ -58,11 +58,11 @@ class NativeLoop(Loop):
     def _take(self, chunk: Chunk | None, done: Stretch) -> None:
         """Take over what the core has done, also if it failed in the end."""
         self.time = done.time
-        if self._recorder is not None and chunk is not None:
-            self._recorder.block(chunk[: done.rows])
         for run in done.steps:
             self.steps.extend_grid(run.first, run.last, run.count, run.reason, run.block, run.rejected)
         for event, time, index in done.events:
             self.events.append(event, time, index)
+        if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full
+            self._recorder.block(chunk[: done.rows])
         if done.status is Status.FAILED:
             self._core.fail()
