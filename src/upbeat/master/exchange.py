@@ -55,11 +55,19 @@ def solved(
             place = waiting if unread.intersection(sources[end]) else instructions
             if end not in reactive:
                 place += wiring.extrapolate(end, (over or {}).get(end))
-            elif wiring.direct(end) and node not in loop_of:
+            elif node not in loop_of and _needed(wiring, end, stale):
                 place += wiring.hold(end)
             elif stale is None or not stale.isdisjoint(sources[end]):
                 place += wiring.compute(end)
     return instructions + waiting
+
+
+def _needed(wiring: Wiring, end: End, stale: set[End] | None) -> bool:
+    """Whether an output that is about to be read depends directly on this input."""
+    if stale is None:
+        return wiring.direct(end)
+    unit, name = end
+    return any(o in stale and name in wiring.port(o).depends for o in wiring.outputs_of(unit))
 
 
 def stale_outputs(wiring: Wiring, reactive: Collection[End]) -> set[End]:
