@@ -104,7 +104,7 @@ def pendulum(solver: Any) -> Ode:
             "phi": "phi",
             "energy": "energy",
             "torque": "M - (1.5 if brake else 0.0)",
-            "turns": {"value": "phi/(2*pi)*10", "kind": "integer"},
+            "turns": {"value": "round(phi/(2*pi)*10)", "kind": "integer"},
             "fast": {"value": "w > 1", "kind": "boolean"},
         },
         solver=solver,
@@ -166,7 +166,7 @@ def test_arrays_and_tables() -> None:
 
 
 def test_functions_follow_their_inputs_in_time() -> None:
-    model = Function(inputs=["u"], outputs={"y": "2*u + time", "n": {"value": "u", "kind": "integer"}})
+    model = Function(inputs=["u"], outputs={"y": "2*u + time", "n": {"value": "round(u)", "kind": "integer"}})
     _, places = program_for(model)
     u = places["u"]
     seen = both(model, [0.0, 0.5, 1.0], {u[0]: [1.0, 2.0], u[1]: [3.0, 0.0], u[2]: [4.0, 0.0]})
@@ -181,13 +181,12 @@ def test_functions_follow_their_inputs_in_time() -> None:
         Ode(states={"x": "-x"}, start={"x": 1.0}, solver=DormandPrince(max_steps=3, most=0.01)),
         Ode(states={"x": "1/(x - x)"}, solver=RK4()),
         Ode(states={"x": "1"}, solver=Euler(step=1e-12)),
-        Function(outputs={"y": {"value": "sqrt(0 - 1 - time)", "kind": "boolean"}}),
         *(
-            Function(outputs={"y": {"value": text, "kind": "integer"}})
+            Function(outputs={"y": {"value": f"round({text})", "kind": "integer"}})
             for text in ("1/(time - time)", "-sqrt(0 - 1 - time)", "1e300", "-2**63*1.1", "2**63")
         ),
     ],
-    ids=["blow-up", "too many steps", "not finite", "too many micro-steps", "neither", *"12345"],
+    ids=["blow-up", "too many steps", "not finite", "too many micro-steps", *"12345"],
 )
 def test_failures_read_the_same(model: Model) -> None:
     program, _ = program_for(model)

@@ -387,3 +387,81 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
         write_scenario(scenario.closed(), tmp_path / "a.toml")
     with pytest.raises(FileProblem, match="cannot be written"):
         write_scenario(scenario, tmp_path / "no" / "such" / "folder.toml")
+
+
+# -------------------------------------------------------------------- hostile and careless numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "where"),
+    [
+        ('[units.a]\ninputs.u = { size = 2000000000 }\noutputs.y = "u[0]"', 2, "inputs.u"),
+        ('[units.a]\nparameters.p = { value = 1, size = 2000000000 }\noutputs.y = "1"', 2, "parameters.p"),
+        ('[units.a]\noutputs.y = { value = "1", size = 2000000000 }', 2, "outputs.y"),
+        ('[units.a]\noutputs.y = "1"\n[inputs]\nw = { size = 2000000000 }', 4, "w"),
+        ('[units.a]\noutputs.y = "1"\n[outputs]\nz = { value = "a.y", size = 2000000000 }', 4, "z"),
+    ],
+)
+def test_sizes_are_bounded(text: str, line: int, where: str) -> None:
+    (problem,) = failure(text)
+    assert problem.line == line
+    assert ".".join(problem.where).endswith(where)
+    assert "at most 100,000 cells, not 2,000,000,000" in problem.what
+
+
+def test_an_index_beyond_all_sizes() -> None:
+    text = """[units.a]
+inputs.mode = { items = ["off", "on"], size = 2 }
+outputs.y = "mode[999999999] == 'on'"
+"""
+    (problem,) = failure(text)
+    assert (problem.line, "no array has that many cells" in problem.what) == (3, True)
+
+
+def test_the_cells_of_a_scenario_are_bounded_before_they_are_made() -> None:
+    units = "".join(f'[units.u{i}]\nmodel = "m"\n' for i in range(100))
+    text = f'[models.m]\ninputs.u = {{ size = 100000 }}\noutputs.y = "u[0]"\n{units}'
+    (problem,) = failure(text)
+    assert problem.where == ("units", "u9")
+    assert "1,000,010 cells" in problem.what
+    assert "at most 1,000,000" in problem.hint
+
+
+HUGE = "1" + 400 * "0"
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        (f'parameters.k = {HUGE}\noutputs.y = "k"', "too large for a real"),
+        (f'inputs = ["u"]\noutputs.y = "u"\n[connections]\na.u = {HUGE}', "the number is too large"),
+        (f'tables.t = {{ x = [0, {HUGE}], y = [0, 1] }}\noutputs.y = "t(1)"', "a list of numbers"),
+        (f'states.x = "-x"\nsolver = {{ method = "rk4", step = {HUGE} }}', "positive and finite"),
+        ('states.x = "-x"\nsolver = { method = "rk4", micro = 0 }', "a whole number from 1 to"),
+        ('parameters.k = { value = 9223372036854775808, kind = "integer" }\noutputs.y = "k"', "64 bits"),
+        ('inputs.m = { items = ["off", "on"], start = 9 }\noutputs.y = "m"', "9 is not an index of off, on"),
+        ('outputs.y = "1"\n[units.a__b]\noutputs.y = "1"', "'a__b' is not a name for a unit"),
+        ('outputs.y__z = "1"', "two underscores in a row are not allowed"),
+        ('outputs.y = "1"\n[inputs]\nu__v = 1.0', "'u__v' is not a name"),
+    ],
+)
+def test_numbers_and_names_that_go_too_far(lines: str, what: str) -> None:
+    (problem,) = failure(f"[units.a]\n{lines}")
+    assert what in problem.what
+
+
+def test_a_number_with_thousands_of_digits() -> None:
+    with pytest.raises(FileProblem, match="thousands of digits"):
+        read_text(f'[units.a]\nparameters.k = {"1" * 5000}\noutputs.y = "k"')
+
+
+def test_values_from_outside_are_checked_like_those_inside() -> None:
+    text = '[units.a]\ninputs.mode = { items = ["off", "on"] }\noutputs.y = "mode"\n[units.b]\n'
+    text += 'inputs.u = 1.0\noutputs.y = "2*u"\n[connections]\nb.u = "a.y"'
+    assert read_text(text, values={"a.mode": "on"}).scenario.port("a.mode").start == (1,)
+    with pytest.raises(ScenarioError) as caught:
+        read_text(text, values={"a.mode": 9, "b.u": 2.0})
+    assert [problem.what for problem in caught.value.problems] == [
+        "'b.u' is driven by 'a.y', so a value for it has no effect",
+        "unit 'a': port 'mode': 9 is not an index of off, on (0 to 1)",
+    ]

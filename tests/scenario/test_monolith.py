@@ -286,8 +286,8 @@ def test_names_that_clash_are_kept_apart() -> None:
             {"c": "-k*c"}, start={"c": 1.0}, parameters={"k": rate}, outputs={"c": "c", "b_c": "2*c"}
         )
 
-    trace = run(up.Scenario({"a": decay(1.0), "a_b": decay(2.0), "a__b": decay(3.0)}).monolith())
-    for unit, rate in (("a", 1.0), ("a_b", 2.0), ("a__b", 3.0)):
+    trace = run(up.Scenario({"a": decay(1.0), "a_b": decay(2.0), "a_b_c": decay(3.0)}).monolith())
+    for unit, rate in (("a", 1.0), ("a_b", 2.0), ("a_b_c", 3.0)):
         assert trace[f"{unit}.c"] == pytest.approx(np.exp(-rate * trace.time), abs=1e-8)
         assert trace[f"{unit}.b_c"] == pytest.approx(2 * np.exp(-rate * trace.time), abs=1e-8)
 
@@ -295,8 +295,8 @@ def test_names_that_clash_are_kept_apart() -> None:
 def test_kinds_convert_as_between_units() -> None:
     clock = up.Function(
         outputs={
-            "n": {"value": "2.5 + 3*time", "kind": "integer"},
-            "b": {"value": "time - 0.5", "kind": "boolean"},
+            "n": {"value": "round(2.5 + 3*time)", "kind": "integer"},
+            "b": {"value": "time != 0.5", "kind": "boolean"},
             "mode": {"value": "time > 0.5", "items": ["low", "high"]},
         }
     )

@@ -195,14 +195,47 @@ def test_parameters_reach_the_models() -> None:
 
 
 def test_with_values() -> None:
-    made = scenario().with_values({"left.m": 3, "left.x": 0.0, "left.F": 1.0, "push": 0.25})
-    assert made.units["left"] == MASS.with_values({"m": 3, "x": 0.0, "F": 1.0})
+    made = scenario().with_values({"left.m": 3, "left.x": 0.0, "push": 0.25})
+    assert made.units["left"] == MASS.with_values({"m": 3, "x": 0.0})
     assert made.inputs[0].start == (0.25,)
     assert made != scenario()
     assert made.connections == scenario().connections
     with pytest.raises(ScenarioError) as caught:
         scenario().with_values({"left.mm": 3, "push": "hard", "right.m": 1})
     assert [problem.where[1] for problem in caught.value.problems] == ["push", "left.mm", "right.m"]
+
+
+def test_a_value_for_a_connected_input_is_refused() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario().with_values({"left.F": 1.0})
+    (problem,) = caught.value.problems
+    assert problem.what == "'left.F' is driven by 'spring.F + push', so a value for it has no effect"
+    assert "Change the connection" in problem.hint
+
+
+def test_in_a_loop_it_is_the_first_guess() -> None:
+    half = Function(inputs=["u"], outputs={"y": "0.5*u + 1"})
+    loop = Scenario({"a": half, "b": half}, {"a.u": "b.y", "b.u": "a.y"})
+    assert loop.with_values({"a.u": 3}).port("a.u").start == (3.0,)
+
+
+def test_values_of_single_cells() -> None:
+    unit = Ode({"x": ["-x[0]", "-x[1]"]}, inputs={"u": [1.0, 2.0]}, parameters={"p": [1.0, 2.0, 3.0]})
+    made = Scenario({"a": unit}, inputs={"w": {"size": 2}})
+    changed = made.with_values({"a.p[1]": 5, "a.x[0]": 7, "a.u[1]": 0, "w[1]": 4, "a.p[0]": 9})
+    assert changed.port("a.p").start == (9.0, 5.0, 3.0)
+    assert changed.port("a.u").start == (1.0, 0.0)
+    assert changed.port("w").start == (0.0, 4.0)
+    assert changed.units["a"].equations.start == (7.0, 0.0)
+    with pytest.raises(ScenarioError) as caught:
+        made.with_values({"a.p[3]": 1, "a.q[0]": 1, "w[2]": 1, "a.p[0]": "x", "a.p[1][0]": 1})
+    assert [problem.what for problem in caught.value.problems] == [
+        "there is no 'w[2]': 'w' has the cells w[0] … [1]",
+        "unit 'a': there is no 'p[3]': 'p' has the cells p[0] … [2]",
+        "unit 'a': there is no value 'q[0]' to set. The settable names are: p, u, x.",
+        "unit 'a': port 'p[0]' is real, but was given 'x'",
+        "unit 'a': there is no value 'p[1][0]' to set. The settable names are: p, u, x.",
+    ]
 
 
 def test_equality() -> None:

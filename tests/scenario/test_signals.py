@@ -12,6 +12,7 @@ from scenario_models import typed
 from upbeat.core.errors import FileProblem, InvalidInput
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, read_signals
+from upbeat.units import Function
 
 SCENARIO = Scenario(
     {"a": typed()},
@@ -176,3 +177,14 @@ def test_signals_for_something_else_are_refused() -> None:
         SCENARIO.driven({"time": [0, 1], "brake": [3, 2]})
     with pytest.raises(InvalidInput, match="no scenario input 'force'"):
         Scenario({"a": typed()}).driven({"time": [0], "force": [1]})
+
+
+def test_an_index_that_no_label_has(tmp_path: Path) -> None:
+    made = Scenario({"a": Function(outputs={"y": "1"})}, inputs={"mode": {"items": ["off", "on"]}})
+    path = tmp_path / "signals.csv"
+    path.write_text("time,mode\n0,on\n1,2\n")
+    with pytest.raises(FileProblem, match=r"line 3, column 'mode': .*2 is not an index of off, on"):
+        read_signals(path, made)
+    with pytest.raises(InvalidInput, match=r"signal 'mode': .*7 is not an index of off, on"):
+        made.driven({"time": [0, 1], "mode": [0, 7]})
+    assert made.driven({"time": [0, 1], "mode": ["off", 1]})

@@ -14,7 +14,7 @@ CUBIC = up.Ode(
     {"x": "-z + u"},
     start={"x": 2.0},
     inputs={"z": 1.0, "u": 0.0},
-    outputs={"x": "x", "z_out": "z", "r": "z + k*z**3 - x", "n": {"value": "z", "kind": "integer"}},
+    outputs={"x": "x", "z_out": "z", "r": "z + k*z**3 - x", "n": {"value": "round(z)", "kind": "integer"}},
     parameters={"k": 1.0},
 )
 

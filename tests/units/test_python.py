@@ -301,3 +301,15 @@ def test_array_parameters_arrive_as_tuples():
 def test_problems_of_objects(make, message):
     with pytest.raises(ModelError, match=message):
         make()
+
+
+def test_labels_and_indices_of_an_enumeration():
+    def unit(value):
+        model = PythonFunction(lambda t, u, p: value, outputs={"mode": {"items": ["off", "on"]}})
+        return model.instantiate("f", 0.0)
+
+    assert unit("on").get("mode") == unit(1).get("mode") == 1
+    with pytest.raises(ValueError, match="7 is not an index of off, on"):
+        unit(7).get("mode")
+    with pytest.raises(ValueError, match="'auto' is not one of off, on"):
+        unit("auto").get("mode")

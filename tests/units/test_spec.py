@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from upbeat.core.errors import ModelError
@@ -207,3 +209,92 @@ def test_a_function_needs_outputs():
 def test_problems_of_ports(make, message):
     with pytest.raises(ModelError, match=message):
         make()
+
+
+def test_a_broken_table_is_reported_once():
+    with pytest.raises(ModelError) as caught:
+        Function(
+            ["u"],
+            {"y": "t1(u) + t2(u, u) + t3(u)", "z": "t1(u) + nobody"},
+            tables={"t1": {"x": [0, 0], "y": [1, 2]}, "t2": {"x": [0], "z": [[1]]}, "t3": 5},
+        )
+    assert [where for where, _ in caught.value.complaints] == [
+        "tables.t1",
+        "tables.t2",
+        "tables.t3",
+        "outputs.z",
+    ]
+
+
+def test_a_bad_unit_of_measure_is_reported_once():
+    with pytest.raises(ModelError) as caught:
+        Ode(
+            {"x": {"der": "u", "unit": "Newtn"}},
+            inputs={"u": {"unit": "m/"}},
+            outputs={"x": "x", "u_out": "u"},
+        )
+    assert [where for where, _ in caught.value.complaints] == ["inputs.u", "states.x"]
+
+
+def test_sizes_are_bounded_wherever_they_are_given():
+    huge = {"size": 2_000_000_000}
+    with pytest.raises(ModelError) as caught:
+        Ode(
+            {"x": {"der": "-x", **huge}},
+            inputs={"u": huge},
+            outputs={"y": {"value": "1", **huge}, "z": "u[99999999999999999999]"},
+            parameters={"p": {"value": 1.0, **huge}},
+        )
+    assert [where for where, _ in caught.value.complaints] == [
+        "inputs.u",
+        "parameters.p",
+        "states.x",
+        "outputs.y",
+        "outputs.z",
+    ]
+    assert "no array has that many cells" in caught.value.complaints[-1][1]
+
+
+def test_labels_of_the_cells_of_an_enumeration():
+    unit = Function({"mode": {"items": ["off", "on"], "size": 2}}, {"y": "mode[1] == 'on'"}).instantiate(
+        "f", 0.0
+    )
+    unit.set("mode", ((0, 1),))
+    assert unit.get("y") == 1.0
+
+
+def derivatives(model):
+    return {port.name: port.derivative for port in model.ports if port.causality is Causality.OUTPUT}
+
+
+def test_the_derivative_of_a_state_that_is_given_out():
+    model = Ode({"x": "v", "v": "-x"}, start={"x": 1.0})
+    assert derivatives(model) == {"x": "v", "v": None}  # v' = -x is no output
+    assert model.to_spec()["outputs"] == {"x": "x", "v": "v"}  # it goes without saying
+    assert Ode(**model.to_spec()) == model
+    assert derivatives(pickle.loads(pickle.dumps(model))) == {"x": "v", "v": None}
+    assert derivatives(model.with_values({"x": 2.0})) == {"x": "v", "v": None}
+
+
+def test_derivatives_of_arrays_are_whole_arrays():
+    states = {"x": ["v[0]", "v[1]"], "v": ["0", "0"], "y": ["v[1]", "v[0]"], "z": "v[0]", "a": ["x[0]"]}
+    assert derivatives(Ode(states)) == {"x": "v", "v": None, "y": None, "z": None, "a": None}
+
+
+def test_derivatives_that_are_not_guessed():
+    """Only states: an input or a local may jump, and with it the derivative."""
+    model = Ode({"x": "u", "y": "w", "z": "v", "v": "0"}, inputs=["u"], locals={"w": "2*x"},
+                outputs={"x": "x", "u_out": "u", "y": "y", "w": "w", "z": "z", "v": "v"})  # fmt: skip
+    assert derivatives(model) == {"x": None, "u_out": None, "y": None, "w": None, "z": "v", "v": None}
+    assert derivatives(Ode({"x": "v", "v": "0"}, outputs=["x"])) == {"x": None}
+    integer = Ode({"x": "v", "v": "0"}, outputs={"n": {"value": "round(x)", "kind": "integer"}, "v": "v"})
+    assert derivatives(integer) == {"n": None, "v": None}
+
+
+def test_a_derivative_can_be_named():
+    model = Ode(
+        {"x": "u + 0"}, inputs=["u"], outputs={"x": {"value": "x", "derivative": "rate"}, "rate": "u"}
+    )
+    assert derivatives(model) == {"x": "rate", "rate": None}
+    assert model.to_spec()["outputs"]["x"] == {"value": "x", "derivative": "rate"}
+    assert Ode(**model.to_spec()) == model

@@ -19,9 +19,10 @@ Values = tuple[Value, ...]
 Signal = Value | Sequence[Value]
 """What a unit is given and gives: a plain value for a scalar port, a sequence for an array."""
 
-MAX_CELLS = 1_000_000
-"""The most cells of one port; a scenario may have ten times as many. More is a slip of the finger."""
-MAX_CELLS_IN_ALL = 10 * MAX_CELLS
+MAX_CELLS = 100_000
+"""The most cells of one port. More is a slip of the finger: every cell is a column of its own."""
+MAX_CELLS_IN_ALL = 1_000_000
+"""The most cells of all ports of a scenario."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _ZEROS: dict[str, Value] = {"real": 0.0, "integer": 0, "boolean": False, "string": ""}
@@ -80,9 +81,8 @@ class Port:
         if self.size is not None and self.size < 1:
             raise ModelError(f"port '{self.name}': an array needs at least one cell, not {self.size}")
         if self.size is not None and self.size > MAX_CELLS:
-            raise ModelError(
-                f"port '{self.name}': an array has at most {MAX_CELLS:,} cells, not {self.size:,}"
-            )
+            count = f"{self.size:,}" if self.size < 2**64 else _short(self.size)
+            raise ModelError(f"port '{self.name}': an array has at most {MAX_CELLS:,} cells, not {count}")
         if self.start is not None:
             object.__setattr__(self, "start", self.values(self.start))
 
@@ -104,10 +104,10 @@ class Port:
         name = called or self.name
         given = given.tolist() if hasattr(given, "tolist") else given  # NumPy
         if not isinstance(given, (tuple, list)):
-            return (self._value(given, name),) * self.cells
+            return (self.value(given, name),) * self.cells
         if len(given) != self.cells:
             raise ModelError(f"port '{name}' has {self.cells} cell(s), but {len(given)} values were given")
-        return tuple(self._value(item, name) for item in given)
+        return tuple(self.value(item, name) for item in given)
 
     def accept(self, given: object) -> list[Value]:
         """What a unit gave, one value per cell; TypeError or ValueError, with the reason, if it does not fit.
@@ -118,9 +118,10 @@ class Port:
         entries = (given,) if self.size is None else tuple(given)  # type: ignore[arg-type]
         if len(entries) != self.cells:
             raise ValueError(f"{len(entries)} values instead of {self.cells}")
-        return [self._accepted(entry) for entry in entries]
+        return [self.accepted(entry) for entry in entries]
 
-    def _accepted(self, entry: Any) -> Value:
+    def accepted(self, entry: Any) -> Value:
+        """What a unit gave for one cell."""
         match self.kind:
             case Kind.REAL:
                 return float(entry)
@@ -134,7 +135,9 @@ class Port:
                 return self._whole(operator.index(entry))
         return str(entry)
 
-    def _value(self, item: object, name: str) -> Value:
+    def value(self, item: object, called: str = "") -> Value:
+        """`item` as a checked value of one cell."""
+        name = called or self.name
         if hasattr(item, "item"):  # a NumPy scalar
             item = item.item()
         try:
@@ -173,7 +176,7 @@ class Port:
 
 def _short(given: object, width: int = 60) -> str:
     """How messages show a value; a number of a thousand digits is no help."""
-    if isinstance(given, int) and not -(2**200) < given < 2**200:
+    if isinstance(given, int) and not -(2**64) < given < 2**64:
         return "a huge number"
     shown = repr(given)
     return shown if len(shown) <= width else f"{shown[:width]}…"

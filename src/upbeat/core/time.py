@@ -26,9 +26,8 @@ def checked_step(step: float, what: str = "the step") -> float:
     """`step` as a float if it is positive and finite; otherwise an error that says so."""
     try:
         value = float(step)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"{what} must be a number, not {step!r}") from None
     if not math.isfinite(value) or value <= 0:
         raise InvalidInput(f"{what} must be positive and finite, not {step!r}")
     return value
-

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from upbeat.core import measure
 from upbeat.core.abilities import Model
-from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
-from upbeat.core.expr import RESERVED
+from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.scenario.checks import check_cells, check_measures, check_own_name, is_unit
 from upbeat.scenario.connection import Connection, ScenarioOutput, connect, deliver
-from upbeat.scenario.directory import INPUTS, Directory, End, Unclear, Wrong, by_hand
+from upbeat.scenario.directory import Directory, End, Unclear, Wrong, by_hand
 from upbeat.scenario.formula import formula
+from upbeat.scenario.values import with_parameters
 from upbeat.units.shorthand import KEYS, read_port
 
 T = TypeVar("T")
 Where = tuple[str, ...]
-
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +44,15 @@ def assemble(
 
     `broken` names units whose models could not be made: what depends on them is not complained about.
     """
-    good = {name: model for name, model in units.items() if _is_unit(name, model, problems)}
+    good = {name: model for name, model in units.items() if is_unit(name, model, problems)}
     broken = {*broken, *units.keys() - good.keys()}
     if not units and not broken:
         problems.add(("units",), "the scenario has no units", 'Give it at least one: units={"left": Ode(…)}.')
     good = with_parameters(good, parameters, ("parameters",), problems, broken)
     own = _inputs(inputs, problems)
     own_inputs = tuple(port for port in own.values() if port is not None)
+    if not check_cells(good, own_inputs, problems):
+        return Parts(good, (), own_inputs, ())
     directory = Directory(good, own_inputs, {*broken, *(name for name, port in own.items() if port is None)})
     parts = Parts(
         units=good,
@@ -63,91 +62,6 @@ def assemble(
     )
     check_measures(parts, problems)
     return parts
-
-
-def _is_unit(name: object, model: Any, problems: Problems) -> bool:
-    where = ("units", str(name))
-    if not isinstance(name, str) or not _IDENTIFIER.match(name):
-        problems.add(
-            where,
-            f"{name!r} is not a name for a unit",
-            "Use letters, digits and underscores, not starting with a digit.",
-        )
-        return False
-    if name == INPUTS:
-        problems.add(
-            where,
-            f"the name '{INPUTS}' is taken by the scenario's own inputs",
-            "Choose another name for the unit.",
-        )
-        return False
-    if isinstance(model, type) or not (hasattr(model, "ports") and hasattr(model, "instantiate")):
-        problems.add(
-            where,
-            f"{model!r} is not a model",
-            'Give a model, such as Ode(states={"x": "-x"}), and not its class.',
-        )
-        return False
-    inputs = [port.name for port in model.ports if port.causality is Causality.INPUT]
-    for port in model.ports:
-        for other in sorted(port.depends - set(inputs)):
-            what = f"output '{port.name}' of unit '{name}' depends on '{other}', which is no input"
-            problems.add((*where, "outputs", port.name), what, suggest(other, inputs, "inputs"))
-        _check_derivative(port, model, where, problems)
-    return all(port.depends <= set(inputs) for port in model.ports)
-
-
-def _check_derivative(port: Port, model: Model, where: Where, problems: Problems) -> None:
-    if port.derivative is None:
-        return
-    outputs = {p.name: p for p in model.ports if p.causality is Causality.OUTPUT}
-    other = outputs.get(port.derivative)
-    if other is None or (other.kind, other.size) != (port.kind, port.size) or port.kind is not Kind.REAL:
-        what = f"'{port.derivative}' cannot be the derivative of '{port.name}'"
-        hint = "It must be a real output of the same unit and size. "
-        problems.add(
-            (*where, "outputs", port.name), what, hint + suggest(port.derivative, outputs, "outputs")
-        )
-
-
-def with_parameters(
-    units: Mapping[str, Model],
-    values: Mapping[str, Any],
-    where: Where,
-    problems: Problems,
-    broken: Collection[str] = (),
-) -> dict[str, Model]:
-    """The units with the values of ``{"unit.parameter": value}``."""
-    changed = dict(units)
-    for key, value in values.items():
-        unit, dot, name = key.strip().partition(".")
-        here = (*where, key)
-        if not dot:
-            problems.add(here, f"'{key}' does not name a value of a unit", "Write unit.parameter.")
-        elif unit not in units:
-            if unit not in broken:
-                problems.add(here, f"there is no unit '{unit}'", suggest(unit, units, "units"))
-        else:
-            try:
-                changed[unit] = changed[unit].with_values({name: value})
-            except ModelError as error:
-                problems.add(here, f"unit '{unit}': {error}")
-    return changed
-
-
-def with_values(
-    parts: Parts, values: Mapping[str, Any], problems: Problems, broken: Collection[str] = ()
-) -> Parts:
-    """The same parts with other parameters, start values, and start values of the scenario's inputs."""
-    own = {port.name: port for port in parts.inputs}
-    for name in own.keys() & values.keys():
-        try:
-            own[name] = replace(own[name], start=own[name].values(values[name]))
-        except ModelError as error:
-            problems.add(("values", name), str(error))
-    rest = {key: value for key, value in values.items() if key not in own}
-    units = with_parameters(parts.units, rest, ("values",), problems, broken)
-    return replace(parts, units=units, inputs=tuple(own.values()))
 
 
 def _inputs(given: object, problems: Problems) -> dict[str, Port | None]:
@@ -172,7 +86,7 @@ def _inputs(given: object, problems: Problems) -> dict[str, Port | None]:
 
 
 def _input(name: str, entry: object) -> Port:
-    _check_own_name(name)
+    check_own_name(name)
     port = entry if isinstance(entry, Port) else read_port(name, entry, Causality.INPUT)
     if port.kind is Kind.STRING:
         raise Wrong(
@@ -194,7 +108,7 @@ def _outputs(given: object, directory: Directory, problems: Problems) -> tuple[S
 
 
 def _output(name: str, entry: object, directory: Directory) -> ScenarioOutput:
-    _check_own_name(name)
+    check_own_name(name)
     if name in directory.inputs:
         raise Wrong(f"the name '{name}' is used twice: it is a scenario input, too", "Choose another name.")
     table = dict(entry) if isinstance(entry, Mapping) else {"value": entry}
@@ -206,15 +120,6 @@ def _output(name: str, entry: object, directory: Directory) -> ScenarioOutput:
     value = table.pop("value")
     port = read_port(name, table, Causality.OUTPUT)
     return deliver(port, value, directory, fixed="kind" in table or "items" in table)
-
-
-def _check_own_name(name: object) -> None:
-    if not isinstance(name, str) or not _IDENTIFIER.match(name):
-        raise Wrong(
-            f"{name!r} is not a name", "Use letters, digits and underscores, not starting with a digit."
-        )
-    if name == "time" or name in RESERVED:
-        raise Wrong(f"the name '{name}' already has a meaning in expressions", "Choose another name.")
 
 
 def _connections(
@@ -256,27 +161,6 @@ def _turned(wrong: Wrong, target: str, value: object, directory: Directory) -> W
     except (Wrong, Unclear):
         return wrong
     return Wrong(wrong.what, f'The input comes first. Turn it round: "{value}" = "{target}".')
-
-
-def check_measures(parts: Parts, problems: Problems) -> None:
-    """Complain about every unit of measure that does not exist."""
-    for name, model in parts.units.items():
-        for port in model.ports:
-            section = f"{port.causality.value}s"
-            _check_measure(port, ("units", name, section, port.name), f"{name}.{port.name}", problems)
-    for port in parts.inputs:
-        _check_measure(port, ("inputs", port.name), port.name, problems)
-    for output in parts.outputs:
-        _check_measure(output.port, ("outputs", output.port.name), output.port.name, problems)
-
-
-def _check_measure(port: Port, where: Where, name: str, problems: Problems) -> None:
-    if port.unit is not None:
-        try:
-            measure.check(port.unit)
-        except measure.MeasureError as error:
-            what, _, hint = str(error).partition("; ")
-            problems.add(where, f"the unit of '{name}': {what}", f"{hint[:1].upper()}{hint[1:]}.")
 
 
 def _guard(make: Callable[[], T], where: Where, problems: Problems) -> T | None:

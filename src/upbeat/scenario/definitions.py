@@ -10,6 +10,7 @@ from typing import Any
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
+from upbeat.core.ports import MAX_CELLS_IN_ALL
 from upbeat.scenario.python_models import KEYS as PYTHON_KEYS
 from upbeat.scenario.python_models import python_model, python_table
 from upbeat.units.ode import Function, Ode
@@ -39,9 +40,17 @@ class Definitions:
         self._allow_python = allow_python
         self._folder = folder
         self._made: dict[str, Model | None] = {}
+        self._cells = 0
 
     def unit(self, name: str, table: object) -> Model | None:
         """The model of `[units.name]`: one of its own, or one of `[models]` with other values."""
+        if self._cells > MAX_CELLS_IN_ALL:
+            return None  # `assemble` says so; making the others would only take the memory
+        model = self._unit(name, table)
+        self._cells += cells_of(model) if model is not None else 0
+        return model
+
+    def _unit(self, name: str, table: object) -> Model | None:
         where = ("units", name)
         if not isinstance(table, Mapping):
             self._problems.add(
@@ -136,6 +145,11 @@ class Definitions:
         except InvalidInput as error:
             self._problems.add(where, str(error))
         return None
+
+
+def cells_of(model: Model) -> int:
+    """How many cells the ports of one unit fill."""
+    return sum(port.cells for port in model.ports)
 
 
 def _path(place: str) -> Where:

@@ -27,7 +27,7 @@ def by_hand(name: str) -> str:
     return f"set_{name}"
 
 
-_PATH = re.compile(r"\s*([^\[\]\s]+?)\s*(?:\[\s*(\d+)\s*\])?\s*\Z")
+_PATH = re.compile(r"\s*([^\[\]\s]+?)\s*(?:\[\s*(\d{1,9})\s*\])?\s*\Z")
 
 
 class Wrong(Exception):
@@ -86,10 +86,9 @@ class Directory:
         for unit, ports in self.units.items():
             sources += [Source((unit, name), port) for name, port in ports.items()]
         return {
-            name: source.port.items
+            source.path: source.port.items
             for source in sources
             if source.port.items and source.port.causality is not Causality.PARAMETER
-            for name in (source.path, *(f"{source.path}[{i}]" for i in range(source.port.size or 0)))
         }
 
     # ---------------------------------------------------------------- what a connection reads

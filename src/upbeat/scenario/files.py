@@ -50,10 +50,11 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.errors import FileProblem, Problem, Problems, ScenarioError, suggest
-from upbeat.scenario.assemble import assemble, with_values
+from upbeat.scenario.assemble import assemble
 from upbeat.scenario.definitions import Definitions
 from upbeat.scenario.lines import Lines
 from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.values import with_values
 from upbeat.scenario.written import scenario_tables, toml_text
 
 VERSION = 1
@@ -163,6 +164,8 @@ def _parse(text: str, source: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax(str(error), text, source) from None
+    except ValueError:  # the limit of Python on digits
+        raise FileProblem(f"{source}: contains a number with thousands of digits") from None
     except RecursionError:
         raise FileProblem(f"{source}: is nested too deeply to be a scenario") from None
 

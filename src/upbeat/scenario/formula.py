@@ -117,7 +117,11 @@ def _expression(value: object, directory: Directory) -> tuple[Expr, str]:
             except ExpressionError as error:
                 raise Wrong(str(error)) from None
         case bool() | int() | float():
-            return Number(float(value)), show(Number(float(value)))
+            try:
+                number = Number(float(value))
+            except OverflowError:
+                raise Wrong("the number is too large") from None
+            return number, show(number)
         case _ if isinstance(value, Expr):
             return value, show(value)
     raise Wrong(f"expected an expression, not {value!r}", 'Write it as a text: "unit.port" = "other.port".')

@@ -11,10 +11,12 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.core.expr import Expr
 from upbeat.core.ports import Causality, Port
-from upbeat.scenario.assemble import Parts, assemble, check_measures, with_values
+from upbeat.scenario.assemble import Parts, assemble
+from upbeat.scenario.checks import check_measures
 from upbeat.scenario.connection import Connection, ScenarioOutput, closed
 from upbeat.scenario.directory import INPUTS, by_hand
 from upbeat.scenario.graph import Graph
+from upbeat.scenario.values import with_values
 
 if TYPE_CHECKING:
     from upbeat.scenario.monolith import Origin

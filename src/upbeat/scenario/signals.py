@@ -172,7 +172,7 @@ def _value(text: str, port: Port) -> Value:
         case Kind.INTEGER if port.items and not text.lstrip("+-").isdigit():
             if text not in port.items:
                 raise ValueError(f"{text!r} is not a label. {suggest(text, port.items, 'labels')}")
-            return port.items.index(text)
+            return port.value(text)
         case Kind.BOOLEAN:
             known = {"true": True, "false": False, "1": True, "0": False}
             if text.lower() not in known:
@@ -182,7 +182,7 @@ def _value(text: str, port: Port) -> Value:
             number = _number(text)
             if not number.is_integer():
                 raise ValueError(f"{text} is not a whole number")
-            return int(number)
+            return port.value(int(number))
     return _number(text)
 
 
@@ -233,7 +233,7 @@ def _played(name: str, port: Port, signals: Signals, tables: dict[str, Table1]) 
         raise InvalidInput(f"'{port.name}' is driven, but there is no signal for '{name}'")
     cell = Port(name=port.name, causality=port.causality, kind=port.kind, items=port.items)
     try:
-        values = tuple(float(cell.values(value)[0]) for value in signals.values[name])
+        values = tuple(float(cell.value(value, name)) for value in signals.values[name])
     except ModelError as error:
         raise InvalidInput(f"signal '{name}': {error}") from None
     if len(values) == 1:

@@ -9,8 +9,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from upbeat.core.errors import ModelError
-from upbeat.core.expr import Expr, Kernel, Table1, Table2, names, substitute
-from upbeat.core.ports import Port
+from upbeat.core.expr import Expr, Kernel, Name, Table1, Table2, names, substitute
+from upbeat.core.ports import Kind, Port
 from upbeat.units.shorthand import check_settable, plain, port_spec, with_starts
 
 TIME = "time"
@@ -124,12 +124,22 @@ class Equations:
             ),
         )
 
+    @property
+    def _written_outputs(self) -> tuple[Output, ...]:
+        """The outputs without the derivatives that go without saying."""
+        bare = tuple(replace(output, port=replace(output.port, derivative=None)) for output in self.outputs)
+        found = with_derivatives(bare, self.states)
+        return tuple(
+            less if output.port == more.port else output
+            for output, less, more in zip(self.outputs, bare, found, strict=True)
+        )
+
     def to_spec(self) -> dict[str, Any]:
         """The plain table that `read_equations` reads back; empty sections are left out."""
         sections: dict[str, dict[str, Any]] = {
             "states": {state.port.name: _state_spec(state) for state in self.states},
             "inputs": {port.name: port_spec(port) for port in self.inputs},
-            "outputs": {output.port.name: _output_spec(output) for output in self.outputs},
+            "outputs": {output.port.name: _output_spec(output) for output in self._written_outputs},
             "parameters": {port.name: port_spec(port) for port in self.parameters},
             "locals": {local.name: local.written for local in self.locals},
             "tables": {name: _table_spec(table) for name, table in self.tables},
@@ -152,6 +162,29 @@ def in_order(definitions: tuple[Definition, ...]) -> dict[str, Expr]:
         return {name: cells[name] for name in TopologicalSorter(needs).static_order()}
     except CycleError as error:
         raise ModelError(f"these locals need each other: {' → '.join(reversed(error.args[1]))}") from None
+
+
+def with_derivatives(outputs: tuple[Output, ...], states: tuple[State, ...]) -> tuple[Output, ...]:
+    """The outputs with their derivatives where both are states given out by name: x' = v."""
+    known = {state.port.name: state for state in states}
+    given_out = {output.port.name for output in outputs}
+
+    def derivative(name: str) -> str | None:
+        if name not in known:
+            return None
+        first = known[name].derivative.cells[0]
+        other = first.id.partition("[")[0] if isinstance(first, Name) else ""
+        if other not in known or other not in given_out or known[other].port.size != known[name].port.size:
+            return None
+        cells = tuple(Name(cell) for cell in cell_names(other, known[other].port.size))
+        return other if known[name].derivative.cells == cells else None
+
+    return tuple(
+        replace(output, port=replace(output.port, derivative=derivative(output.port.name)))
+        if output.port.derivative is None and output.port.kind is Kind.REAL
+        else output
+        for output in outputs
+    )
 
 
 def _state_spec(state: State) -> Any:

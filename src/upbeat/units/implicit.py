@@ -15,18 +15,16 @@ from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, Kernel, differentiate
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.units.equations import TIME, Equations, cell_names
-from upbeat.units.inputs import NUMBERS, Conversion
+from upbeat.units.inputs import NUMBERS
 from upbeat.units.ode import Function, Ode
 from upbeat.units.shorthand import Complaints
-from upbeat.units.solved import Behaviour, SolvedUnit, Token, as_boolean, as_integer, state_size
+from upbeat.units.solved import Behaviour, SolvedUnit, Token, from_number, state_size
 from upbeat.units.solvers import Solver, SolverError
 
 MOST = 50
 """The most steps of Newton's method at one instant; from a guess that is any good it takes a few."""
 ENOUGH = 1e-12
 """A step this small, relative to 1 + |z|, ends the search."""
-
-_DELIVER: Conversion = {Kind.REAL: float, Kind.INTEGER: as_integer, Kind.BOOLEAN: as_boolean}
 
 
 @dataclass(frozen=True, init=False)
@@ -176,7 +174,7 @@ class ImplicitUnit(SolvedUnit):
             derivatives=self._derive,
             compute=self._compute,
             convert=NUMBERS,
-            deliver=_DELIVER,
+            deliver=from_number,
         )
         super().__init__(behaviour, start)
 

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
-from upbeat.core.ports import Kind, Port, Value
+from upbeat.core.ports import Port, Value
 from upbeat.units.equations import Equations
-from upbeat.units.inputs import NUMBERS, Conversion
+from upbeat.units.inputs import NUMBERS
 from upbeat.units.lowered import OdeTables, lower
 from upbeat.units.shorthand import Complaints
-from upbeat.units.solved import Behaviour, SolvedUnit, as_boolean, as_integer
+from upbeat.units.solved import Behaviour, SolvedUnit, from_number
 from upbeat.units.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
 from upbeat.units.spec import read_equations
-
-_DELIVER: Conversion = {Kind.REAL: float, Kind.INTEGER: as_integer, Kind.BOOLEAN: as_boolean}
 
 
 @dataclass(frozen=True, init=False)
@@ -61,7 +59,7 @@ class _Model:
             derivatives=lambda t, x, u: derivatives((t, *x, *u, *parameters)),
             compute=lambda t, x, u: compute((t, *x, *u, *parameters)),
             convert=NUMBERS,
-            deliver=_DELIVER,
+            deliver=from_number,
         )
         return SolvedUnit(behaviour, start)
 

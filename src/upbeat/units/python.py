@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -25,12 +24,10 @@ from upbeat.units.shorthand import (
 from upbeat.units.solved import Behaviour, ExactUnit
 from upbeat.units.solvers import RK4, Euler, Solver, solver_from
 
-_DELIVER: dict[Kind, Callable[[Any], Value]] = {
-    Kind.REAL: float,
-    Kind.INTEGER: operator.index,
-    Kind.BOOLEAN: bool,
-    Kind.STRING: str,
-}
+
+def _deliver(port: Port) -> Callable[[Any], Value]:
+    return float if port.kind is Kind.REAL else port.accepted
+
 
 Source = Callable[..., Any] | str | None
 """Where an output of a `PythonOde` comes from: its function, a state, or the common function `compute`."""
@@ -68,7 +65,7 @@ class _Coded:
     def _unit(self, start: float, solver: Solver, state: Sequence[Port], **equations: Any) -> ExactUnit:
         values = tuple(float(value) for port in state for value in port.initial)
         behaviour = Behaviour(
-            self.inputs, self.outputs, values, solver, convert=EXACT, deliver=_DELIVER, **equations
+            self.inputs, self.outputs, values, solver, convert=EXACT, deliver=_deliver, **equations
         )
         return ExactUnit(behaviour, start)
 

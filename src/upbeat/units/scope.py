@@ -7,7 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upbeat.core.errors import ExpressionError, ModelError, suggest
-from upbeat.core.expr import RESERVED, Expr, Name, Table1, Table2, names, parse, show
+from upbeat.core.expr import (
+    RESERVED,
+    Expr,
+    Name,
+    Table1,
+    Table2,
+    fits,
+    kind_of,
+    labelled,
+    names,
+    parse,
+    show,
+    substitute,
+)
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.equations import TIME, Definition, Output, cell_names
 from upbeat.units.shorthand import Complaints, entries, read_ports, unwrapped
@@ -29,13 +42,19 @@ class Raw:
 
 @dataclass
 class Scope:
-    """The names that equations may use, with their sizes, and how to parse an expression among them."""
+    """The names that equations may use, with their sizes, and how to parse an expression among them.
+
+    `stand_ins` take the places of tables that have a problem, so that nobody misses them.
+    """
 
     complaints: Complaints
     sizes: dict[str, int | None] = field(default_factory=lambda: {TIME: None})
     sections: dict[str, str] = field(default_factory=dict)
     enums: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    locals: dict[str, Expr] = field(default_factory=dict)
     tables: dict[str, Table1 | Table2] = field(default_factory=dict)
+    stand_ins: dict[str, Table1 | Table2] = field(default_factory=dict)
     units: dict[str, str | None] = field(default_factory=dict)
     mentioned: set[str] = field(default_factory=set)
     outputs: tuple[str, ...] = ()
@@ -67,6 +86,7 @@ class Scope:
         found = read_ports(self.entries(section, given), causality, section, self.complaints)
         for port in found:
             self.declare(section, port.name, port.size, port.unit)
+            self.kinds |= dict.fromkeys(cell_names(port.name, port.size), port.kind)
             if port.kind is Kind.STRING:
                 self.complaints.add(
                     f"{section}.{port.name}",
@@ -101,18 +121,40 @@ class Scope:
 
     def output(self, port: Port, definition: Definition) -> Output:
         """An output takes its size from its definition, and the unit of the variable that it passes on."""
+        where = f"outputs.{port.name}"
         if port.size is not None and port.size != definition.size:
             self.complaints.add(
-                f"outputs.{port.name}",
+                where,
                 f"size is {port.size}, but there are {definition.size or 1} expression(s); "
                 f"give a list of {port.size}",
             )
+        for text, cell in zip(definition.texts, definition.cells, strict=False):
+            if what := self._misfit(port, cell, text):
+                self.complaints.add(where, what)
         first = definition.cells[0]
-        passed_on = self.units.get(first.id.partition("[")[0]) if isinstance(first, Name) else None
+        passed_on = self.units.get(_base(first.id)) if isinstance(first, Name) else None
         return Output(replace(port, size=definition.size, unit=port.unit or passed_on), definition)
 
+    def _misfit(self, port: Port, cell: Expr, text: str) -> str:
+        """Why an expression does not give what the output holds; empty if it does."""
+        if port.items:
+            done: dict[str, Expr] = {}
+            for name, local in self.locals.items():
+                done[name] = substitute(local, done)
+            if labelled(substitute(cell, done), port.items, lambda name: self.enums.get(_base(name), ())):
+                return ""
+            labels = ", ".join(port.items)
+            return (
+                f"'{text}' need not be one of {labels}; choose by index, such as \"1 if {text} > 0 else 0\""
+            )
+        if fits(cell, self.kinds, port.kind):
+            return ""
+        found = kind_of(cell, self.kinds).value
+        fix = f"round({text})" if port.kind is Kind.INTEGER else f"{text} > 0"
+        return f"the output is {port.kind.value}, but '{text}' is {found}; write \"{fix}\""
+
     def _parse(self, text: str) -> Expr:
-        expr = parse(text, tables=self.tables, enums=self.enums)
+        expr = parse(text, tables=self.tables | self.stand_ins, enums=self.enums)
         wrong = [hint for used in sorted(names(expr)) if (hint := self._objection(used))]
         if wrong:
             raise ExpressionError("; ".join(wrong) + f" (in {text!r})", text)
@@ -135,6 +177,11 @@ class Scope:
             return f"'{base}' is an array of {size}; write {base}[0] … {base}[{size - 1}]"
         beyond = int(indexed[2]) >= size
         return f"{used} is beyond the end: the last one is {base}[{size - 1}]" if beyond else ""
+
+
+def _base(name: str) -> str:
+    """The variable that a cell belongs to."""
+    return name.partition("[")[0]
 
 
 def _text(given: object) -> str:

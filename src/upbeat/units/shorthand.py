@@ -10,6 +10,7 @@ size, unless `kind` and `size` do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -235,17 +236,38 @@ def plain(port: Port, values: Values) -> Any:
     return shown if port.size is not None else shown[0]
 
 
+_CELL = re.compile(r"(\w+)\s*\[\s*(\d{1,9})\s*\]\Z")
+
+
 def with_starts(ports: Iterable[Port], values: Mapping[str, Any]) -> tuple[Port, ...]:
-    """The ports with other start values where `values` has one."""
-    return tuple(
-        replace(port, start=port.values(unwrapped(values[port.name]))) if port.name in values else port
-        for port in ports
-    )
+    """The ports with other start values where `values` has one, for the port or for a cell: ``v[0]``."""
+    return tuple(_with_start(port, values) for port in ports)
+
+
+def _with_start(port: Port, values: Mapping[str, Any]) -> Port:
+    changed = port if port.name not in values else replace(port, start=port.values(values[port.name]))
+    for key, value in values.items():
+        cell = _CELL.match(key)
+        if cell and cell[1] == port.name:
+            changed = _with_cell(changed, key, int(cell[2]), value)
+    return changed
+
+
+def _with_cell(port: Port, key: str, index: int, value: object) -> Port:
+    if port.size is None or index >= port.size:
+        have = (
+            "is a single value" if port.size is None else f"has the cells {port.name}[0] … [{port.size - 1}]"
+        )
+        raise ModelError(f"there is no '{key}': '{port.name}' {have}")
+    start = list(port.initial)
+    start[index] = port.value(value, key)
+    return replace(port, start=tuple(start))
 
 
 def check_settable(values: Mapping[str, Any], known: Iterable[str]) -> None:
     """Refuse values for names that cannot be set."""
     known = tuple(known)
     for name in values:
-        if name not in known:
+        cell = _CELL.match(name)
+        if (cell[1] if cell else name) not in known:
             raise ModelError(f"there is no value '{name}' to set. {suggest(name, known, 'settable names')}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.ports import Port, Signal, Value
+from upbeat.core.ports import Kind, Port, Signal, Value
 from upbeat.units.cvode import Multistep
 from upbeat.units.inputs import Conversion, Courses, packed_size
 from upbeat.units.integrate import Adaptive, Interpolant, integrator
@@ -35,12 +35,20 @@ def as_boolean(value: float) -> bool:
     return value != 0.0
 
 
+def from_number(port: Port) -> Callable[[Any], Value]:
+    """What turns a computed double into a cell of `port`."""
+    return _FROM_NUMBER[port.kind]
+
+
+_FROM_NUMBER: Conversion = {Kind.REAL: float, Kind.INTEGER: as_integer, Kind.BOOLEAN: as_boolean}
+
+
 @dataclass(frozen=True)
 class Behaviour:
     """What makes one solved unit differ from another, fixed for its lifetime.
 
     `derivatives` is never called in a unit without states. `convert` turns what comes in into what the
-    equations work on, `deliver` what they compute into what goes out, both by the kind of a port.
+    equations work on, by the kind of a port; `deliver` gives what turns a computed cell into what goes out.
     """
 
     inputs: tuple[Port, ...]
@@ -50,7 +58,7 @@ class Behaviour:
     derivatives: Equation
     compute: Equation
     convert: Conversion
-    deliver: Conversion
+    deliver: Callable[[Port], Callable[[Any], Value]]
 
 
 class SolvedUnit:
@@ -66,6 +74,7 @@ class SolvedUnit:
         self._x = list(behaviour.state)
         self._courses = Courses(behaviour.inputs, start, behaviour.convert)
         self._solver = integrator(behaviour.solver, self._courses.courses)
+        self._deliver = [(port, behaviour.deliver(port)) for port in behaviour.outputs]
         self._cached: dict[str, Signal] | None = None
         self._direct = frozenset(name for port in behaviour.outputs for name in port.depends)
 
@@ -86,8 +95,7 @@ class SolvedUnit:
         cells = self._is.compute(self.time, self._x, self._courses.at(self.time))
         values: dict[str, Signal] = {}
         first = 0
-        for port in self._is.outputs:
-            deliver = self._is.deliver[port.kind]
+        for port, deliver in self._deliver:
             if port.size is None:
                 values[port.name] = deliver(cells[first])
             else:

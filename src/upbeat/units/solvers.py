@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Literal
@@ -136,7 +137,8 @@ METHODS: dict[str, type[Euler] | type[Midpoint] | type[RK4] | type[DormandPrince
 
 
 def _positive(method: str, name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < math.inf:
+    largest = sys.float_info.max  # a Python integer may lie beyond
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value <= largest:
         raise ModelError(f"solver {method}: {name} must be positive and finite, not {value!r}")
     return float(value)
 

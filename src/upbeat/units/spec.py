@@ -15,9 +15,17 @@ from dataclasses import replace
 from typing import Any
 
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.expr import RESERVED, Expr, Table1, Table2, names
+from upbeat.core.expr import RESERVED, Expr, Table1, Table2, kind_of, names
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.units.equations import TIME, Equations, Output, State, cell_names, in_order
+from upbeat.units.equations import (
+    TIME,
+    Equations,
+    Output,
+    State,
+    cell_names,
+    in_order,
+    with_derivatives,
+)
 from upbeat.units.scope import Raw, Scope
 from upbeat.units.shorthand import Complaints, check_keys, entries, read_port
 
@@ -37,7 +45,7 @@ def read_equations(
 ) -> Equations:
     """The equations in these sections; or a `ModelError` with everything in `complaints`, old and new."""
     scope = Scope(complaints)
-    scope.tables = _read_tables(entries(tables, "tables", complaints), complaints)
+    _read_tables(entries(tables, "tables", complaints), scope)
     read_inputs = scope.ports("inputs", inputs, Causality.INPUT)
     read_parameters = scope.ports("parameters", parameters, Causality.PARAMETER)
     raw_states = _read_states(
@@ -57,19 +65,22 @@ def read_equations(
         if (definition := scope.definition("states", name, raw))
     )
     read_locals = tuple(d for name, raw in raw_locals.items() if (d := scope.definition("locals", name, raw)))
+    local_cells: dict[str, Expr] = {}
+    with complaints.at("locals"):
+        local_cells = in_order(read_locals)
+    for name, cell in local_cells.items():
+        scope.kinds[name] = kind_of(cell, scope.kinds)
+    scope.locals = local_cells
     read_outputs = tuple(
         scope.output(port, definition)
         for name, (port, raw) in raw_outputs.items()
         if (definition := scope.definition("outputs", name, raw, whole=True))
     )
-    local_cells: dict[str, Expr] = {}
-    with complaints.at("locals"):
-        local_cells = in_order(read_locals)
     complaints.raise_if_any()
     return Equations(
         states=read_states,
         inputs=read_inputs,
-        outputs=_with_depends(read_outputs, local_cells, read_inputs),
+        outputs=with_derivatives(_with_depends(read_outputs, local_cells, read_inputs), read_states),
         parameters=read_parameters,
         locals=read_locals,
         tables=tuple(scope.tables.items()),
@@ -133,25 +144,29 @@ def _read_outputs(given: object, scope: Scope) -> dict[str, tuple[Port, Raw]]:
     return found
 
 
-def _read_tables(given: Mapping[str, Any], complaints: Complaints) -> dict[str, Table1 | Table2]:
-    found: dict[str, Table1 | Table2] = {}
+def _read_tables(given: Mapping[str, Any], scope: Scope) -> None:
     for name, entry in given.items():
-        where = f"tables.{name}"
-        with complaints.at(where):
+        surface = isinstance(entry, Mapping) and "z" in entry
+        scope.stand_ins[name] = (
+            Table2((0, 1), (0, 1), ((0, 0), (0, 0))) if surface else Table1((0, 1), (0, 0))
+        )
+        with scope.complaints.at(f"tables.{name}"):
             if name in RESERVED or name == TIME:
                 raise ModelError(f"'{name}' already has a meaning in expressions; choose another name")
-            if isinstance(entry, (Table1, Table2)):
-                found[name] = replace(entry, name=name)
-            elif isinstance(entry, Mapping):
-                kind = Table2 if "z" in entry else Table1
-                check_keys(entry, ("x", "y", "z", "mode", "extrapolate"))
-                for key in ("x", "y"):
-                    if key not in entry:
-                        raise ModelError(f"a table needs x and y (and z over both), but {key} is missing")
-                found[name] = kind(**entry, name=name)
-            else:
-                raise ModelError(f"a table is {{ x = […], y = […] }}, not {entry!r}")
-    return found
+            scope.tables[name] = _table(name, entry)
+            del scope.stand_ins[name]
+
+
+def _table(name: str, entry: object) -> Table1 | Table2:
+    if isinstance(entry, (Table1, Table2)):
+        return replace(entry, name=name)
+    if not isinstance(entry, Mapping):
+        raise ModelError(f"a table is {{ x = […], y = […] }}, not {entry!r}")
+    check_keys(entry, ("x", "y", "z", "mode", "extrapolate"))
+    for key in ("x", "y"):
+        if key not in entry:
+            raise ModelError(f"a table needs x and y (and z over both), but {key} is missing")
+    return Table2(**entry, name=name) if "z" in entry else Table1(**entry, name=name)
 
 
 def _with_depends(

@@ -45,8 +45,10 @@ def labelled(expr: Expr, items: Sequence[str], labels: Callable[[str], Sequence[
                 pass
             case Lookup(table=table) if _held(table) and set(_held(table)) <= set(range(len(items))):
                 pass
-            case Apply(op=Op.WHERE, args=(_, yes, no)):
-                todo += (yes, no)
+            case Apply(op=Op.WHERE, args=(_, *parts)) | Apply(op=Op.ROUND, args=(*parts,)):
+                todo += parts
+            case Apply(op=op) if OPS[op].kind is Kind.BOOLEAN and len(items) > 1:
+                pass  # a truth is 0 or 1
             case _:
                 return False
     return True

@@ -15,6 +15,7 @@ from upbeat.core.expr.nodes import Apply, Expr, Lookup, Name, Number
 from upbeat.core.expr.operations import BINARY, CONSTANTS, FUNCTIONS, KEYWORDS, OPS, Level, Op
 from upbeat.core.expr.tables import Table, named
 from upbeat.core.expr.tokens import Token, tokens
+from upbeat.core.ports import MAX_CELLS
 
 MAX_TEXT: Final = 100_000
 MAX_NODES: Final = 20_000
@@ -34,7 +35,8 @@ def parse(
 ) -> Expr:
     """The expression that `text` describes.
 
-    `tables` are called by their names; `enums` gives the labels of names that hold an enumeration.
+    `tables` are called by their names; `enums` gives the labels of names that hold an enumeration, or an
+    array of them.
     Names are not checked: ask `names` and compare. Every problem is an `ExpressionError` with its column.
     """
     if not isinstance(text, str):
@@ -177,7 +179,7 @@ class _Parser:
         text = token.text[1:-1]
         if op not in (Op.EQ, Op.NE):
             self.fail("labels can only be compared with '==' and '!='", token)
-        items = self.enums.get(left.id) if isinstance(left, Name) else None
+        items = self.enums.get(left.id.partition("[")[0]) if isinstance(left, Name) else None
         if items is None:
             have = suggest(left.id, self.enums, "enumerations") if isinstance(left, Name) else ""
             self.fail(f"the label {token.text} needs an enumeration to its left. {have}".rstrip(), token)
@@ -197,6 +199,8 @@ class _Parser:
         index = self.take()
         if index.kind != "number" or not index.text.isdigit():
             self.fail("an index is a whole number, counted from 0", index)
+        if len(index.text) > len(str(MAX_CELLS)):
+            self.fail(f"no array has that many cells: at most {MAX_CELLS:,} are allowed", index)
         self.expect("]", "an index was opened before")
         return self.grown(Name(f"{text}[{int(index.text)}]"))
 

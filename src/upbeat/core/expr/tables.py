@@ -220,7 +220,7 @@ def _neighbours(k: int, n: int, extrapolate: Extrapolate) -> tuple[int, int, boo
 def _numbers(values: Sequence[float], table: str, what: str) -> Floats:
     try:
         numbers = tuple(float(value) for value in values)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ExpressionError(f"table '{table}': {what} must be a list of numbers") from None
     if not all(map(math.isfinite, numbers)):
         raise ExpressionError(f"table '{table}': {what} must be finite numbers")
