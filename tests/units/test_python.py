@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upbeat.core.abilities import Ability
-from upbeat.core.errors import ModelError
+from upbeat import Scenario, simulate
+from upbeat.core.abilities import Ability, Rollback
+from upbeat.core.errors import ModelError, UnitError
 from upbeat.core.ports import Port
 from upbeat.units import RK4, DormandPrince, Ode, PythonFunction, PythonOde, PythonUnit, ports
 
@@ -313,3 +314,52 @@ def test_labels_and_indices_of_an_enumeration():
         unit(7).get("mode")
     with pytest.raises(ValueError, match="'auto' is not one of off, on"):
         unit("auto").get("mode")
+
+
+class Switch:
+    def __init__(self, name, start, parameters):
+        self.value = parameters["value"]
+
+    def get(self, port):
+        return self.value if port == "mode" else 1.5
+
+    def set(self, port, coefficients): ...
+
+    def advance(self, t, to, early=False):
+        return to
+
+    def save(self):
+        return self.value
+
+    def restore(self, token):
+        self.value = token
+
+
+@pytest.mark.parametrize("engine", ["interpret", "auto"])
+def test_an_object_may_give_labels(engine):
+    outputs = {"mode": {"items": ["off", "on"]}, "y": {}}
+
+    def run(**value):
+        made = ports(outputs=outputs, parameters={"value": value})
+        scenario = Scenario({"s": PythonUnit(Switch, made, [Ability.ROLLBACK])})
+        return simulate(scenario, pace=0.5, until=1.0, engine=engine)
+
+    assert list(run(value="on")["s.mode"]) == [1, 1, 1]
+    assert list(run(value=0, kind="integer")["s.mode"]) == [0, 0, 0]
+    with pytest.raises(UnitError, match=r"unit 's' failed in get\('mode'\).*7 is not an index of off, on"):
+        run(value=7, kind="integer")
+    with pytest.raises(UnitError, match=r"'auto' is not one of off, on"):
+        run(value="auto")
+
+
+def test_an_object_with_labels_keeps_its_abilities():
+    model = PythonUnit(
+        Switch,
+        ports(outputs={"mode": {"items": ["off", "on"]}}, parameters={"value": "on"}),
+        [Ability.ROLLBACK],
+    )
+    unit = model.instantiate("s", 0.0)
+    assert isinstance(unit, Rollback)
+    assert not hasattr(unit, "jump")
+    unit.restore("off")
+    assert (unit.get("mode"), unit.save()) == (0, "off")

@@ -117,7 +117,7 @@ class Port:
         """
         entries = (given,) if self.size is None else tuple(given)  # type: ignore[arg-type]
         if len(entries) != self.cells:
-            raise ValueError(f"{len(entries)} values instead of {self.cells}")
+            raise ValueError(f"{len(entries)} values")
         return [self.accepted(entry) for entry in entries]
 
     def accepted(self, entry: Any) -> Value:

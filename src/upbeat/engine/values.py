@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -40,22 +39,8 @@ _FROM_FLOAT: dict[Kind, Callable[[float], Value]] = {
     Kind.INTEGER: _nearest,
     Kind.BOOLEAN: bool,
 }
-_ACCEPT: dict[Kind, Callable[[Any], Value]] = {
-    Kind.REAL: float,
-    Kind.INTEGER: operator.index,
-    Kind.BOOLEAN: bool,
-}
 
 
 def cells_of(port: Port, value: Any) -> list[Value]:
     """What a unit gave for `port`, one value per cell; TypeError or ValueError if it does not fit."""
-    if port.kind is Kind.STRING:
-        values = [value] if port.size is None else list(value)
-        if not all(isinstance(entry, str) for entry in values):
-            raise TypeError("not a string")
-    else:
-        accept = _ACCEPT[port.kind]
-        values = [accept(value)] if port.size is None else [accept(entry) for entry in value]
-    if len(values) != port.cells:
-        raise ValueError(f"{len(values)} values")
-    return values
+    return port.accept(value)

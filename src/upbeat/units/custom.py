@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from upbeat.core.abilities import Ability, Unit
 from upbeat.core.errors import ModelError
@@ -26,7 +26,8 @@ class PythonUnit:
 
     `factory(name, start, parameters)` returns an object with the calls of `upbeat.core.abilities.Unit`;
     `jump` may be left out by units without discrete behaviour. `ports` comes from `upbeat.units.ports`, or is
-    a sequence of `Port`s. `abilities` are promises that the object keeps, such as `Ability.ROLLBACK`.
+    a sequence of `Port`s. An enumeration may be given out by label or by index. `abilities` are promises that
+    the object keeps, such as `Ability.ROLLBACK`.
     """
 
     factory: Factory
@@ -55,7 +56,10 @@ class PythonUnit:
             raise ModelError(
                 f"the object made for unit '{name}' ({type(unit).__name__}) has no {', no '.join(missing)}"
             )
-        return unit
+        labelled = {
+            port.name: port for port in self.ports if port.items and port.causality is Causality.OUTPUT
+        }
+        return cast(Unit, _Labelled(unit, labelled)) if labelled else unit
 
     def _values(self) -> dict[str, Signal]:
         parameters = [port for port in self.ports if port.causality is Causality.PARAMETER]
@@ -65,3 +69,27 @@ class PythonUnit:
         """The same model with other parameters or input starts."""
         check_settable(values, [port.name for port in self.ports if port.causality is not Causality.OUTPUT])
         return PythonUnit(self.factory, with_starts(self.ports, values), self.abilities)
+
+
+class _Labelled:
+    """A unit that may give its enumerations by label or by index; anything else is refused."""
+
+    def __init__(self, unit: Unit, ports: Mapping[str, Port]) -> None:
+        self._get = unit.get
+        self._ports = ports
+        for call in (
+            "set",
+            "advance",
+            "jump",
+            "close",
+            *(name for names in _CALLS.values() for name in names),
+        ):
+            if hasattr(unit, call):
+                setattr(self, call, getattr(unit, call))
+
+    def get(self, port: str) -> Signal:
+        given = self._get(port)
+        if port not in self._ports:
+            return given
+        cells = self._ports[port].accept(given)
+        return cells[0] if self._ports[port].size is None else cells
