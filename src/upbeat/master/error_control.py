@@ -27,8 +27,8 @@ _ESTIMATES: dict[str, Callable[[Blocks, Wiring, Sequence[Watched], int], Estimat
     "order": orders,
 }
 
-TINY = 1e-10
-"""Errors below this count as this: a step without any error says little about the next one."""
+TINY = 1e-3
+"""Errors below this count as this: a step next to no error says little about the next one."""
 
 
 class Watch(NamedTuple):
@@ -54,17 +54,18 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ErrorControl:
-    """Steps as long as the errors of the watched ports allow; by default all connected real inputs.
+    """Steps as long as the errors of the watched ports allow.
 
     An error counts relative to tolerance·(nominal + |value|). `ports` gives single ports a tolerance of
     their own (infinite: do not watch it), `nominal` their usual size, 1 unless given.
 
     `method` says how errors are estimated. "richardson": every step is made as a whole and again in two
-    halves (all units need rollback); outputs can be named in `ports` too. "milne": what an input was
-    extrapolated to against what it turned out to be. "order": against what a polynomial of the next
-    degree would have extrapolated. A Richardson error is one of the result, and with `per` = "run" a step
-    of length h may use up h/(length of the run) of the tolerance, so that all steps together use up one;
-    with "step" each may use up all of it. The other two are errors of an input while a step lasts.
+    halves (all units need rollback); all real outputs and connected inputs are watched. "milne": what an
+    input was extrapolated to against what it turned out to be. "order": against what a polynomial of the
+    next degree would have extrapolated. These two watch all connected real inputs. A Richardson error is
+    one of the result, and with `per` = "run" a step of length h may use up h/(length of the run) of the
+    tolerance, so that all steps together use up one; with "step" each may use up all of it. The other
+    two are errors of an input while a step lasts, and `per` does not matter.
 
     `correct` = "repeat" rejects a step whose error is too large and tries a shorter one (all units need
     rollback); "next" lets it stand and only makes the next one shorter. `order` is the order of
@@ -146,8 +147,8 @@ class ErrorControl:
 
     def _watched(self, wiring: Wiring) -> list[Watched]:
         """The ports to watch; two inputs with the same source and scale count once."""
-        inputs = [end for unit in wiring.scenario.units for end in wiring.connected(unit)]
-        ends: dict[End, Reg] = {end: wiring.inputs[end] for end in inputs}
+        units = wiring.scenario.units
+        ends: dict[End, Reg] = {end: wiring.inputs[end] for unit in units for end in wiring.connected(unit)}
         if self.method == "richardson":
             ends |= wiring.outputs
         real = {".".join(end): end for end in ends if wiring.port(end).kind is Kind.REAL}
@@ -158,11 +159,11 @@ class ErrorControl:
         found: dict[tuple[Reg, float, float], Watched] = {}
         for name, end in real.items():
             tolerance, nominal = self.ports.get(name, self.tolerance), self.nominal.get(name, 1.0)
-            if (end in inputs or name in self.ports) and tolerance < inf:
+            if tolerance < inf:
                 port = Watched(end, ends[end], wiring.port(end).cells, float(tolerance), float(nominal))
                 found.setdefault((port.register, port.tolerance, port.nominal), port)
         if not found:
-            raise MasterError("there is no connected real input whose error ErrorControl could watch")
+            raise MasterError("there is no real port whose error ErrorControl could watch")
         return list(found.values())
 
     # ---------------------------------------------------------------- the pace
@@ -199,7 +200,10 @@ class ErrorControl:
             error = error * (s.span / length)
         small, large = self.factors
         if not error <= 1.0:
-            factor = min(self.safety, max(small, self._factor(error, 0.0) if error < inf else 0.0))
+            # A second rejection shows that the error falls less quickly than hoped for (there is no history
+            # yet, or a jump): then in proportion.
+            power = 1.0 if s.held else watch.power
+            factor = min(self.safety, max(small, self.safety * pow(error, -1.0 / power)))
             step = max(length * factor, s.least)
             text = f"error {error:.2g} × tolerance at {watch.names[port]}"
             if self.correct == "repeat":
@@ -211,7 +215,7 @@ class ErrorControl:
         if s.held:
             factor = min(factor, 1.0)
         step = length * factor
-        if length < s.step:  # cut short by the stop time or a unit: no reason for shorter ones
+        if length < 0.99 * s.step:  # cut short by the stop time or a unit: no reason for shorter ones
             step = max(step, s.step)
         step = min(max(step, s.least), s.most)
         return None, s._replace(step=step, error=max(error, TINY), port=float(port), held=0.0)
@@ -226,7 +230,7 @@ class ErrorControl:
 
     def _factor(self, error: float, before: float) -> float:
         power, (integral, proportional) = self._watch.power, self.gains
-        if before == 0.0:
+        if before == 0.0 or error == TINY:
             return self.safety * pow(error, -1.0 / power)
         return (
             self.safety * pow(error, -(integral + proportional) / power) * pow(before, proportional / power)

@@ -30,6 +30,9 @@ from upbeat.master.dataflow import Flow
 from upbeat.master.program import Block, Instruction, Let, Reg, Restore, Save
 from upbeat.master.wiring import End, Wiring
 
+ROUNDING = 16 * 2.0**-52
+"""What two ways of computing a value may differ by, relative to it, without meaning anything."""
+
 
 @dataclass(frozen=True, slots=True)
 class Watched:
@@ -89,6 +92,7 @@ def richardson(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order
 
     With two halves of order p, what they still are away from the solution is their distance from the
     whole step over 2^p - 1. That is a local error, so it grows with the power p + 1 of the step.
+    What may be rounding does not count, or short steps would never be good enough.
     """
     new = wiring.registers.new
     kept = [new(f"{port.name}′whole", size=port.cells) for port in watched]
@@ -102,7 +106,11 @@ def richardson(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order
     ]
     judge: list[Instruction] = []
     for k, (port, whole) in enumerate(zip(watched, kept, strict=True)):
-        distances = [Cell(port.register + i) - Cell(whole + i) for i in range(port.cells)]
+        distances: list[Expr] = []
+        for i in range(port.cells):
+            value = Cell(port.register + i)
+            distance = apply(Op.ABS, value - Cell(whole + i)) - ROUNDING * apply(Op.ABS, value)
+            distances.append(apply(Op.MAX, distance, 0.0))
         judge.append(Let(errors + k, port.error(distances) / float(2**order - 1)))
 
     def doubled(step: Block) -> Block:

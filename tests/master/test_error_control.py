@@ -1,0 +1,253 @@
+"""Error control: the tolerance is kept, steps are as long as it allows, and every rejection is explained."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from upbeat.core.errors import Problems
+from upbeat.core.time import Span
+from upbeat.master.settings import master_from, settings_of
+
+METHODS = ("richardson", "milne", "order")
+
+
+def oscillator(**more: object) -> up.Scenario:
+    """x' = v and v' = -x in two units: x = cos t."""
+    solver = up.DormandPrince(rtol=1e-12, atol=1e-12)
+    position = up.Ode(states={"x": "v"}, start={"x": 1.0}, inputs=["v"], solver=solver)
+    velocity = up.Ode(states={"v": "-x"}, inputs=["x"], solver=solver)
+    return up.Scenario(units={"p": position, "q": velocity}, connections={"p.v": "q.v", "q.x": "p.x"})
+
+
+def run(pace: object, until: float = 5.0, **more: object) -> up.Trace:
+    return up.simulate(oscillator(), pace=pace, until=until, **{"inputs": up.Linear(), **more})
+
+
+def error(trace: up.Trace) -> float:
+    return float(np.abs(trace["p.x"] - np.cos(trace.time)).max())
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("correct", ["repeat", "next"])
+@pytest.mark.parametrize(
+    "coupling", [up.Jacobi(), up.GaussSeidel(), up.Iterated()], ids=["jacobi", "gauss_seidel", "iterated"]
+)
+def test_the_error_follows_the_tolerance(method: str, correct: str, coupling: object) -> None:
+    tolerances = (1e-3, 1e-4, 1e-5)
+    found = [
+        error(run(up.ErrorControl(t, method=method, correct=correct), coupling=coupling)) for t in tolerances
+    ]
+    assert np.polyfit(np.log(tolerances), np.log(found), 1)[0] == pytest.approx(1.0, abs=0.2)
+    assert all(e < 5 * t for e, t in zip(found, tolerances, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "order"),
+    [(up.Hold(), 1), (up.Linear(), 2), (up.Polynomial(3), 4), (up.Smooth(), 2), (up.Continuous(), 1)],
+    ids=["hold", "linear", "cubic", "smooth", "continuous"],
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_steps_are_as_long_as_the_order_allows(method: str, inputs: object, order: int) -> None:
+    """Ten times the tolerance means 10^(1/order) times the step."""
+    counts = [run(up.ErrorControl(t, method=method), inputs=inputs).steps.count for t in (1e-3, 1e-4)]
+    assert counts[1] / counts[0] == pytest.approx(10 ** (1 / order), rel=0.25)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_both_engines_take_the_same_steps(method: str) -> None:
+    pace = up.ErrorControl(1e-4, method=method, first=0.3)
+    here, there = (run(pace, engine=engine) for engine in ("interpret", "auto"))
+    assert here.steps == there.steps
+    np.testing.assert_array_equal(here["p.x"], there["p.x"])
+
+
+def test_the_halves_stand_and_the_histories_go_on(engine: str) -> None:
+    """Steps that cannot be rejected or changed are pairs of fixed steps of half the size, bit for bit."""
+    pace = up.ErrorControl(1e9, first=0.25, least=0.25, most=0.25)
+    for coupling in (up.Jacobi(), up.GaussSeidel(), up.Iterated(corrections=2)):
+        halves = run(0.125, coupling=coupling, inputs=up.Polynomial(2), engine=engine)
+        trace = run(pace, coupling=coupling, inputs=up.Polynomial(2), engine=engine)
+        np.testing.assert_array_equal(trace["p.x"], halves["p.x"][::2])
+        np.testing.assert_array_equal(trace.time, halves.time[::2])
+
+
+def test_per_step_every_step_may_use_up_the_tolerance() -> None:
+    run_, step = (run(up.ErrorControl(1e-4, per=per), inputs=up.Hold()) for per in ("run", "step"))
+    assert step.steps.count < run_.steps.count / 5
+    counts = [run(up.ErrorControl(t, per="step"), inputs=up.Hold()).steps.count for t in (1e-4, 1e-6)]
+    assert counts[1] / counts[0] == pytest.approx(10, rel=0.1)
+
+
+def test_rejections_are_counted_and_explained(engine: str) -> None:
+    trace = run(up.ErrorControl(1e-4, first=0.5), engine=engine)
+    assert trace.steps.rejected >= 1
+    first = next(iter(trace.steps))
+    assert first.rejected >= 1
+    assert first.reason.startswith("error ")
+    assert " × tolerance at " in first.reason
+    assert set(first.reason.split()[-1].split(".")) <= {"p", "q", "x", "v"}
+    assert "error control" in trace.steps.reasons()
+
+
+def test_without_rollback_the_next_step_is_shorter_and_says_why() -> None:
+    trace = run(up.ErrorControl(1e-4, method="milne", correct="next", first=0.5))
+    assert trace.steps.rejected == 0
+    second = list(trace.steps)[1]
+    assert second.reason.endswith("in the step before")
+    assert second.size < 0.5
+
+
+class _Forward:
+    """y' = 1 - y, without rollback."""
+
+    def __init__(self, name: str, start: float, parameters: dict[str, object]) -> None:
+        self.y = self.u = 0.0
+
+    def get(self, port: str) -> float:
+        return self.y
+
+    def set(self, port: str, coefficients: list[float]) -> None:
+        self.u = coefficients[0]
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.y += (1.0 - self.y) * (1 - np.exp(t - to))
+        return to
+
+
+def forward() -> up.Scenario:
+    ports = (up.Port("u", up.Causality.INPUT), up.Port("y", up.Causality.OUTPUT))
+    unit = up.PythonUnit(_Forward, ports)
+    return up.Scenario(units={"a": unit, "b": unit}, connections={"a.u": "b.y", "b.u": "a.y"})
+
+
+def test_units_without_rollback() -> None:
+    for pace in (up.ErrorControl(), up.ErrorControl(method="milne"), up.ErrorControl(correct="next")):
+        with pytest.raises(up.MasterError, match=r'a, b cannot be set back.*method="milne", correct="next"'):
+            up.simulate(forward(), pace=pace, until=1.0)
+    trace = up.simulate(forward(), pace=up.ErrorControl(1e-3, method="milne", correct="next"), until=1.0)
+    assert trace["a.y"][-1] == pytest.approx(1 - np.exp(-1.0))
+
+
+def test_a_jump_ends_the_run_by_name(engine: str) -> None:
+    source = up.Function(outputs={"y": "1 if time > 0.5 else 0"})
+    sink = up.Ode(states={"x": "u - x"}, inputs=["u"])
+    scenario = up.Scenario(units={"s": source, "x": sink}, connections={"x.u": "s.y"})
+    pace = up.ErrorControl(1e-4, method="milne", least=1e-6)
+    with pytest.raises(
+        up.StepError, match=r"from t = 0\.49999.*error 5e\+03 × tolerance at x\.u.*1e-06"
+    ) as caught:
+        up.simulate(scenario, pace=pace, until=1.0, engine=engine)
+    assert caught.value.trace.time[-1] == pytest.approx(0.5, abs=1e-5)
+    stands = up.ErrorControl(1e-4, method="milne", correct="next", least=1e-6)
+    assert up.simulate(scenario, pace=stands, until=1.0, engine=engine).time[-1] == 1.0
+
+
+@pytest.mark.parametrize("until", [1.0, 0.7300000001, 5.0 / 3.0])
+def test_it_lands_on_the_stop_time_without_a_tiny_step(until: float) -> None:
+    for first, most in itertools.product((0.1, 0.0999999), (0.1, 0.3)):
+        trace = run(up.ErrorControl(1e-1, first=first, most=most), until=until)
+        assert trace.time[-1] == until
+        sizes = np.diff(trace.time)
+        assert sizes[-1] > 0.4 * sizes[:-1].max()
+        assert sizes.max() <= most * (1 + 1e-5)
+
+
+def test_limits(engine: str) -> None:
+    sizes = np.diff(run(up.ErrorControl(1e-2, least=1e-3, most=0.05), engine=engine).time)
+    assert sizes.max() <= 0.05 * (1 + 1e-9)
+    trace = run(up.ErrorControl(1e2, most=0.05), engine=engine)
+    assert "the longest step" in trace.steps.reasons()
+
+
+def test_tolerance_and_nominal_of_single_ports() -> None:
+    every = run(up.ErrorControl(1e-4)).steps.count
+    strict = run(up.ErrorControl(1e-4, ports={"q.x": 1e-5})).steps.count
+    loose = run(up.ErrorControl(1e-4, nominal={"p.x": 100.0, "q.x": 100.0, "p.v": 100.0, "q.v": 100.0}))
+    assert strict > 2 * every
+    assert loose.steps.count < every / 5
+    quiet = {"p.v": float("inf"), "q.v": float("inf")}
+    trace = run(up.ErrorControl(1e-4, ports=quiet, first=0.5))
+    assert next(iter(trace.steps)).reason.endswith((".x", ".x"))
+
+
+def test_arrays_and_ports_that_are_not_real(engine: str) -> None:
+    solver = up.DormandPrince(rtol=1e-10, atol=1e-10)
+    a = up.Ode(
+        states={"x": ["u[0]", "u[1]"]}, start={"x": [1.0, 0.0]}, inputs={"u": [0.0, 0.0]}, solver=solver
+    )
+    b = up.Function(
+        inputs={"x": [0.0, 0.0], "n": 1},
+        outputs={"y": {"value": ["x[1]", "-x[0]"]}, "m": {"value": "round(x[0])", "kind": "integer"}},
+    )
+    scenario = up.Scenario(units={"a": a, "b": b}, connections={"a.u": "b.y", "b.x": "a.x", "b.n": "b.m"})
+    trace = up.simulate(scenario, pace=up.ErrorControl(1e-5), until=3.0, inputs=up.Linear(), engine=engine)
+    np.testing.assert_allclose(trace["a.x[0]"], np.cos(trace.time), atol=5e-5)
+
+
+def test_a_scenario_without_real_ports_is_refused() -> None:
+    unit = up.Function(outputs={"y": {"value": "time > 1", "kind": "boolean"}})
+    with pytest.raises(up.MasterError, match="no real port"):
+        up.simulate(up.Scenario(units={"a": unit}, connections={}), pace=up.ErrorControl(), until=1.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tolerance": 0}, "tolerance of ErrorControl must be positive"),
+        ({"least": 1.0, "most": 0.1}, "least of ErrorControl"),
+        ({"method": "euler"}, "method of ErrorControl is one of richardson, milne, order"),
+        ({"correct": "never"}, "correct of ErrorControl is one of repeat, next"),
+        ({"order": 0}, "order of ErrorControl"),
+        ({"safety": 1.5}, "safety of ErrorControl"),
+        ({"gains": (0.3,)}, "gains of ErrorControl"),
+        ({"factors": (1.5, 2.0)}, "factors of ErrorControl"),
+        ({"ports": {"a.b": -1}}, "ports of ErrorControl"),
+        ({"watch": 3}, "watch of ErrorControl"),
+    ],
+)
+def test_settings_are_checked(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(up.InvalidInput, match=message):
+        up.ErrorControl(**settings)
+
+
+def test_unknown_ports_are_named() -> None:
+    with pytest.raises(up.MasterError, match=r"cannot watch 'q\.y'.*'q\.x'"):
+        run(up.ErrorControl(ports={"q.y": 1e-3}))
+    with pytest.raises(up.MasterError, match=r"cannot watch 'q\.x\.'"):
+        run(up.ErrorControl(nominal={"q.x.": 2.0}, method="milne"))
+
+
+def test_in_files() -> None:
+    problems = Problems()
+    written = {
+        "inputs": "linear",
+        "pace": {"kind": "error_control", "tolerance": 1e-5, "ports": {"q.x": 1e-6}, "gains": [0.4, 0.2]},
+    }
+    master = master_from(written, problems)
+    assert not problems.found
+    assert master is not None
+    assert master.pace == up.ErrorControl(1e-5, ports={"q.x": 1e-6}, gains=(0.4, 0.2))
+    assert master_from(settings_of(master), problems) == master
+
+
+def test_it_is_pure() -> None:
+    """The pace that a program gets is another one; its state is numbers, and calls leave it alone."""
+    pace = up.ErrorControl(1e-4)
+    _, bound = up.Master(pace, inputs=up.Linear()).build(oscillator())
+    assert pace.watch is None
+    assert bound != pace
+    state = bound.begin(Span(0.0, 5.0))
+    assert all(type(number) is float for number in state)
+    read = dict(enumerate([2.0] * 500)).__getitem__
+    proposal, after = bound.propose(state, 0.0, 5.0, read)
+    assert after == state
+    again = [bound.review(state, 0.0, proposal.until, read) for _ in range(2)]
+    assert again[0] == again[1]
+    retry = again[0][0]
+    assert retry is not None
+    assert retry.until < proposal.until
+    assert bound.note(again[0][1], 1.0, (), read) == again[0][1]
