@@ -13,7 +13,8 @@ from upbeat.core.errors import InvalidInput, ScenarioError
 from upbeat.core.expr import Name, show
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.scenario import Scenario
-from upbeat.units import Function, Ode
+from upbeat.units import Function, Ode, PythonUnit, ports
+from upbeat.units.shorthand import port_spec
 
 MASS = Ode(
     states={"x": {"der": "v", "unit": "m"}, "v": "(F - c*x)/m"},
@@ -313,3 +314,27 @@ def test_arrays_of_inputs_are_closed_cell_by_cell() -> None:
         ["inputs.w[1]"],
     ]
     assert made.outputs[0].cells == (Name("inputs.w[0]"),)
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        {"x": {"derivative": "nobody"}, "v": {}},
+        {"x": {"derivative": "v"}, "v": {"kind": "integer"}},
+        {"x": {"derivative": "v"}, "v": {"size": 2}},
+        {"x": {"derivative": "v", "kind": "boolean"}, "v": {"kind": "boolean"}},
+    ],
+)
+def test_a_derivative_is_an_output_of_the_same_shape(outputs: dict[str, Any]) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario({"a": PythonUnit(lambda *_: None, ports(outputs=outputs))})
+    (problem,) = caught.value.problems
+    assert problem.where == ("units", "a", "outputs", "x")
+    assert "cannot be the derivative of 'x'" in problem.what
+    assert "a real output of the same unit and size" in problem.hint
+
+
+def test_a_derivative_is_kept_when_ports_are_written() -> None:
+    (x, _) = ports(outputs={"x": {"derivative": "v"}, "v": {}})
+    assert port_spec(x) == {"derivative": "v"}
+    assert Scenario({"a": PythonUnit(lambda *_: None, ports(outputs={"x": {"derivative": "v"}, "v": {}}))})
