@@ -310,3 +310,11 @@ def test_more_steps_than_anybody_can_count_are_refused(engine: str, pace: float,
 def test_a_remainder_of_half_a_step_is_a_step_of_its_own(engine: str) -> None:
     trace = up.simulate(CHARGE, pace=1.0, start=1e6, until=1e6 + 3.5, engine=engine)
     np.testing.assert_allclose(np.diff(trace.time), [1, 1, 1, 0.5])
+
+
+def test_one_cell_of_an_array_is_one_column(engine: str) -> None:
+    pair = up.Ode(states={"x": {"der": ["-x[0]", "-x[1]"], "start": [1.0, 2.0]}}, outputs=["x"])
+    scenario = up.Scenario(units={"r": pair}, outputs={"second": "r.x[1]"})
+    trace = up.simulate(scenario, pace=0.1, until=0.2, engine=engine)
+    assert trace.names == ("r.x[0]", "r.x[1]", "second")
+    assert trace["second"].tolist() == trace["r.x[1]"].tolist()

@@ -11,6 +11,7 @@ from upbeat.core.errors import InvalidInput, Problem, Problems
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.choose import Choice, EngineName, choose
+from upbeat.engine.flatten import Flat, flattened
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings, Tables, checked_every
 from upbeat.master.master import Master, as_pace
@@ -27,7 +28,11 @@ Report = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything a run needs. `record` are patterns over ``unit.port`` names; None means all outputs."""
+    """Everything a run needs. `record` are patterns over ``unit.port`` names; None means all outputs.
+
+    Unless `flatten` is off, the units of nested scenarios run side by side with the others wherever that
+    means the same.
+    """
 
     scenario: Scenario
     master: Master
@@ -38,6 +43,7 @@ class Experiment:
     engine: EngineName = "auto"
     signals: Signals | None = None
     jit: bool = False
+    flatten: bool = True
 
     def __post_init__(self) -> None:
         checked_every(self.every)
@@ -47,12 +53,23 @@ class Experiment:
         """The scenario with its inputs driven by the signals, or held at their start values."""
         return self.scenario.driven(self.signals) if self.signals is not None else self.scenario.closed()
 
+    @property
+    def flat(self) -> Flat:
+        """What runs: the closed scenario, nested ones flattened where possible, and the master for it."""
+        return (
+            flattened(self.closed, self.master, self.span) if self.flatten else Flat(self.closed, self.master)
+        )
+
     def program(self) -> Program:
-        return self.master.program(self.closed)
+        flat = self.flat
+        return flat.master.program(flat.scenario)
 
     def choice(self) -> Choice:
         """The engine that will run it, and why."""
-        choice = choose(self.engine, self.closed.units)
+        return self._choice(self.flat)
+
+    def _choice(self, flat: Flat) -> Choice:
+        choice = choose(self.engine, flat.scenario.units)
         if self.jit and choice.name != "native":
             raise InvalidInput(
                 f"jit is for the native engine, but the interpreter would run: {choice.why}. "
@@ -62,14 +79,14 @@ class Experiment:
 
     def open(self) -> Run:
         """A run to step by hand."""
-        closed = self.closed
-        program, pace = self.master.build(closed)
+        flat = self.flat
+        program, pace = flat.master.build(flat.scenario)
         return Run(
             program=program,
-            scenario=closed,
+            scenario=flat.scenario,
             pace=pace,
             span=self.span,
-            choice=self.choice(),
+            choice=self._choice(flat),
             record=self.record,
             every=self.every,
             out=self.out,

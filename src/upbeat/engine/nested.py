@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import InvalidInput, MasterError, StepError, UnitError, suggest
@@ -27,6 +27,9 @@ from upbeat.master.pace import Pace
 from upbeat.master.program import Program
 from upbeat.scenario.scenario import Scenario
 
+if TYPE_CHECKING:
+    from upbeat.engine.flatten import Flat
+
 
 @dataclass(frozen=True)
 class Nested:
@@ -34,12 +37,14 @@ class Nested:
 
     Its inputs and outputs are the scenario's own; an output depends directly on those inputs that
     reach it at the same instant inside. Any depth of nesting works. It can be set back if all inner
-    units can.
+    units can. Unless `flatten` is off, its units take its place where that means the same (see
+    `upbeat.engine.flatten`).
     """
 
     scenario: Scenario
     master: Master
     engine: EngineName = "auto"
+    flatten: bool = True
 
     def __post_init__(self) -> None:
         if not self.scenario.outputs:
@@ -48,12 +53,14 @@ class Nested:
             )
 
     @cached_property
-    def _closed(self) -> Scenario:
-        return self.scenario.closed()
+    def _flat(self) -> Flat:
+        from upbeat.engine.flatten import flattened  # which knows what a nested scenario is
+
+        return flattened(self.scenario, self.master)
 
     @cached_property
     def _built(self) -> tuple[Program, Pace]:
-        return self.master.build(self._closed)
+        return self._flat.master.build(self._flat.scenario)
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
@@ -100,9 +107,10 @@ class NestedUnit:
     """One run of a nested scenario, driven by whoever runs the outer one."""
 
     def __init__(self, model: Nested, name: str, start: float) -> None:
-        closed, (program, pace) = model._closed, model._built
+        closed, (program, pace) = model._flat.scenario, model._built
         self._name = name
         self._program = program
+        self._paths = closed.origin.paths if closed.origin is not None else {}
         self._free = closed.free_inputs
         self._machine: Machine = (
             native.Machine(program, closed.units, start)
@@ -118,9 +126,9 @@ class NestedUnit:
         if self._stale:
             self._within(self._loop.exchange)
             self._stale = False
-        register = self._program.layout.of(self._program.columns[port].register)
-        values = self._machine.row(tuple(range(register.first, register.first + register.size)))
-        return values[0] if register.size == 1 else tuple(values)
+        shown = self._program.columns[port]
+        values = self._machine.row(tuple(range(shown.register, shown.register + shown.cells)))
+        return values[0] if shown.cells == 1 else tuple(values)
 
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
         if port not in self._free:
@@ -157,7 +165,7 @@ class NestedUnit:
         try:
             call(*arguments)
         except UnitError as error:
-            way = f"{self._name}.{error.unit}"
+            way = f"{self._name}.{self._paths.get(error.unit, error.unit)}"
             raise UnitError(error.reason, unit=way, call=error.call, time=error.time) from error.__cause__
         except StepError as error:
             raise StepError(f"inside '{self._name}': {error}") from error.__cause__

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Protocol
 
-from upbeat.core.errors import Interrupted, InvalidInput, RunError, StepError, suggest
+from upbeat.core.errors import Interrupted, InvalidInput, RunError, StepError, UnitError, suggest
 from upbeat.core.ports import Signal, Value
 from upbeat.core.time import Span
 from upbeat.engine import native
@@ -146,9 +146,9 @@ class Run:
         if name not in columns:
             raise InvalidInput(f"there is no signal '{name}'. {suggest(name, columns, 'signals')}")
         self._refresh(self._live())
-        register = self._program.layout.of(columns[name].register)
-        values: list[Value] = [self._machine.read(register.first + i) for i in range(register.size)]  # type: ignore[union-attr]
-        return values[0] if register.size == 1 else tuple(values)
+        first, count = columns[name].register, columns[name].cells
+        values: list[Value] = [self._machine.read(first + i) for i in range(count)]  # type: ignore[union-attr]
+        return values[0] if count == 1 else tuple(values)
 
     def set(self, name: str, value: Signal) -> None:
         """Hold an input that nothing drives at `value` from now on: a scenario input, or ``unit.port``."""
@@ -161,7 +161,7 @@ class Run:
                 f"'{name}' is not an input that can be set. {suggest(name, free, 'free inputs')}"
             )
         unit, port = free[name]
-        values = port.values(value if isinstance(value, (str, bool, int, float)) else list(value))
+        values = port.values(value, name)
         with self._guarded():
             machine.set_input(unit, port.name, values[0] if port.size is None else values)
         held = self._program.columns.get(name)
@@ -237,9 +237,19 @@ class Run:
             if self._ended == 0.0:  # else somebody has closed the run meanwhile, and that is how it ended
                 self._outcome = Outcome.FAILED
                 self.close()
-            if isinstance(error, RunError):
-                error.trace = self.trace
+            known = self._known(error)
+            if isinstance(known, RunError):
+                known.trace = self.trace
+            if known is not error:
+                raise known from error.__cause__
             raise
+
+    def _known(self, error: BaseException) -> BaseException:
+        """The error under the name that people know the unit by: it may have been inside another one."""
+        paths = self._scenario.origin.paths if self._scenario.origin is not None else {}
+        if not isinstance(error, UnitError) or error.unit not in paths:
+            return error
+        return UnitError(error.reason, unit=paths[error.unit], call=error.call, time=error.time)
 
 
 @contextmanager

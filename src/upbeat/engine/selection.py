@@ -29,10 +29,10 @@ def select(program: Program, patterns: Sequence[str] | None) -> Selection:
     cells: list[Reg] = []
     for name in chosen:
         signal = program.columns[name]
-        register = program.layout.of(signal.register)
-        for i in range(register.size):
-            label = name if register.size == 1 else f"{name}[{i}]"
-            columns.append(Column(label, register.kind, signal.unit, signal.items))
+        kind = program.layout.of(signal.register).kind
+        for i in range(signal.cells):
+            label = name if signal.cells == 1 else f"{name}[{i}]"
+            columns.append(Column(label, kind, signal.unit, signal.items))
             cells.append(signal.register + i)
     return Selection(tuple(columns), tuple(cells))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import Cell, Expr
@@ -22,12 +23,20 @@ class MultiRate:
     steps. Slower groups go first: what a faster one gets from them runs from the value at the start
     of the communication step to the one at its end. What a slower group gets from a faster one is
     extrapolated over the whole step.
+
+    With `slower="beside"` the groups advance side by side as in a `Jacobi` coupling: what a faster one
+    gets from slower ones is extrapolated, too. There may be one faster group then.
     """
 
     rates: Mapping[str, int]
     loops: LoopSolver = field(default_factory=Newton)
+    slower: Literal["first", "beside"] = "first"
 
     def __post_init__(self) -> None:
+        if self.slower not in ("first", "beside"):
+            raise MasterError(f'slower must be "first" or "beside", not {self.slower!r}')
+        if self.slower == "beside" and len({rate for rate in self.rates.values() if rate != 1}) > 1:
+            raise MasterError('with slower = "beside" there may be one rate besides 1')
         for unit, rate in self.rates.items():
             if isinstance(rate, bool) or not isinstance(rate, int) or rate < 1:
                 raise MasterError(f"the rate of '{unit}' must be a whole number of at least 1, not {rate!r}")
@@ -44,10 +53,15 @@ class MultiRate:
         sources = {
             (c.unit, c.port): [rate[unit] for unit, _ in c.sources] for c in wiring.scenario.connections
         }
-        ahead = frozenset(e for e, from_ in sources.items() if from_ and max(from_) < rate[e[0]])
+        late = () if self.slower == "beside" else sources
+        ahead = frozenset(e for e in late if sources[e] and max(sources[e]) < rate[e[0]])
         self._refuse_reactive(wiring, ahead)
         parts = {k: wiring.interval(f"rate {k}") for k in groups if k > 1}
-        over = {e: parts[k] for e, from_ in sources.items() if (k := rate[e[0]]) > 1 and max(from_) == k}
+        over = {
+            e: parts[k]
+            for e, from_ in sources.items()
+            if (k := rate[e[0]]) > 1 and k in from_ and max(from_) == k
+        }
         step: list[Instruction] = []
         for end in sources:
             step += wiring.remember(end) if end in ahead else [] if end in over else wiring.begin(end)
@@ -91,7 +105,7 @@ class MultiRate:
                 delayed = frozenset(e for unit in members for e in wiring.connected(unit) if e not in over)
                 inner = solved(wiring, ahead | delayed, self.loops, over=over, units=members)
                 instructions += [i for i in inner if not _sets(i, delayed)]
-        for unit in members:
+        for unit in members if self.slower == "first" else ():  # others still need the values of the start
             for output in wiring.outputs_of(unit):
                 instructions += wiring.get(output)
         return instructions

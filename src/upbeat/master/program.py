@@ -186,6 +186,8 @@ class Recordable:
     unit: str | None = None
     items: tuple[str, ...] = ()
     output: bool = True
+    cells: int = 1
+    """From `register` on; it may be one cell of somebody's array."""
 
 
 @dataclass(frozen=True)

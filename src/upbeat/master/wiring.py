@@ -246,15 +246,20 @@ class Wiring:
     def columns(self) -> dict[str, Recordable]:
         """Everything a trace may record: outputs, the scenario's own ports, and inputs."""
         columns: dict[str, Recordable] = {}
+        origin = self.scenario.origin
         for ends, is_output in ((self.outputs, True), (self.inputs, False)):
             for end, reg in ends.items():
                 port = self._ports[end]
                 name = self.scenario.column(*end)
-                columns.setdefault(name, Recordable(reg, port.unit, port.items, is_output))
+                columns.setdefault(name, Recordable(reg, port.unit, port.items, is_output, port.cells))
         for output in self.scenario.outputs:
-            port = output.port
-            columns[port.name] = Recordable(self.results[port.name], port.unit, port.items)
-        return columns
+            port, name = output.port, output.port.name
+            if origin is not None:
+                name = origin.columns.get(("", name), name)
+            columns[name] = Recordable(self.results[port.name], port.unit, port.items, cells=port.cells)
+        if origin is None or not origin.shown:
+            return columns
+        return {name: replace(columns[name], output=is_output) for name, is_output in origin.shown.items()}
 
 
 def _cell_names(name: str, first: Reg, port: Port) -> Iterable[tuple[str, Expr]]:

@@ -28,6 +28,7 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
         parts.append(_section("Monolithic", _monolith(data["monolith"])))
     parts += [
         _section("Units", [line for unit in data["units"] for line in _unit_lines(unit)]),
+        *([_section("Nested scenarios", _nested_lines(data["nested"]))] if data["nested"] else []),
         _section("Abilities", _ability_lines(data["units"])),
         _section("Connections", [f"{c['input']} = {c['value']}" for c in data["connections"]] or ["none"]),
         _section("Order in which ports are evaluated at one instant", _wrapped(data["order"])),
@@ -43,7 +44,8 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
 def explain_data(experiment: Experiment) -> dict[str, Any]:
     """The same as plain data."""
     closed = experiment.closed
-    built = experiment.program()
+    flat = experiment.flat
+    built = flat.master.program(flat.scenario)
     choice = experiment.choice()
     origin = closed.origin
     return {
@@ -55,13 +57,14 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         "connections": [
             {"input": f"{c.unit}.{c.port}", "value": _cells(c.cells)} for c in closed.connections
         ],
+        "nested": [{"unit": note.unit, "flattened": note.flattened, "why": note.why} for note in flat.notes],
         "order": [f"{unit}.{port}" for _, unit, port in closed.graph.order],
         "loops": [[f"{unit}.{port}" for _, unit, port in loop] for loop in closed.graph.loops],
         "master": settings_of(experiment.master),
         "notes": list(built.notes),
         "engine": {"name": choice.name, "why": choice.why},
         "program": {name: block_lines(block, built.layout) for name, block in built.blocks.items() if block},
-        "carried": [built.layout.of(r).name for r in carried(built, closed.units)],
+        "carried": [built.layout.of(r).name for r in carried(built, flat.scenario.units)],
     }
 
 
@@ -94,6 +97,10 @@ def _cells(cells: Sequence[Any]) -> str:
 
 def _monolith(data: dict[str, Any]) -> list[str]:
     return [f"one unit in place of {', '.join(data['units'])}: there is no coupling", *data["notes"]]
+
+
+def _nested_lines(notes: Iterable[dict[str, Any]]) -> list[str]:
+    return [f"{n['unit']}: {'flattened' if n['flattened'] else 'not flattened'}, {n['why']}" for n in notes]
 
 
 def _solver(model: Model) -> str | dict[str, Any] | None:

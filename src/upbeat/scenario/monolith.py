@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import Problems
@@ -27,11 +27,18 @@ TIGHT = DormandPrince(rtol=1e-10, atol=1e-12)
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a monolith comes from: the units in it, what a trace calls its ports, what became of loops."""
+    """Where a monolith comes from: the units in it, what a trace calls its ports, what became of loops.
+
+    Also of a scenario whose nested ones were flattened. There, `shown` are the columns that a trace has
+    (is it an output?) in their order; the scenario's own outputs are called ``columns["", name]``, and
+    units that were inside others ``paths[name]``.
+    """
 
     units: tuple[str, ...]
     columns: dict[End, str]
     notes: tuple[str, ...] = ()
+    shown: dict[str, bool] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
 
 
 def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None = None) -> Scenario:

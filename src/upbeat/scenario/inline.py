@@ -1,0 +1,221 @@
+"""A unit that is a scenario itself, replaced by the units inside: the same graph with one level less."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from upbeat.core.abilities import Model
+from upbeat.core.errors import UpbeatError
+from upbeat.core.expr import Expr, Name, kind_of, show, substitute
+from upbeat.core.ports import Causality, Kind, Port, objection_to
+from upbeat.scenario.assemble import Parts
+from upbeat.scenario.connection import Connection, ScenarioOutput
+from upbeat.scenario.directory import INPUTS, End, by_hand
+from upbeat.scenario.monolith import Origin
+from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.signals import inputs_model
+
+
+class CannotInline(UpbeatError):
+    """The units inside cannot stand in the place of the whole; says why."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What a port comes from: an expression per cell, and the ports in them."""
+
+    cells: tuple[Expr, ...]
+    sources: tuple[End, ...]
+
+
+def inlined(scenario: Scenario, unit: str, inner: Scenario) -> tuple[Scenario, dict[str, str]]:
+    """`scenario`, which is closed, with the units of `inner` instead of `unit`; and their new names.
+
+    What a trace shows stays the same, by the names of before. Raises `CannotInline`.
+    """
+    return _Inlining(scenario, unit, inner).made()
+
+
+class _Inlining:
+    def __init__(self, scenario: Scenario, unit: str, inner: Scenario) -> None:
+        self._outer = scenario
+        self._unit = unit
+        self._inner = inner
+        self._given = {c.port: c for c in scenario.connections if c.unit == unit}
+        self._free = tuple(port for port in inner.inputs if port.name not in self._given)
+        taken = {*scenario.units, INPUTS}
+        self._names = {name: _unique(f"{unit}_{name}", taken) for name in inner.units}
+        self._holder = _unique(f"{unit}_inputs", taken) if self._free else ""
+        self._made: dict[tuple[str, str], Cells] = {}
+        self._under_way: set[tuple[str, str]] = set()
+
+    def made(self) -> tuple[Scenario, dict[str, str]]:
+        outer, unit = self._outer, self._unit
+        outputs = [replace(o, **self._parts(self._outside(o))) for o in outer.outputs]
+        columns = dict(self._origin.columns)
+        if unit not in self._origin.paths:  # what was inside another one was never shown
+            outputs += self._stand_ins(columns, {o.port.name for o in outputs})
+        path = path_of(outer, unit)
+        for name, new in self._names.items():
+            for port in self._inner.units[name].ports:
+                columns[new, port.name] = f"{path}.{name}.{port.name}"
+        for port in self._free:
+            columns[self._holder, by_hand(port.name)] = f"{path}.{port.name}"
+        parts = Parts(self._units(), tuple(self._connections()), outer.inputs, tuple(outputs))
+        paths = self._origin.paths | {new: f"{path}.{name}" for name, new in self._names.items()}
+        origin = replace(
+            self._origin, columns=columns, paths=paths | ({self._holder: path} if self._free else {})
+        )
+        return Scenario.from_parts(parts, outer.name, outer.opened_inputs, origin), self._names
+
+    @cached_property
+    def _origin(self) -> Origin:
+        outer = self._outer
+        if outer.origin is not None:
+            return outer.origin
+        ports = [(unit, port) for unit, model in outer.units.items() for port in model.ports]
+        shown = {outer.column(u, p.name): True for u, p in ports if p.causality is Causality.OUTPUT}
+        driven = [(c.unit, c.port) for c in outer.connections]
+        free = [(u, p.name) for u, p in ports if p.causality is Causality.INPUT]
+        for end in (*driven, *free):  # in the order in which a trace has them
+            shown.setdefault(outer.column(*end), False)
+        shown |= {output.port.name: True for output in outer.outputs}
+        return Origin(tuple(outer.units), {}, shown=shown)
+
+    def _stand_ins(self, columns: dict[End, str], taken: set[str]) -> Iterable[ScenarioOutput]:
+        """Outputs of the scenario that show what the ports of the unit were."""
+        found = [(port, self._input(port.name)) for port in self._inner.inputs]
+        found += [(o.port, self._output(o.port.name)) for o in self._inner.outputs]
+        for port, cells in found:
+            name = _unique(f"{self._unit}_{port.name}", taken)
+            columns["", name] = f"{self._unit}.{port.name}"
+            shown = replace(port, name=name, causality=Causality.OUTPUT, depends=frozenset(), reactive=None)
+            yield ScenarioOutput(shown, **self._parts(cells))
+
+    def _units(self) -> dict[str, Model]:
+        units: dict[str, Model] = {}
+        for name, model in self._outer.units.items():
+            if name != self._unit:
+                units[name] = model
+                continue
+            if self._free:
+                units[self._holder] = inputs_model(self._free, {})
+            units |= {new: self._inner.units[old] for old, new in self._names.items()}
+        return units
+
+    def _connections(self) -> Iterable[Connection]:
+        for connection in self._outer.connections:
+            if connection.unit != self._unit:
+                yield replace(connection, **self._parts(self._outside(connection)))
+        for connection in self._inner.connections:
+            cells = self._inside(connection)
+            yield replace(connection, unit=self._names[connection.unit], **self._parts(cells))
+
+    # ---------------------------------------------------------------- expressions
+
+    def _input(self, name: str) -> Cells:
+        """What an input of the unit is, over the ports of the flat scenario."""
+        if name in self._given:
+            port = next(port for port in self._inner.inputs if port.name == name)
+            _check_kinds(self._given[name], port, self._outer.ports, self._unit)
+            return self._once(("in", name), lambda: self._outside(self._given[name]))
+        port = next(port for port in self._free if port.name == name)
+        names = [name] if port.cells == 1 else [f"{name}[{i}]" for i in range(port.cells)]
+        return Cells(tuple(Name(f"{self._holder}.{cell}") for cell in names), ((self._holder, name),))
+
+    def _output(self, name: str) -> Cells:
+        """What an output of the unit is, over the ports of the flat scenario."""
+        output = next(output for output in self._inner.outputs if output.port.name == name)
+        _check_kinds(output, output.port, self._inner.ports, self._unit)
+        return self._once(("out", name), lambda: self._inside(output))
+
+    def _once(self, key: tuple[str, str], make: Callable[[], Cells]) -> Cells:
+        if key in self._under_way:
+            raise CannotInline(
+                f"its output depends on its input '{key[1]}' through no unit inside, in a loop"
+                if key[0] == "in"
+                else f"its output '{key[1]}' depends on itself through no unit inside"
+            )
+        if key not in self._made:
+            self._under_way.add(key)
+            self._made[key] = make()
+            self._under_way.remove(key)
+        return self._made[key]
+
+    def _outside(self, given: Connection | ScenarioOutput) -> Cells:
+        """An expression of the outer scenario, where outputs of the unit are what they come from inside."""
+        replaced: dict[str, Expr] = {}
+        sources: list[End] = []
+        for end in given.sources:
+            if end[0] != self._unit:
+                sources.append(end)
+                continue
+            found = self._output(end[1])
+            replaced |= _cell_names(f"{self._unit}.{end[1]}", found.cells)
+            sources += found.sources
+        return Cells(tuple(substitute(c, replaced) for c in given.cells), tuple(dict.fromkeys(sources)))
+
+    def _inside(self, given: Connection | ScenarioOutput) -> Cells:
+        """An expression of the inner scenario, where its inputs are what they are given outside."""
+        replaced: dict[str, Expr] = {}
+        sources: list[End] = []
+        for unit, port in given.sources:
+            if unit == INPUTS:
+                found = self._input(port)
+                replaced |= _cell_names(port, found.cells)
+                sources += found.sources
+                continue
+            new = self._names[unit]
+            count = self._inner.ports[f"{unit}.{port}"].cells
+            for index in ("", *(f"[{i}]" for i in range(count))):
+                replaced[f"{unit}.{port}{index}"] = Name(f"{new}.{port}{index}")
+            sources.append((new, port))
+        return Cells(tuple(substitute(c, replaced) for c in given.cells), tuple(dict.fromkeys(sources)))
+
+    @staticmethod
+    def _parts(made: Cells) -> dict[str, Any]:
+        texts = tuple(show(cell) for cell in made.cells)
+        return {
+            "cells": made.cells,
+            "sources": made.sources,
+            "text": texts if len(texts) > 1 else texts[0],
+        }
+
+
+def path_of(scenario: Scenario, unit: str) -> str:
+    """What people call a unit of a flat scenario: ``car.mass`` for the ``mass`` that was inside ``car``."""
+    return unit if scenario.origin is None else scenario.origin.paths.get(unit, unit)
+
+
+def _cell_names(name: str, cells: Sequence[Expr]) -> dict[str, Expr]:
+    named = {f"{name}[{i}]": cell for i, cell in enumerate(cells)}
+    return named | ({name: cells[0]} if len(cells) == 1 else {})
+
+
+def _check_kinds(
+    given: Connection | ScenarioOutput, port: Port, ports: Mapping[str, Port], unit: str
+) -> None:
+    """A port between two expressions also converts kinds: without it, they must be the same."""
+    kinds: dict[str, Kind] = {}
+    for source in given.sources:
+        path = source[1] if source[0] == INPUTS and source[1] in ports else ".".join(source)
+        kinds |= {path: ports[path].kind}
+        kinds |= {f"{path}[{i}]": ports[path].kind for i in range(ports[path].cells)}
+    for cell in given.cells:
+        if kind_of(cell, kinds) is not port.kind:
+            raise CannotInline(f"'{unit}.{port.name}' is {port.kind.value}, and what it is given is not")
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """An identifier that nobody has yet; it is taken from now on."""
+    plain = re.sub("__+", "_", name)
+    made, count = plain, 1
+    while made in taken or objection_to(made):
+        count += 1
+        made = re.sub("__+", "_", f"{plain}_{count}")
+    taken.add(made)
+    return made
