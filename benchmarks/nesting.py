@@ -13,6 +13,7 @@ import json
 import statistics
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 
@@ -27,7 +28,7 @@ LAG = up.Ode(states={"x": "u - x"}, start={"x": 1.0}, inputs=["u"], outputs=["x"
 def chain(first: int, last: int, nested: up.Nested | None = None) -> up.Scenario:
     """Units `first` … `last`, each fed by the one before; then what is nested, if there is something."""
     names = [f"u{k}" for k in range(first, last)]
-    links = {f"{names[0]}.u": "w"} | {f"{b}.u": f"{a}.x" for a, b in zip(names, names[1:], strict=False)}
+    links = {f"{names[0]}.u": "w"} | {f"{b}.u": f"{a}.x" for a, b in pairwise(names)}
     units: dict[str, up.Model] = dict.fromkeys(names, LAG)
     end = f"{names[-1]}.x"
     if nested is not None:

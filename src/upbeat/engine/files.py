@@ -8,8 +8,8 @@ from typing import Any, Unpack
 
 from upbeat.core.errors import InvalidInput, Problems
 from upbeat.engine.experiment import Experiment
+from upbeat.engine.nested_files import master_table, nested_table, nesting
 from upbeat.engine.settings import Settings, Tables
-from upbeat.master.settings import master_from, settings_of
 from upbeat.scenario import files
 from upbeat.scenario.files import ScenarioFile, read_scenario
 from upbeat.scenario.scenario import Scenario
@@ -57,25 +57,25 @@ def read_experiment(
             except InvalidInput as error:
                 problems.add(("master",), str(error))
 
-    file = read_scenario(Path(path), allow_python=allow_python, values=values, also=also)
+    nest = nesting(Path(path), allow_python)
+    file = read_scenario(Path(path), allow_python=allow_python, values=values, also=also, nest=nest)
     return Experiment(scenario=file.scenario, signals=settings.get("signals"), **fields)
 
 
 def write_scenario(what: Experiment | Scenario, path: str | Path) -> None:
     """Write a file that `load` reads back: a scenario, or an experiment with its master, run and record.
 
-    Signals are not part of it: give them to `load`, or to ``upbeat run --input``.
+    Signals are not part of it: give them to `load`, or to ``upbeat run --input``. Nested scenarios go to
+    files of their own beside it: that of the unit ``motor`` in ``car.toml`` to ``car_motor.toml``.
     """
-    files.write_scenario(file_of(what) if isinstance(what, Experiment) else what, path)
+    path = Path(path)
+    file = file_of(what) if isinstance(what, Experiment) else what
+    files.write_scenario(file, path, lambda name, model: nested_table(name, model, path))
 
 
 def file_of(experiment: Experiment) -> ScenarioFile:
     """The experiment as a scenario file, ready to be written."""
-    master, problems = settings_of(experiment.master), Problems()
-    if master_from(master, problems) != experiment.master:
-        raise InvalidInput(
-            f"{experiment.master} cannot be written to a file: it has parts that a file has no word for"
-        )
+    master = master_table(experiment.master)
     run: dict[str, Any] = {"until": experiment.span.stop}
     if experiment.span.start:
         run["start"] = experiment.span.start

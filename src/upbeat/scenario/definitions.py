@@ -23,10 +23,16 @@ KINDS: dict[str, tuple[str, ...]] = {
     "ode": ("states", "start", *_EQUATIONS, "solver"),
     "function": _EQUATIONS,
     "python": PYTHON_KEYS,
+    "scenario": ("scenario", "engine", "flatten"),
 }
 """The kinds of model, and the keys that each of them has."""
+_MARKS = {"ode": "states", "scenario": "scenario"}
+"""The key that tells which kind it is."""
 OVERRIDES = ("model", "parameters", "start", "solver")
 """The keys of a unit that uses a model from `[models]`."""
+
+Nest = Callable[[Table, Path | None], Model]
+"""Makes a unit of the scenario in another file; for the layer that can run one."""
 
 _CELL = re.compile(r"\[(\d+)\]\Z")
 
@@ -34,11 +40,20 @@ _CELL = re.compile(r"\[(\d+)\]\Z")
 class Definitions:
     """Makes the units of a file. Problems are collected; a unit that has one is left out."""
 
-    def __init__(self, models: Table, problems: Problems, *, allow_python: bool, folder: Path | None) -> None:
+    def __init__(
+        self,
+        models: Table,
+        problems: Problems,
+        *,
+        allow_python: bool,
+        folder: Path | None,
+        nest: Nest | None = None,
+    ) -> None:
         self._models = models
         self._problems = problems
         self._allow_python = allow_python
         self._folder = folder
+        self._nest = nest
         self._made: dict[str, Model | None] = {}
         self._cells = 0
 
@@ -111,7 +126,7 @@ class Definitions:
         return model if good else None
 
     def _model(self, table: Table, where: Where) -> Model | None:
-        kind = table.get("kind", "ode" if "states" in table else "function")
+        kind = table.get("kind", next((k for k in KINDS if _MARKS.get(k) in table), "function"))
         if not isinstance(kind, str) or kind not in KINDS:
             self._problems.add(
                 (*where, "kind"), f"there is no kind {kind!r} of unit", suggest(str(kind), KINDS, "kinds")
@@ -128,6 +143,10 @@ class Definitions:
                 return Ode(**{"states": {}, **table})
             case "function":
                 return Function(**table)
+            case "scenario":
+                if self._nest is None:
+                    raise InvalidInput("a unit that is a scenario itself can be run by upbeat.load only")
+                return self._nest(table, self._folder)
         return python_model(table, allowed=self._allow_python, folder=self._folder)
 
     def _known_keys(self, table: Table, known: tuple[str, ...], where: Where) -> bool:

@@ -19,6 +19,9 @@
     inputs = ["u"]
     parameters = { k = 3.0 }
 
+    [units.trailer]                             # or another scenario, with the master of its own file
+    scenario = "trailer.toml"
+
     [connections]                               # input = expression over outputs and scenario inputs
     left.F = "right.F + push"
     right.u = "left.x"
@@ -51,11 +54,11 @@ from typing import Any
 
 from upbeat.core.errors import FileProblem, Problem, Problems, ScenarioError, suggest
 from upbeat.scenario.assemble import assemble
-from upbeat.scenario.definitions import Definitions
+from upbeat.scenario.definitions import Definitions, Nest
 from upbeat.scenario.lines import Lines
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.values import with_values
-from upbeat.scenario.written import scenario_tables, toml_text
+from upbeat.scenario.written import Special, scenario_tables, toml_text
 
 VERSION = 1
 LARGEST = 10_000_000
@@ -97,6 +100,7 @@ def read_scenario(
     allow_python: bool = False,
     values: Mapping[str, Any] | None = None,
     also: Also | None = None,
+    nest: Nest | None = None,
 ) -> ScenarioFile:
     """The scenario in a file. All its problems are reported together, with their lines.
 
@@ -119,7 +123,13 @@ def read_scenario(
         line = data.count(b"\n", 0, error.start) + 1
         raise FileProblem(f"{path}: line {line}: is not a text in UTF-8; save it as UTF-8") from None
     return read_text(
-        text, source=str(path), allow_python=allow_python, values=values, folder=path.parent, also=also
+        text,
+        source=str(path),
+        allow_python=allow_python,
+        values=values,
+        folder=path.parent,
+        also=also,
+        nest=nest,
     )
 
 
@@ -131,13 +141,14 @@ def read_text(
     values: Mapping[str, Any] | None = None,
     folder: Path | None = None,
     also: Also | None = None,
+    nest: Nest | None = None,
 ) -> ScenarioFile:
     """The scenario in a text; Python modules that it names are looked for in `folder`."""
     content = _parse(text, source or "the text")
     lines = Lines(text)
     problems = Problems()
     tables = _tables(content, problems)
-    definitions = Definitions(tables["models"], problems, allow_python=allow_python, folder=folder)
+    definitions = Definitions(tables["models"], problems, allow_python=allow_python, folder=folder, nest=nest)
     made = {name: definitions.unit(name, table) for name, table in tables["units"].items()}
     definitions.unused()
     units = {name: model for name, model in made.items() if model is not None}
@@ -240,17 +251,17 @@ def _located(problems: Problems, source: str, lines: Lines | None) -> ScenarioEr
 # -------------------------------------------------------------------- writing
 
 
-def write_scenario(what: ScenarioFile | Scenario, path: str | Path) -> None:
+def write_scenario(what: ScenarioFile | Scenario, path: str | Path, special: Special | None = None) -> None:
     """Write a file that `read_scenario` reads back as an equal scenario."""
-    text = scenario_text(what)
+    text = scenario_text(what, special)
     try:
         Path(path).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise FileProblem(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def scenario_text(what: ScenarioFile | Scenario) -> str:
-    """The text of a scenario file."""
+def scenario_text(what: ScenarioFile | Scenario, special: Special | None = None) -> str:
+    """The text of a scenario file; `special` gives the tables of models that only layers above know."""
     file = what if isinstance(what, ScenarioFile) else ScenarioFile(what)
     settings = {"master": file.master, "run": file.run, "record": file.record}
-    return toml_text({"upbeat": VERSION, **scenario_tables(file.scenario), **settings})
+    return toml_text({"upbeat": VERSION, **scenario_tables(file.scenario, special), **settings})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -23,11 +23,15 @@ _SPREAD = ("states", "inputs", "outputs", "parameters", "locals", "tables")
 """Parts of a unit that are written with a line for each entry."""
 
 
-def scenario_tables(scenario: Scenario) -> dict[str, Any]:
+Special = Callable[[str, Model], "dict[str, Any] | None"]
+"""The table of a unit by its name and model, where the layer above knows better."""
+
+
+def scenario_tables(scenario: Scenario, special: Special | None = None) -> dict[str, Any]:
     """The tables of a file from which an equal scenario is made."""
     if scenario.added_units:
         raise InvalidInput("a scenario with driven inputs cannot be written; write the one it was made from")
-    models, units = _shared_models(scenario.units)
+    models, units = _shared_models(scenario.units, special)
     directory = Directory(scenario.units, scenario.inputs)
     return {
         "name": scenario.name,
@@ -39,8 +43,14 @@ def scenario_tables(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _shared_models(units: Mapping[str, Model]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _shared_models(
+    units: Mapping[str, Model], special: Special | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """A model that several units use is written once, under the name of the first of them."""
+
+    def table(name: str, model: Model) -> dict[str, Any]:
+        return (special and special(name, model)) or table_of(name, model)
+
     users: dict[int, list[str]] = {}
     for name, model in units.items():
         users.setdefault(id(model), []).append(name)
@@ -49,11 +59,11 @@ def _shared_models(units: Mapping[str, Model]) -> tuple[dict[str, Any], dict[str
     for name, model in units.items():
         first, *others = users[id(model)]
         if not others:
-            own[name] = table_of(name, model)
+            own[name] = table(name, model)
         else:
             own[name] = {"model": first}
             if name == first:
-                models[name] = table_of(name, model)
+                models[name] = table(name, model)
     return models, own
 
 

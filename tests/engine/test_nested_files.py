@@ -1,0 +1,118 @@
+"""Nested scenarios in files: read with the master of their own, refused in circles, written back."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import upbeat as up
+
+INNER = """
+[units.mass]
+states = { x = "v", v = "F - x" }
+start = { x = 1.0 }
+inputs = ["F"]
+outputs = ["x", "v"]
+[connections]
+mass.F = "load"
+[inputs]
+load = 0.0
+[outputs]
+x = "mass.x"
+v = "mass.v"
+[master]
+step = 0.05
+"""
+OUTER = """
+[units.car]
+scenario = "parts/car.toml"
+[units.damper]
+inputs = ["v"]
+outputs = { F = "-0.4*v" }
+[connections]
+car.load = "damper.F"
+damper.v = "car.v"
+[master]
+step = 0.1
+[run]
+until = 1.0
+"""
+
+
+def written(folder: Path, **texts: str) -> Path:
+    (folder / "parts").mkdir()
+    for name, text in texts.items():
+        path = folder / ("parts/car.toml" if name == "car" else f"{name}.toml")
+        path.write_text(text)
+    return folder / "outer.toml"
+
+
+def test_a_file_nests_another_with_its_own_master(tmp_path: Path, engine: str) -> None:
+    experiment = up.load(written(tmp_path, outer=OUTER, car=INNER), engine=engine)  # type: ignore[arg-type]
+    car = experiment.scenario.units["car"]
+    assert isinstance(car, up.Nested)
+    assert car.master == up.Master(up.Fixed(0.05))
+    assert experiment.flat.notes[0].flattened
+    flat, kept = experiment.run(), experiment.with_(flatten=False).run()
+    np.testing.assert_allclose(flat["car.x"], kept["car.x"], rtol=1e-12)
+
+
+def test_it_is_written_back(tmp_path: Path) -> None:
+    experiment = up.load(written(tmp_path, outer=OUTER, car=INNER))
+    middle = up.Scenario(units={"n": experiment.scenario.units["car"]}, outputs={"x": "n.x"})
+    box = up.Nested(middle, up.Master(up.Fixed(0.1)), engine="interpret", flatten=False)
+    deeper = up.experiment(up.Scenario(units={"a": box, "b": box}), pace=0.1, until=1.0)
+    up.write_scenario(deeper, tmp_path / "deep.toml")
+    assert {p.name for p in tmp_path.glob("deep*")} == {"deep.toml", "deep_a.toml", "deep_a_n.toml"}
+    assert up.load(tmp_path / "deep.toml") == deeper
+
+
+@pytest.mark.parametrize(
+    ("car", "what"),
+    [
+        (
+            '[units.a]\nscenario = "../outer.toml"\n[master]\nstep = 0.1',
+            r"circle: .*outer\.toml → .*car\.toml",
+        ),
+        (INNER.replace("step = 0.05", "step = -1"), r"parts/car\.toml: 1 problem"),
+        (INNER.replace("[outputs]", "[outputs]\nz = 'nix.y'"), "there is no unit 'nix'"),
+        (INNER[: INNER.index("[outputs]")] + "[master]\nstep = 0.1", "needs outputs"),
+        ("[units", r"parts/car\.toml: line 1"),
+    ],
+)
+def test_what_is_wrong_inside_is_said(tmp_path: Path, car: str, what: str) -> None:
+    with pytest.raises(up.ScenarioError, match=what):
+        up.load(written(tmp_path, outer=OUTER, car=car))
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('scenario = "none.toml"', "cannot be read"),
+        ('scenario = "/etc/passwd"', "must name a file"),
+        ('scenario = "/etc/x.toml"', "relative"),
+        ("scenario = 3", "must name a file"),
+        ('scenario = "parts/car.toml"\nflatten = 1', "true or false"),
+        ('scenario = "parts/car.toml"\nengine = "fast"', "no engine"),
+        ('scenario = "parts/car.toml"\nsolver = "rk4"', "unknown key 'solver'"),
+    ],
+)
+def test_what_is_wrong_with_the_unit_is_said(tmp_path: Path, line: str, what: str) -> None:
+    outer = OUTER.replace('scenario = "parts/car.toml"', line)
+    with pytest.raises(up.ScenarioError, match=what):
+        up.load(written(tmp_path, outer=outer, car=INNER))
+
+
+def test_few_files_cannot_stand_for_too_many_units(tmp_path: Path) -> None:
+    def level(below: str) -> str:
+        units = "".join(f'[units.u{k}]\nscenario = "{below}.toml"\n' for k in range(10))
+        return f'{units}[outputs]\nx = "u0.x"\n[master]\nstep = 0.1\n[run]\nuntil = 1.0\n'
+
+    bottom = '[units.m]\nstates = { x = "-x" }\n[outputs]\nx = "m.x"\n[master]\nstep = 0.1\n'
+    names = ["outer", *(f"l{k}" for k in range(6))]
+    texts = {name: level(below) for name, below in pairwise(names)}
+    with pytest.raises(up.ScenarioError, match="stands for more than 10,000 units"):
+        up.load(written(tmp_path, **texts, **{names[-1]: bottom}))
