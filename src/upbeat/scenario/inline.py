@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -55,7 +55,9 @@ class _Inlining:
 
     def made(self) -> tuple[Scenario, dict[str, str]]:
         outer, unit = self._outer, self._unit
-        outputs = [replace(o, **self._parts(self._outside(o))) for o in outer.outputs]
+        outputs = [
+            replace(o, **self._parts(self._outside(o))) if self._reads(o) else o for o in outer.outputs
+        ]
         columns = dict(self._origin.columns)
         if unit not in self._origin.paths:  # what was inside another one was never shown
             outputs += self._stand_ins(columns, {o.port.name for o in outputs})
@@ -110,18 +112,22 @@ class _Inlining:
     def _connections(self) -> Iterable[Connection]:
         for connection in self._outer.connections:
             if connection.unit != self._unit:
-                yield replace(connection, **self._parts(self._outside(connection)))
+                reads = self._reads(connection)
+                yield replace(connection, **self._parts(self._outside(connection))) if reads else connection
         for connection in self._inner.connections:
             cells = self._inside(connection)
             yield replace(connection, unit=self._names[connection.unit], **self._parts(cells))
 
     # ---------------------------------------------------------------- expressions
 
+    def _reads(self, given: Connection | ScenarioOutput) -> bool:
+        return any(unit == self._unit for unit, _ in given.sources)
+
     def _input(self, name: str) -> Cells:
         """What an input of the unit is, over the ports of the flat scenario."""
         if name in self._given:
             port = next(port for port in self._inner.inputs if port.name == name)
-            _check_kinds(self._given[name], port, self._outer.ports, self._unit)
+            _check_kinds(self._given[name], port, self._outer, self._unit)
             return self._once(("in", name), lambda: self._outside(self._given[name]))
         port = next(port for port in self._free if port.name == name)
         names = [name] if port.cells == 1 else [f"{name}[{i}]" for i in range(port.cells)]
@@ -130,7 +136,7 @@ class _Inlining:
     def _output(self, name: str) -> Cells:
         """What an output of the unit is, over the ports of the flat scenario."""
         output = next(output for output in self._inner.outputs if output.port.name == name)
-        _check_kinds(output, output.port, self._inner.ports, self._unit)
+        _check_kinds(output, output.port, self._inner, self._unit)
         return self._once(("out", name), lambda: self._inside(output))
 
     def _once(self, key: tuple[str, str], make: Callable[[], Cells]) -> Cells:
@@ -196,15 +202,15 @@ def _cell_names(name: str, cells: Sequence[Expr]) -> dict[str, Expr]:
     return named | ({name: cells[0]} if len(cells) == 1 else {})
 
 
-def _check_kinds(
-    given: Connection | ScenarioOutput, port: Port, ports: Mapping[str, Port], unit: str
-) -> None:
+def _check_kinds(given: Connection | ScenarioOutput, port: Port, scenario: Scenario, unit: str) -> None:
     """A port between two expressions also converts kinds: without it, they must be the same."""
     kinds: dict[str, Kind] = {}
     for source in given.sources:
-        path = source[1] if source[0] == INPUTS and source[1] in ports else ".".join(source)
-        kinds |= {path: ports[path].kind}
-        kinds |= {f"{path}[{i}]": ports[path].kind for i in range(ports[path].cells)}
+        own = source[0] == INPUTS and INPUTS not in scenario.units
+        known = scenario.inputs if own else scenario.units[source[0]].ports
+        path = source[1] if own else ".".join(source)
+        found = next(p for p in known if p.name == source[1])
+        kinds |= dict.fromkeys((path, *(f"{path}[{i}]" for i in range(found.cells))), found.kind)
     for cell in given.cells:
         if kind_of(cell, kinds) is not port.kind:
             raise CannotInline(f"'{unit}.{port.name}' is {port.kind.value}, and what it is given is not")
