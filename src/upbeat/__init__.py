@@ -17,6 +17,7 @@ _HOMES = {
         "RecordingError RunError ScenarioError StepError UnitError UpbeatError"
     ),
     "core.ports": "Causality Kind Port",
+    "engine.consistent": "consistent",
     "engine.experiment": "Experiment experiment",
     "engine.files": "load write_scenario",
     "engine.nested": "Nested",
@@ -24,6 +25,7 @@ _HOMES = {
     "engine.settings": "Settings",
     "engine.simulate": "simulate start",
     "master.approximation": "Continuous Hermite Hold Linear Polynomial Smooth",
+    "master.constrained": "Constrained",
     "master.coupling": "GaussSeidel Jacobi",
     "master.error_control": "ErrorControl",
     "master.iterated": "Iterated",

@@ -15,6 +15,7 @@ from upbeat.core.errors import (
     UpbeatError,
 )
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.engine.consistent import consistent
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.files import load, write_scenario
 from upbeat.engine.nested import Nested
@@ -22,6 +23,7 @@ from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings
 from upbeat.engine.simulate import simulate, start
 from upbeat.master.approximation import Continuous, Hermite, Hold, Linear, Polynomial, Smooth
+from upbeat.master.constrained import Constrained
 from upbeat.master.coupling import GaussSeidel, Jacobi
 from upbeat.master.error_control import ErrorControl
 from upbeat.master.iterated import Iterated
@@ -58,6 +60,7 @@ __all__ = [
     "Ability",
     "Anderson",
     "Causality",
+    "Constrained",
     "Continuous",
     "Cvode",
     "DormandPrince",
@@ -109,6 +112,7 @@ __all__ = [
     "Unit",
     "UnitError",
     "UpbeatError",
+    "consistent",
     "experiment",
     "explain",
     "load",

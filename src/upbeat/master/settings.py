@@ -8,6 +8,7 @@ from typing import Any
 
 from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.master.approximation import Approximation, Continuous, Hermite, Hold, Linear, Polynomial, Smooth
+from upbeat.master.constrained import Constrained
 from upbeat.master.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.error_control import ErrorControl
 from upbeat.master.iterated import Iterated
@@ -21,6 +22,7 @@ COUPLINGS: dict[str, type] = {
     "jacobi": Jacobi,
     "gauss_seidel": GaussSeidel,
     "iterated": Iterated,
+    "constrained": Constrained,
     "multi_rate": MultiRate,
     "negotiated": Negotiated,
 }

@@ -1,0 +1,84 @@
+"""Consistent start values: those that let constraints between units hold from the beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from upbeat.core.errors import InvalidInput
+from upbeat.engine.simulate import start
+from upbeat.master.constrained import read_constraint
+from upbeat.scenario.assemble import Parts
+from upbeat.scenario.connection import ScenarioOutput
+from upbeat.scenario.directory import Directory
+from upbeat.scenario.scenario import Scenario
+
+
+def consistent(
+    scenario: Scenario,
+    constraints: str | Sequence[str],
+    free: Sequence[str] | Mapping[str, float],
+    *,
+    tolerance: float = 1e-10,
+    most: int = 20,
+    difference: float = 1e-6,
+) -> Scenario:
+    """The scenario with the start values `free` changed so that all `constraints` are zero at the start.
+
+        scenario = consistent(scenario, ["left.x - right.x", "left.v - right.v"], free=["right.x", "right.v"])
+
+    Constraints are expressions over outputs and scenario inputs. `free` are real values that `with_values`
+    can set; those that cannot be read as a signal need a first guess: ``{"right.x0": 1.0}``. With more of
+    them than constraints, they are moved as little as possible. Newton's method, with finite differences.
+    """
+    import numpy as np
+
+    texts = [constraints] if isinstance(constraints, str) else list(constraints)
+    names = list(free)
+    if isinstance(free, str) or not names or not texts:
+        raise InvalidInput('name constraints and the start values that are free: free=["right.x"]')
+    watched, residuals = _watched(scenario, texts)
+    if isinstance(free, Mapping):
+        at = np.array([float(free[name]) for name in names])
+    else:
+        at = np.array(_read(watched, names))
+
+    def evaluate(values: np.ndarray) -> np.ndarray:
+        return np.array(_read(watched.with_values(dict(zip(names, values.tolist(), strict=True))), residuals))
+
+    found = evaluate(at)
+    for _ in range(most):
+        if np.abs(found).max() <= tolerance:
+            return scenario.with_values(dict(zip(names, at.tolist(), strict=True)))
+        slopes = np.empty((len(texts), len(names)))
+        for j in range(len(names)):
+            moved = at.copy()
+            moved[j] += difference * max(1.0, abs(at[j]))
+            slopes[:, j] = (evaluate(moved) - found) / (moved[j] - at[j])
+        at = at - np.linalg.lstsq(slopes, found, rcond=None)[0]
+        found = evaluate(at)
+    if np.abs(found).max() <= tolerance:
+        return scenario.with_values(dict(zip(names, at.tolist(), strict=True)))
+    left = ", ".join(f"{text} = {value:.3g}" for text, value in zip(texts, found, strict=True))
+    raise InvalidInput(
+        f"no start values of {', '.join(names)} were found that satisfy the constraints: {left} after {most} "
+        "corrections. Let more start values be free, or begin closer to a solution."
+    )
+
+
+def _watched(scenario: Scenario, texts: Sequence[str]) -> tuple[Scenario, list[str]]:
+    """The scenario with an output for every constraint, and the names of these."""
+    taken = {*scenario.ports, *scenario.units}
+    directory = Directory(scenario.units, scenario.inputs)
+    made: list[ScenarioOutput] = []
+    for text in texts:
+        name = next(n for k in range(10**6) if (n := f"residual_{k}") not in taken)
+        taken.add(name)
+        made.append(read_constraint(text, directory, name, "the constraint"))
+    parts = Parts(scenario.units, scenario.connections, scenario.inputs, (*scenario.outputs, *made))
+    return Scenario.from_parts(parts, scenario.name), [output.port.name for output in made]
+
+
+def _read(scenario: Scenario, names: Sequence[str]) -> list[float]:
+    """Signals at the start."""
+    with start(scenario, pace=1.0, until=1.0) as run:
+        return [float(run[name]) for name in names]  # type: ignore[arg-type]
