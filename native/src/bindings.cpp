@@ -203,9 +203,9 @@ NB_MODULE(_native, module) {
       .def("strings", &Host::strings)
       .def("close", &Host::close, "then"_a.none() = nb::none());
   nb::class_<Drive>(module, "Loop")
-      .def(nb::init<nb::object, const std::string&, const std::vector<double>&, const std::vector<std::int32_t>&,
-                    const std::optional<std::vector<std::int32_t>>&, std::int64_t>(),
-           "machine"_a, "pace"_a, "parameters"_a, "blocks"_a, "columns"_a.none(), "every"_a)
+      .def(nb::init<nb::object, const std::string&, const std::vector<double>&, const std::vector<std::string>&,
+                    const std::vector<std::int32_t>&, const std::optional<std::vector<std::int32_t>>&, std::int64_t>(),
+           "machine"_a, "pace"_a, "parameters"_a, "texts"_a, "blocks"_a, "columns"_a.none(), "every"_a)
       .def("begin", &Drive::begin, "chunk"_a.none())
       .def("run", &Drive::run, "chunk"_a.none(), "limit"_a, "budget"_a, "most"_a)
       .def("reason", &Drive::reason)

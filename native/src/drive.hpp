@@ -17,7 +17,7 @@ class Drive {
  public:
   // `columns`: the cells to record, or none at all. `blocks`: the step blocks, the usual one first.
   Drive(nb::object machine, const std::string& pace, const std::vector<double>& parameters,
-        const std::vector<std::int32_t>& blocks, const std::optional<std::vector<std::int32_t>>& columns,
+        const std::vector<std::string>& texts, const std::vector<std::int32_t>& blocks, const std::optional<std::vector<std::int32_t>>& columns,
         std::int64_t every)
       : keep_(std::move(machine)), host_(nb::cast<Host&>(keep_)) {
     Host::Visit visit(host_);
@@ -26,8 +26,9 @@ class Drive {
         throw std::out_of_range("there is no such block");
       }
     }
-    pace_ = make_pace(pace, parameters, blocks);
+    pace_ = make_pace(pace, parameters, blocks, texts);
     if (!pace_) throw std::invalid_argument("there is no pace '" + pace + "' with these parameters");
+    if (pace_->sees() >= 0) visit.cell(pace_->sees());
     if (!columns) return;
     for (const std::int32_t column : *columns) visit.cell(column);
     if (every < 1) throw std::invalid_argument("every must be at least 1");

@@ -17,7 +17,8 @@ enum class Fault : std::int32_t {
   Exhausted = 5,   // a Repeat that may not be accepted used up its rounds
   EmptySlot = 6,   // Restore before Save
   NoProgress = 7,  // a step ended where it began, and no event fired
-  BadStep = 8,     // the pace asked for a step to `until`, which is not between `time` and `value`
+  BadStep = 8,     // the pace asked for a step to `until`, which is not between `time` and `value`; if it
+                   // is no number, the pace gave up for the reason `cell`
   Rejected = 9,    // the pace sent a step back too often, last for the reason `cell`
 };
 

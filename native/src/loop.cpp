@@ -73,6 +73,7 @@ bool step(Machine& machine, P& pace, StepLog& log, std::size_t mark, double t, d
       Error error = error_at(t, Fault::BadStep);
       error.until = wanted.until;
       error.value = limit;
+      error.cell = wanted.reason;
       return machine.stop(error);
     }
     next = wanted.until;

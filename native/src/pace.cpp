@@ -1,13 +1,17 @@
 // Paces by name.
 #include "pace.hpp"
 
+#include "error_control.hpp"
+
 namespace upbeat {
 
 std::unique_ptr<Pace> make_pace(const std::string& name, const std::vector<double>& parameters,
-                                const std::vector<std::int32_t>& blocks) {
-  if (name == "fixed" && parameters.size() == 1 && parameters[0] > 0.0 && !blocks.empty()) {
+                                const std::vector<std::int32_t>& blocks, const std::vector<std::string>& texts) {
+  if (blocks.empty()) return nullptr;
+  if (name == "fixed" && parameters.size() == 1 && parameters[0] > 0.0) {
     return std::make_unique<Fixed>(parameters[0], blocks[0]);
   }
+  if (name == "error_control") return make_error_control(parameters, texts, blocks[0]);
   return nullptr;
 }
 

@@ -34,11 +34,15 @@ class Pace {
   // The next step from `t`, not beyond `limit`.
   virtual Proposal propose(double t, double limit, const Cell* cells) = 0;
 
-  // True lets the step from `t` to `reached` stand; false sends it back, to be done as `step` says then.
+  // True lets the step from `t` to `reached` stand; false sends it back, to be done as `step` says then. If its
+  // `until` is no number, the pace gives up and ends the run, for its `reason`.
   virtual bool review(double t, double reached, const Cell* cells, Proposal& step) = 0;
 
   // These events fired at the new time `t`.
   virtual void note(double t, const Fired* fired, std::size_t count, const Cell* cells) = 0;
+
+  // The last cell that it looks at; -1: none.
+  virtual std::int32_t sees() const { return -1; }
 
   // In words, such as "fixed step".
   virtual const char* reason(std::int32_t code) const = 0;
@@ -103,8 +107,8 @@ class Fixed final : public Pace {
 };
 
 // The pace of this name (see `Pace.native` in Python), or null. `blocks` are the numbers of the program's
-// step blocks, the usual one first.
+// step blocks, the usual one first, and `texts` what its reasons are made of.
 std::unique_ptr<Pace> make_pace(const std::string& name, const std::vector<double>& parameters,
-                                const std::vector<std::int32_t>& blocks);
+                                const std::vector<std::int32_t>& blocks, const std::vector<std::string>& texts = {});
 
 }  // namespace upbeat

@@ -81,6 +81,7 @@ class Loop:
         machine: Machine,
         pace: str,
         parameters: list[float],
+        texts: list[str],
         blocks: list[int],
         columns: list[int] | None,
         every: int,

@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import upbeat as up
 from upbeat.core.errors import Problems
@@ -13,9 +15,10 @@ from upbeat.core.time import Span
 from upbeat.master.settings import master_from, settings_of
 
 METHODS = ("richardson", "milne", "order")
+ENGINES = ("interpret", "auto")
 
 
-def oscillator(**more: object) -> up.Scenario:
+def oscillator() -> up.Scenario:
     """x' = v and v' = -x in two units: x = cos t."""
     solver = up.DormandPrince(rtol=1e-12, atol=1e-12)
     position = up.Ode(states={"x": "v"}, start={"x": 1.0}, inputs=["v"], solver=solver)
@@ -57,11 +60,28 @@ def test_steps_are_as_long_as_the_order_allows(method: str, inputs: object, orde
     assert counts[1] / counts[0] == pytest.approx(10 ** (1 / order), rel=0.25)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_both_engines_take_the_same_steps(method: str) -> None:
-    pace = up.ErrorControl(1e-4, method=method, first=0.3)
-    here, there = (run(pace, engine=engine) for engine in ("interpret", "auto"))
-    assert here.steps == there.steps
+@settings(max_examples=40, deadline=None)
+@given(
+    st.builds(
+        up.ErrorControl,
+        st.floats(1e-2, 1.0),
+        method=st.sampled_from(METHODS),
+        correct=st.sampled_from(["repeat", "next"]),
+        per=st.sampled_from(["run", "step"]),
+        first=st.none() | st.floats(1e-6, 10.0),
+        most=st.none() | st.floats(0.01, 10.0),
+        order=st.none() | st.integers(1, 6),
+        safety=st.floats(0.5, 1.0),
+        gains=st.tuples(st.floats(0.1, 1.0), st.floats(0.0, 0.7)),
+        factors=st.tuples(st.floats(0.1, 0.9), st.floats(1.1, 5.0)),
+    ),
+    st.sampled_from([up.Linear(), up.Polynomial(3), up.Smooth()]),
+    st.floats(0.1, 2.0),
+)
+def test_both_engines_take_the_same_steps(pace: up.ErrorControl, inputs: object, until: float) -> None:
+    here, there = (run(pace, until=until, inputs=inputs, engine=engine) for engine in ENGINES)
+    assert list(here.steps) == list(there.steps)
+    np.testing.assert_array_equal(here.time, there.time)
     np.testing.assert_array_equal(here["p.x"], there["p.x"])
 
 
@@ -195,7 +215,7 @@ def test_a_scenario_without_real_ports_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("given_", "message"),
     [
         ({"tolerance": 0}, "tolerance of ErrorControl must be positive"),
         ({"least": 1.0, "most": 0.1}, "least of ErrorControl"),
@@ -209,9 +229,9 @@ def test_a_scenario_without_real_ports_is_refused() -> None:
         ({"watch": 3}, "watch of ErrorControl"),
     ],
 )
-def test_settings_are_checked(settings: dict[str, object], message: str) -> None:
+def test_settings_are_checked(given_: dict[str, object], message: str) -> None:
     with pytest.raises(up.InvalidInput, match=message):
-        up.ErrorControl(**settings)
+        up.ErrorControl(**given_)
 
 
 def test_unknown_ports_are_named() -> None:

@@ -20,6 +20,7 @@ from upbeat.engine.lower import lower, port_numbers
 from upbeat.engine.native_errors import CoreError, blame
 from upbeat.engine.tables import KINDS, Tables
 from upbeat.engine.texts import text_of
+from upbeat.master.pace import Twin
 from upbeat.master.program import Program
 from upbeat.trace.log import StepRun
 
@@ -172,7 +173,7 @@ class Machine:
     # ---------------------------------------------------------------- the whole loop in the core
 
     def loop(
-        self, pace: tuple[str, tuple[float, ...]], cells: Sequence[int] | None, every: int = 1
+        self, pace: Twin | tuple[str, tuple[float, ...]], cells: Sequence[int] | None, every: int = 1
     ) -> CoreLoop:
         """The loop in the core with this pace (see `Pace.native`), recording `cells`, or nothing."""
         from upbeat import _native
@@ -180,8 +181,9 @@ class Machine:
         steps = sorted(self._steps, key=lambda name: name != "step")  # the usual one first
         blocks = [self._tables.blocks[name] for name in steps]
         columns = None if cells is None else list(cells)
-        name, parameters = pace
-        return CoreLoop(self, _native.Loop(self._machine, name, list(parameters), blocks, columns, every))
+        name, parameters, texts = Twin(*pace)
+        loop = _native.Loop(self._machine, name, list(parameters), list(texts), blocks, columns, every)
+        return CoreLoop(self, loop)
 
     def note_strings(self) -> None:
         """Fetch the texts that are new in the core's pool."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
+from math import isnan
 from typing import NamedTuple
 
 from upbeat.core.errors import RunError, StepError, UnitError
@@ -72,6 +73,8 @@ def blame(
             return StepError("nothing was saved")
         case Fault.NO_PROGRESS:
             return StepError(f"the step from t = {time:.9g} did not move on, and no event fired")
+        case Fault.BAD_STEP if isnan(until):
+            return StepError(reason(error.cell))
         case Fault.BAD_STEP:
             return StepError(
                 f"the pace asked for a step from {time:.17g} to {until:.17g}, "

@@ -13,7 +13,7 @@ from upbeat.core.ports import Kind
 from upbeat.core.time import Span, checked_step
 from upbeat.master.coupling import Blocks
 from upbeat.master.estimate import Estimate, Watched, lowest_order, milne, orders, richardson
-from upbeat.master.pace import SLACK, Pace, Proposal, Read, State
+from upbeat.master.pace import SLACK, Pace, Proposal, Read, State, Twin
 from upbeat.master.program import Reg
 from upbeat.master.wiring import End, Wiring
 
@@ -29,6 +29,11 @@ _ESTIMATES: dict[str, Callable[[Blocks, Wiring, Sequence[Watched], int], Estimat
 
 TINY = 1e-3
 """Errors below this count as this: a step next to no error says little about the next one."""
+
+STUCK = (
+    "A jump that is no event, or a tolerance below what the units' own solvers give, looks like this: "
+    'raise the tolerance or least, or let such steps stand with correct="next".'
+)
 
 
 class Watch(NamedTuple):
@@ -172,8 +177,23 @@ class ErrorControl:
     def retries(self) -> bool:
         return self.correct == "repeat"
 
-    def native(self) -> tuple[str, tuple[float, ...]] | None:
-        return None
+    def native(self) -> Twin | None:
+        if self.watch is None or type(self) is not ErrorControl:
+            return None
+        names, errors, power, shared = self.watch
+        limits = (self.first or 0.0, self.least or 0.0, self.most or 0.0)
+        numbers = (
+            power,
+            shared,
+            self.retries,
+            self.tolerance,
+            *limits,
+            self.safety,
+            *self.gains,
+            *self.factors,
+        )
+        parameters = tuple(float(number) for number in (errors, len(names), *numbers))
+        return Twin("error_control", parameters, (STUCK, *names))
 
     def begin(self, span: Span) -> State:
         length = span.stop - span.start
@@ -244,11 +264,7 @@ class ErrorControl:
         return "the longest step" if s.step >= s.most else "error control"
 
     def _stuck(self, s: _State, t: float, text: str) -> str:
-        return (
-            f"the step from t = {t:.9g} has an {text}, and cannot be shorter than {s.least:.3g}. A jump "
-            "that is no event, or a tolerance below what the units' own solvers give, looks like this: "
-            'raise the tolerance or least, or let such steps stand with correct="next".'
-        )
+        return f"the step from t = {t:.9g} has an {text}, and cannot be shorter than {s.least:.3g}. {STUCK}"
 
 
 def _worst(watch: Watch, read: Read) -> tuple[float, int]:

@@ -37,6 +37,14 @@ class Proposal(NamedTuple):
     block: str = "step"
 
 
+class Twin(NamedTuple):
+    """A pace in the native core: its name there, its parameters, and texts that its reasons are made of."""
+
+    name: str
+    parameters: tuple[float, ...]
+    texts: tuple[str, ...] = ()
+
+
 class Pace(Protocol):
     """Chooses steps. `retries` says whether `review` may reject a step (then all units need rollback)."""
 
@@ -47,8 +55,8 @@ class Pace(Protocol):
         """The blocks with what this pace needs added, and the pace that knows the registers of it."""
         ...
 
-    def native(self) -> tuple[str, tuple[float, ...]] | None:
-        """The name and the parameters of the pace's twin in the native core, if it has one."""
+    def native(self) -> Twin | None:
+        """The pace's twin in the native core, if it has one."""
         ...
 
     def begin(self, span: Span) -> State:
@@ -87,8 +95,8 @@ class Fixed:
     def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
         return blocks, self
 
-    def native(self) -> tuple[str, tuple[float, ...]] | None:
-        return ("fixed", (self.step,)) if type(self) is Fixed else None
+    def native(self) -> Twin | None:
+        return Twin("fixed", (self.step,)) if type(self) is Fixed else None
 
     def begin(self, span: Span) -> State:
         count = (span.stop - span.start) / self.step

@@ -1,0 +1,163 @@
+// See error_control.hpp. The formulas, and the order of their operations, are those of the Python twin.
+#include "error_control.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace upbeat {
+
+namespace {
+
+// The places of the state.
+enum : std::size_t { Step, LastError, Port, Held, Length, Least, Most, Places };
+
+// The texts that need no numbers, by code.
+enum : std::int32_t { ToStop, HalfOfRest, FirstStep, LongestStep, Controlled };
+
+constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
+constexpr double tiny = 1e-3;   // errors below this count as this
+
+std::string shown(const char* format, double value) {
+  if (std::isnan(value)) return "nan";  // the C library may give it a sign
+  char text[40];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+}  // namespace
+
+ErrorControl::ErrorControl(const ErrorControlSettings& settings, std::vector<std::string> texts, std::int32_t block)
+    : is_(settings), texts_(std::move(texts)), block_(block) {
+  state_.assign(Places, 0.0);
+  for (const char* text : {"the stop time", "half of the rest", "first step", "the longest step", "error control"}) {
+    in_words(text);
+  }
+}
+
+// How long the run is comes with the first proposal.
+void ErrorControl::begin(double) { state_.assign(Places, 0.0); }
+
+void ErrorControl::start(double t, double limit) {
+  const double length = limit - t;
+  const double least =
+      is_.least > 0.0 ? is_.least : 1e-12 * length + 1e-14 * std::max(std::fabs(t), std::fabs(limit));
+  const double most = is_.most > 0.0 ? is_.most : 0.1 * length;
+  const double first = is_.first > 0.0 ? is_.first : length * std::min(1e-3, is_.tolerance);
+  state_[Step] = std::min(std::max(first, least), most);
+  state_[Length] = length;
+  state_[Least] = least;
+  state_[Most] = std::max(least, most);
+}
+
+Proposal ErrorControl::propose(double t, double limit, const Cell*) {
+  if (state_[Length] == 0.0) start(t, limit);
+  const double remaining = limit - t;
+  if (state_[Step] >= remaining * (1.0 - slack)) return {limit, ToStop, block_};
+  if (2.0 * state_[Step] > remaining) return {t + 0.5 * remaining, HalfOfRest, block_};
+  return {t + state_[Step], why(), block_};
+}
+
+bool ErrorControl::review(double t, double reached, const Cell* cells, Proposal& again) {
+  const double length = reached - t;
+  std::size_t port = 0;
+  double error = worst(cells, port);
+  if (is_.shared) error = error * (state_[Length] / length);
+  if (!(error <= 1.0)) {
+    const double power = state_[Held] != 0.0 ? 1.0 : is_.power;
+    const double change = std::min(is_.safety, std::max(is_.small, is_.safety * std::pow(error, -1.0 / power)));
+    const double step = std::max(length * change, state_[Least]);
+    if (!is_.repeat) {
+      state_[Step] = step;
+      state_[LastError] = error;
+      state_[Port] = static_cast<double>(port);
+      state_[Held] = 1.0;
+      return true;
+    }
+    again.until = t + step;
+    again.reason = in_words(too_large(error, port));
+    if (length <= state_[Least] * (1.0 + slack)) {
+      again.until = std::numeric_limits<double>::quiet_NaN();
+      again.reason = in_words("the step from t = " + shown("%.9g", t) + " has an " + too_large(error, port) +
+                              ", and cannot be shorter than " + shown("%.3g", state_[Least]) + ". " + texts_[0]);
+    }
+    state_[Step] = step;
+    state_[LastError] = 0.0;
+    state_[Held] = 1.0;
+    return false;
+  }
+  error = std::max(error, tiny);
+  double change = std::min(is_.large, std::max(is_.small, factor(error, state_[LastError])));
+  if (state_[Held] != 0.0) change = std::min(change, 1.0);
+  double step = length * change;
+  if (length < 0.99 * state_[Step]) step = std::max(step, state_[Step]);
+  state_[Step] = std::min(std::max(step, state_[Least]), state_[Most]);
+  state_[LastError] = error;
+  state_[Port] = static_cast<double>(port);
+  state_[Held] = 0.0;
+  return true;
+}
+
+void ErrorControl::note(double, const Fired*, std::size_t count, const Cell*) {
+  if (count > 0) state_[LastError] = 0.0;
+}
+
+double ErrorControl::worst(const Cell* cells, std::size_t& port) const {
+  double found = 0.0;
+  for (std::size_t k = 0; k < static_cast<std::size_t>(is_.count); ++k) {
+    const double error = cells[static_cast<std::size_t>(is_.errors) + k].r;
+    if (error <= found) continue;
+    found = error;
+    port = k;
+    if (std::isnan(error)) break;
+  }
+  return found;
+}
+
+double ErrorControl::factor(double error, double before) const {
+  if (before == 0.0 || error == tiny) return is_.safety * std::pow(error, -1.0 / is_.power);
+  return is_.safety * std::pow(error, -(is_.integral + is_.proportional) / is_.power) *
+         std::pow(before, is_.proportional / is_.power);
+}
+
+std::int32_t ErrorControl::why() {
+  const double error = state_[LastError];
+  if (error > 1.0) return in_words(too_large(error, static_cast<std::size_t>(state_[Port])) + " in the step before");
+  if (error == 0.0) return FirstStep;
+  return state_[Step] >= state_[Most] ? LongestStep : Controlled;
+}
+
+std::string ErrorControl::too_large(double error, std::size_t port) const {
+  return "error " + shown("%.2g", error) + " × tolerance at " + texts_[1 + port];
+}
+
+std::int32_t ErrorControl::in_words(const std::string& text) {
+  const auto [found, is_new] = codes_.emplace(text, static_cast<std::int32_t>(reasons_.size()));
+  if (is_new) reasons_.push_back(text);
+  return found->second;
+}
+
+std::unique_ptr<Pace> make_error_control(const std::vector<double>& p, const std::vector<std::string>& texts,
+                                         std::int32_t block) {
+  if (p.size() != 14 || !(p[0] >= 0.0 && p[0] < 2147483647.0) || texts.size() < 2 ||
+      p[1] != static_cast<double>(texts.size() - 1)) {
+    return nullptr;
+  }
+  ErrorControlSettings settings;
+  settings.errors = static_cast<std::int32_t>(p[0]);
+  settings.count = static_cast<std::int32_t>(p[1]);
+  settings.power = p[2];
+  settings.shared = p[3] != 0.0;
+  settings.repeat = p[4] != 0.0;
+  settings.tolerance = p[5];
+  settings.first = p[6];
+  settings.least = p[7];
+  settings.most = p[8];
+  settings.safety = p[9];
+  settings.integral = p[10];
+  settings.proportional = p[11];
+  settings.small = p[12];
+  settings.large = p[13];
+  return std::make_unique<ErrorControl>(settings, texts, block);
+}
+
+}  // namespace upbeat
