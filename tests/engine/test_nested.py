@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+import subprocess
+import sys
+from typing import Any
+
 import numpy as np
 import pytest
 
 import upbeat as up
+from upbeat.engine import native
 
 MASS = up.Ode(states={"x": "v", "v": "F - x"}, start={"x": 1.0}, inputs=["F"], outputs=["x", "v"])
 SPRING = up.Function(inputs=["x"], outputs={"F": "-2*x"})
@@ -149,3 +156,114 @@ def test_values_reach_the_inside(engine: str) -> None:
     outer = up.Scenario(units={"n": up.Nested(inside, master()).with_values({"d.k": 3.0})})
     trace = up.simulate(outer, pace=H, until=1.0, engine=engine)
     assert trace["n.x"][-1] == pytest.approx(np.exp(-3), rel=1e-4)
+
+
+def deep_model() -> up.Nested:
+    inner = up.Nested(FLAT, master(H / 2), engine="interpret", flatten=False)
+    scenario = up.Scenario(
+        units={"box": inner, "gain": SPRING},
+        connections={"box.push": "push + 0.1*gain.F", "gain.x": "box.x"},
+        inputs={"push": 0.5},
+        outputs={"x": "box.x", "v": "box.v"},
+    )
+    return up.Nested(scenario, master(inputs=up.Linear()), engine="interpret", flatten=False)
+
+
+GO_ON = """
+import json, pickle, sys
+model, state, start, until = pickle.load(sys.stdin.buffer)
+unit = model.instantiate("other", 0.0)
+unit.restore(unit.from_bytes(state))
+unit.advance(start, until, False)
+print(json.dumps([unit.get("x"), unit.get("v")]))
+"""
+
+
+def test_states_travel_as_bytes_to_another_process() -> None:
+    model = deep_model()
+    assert {up.Ability.SERIALISE, up.Ability.ROLLBACK} <= model.abilities
+    unit: Any = model.instantiate("n", 0.0)
+    unit.set("push", [0.25, 1.0])
+    unit.advance(0.0, 5 * H, False)
+    unit.set("push", [0.75])
+    state = unit.to_bytes(unit.save())
+    unit.advance(5 * H, 9 * H, False)
+    given = pickle.dumps((model, state, 5 * H, 9 * H))
+    other = subprocess.run([sys.executable, "-c", GO_ON], input=given, capture_output=True, check=True)
+    assert json.loads(other.stdout) == [unit.get("x"), unit.get("v")]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"3", b'["[{}, []]", 0, [], false]', b"[1, 2, 3, 4]"])
+def test_other_bytes_are_refused(data: bytes) -> None:
+    unit: Any = deep_model().instantiate("n", 0.0)
+    with pytest.raises(up.ModelError, match="not a state of"):
+        unit.from_bytes(data)
+
+
+def test_native_states_are_not_said_to_travel() -> None:
+    model = up.Nested(FLAT, master())
+    expected = native.available()[0]
+    assert (up.Ability.SERIALISE not in model.abilities) == expected
+
+
+class Limited:
+    """Accepts steps of at most `most`, and counts time in its output."""
+
+    def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+        self.time, self.most = start, parameters["most"]
+
+    def get(self, port: str) -> float:
+        return self.time
+
+    def set(self, port: str, coefficients: Any) -> None: ...
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        assert t == self.time
+        assert early or to - t <= self.most * (1 + 1e-9)
+        self.time = min(to, t + self.most) if early else to
+        return self.time
+
+    def save(self) -> float:
+        return self.time
+
+    def restore(self, token: float) -> None:
+        self.time = token
+
+
+def limited(most: float, rollback: bool) -> up.PythonUnit:
+    abilities = {up.Ability.EARLY_RETURN} if most < 1 else set()
+    ports = (
+        up.Port("u", up.Causality.INPUT),
+        up.Port("y", up.Causality.OUTPUT),
+        up.Port("most", up.Causality.PARAMETER, start=most),
+    )
+    return up.PythonUnit(
+        Limited, ports, abilities=frozenset(abilities | ({up.Ability.ROLLBACK} if rollback else set()))
+    )
+
+
+@pytest.mark.parametrize(
+    "back", [(True, True, True), (False, True, True), (True, False, True), (True, True, False)]
+)
+@pytest.mark.parametrize("inside", ["ac", "bc", "ab", "a", "c"])
+def test_steps_are_negotiated_through_a_nest(engine: str, inside: str, back: tuple[bool, ...]) -> None:
+    models = {n: limited(m, r) for n, m, r in zip("abc", (0.03, 0.05, 9.0), back, strict=True)}
+    inner = up.Scenario(
+        units={n: models[n] for n in inside},
+        connections={f"{inside[0]}.u": "w"},
+        inputs=["w"],
+        outputs={n: f"{n}.y" for n in inside},
+    )
+    rest = {n: m for n, m in models.items() if n not in inside}
+    outer = up.Scenario(
+        units={"nest": up.Nested(inner, master(0.1, coupling=up.Negotiated())), **rest},
+        connections={"nest.w": f"{next(iter(rest))}.y"},
+    )
+    nest = outer.units["nest"]
+    assert (up.Ability.EARLY_RETURN in nest.abilities) == (inside != "c")
+    trace = up.simulate(outer, pace=0.1, until=0.3, coupling=up.Negotiated(), engine=engine)
+    expected = sorted({round(k * 0.1 + j * 0.03, 9) for k in range(3) for j in range(4)} | {0.3})
+    np.testing.assert_allclose(trace.time, expected, atol=1e-9)
+    for n in "abc":
+        column = f"nest.{n}" if n in inside else f"{n}.y"
+        np.testing.assert_allclose(trace[column], trace.time, atol=1e-12)

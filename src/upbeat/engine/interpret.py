@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from upbeat.core.abilities import Model, Rollback, Unit
-from upbeat.core.errors import MissingExtra, RunError, StepError, UnitError
+from upbeat.core.errors import MissingExtra, ModelError, RunError, StepError, UnitError
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
 from upbeat.engine.linear import solve
@@ -253,6 +254,26 @@ class Interpreter:
         kept, cells = token
         self._restore_units(kept)
         self._cells[:] = cells
+
+    def to_bytes(self, token: tuple[Kept, Cells]) -> bytes:
+        """A token of `save` for another process; all units must be able to serialise theirs."""
+        kept, cells = token
+        states = {
+            name: [self._units[name].to_bytes(state).hex(), time]  # type: ignore[attr-defined]
+            for name, (state, time) in kept.items()
+        }
+        return json.dumps([states, cells]).encode()
+
+    def from_bytes(self, data: bytes) -> tuple[Kept, Cells]:
+        """The token that `to_bytes` was given."""
+        try:
+            states, cells = json.loads(data)
+            if states.keys() != self._units.keys() or len(cells) != len(self._cells):
+                raise ValueError("of other units")
+            found = {name: (bytes.fromhex(state), float(time)) for name, (state, time) in states.items()}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ModelError(f"not a state of these units: {error}") from None
+        return {n: (self._units[n].from_bytes(state), t) for n, (state, t) in found.items()}, cells  # type: ignore[attr-defined]
 
     def close(self) -> None:
         units, self._units = self._units, {}

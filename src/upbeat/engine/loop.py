@@ -38,6 +38,8 @@ class Loop:
         self.limit = span.stop
         self.steps = StepLog()
         self.events = EventLog()
+        self.short = False
+        """Whether the last step ended before its proposed end, because a unit stopped."""
         self._retries = pace.retries
         self._has_instant = bool(program.instant)
         machine.write(program.now, span.start)
@@ -80,6 +82,7 @@ class Loop:
         if not reached > t and not machine.fired:
             raise StepError(f"the step from t = {t:.9g} did not move on, and no event fired")
         self.steps.append(t, reached, reason, block, rejected)
+        self.short = reached < until
         self._commit(reached, state)
 
     def standing(self) -> tuple[float, State]:

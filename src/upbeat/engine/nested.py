@@ -7,13 +7,14 @@ at the inner communication points, and setting it back sets all inner units and 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Ability
-from upbeat.core.errors import InvalidInput, MasterError, StepError, UnitError, suggest
+from upbeat.core.errors import InvalidInput, MasterError, ModelError, StepError, UnitError, suggest
 from upbeat.core.ports import Causality, Port, Signal, Value
 from upbeat.core.time import Span
 from upbeat.engine import native
@@ -23,6 +24,7 @@ from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.selection import Selection
 from upbeat.master.master import Master
+from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import Pace
 from upbeat.master.program import Program
 from upbeat.scenario.scenario import Scenario
@@ -37,8 +39,9 @@ class Nested:
 
     Its inputs and outputs are the scenario's own; an output depends directly on those inputs that
     reach it at the same instant inside. Any depth of nesting works. It can be set back if all inner
-    units can. Unless `flatten` is off, its units take its place where that means the same (see
-    `upbeat.engine.flatten`).
+    units can; its state can be turned into bytes if theirs can and its `engine` is the interpreter. If its
+    coupling is `Negotiated` and a unit inside may stop early, it may, too. Unless `flatten` is off, its
+    units take its place where that means the same (see `upbeat.engine.flatten`).
     """
 
     scenario: Scenario
@@ -92,8 +95,14 @@ class Nested:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        back = all(Ability.ROLLBACK in model.abilities for model in self.scenario.units.values())
-        return frozenset({Ability.ROLLBACK} if back else ())
+        inside = [model.abilities for model in self.scenario.units.values()]
+        found = {a for a in (Ability.ROLLBACK, Ability.SERIALISE) if all(a in own for own in inside)}
+        if choose(self.engine, self.scenario.units).name == "native":  # whose states are opaque
+            found -= {Ability.SERIALISE}
+        stops = any(Ability.EARLY_RETURN in own for own in inside)
+        if stops and isinstance(self.master.coupling, Negotiated):
+            found |= {Ability.EARLY_RETURN}
+        return frozenset(found)
 
     def instantiate(self, name: str, start: float) -> NestedUnit:
         return NestedUnit(self, name, start)
@@ -144,7 +153,9 @@ class NestedUnit:
         self._loop.limit = to
         while not self._loop.finished:
             self._within(self._loop.step)
-        return to
+            if early and self._loop.short:
+                break
+        return self._loop.time
 
     def jump(self) -> bool:
         return False
@@ -156,6 +167,25 @@ class NestedUnit:
         machine, standing, self._stale = token
         self._machine.restore(machine)
         self._loop.stand(standing)
+
+    def to_bytes(self, token: Any) -> bytes:
+        """The token as JSON, with the states of the units inside as they write them."""
+        machine, (time, state), stale = token
+        if not isinstance(self._machine, Interpreter):
+            raise ModelError('states of the native engine cannot be serialised; use engine="interpret"')
+        return json.dumps([self._machine.to_bytes(machine).decode(), time, state, stale]).encode()
+
+    def from_bytes(self, data: bytes) -> Any:
+        """The token that `to_bytes` was given, in another process perhaps."""
+        if not isinstance(self._machine, Interpreter):
+            raise ModelError('states of the native engine cannot be serialised; use engine="interpret"')
+        try:
+            machine, time, state, stale = json.loads(data)
+            standing = float(time), tuple(map(float, state))
+            inside = machine.encode()
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ModelError(f"not a state of this nested scenario: {error}") from None
+        return self._machine.from_bytes(inside), standing, bool(stale)
 
     def close(self) -> None:
         self._machine.close()
