@@ -222,3 +222,32 @@ def test_names_are_made_unique() -> None:
     clash = up.Scenario(units=units, connections={"car.a": "car_lag.y"})
     flat = flattened(clash, master())
     assert {"car_lag", "car_lag_2", "car_gain"} <= flat.scenario.units.keys()
+
+
+def test_an_algebraic_loop_through_the_nest_has_the_same_solution(engine: str) -> None:
+    def outer(flatten: bool) -> up.Scenario:
+        return up.Scenario(
+            units={"g": GAIN, "car": inside(master(), flatten=flatten)},
+            connections={"car.a": "g.y", "g.u": "car.sum"},
+        )
+
+    how: Any = {"pace": H, "until": 1.0, "engine": engine, "coupling": up.Jacobi()}
+    flat, nested, experiment = both(outer(True), outer(False), **how)
+    assert experiment.flat.notes[0].flattened
+    assert experiment.flat.scenario.graph.loops
+    for name in flat.names:
+        np.testing.assert_allclose(flat[name], nested[name], rtol=1e-9, atol=1e-10, err_msg=name)
+
+
+def test_an_error_names_the_unit_as_people_know_it_and_keeps_its_trace(engine: str) -> None:
+    blow = up.Ode(states={"x": "x*x"}, start={"x": 1.0}, solver=up.Euler())
+    scenario = up.Scenario(units={"blow": blow}, outputs={"x": "blow.x"})
+    outer = up.Scenario(units={"box": up.Nested(scenario, master(0.5))})
+    how: Any = {"pace": 0.5, "until": 50.0, "engine": engine}
+    experiment = up.experiment(outer, **how)
+    assert experiment.flat.notes[0].flattened
+    with pytest.raises(up.UnitError, match=r"unit 'box\.blow' failed") as caught:
+        experiment.run()
+    assert caught.value.trace is not None
+    assert len(caught.value.trace.time) > 3
+    assert caught.value.trace.names == ("box.x",)
