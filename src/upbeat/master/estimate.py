@@ -26,7 +26,7 @@ from upbeat.master.approximation import (
     Smooth,
 )
 from upbeat.master.coupling import Blocks
-from upbeat.master.dataflow import Flow
+from upbeat.master.dataflow import live
 from upbeat.master.program import Block, Instruction, Let, Reg, Restore, Save
 from upbeat.master.wiring import End, Wiring
 
@@ -136,10 +136,8 @@ def richardson(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order
 
 def _live(blocks: Blocks, wiring: Wiring) -> tuple[Reg, ...]:
     """The registers that a step reads from before it. Its two ends are written by hand."""
-    layout = wiring.registers.layout()
-    flow = Flow(layout, wiring.scenario.units)
-    reads = frozenset().union(*(flow.block((*step, *blocks.instant)).reads for step in blocks.steps.values()))
-    found = {layout.of(r[1]).first for r in reads if isinstance(r, tuple) and r[0] == "cell"}
+    layout, units = wiring.registers.layout(), wiring.scenario.units
+    found = {r for step in blocks.steps.values() for r in live(layout, units, (*step, *blocks.instant))}
     return tuple(sorted(found - {wiring.now, wiring.next}))
 
 
