@@ -23,7 +23,7 @@ from upbeat.master.program import Program
 ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
 needs_native = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
 thorough = settings(
-    max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "20")),
+    max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "40")),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
