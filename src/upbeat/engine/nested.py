@@ -129,12 +129,14 @@ class NestedUnit:
         # The span is only where it begins: how far each advance goes is said when it comes.
         self._loop = Loop(self._machine, program, pace, Span(start, start + 1.0), Selection((), ()), None)
         self._stale = False
-        self._within(self._loop.begin)
+        try:
+            self._within(self._loop.begin)
+        except BaseException:
+            self.close()  # nobody else knows of the units inside yet
+            raise
 
     def get(self, port: str) -> Signal:
-        if self._stale:
-            self._within(self._loop.exchange)
-            self._stale = False
+        self._refresh()
         shown = self._program.columns[port]
         values = self._machine.row(tuple(range(shown.register, shown.register + shown.cells)))
         return values[0] if shown.cells == 1 else tuple(values)
@@ -147,15 +149,19 @@ class NestedUnit:
         self._stale = True
 
     def advance(self, t: float, to: float, early: bool) -> float:
-        if self._stale:
-            self._within(self._loop.exchange)
-            self._stale = False
+        self._refresh()
         self._loop.limit = to
         while not self._loop.finished:
             self._within(self._loop.step)
             if early and self._loop.short:
                 break
         return self._loop.time
+
+    def _refresh(self) -> None:
+        """After `set`, exchange again at the present time, so that everybody inside sees the new course."""
+        if self._stale:
+            self._within(self._loop.exchange)
+            self._stale = False
 
     def jump(self) -> bool:
         return False
@@ -171,21 +177,23 @@ class NestedUnit:
     def to_bytes(self, token: Any) -> bytes:
         """The token as JSON, with the states of the units inside as they write them."""
         machine, (time, state), stale = token
-        if not isinstance(self._machine, Interpreter):
-            raise ModelError('states of the native engine cannot be serialised; use engine="interpret"')
-        return json.dumps([self._machine.to_bytes(machine).decode(), time, state, stale]).encode()
+        return json.dumps([self._interpreter().to_bytes(machine).decode(), time, state, stale]).encode()
 
     def from_bytes(self, data: bytes) -> Any:
         """The token that `to_bytes` was given, in another process perhaps."""
-        if not isinstance(self._machine, Interpreter):
-            raise ModelError('states of the native engine cannot be serialised; use engine="interpret"')
+        inner = self._interpreter()
         try:
             machine, time, state, stale = json.loads(data)
             standing = float(time), tuple(map(float, state))
             inside = machine.encode()
         except (ValueError, TypeError, AttributeError) as error:
             raise ModelError(f"not a state of this nested scenario: {error}") from None
-        return self._machine.from_bytes(inside), standing, bool(stale)
+        return inner.from_bytes(inside), standing, bool(stale)
+
+    def _interpreter(self) -> Interpreter:
+        if not isinstance(self._machine, Interpreter):
+            raise ModelError('states of the native engine cannot be serialised; use engine="interpret"')
+        return self._machine
 
     def close(self) -> None:
         self._machine.close()

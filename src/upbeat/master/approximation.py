@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
@@ -85,9 +85,7 @@ class Approximation(Protocol):
 class Hold:
     """Constant: the value at the start of the step, or the one at its end where that is known."""
 
-    @property
-    def derivatives(self) -> int:
-        return 0
+    derivatives: ClassVar[int] = 0
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         return Course(by=(place.value,))
@@ -108,9 +106,7 @@ class Polynomial:
                 f"the order of a polynomial is a whole number from 1 to {MOST}, not {self.order!r}"
             )
 
-    @property
-    def derivatives(self) -> int:
-        return 0
+    derivatives: ClassVar[int] = 0
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         return _extrapolated(place, registers, self.order)
@@ -123,9 +119,7 @@ class Polynomial:
 class Linear:
     """A straight line: the secant of the last step continued, or the chord where the end is known."""
 
-    @property
-    def derivatives(self) -> int:
-        return 0
+    derivatives: ClassVar[int] = 0
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         return _extrapolated(place, registers, 1)
@@ -157,9 +151,7 @@ class Continuous:
     """Extrapolated interpolation: a straight line from where the last step's course ended to the
     latest value, so that an input never jumps at a communication point (thesis, example 17)."""
 
-    @property
-    def derivatives(self) -> int:
-        return 0
+    derivatives: ClassVar[int] = 0
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         level = registers.new(f"{place.name}′level", size=place.size)
@@ -186,9 +178,7 @@ class Smooth:
     """A cubic that leaves where, and as steeply as, the last step's course arrived, and arrives where
     linear extrapolation would: no jumps and no kinks at communication points."""
 
-    @property
-    def derivatives(self) -> int:
-        return 0
+    derivatives: ClassVar[int] = 0
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         past = registers.new(f"{place.name}′past", size=place.size)

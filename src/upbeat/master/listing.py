@@ -15,24 +15,12 @@ from upbeat.master.program import (
     Jump,
     Layout,
     Let,
-    Program,
     Repeat,
     Restore,
     Save,
     Set,
     Solve,
 )
-
-
-def listing(program: Program) -> str:
-    """All blocks of a program, one instruction a line."""
-    lines: list[str] = []
-    for name, block in program.blocks.items():
-        if name == "exchange" or (name == "instant" and not block):
-            continue  # the exchange repeats parts of the step
-        lines.append(f"{name}:")
-        lines += block_lines(block, program.layout) or ["  (nothing)"]
-    return "\n".join(lines)
 
 
 def block_lines(block: Block, layout: Layout, indent: str = "  ") -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 from upbeat.core.ports import Kind, Value
 from upbeat.master.program import Layout, Reg, Register
@@ -33,7 +34,8 @@ class Registers:
     def unique(self, name: str) -> str:
         """`name`, or `name` with a number where it is taken."""
         taken = {known.split("′")[0] for known in self._names} | self._names
-        return next(n for n in (name, *(f"{name} {k}" for k in range(2, 10**6))) if n not in taken)
+        others = (f"{name} {k}" for k in count(2))
+        return name if name not in taken else next(other for other in others if other not in taken)
 
     def slot(self) -> int:
         """A new slot for `Save`."""
