@@ -51,6 +51,8 @@ class _Torn:
         self._warm = warm
         self.residual = self.register("r", self.size)
         self.error = self.register("error")
+        self._first, self._begun = self.register("first"), self.register("begun")
+        self._origin = self.register("origin", self.size)
         self._tolerance = tolerance
 
     def register(self, name: str, size: int = 1) -> Reg:
@@ -63,7 +65,9 @@ class _Torn:
 
     def start(self) -> list[Instruction]:
         """Begin with the values of the last time, if there are any."""
-        return [Let(self.guess + i, Cell(value)) for i, value in enumerate(self.values()) if self._warm]
+        known = [Let(self.guess + i, Cell(value)) for i, value in enumerate(self.values()) if self._warm]
+        origin = [Let(self._origin + i, Cell(self.guess + i)) for i in range(self.size)]
+        return [*known, *origin, Let(self._begun, Number(0.0))]
 
     def evaluate(self, at: Reg) -> list[Instruction]:
         """g of the guesses in `at`, into the registers of the inputs."""
@@ -80,14 +84,23 @@ class _Torn:
         return instructions
 
     def judge(self) -> list[Instruction]:
-        """The residual g(x) - x, and its size relative to the tolerance."""
+        """The residual g(x) - x, and its size relative to the tolerance.
+
+        A loop without solution can drift to values so large that any residual is small beside them.
+        So after the first round the residual itself must have shrunk, too.
+        """
         lets: list[Instruction] = []
         worst: Expr = Number(0.0)
+        size: Expr = Number(0.0)
         for i, value in enumerate(self.values()):
             lets.append(Let(self.residual + i, Cell(value) - Cell(self.guess + i)))
             scale = self._tolerance * (apply(Op.ABS, Cell(value)) + 1.0)
             worst = apply(Op.MAX, apply(Op.ABS, Cell(self.residual + i)) / scale, worst)
-        return [*lets, Let(self.error, worst)]
+            size = apply(Op.MAX, apply(Op.ABS, Cell(self.residual + i)), size)
+        lets.append(Let(self._first, apply(Op.WHERE, Cell(self._begun), Cell(self._first), size)))
+        drifted = apply(Op.AND, Cell(self._begun), apply(Op.GT, size, 0.5 * Cell(self._first)))
+        lets.append(Let(self.error, apply(Op.WHERE, drifted, apply(Op.MAX, worst, 2.0), worst)))
+        return [*lets, Let(self._begun, Number(1.0))]
 
     @property
     def solved(self) -> Expr:
@@ -98,7 +111,9 @@ class _Torn:
         lets: list[Instruction] = []
         for i, step in enumerate(steps):
             moved = Cell(self.guess + i) + step
-            sane = apply(Op.LT, apply(Op.ABS, moved), 1e100)
+            # Further out, a residual of the size of the start would drown in rounding and look like none.
+            furthest = 1e12 * (apply(Op.ABS, Cell(self._origin + i)) + 1.0)
+            sane = apply(Op.LT, apply(Op.ABS, moved), furthest)
             lets.append(Let(self.guess + i, apply(Op.WHERE, sane, moved, Cell(self.guess + i))))
         return lets
 
