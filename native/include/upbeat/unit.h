@@ -73,6 +73,21 @@ typedef struct upbeat_unit {
 
   /* The unit is no longer needed; may be null. */
   void (*destroy)(void* self);
+
+  /* The partial derivatives of an output by an input it depends on directly, at the unit's own time:
+   * row by row, one row per cell of the output, one column per cell of the input. Asking twice changes
+   * nothing. Null: the unit does not know them. */
+  int (*slope)(void* self, int output, int input, upbeat_cell* to);
+
+  /* A saved state as bytes, and back, in another process too. `pack` writes at most `*size` bytes to `to`
+   * and leaves in `*size` how many there are: call it with 0 to ask. `unpack` makes `slot` hold the state.
+   * These two may allocate. Both null: states do not leave the process. */
+  int (*pack)(void* self, int slot, void* to, uint64_t* size);
+  int (*unpack)(void* self, int slot, const void* from, uint64_t size);
+
+  /* The time of the unit's next event, in `*time`: its own time or earlier if something is due at once,
+   * infinity if nothing will happen by itself. Null: it has no events of its own. */
+  int (*due)(void* self, double* time);
 } upbeat_unit;
 
 #ifdef __cplusplus
