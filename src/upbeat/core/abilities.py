@@ -34,15 +34,19 @@ class Unit(Protocol):
     `close` (if there is one) is called.
     """
 
-    def get(self, port: str) -> Signal:
+    def get(self, port: str) -> Signal | None:
         """The value of an output at the unit's own time. Pure: asking twice changes nothing.
 
-        A plain value for a scalar port, a sequence of one per cell for an array.
+        A plain value for a scalar port, a sequence of one per cell for an array. An event output gives
+        what the next `jump` will send, and None (absent) if that is nothing.
         """
         ...
 
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
-        """From the unit's own time T on, the input is Σ coefficients[k]·(t - T)**k, cell by cell."""
+        """From the unit's own time T on, the input is Σ coefficients[k]·(t - T)**k, cell by cell.
+
+        An event input that is set has an event with this value: the next `jump` takes it.
+        """
         ...
 
     def advance(self, t: float, to: float, early: bool) -> float:
@@ -54,7 +58,10 @@ class Unit(Protocol):
         ...
 
     def jump(self) -> bool:
-        """One discrete micro-step at the unit's own time; True asks for another one."""
+        """One discrete micro-step at the unit's own time; True asks for another one.
+
+        It takes the events that have been set, if there are any; otherwise what is due by itself.
+        """
         ...
 
 
@@ -74,6 +81,15 @@ class Serialise(Protocol):
     def to_bytes(self, token: Any) -> bytes: ...
 
     def from_bytes(self, data: bytes) -> Any: ...
+
+
+@runtime_checkable
+class NextEvent(Protocol):
+    """The unit knows when something will happen by itself (`Ability.NEXT_EVENT`); no step goes beyond it."""
+
+    def due(self) -> float:
+        """That time; the unit's own time or earlier if a `jump` is due at once; infinity for never. Pure."""
+        ...
 
 
 class Core(Protocol):

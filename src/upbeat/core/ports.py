@@ -61,6 +61,8 @@ class Port:
       39); False, the value at its start (*delayed*); None, it does not mind and the coupling chooses.
     * `derivative` (real outputs): the output of the same unit that is this one's time derivative.
     * `items`: the labels of an enumeration, in order; the value is the index.
+    * `event` (inputs, outputs): the port has a value only at instants; in between it is absent. An event
+      that says no more than that it happens is boolean, and always true.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Port:
     derivative: str | None = None
     items: tuple[str, ...] = ()
     description: str = ""
+    event: bool = False
 
     def __post_init__(self) -> None:
         if objection := objection_to(self.name):
@@ -85,6 +88,26 @@ class Port:
             raise ModelError(f"port '{self.name}': an array has at most {MAX_CELLS:,} cells, not {count}")
         if self.start is not None:
             object.__setattr__(self, "start", self.values(self.start))
+        if self.event:
+            self._check_event()
+
+    def _check_event(self) -> None:
+        if self.causality is Causality.PARAMETER:
+            raise ModelError(f"port '{self.name}': a parameter cannot be an event")
+        given = [
+            key
+            for key, value in (
+                ("a start value", self.start),
+                ("a derivative", self.derivative),
+                ("reactive", self.reactive),
+                ("depends", self.depends or None),
+            )
+            if value is not None
+        ]
+        if given:
+            raise ModelError(
+                f"port '{self.name}': an event is absent between instants, so it cannot have {given[0]}"
+            )
 
     @property
     def cells(self) -> int:

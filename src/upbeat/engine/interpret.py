@@ -162,11 +162,11 @@ class Interpreter:
 
         return action
 
-    def _storing(self, instruction: Get) -> Callable[[Signal], None]:
+    def _storing(self, instruction: Get) -> Callable[[Signal | None], None]:
         """Checks what a unit gave and puts it into its cells."""
         cells, to, port = self._cells, instruction.to, self._ports[instruction.unit, instruction.port]
 
-        def store(value: Signal) -> None:
+        def store(value: Signal | None) -> None:
             try:
                 values = cells_of(port, value)
             except (TypeError, ValueError) as cause:
@@ -180,7 +180,7 @@ class Interpreter:
                         raise self._blamed(instruction, output_text(label, entry))
             cells[to : to + len(values)] = values
 
-        def store_real(value: Signal) -> None:
+        def store_real(value: Signal | None) -> None:
             if type(value) is float and isfinite(value):
                 cells[to] = value
             else:

@@ -15,7 +15,11 @@ from upbeat.units.shorthand import Complaints, check_settable, check_unique, wit
 Factory = Callable[[str, float, dict[str, Signal]], Any]
 """Makes a unit from its name, the start time and the values of its parameters."""
 
-_CALLS = {Ability.ROLLBACK: ("save", "restore"), Ability.SERIALISE: ("to_bytes", "from_bytes")}
+_CALLS = {
+    Ability.ROLLBACK: ("save", "restore"),
+    Ability.SERIALISE: ("to_bytes", "from_bytes"),
+    Ability.NEXT_EVENT: ("due",),
+}
 
 
 @dataclass(frozen=True)
@@ -87,9 +91,9 @@ class _Labelled:
             if hasattr(unit, call):
                 setattr(self, call, getattr(unit, call))
 
-    def get(self, port: str) -> Signal:
+    def get(self, port: str) -> Signal | None:
         given = self._get(port)
-        if port not in self._ports:
+        if port not in self._ports or given is None:
             return given
         cells = self._ports[port].accept(given)
         return cells[0] if self._ports[port].size is None else cells

@@ -21,8 +21,8 @@ from upbeat.core.errors import InvalidInput, ModelError, suggest
 from upbeat.core.ports import Causality, Kind, Port, Values
 
 KEYS = {
-    Causality.INPUT: ("start", "unit", "kind", "size", "reactive", "items", "description"),
-    Causality.OUTPUT: ("value", "unit", "kind", "size", "items", "derivative", "description"),
+    Causality.INPUT: ("start", "unit", "kind", "size", "reactive", "items", "description", "event"),
+    Causality.OUTPUT: ("value", "unit", "kind", "size", "items", "derivative", "description", "event"),
     Causality.PARAMETER: ("value", "unit", "kind", "size", "items", "description"),
 }
 
@@ -99,16 +99,23 @@ def read_port(name: str, given: object, causality: Causality, more: tuple[str, .
     reactive = entry.get("reactive")
     if reactive is not None and not isinstance(reactive, bool):
         raise ModelError(f"reactive must be true or false, not {reactive!r}")
+    event = entry.get("event", False)
+    if not isinstance(event, bool):
+        raise ModelError(f"event must be true or false, not {event!r}")
+    given_kind = entry.get("kind")
+    if event and given_kind is None and "unit" not in entry:
+        given_kind = Kind.INTEGER if items else Kind.BOOLEAN  # an event that only happens
     port = Port(
         name,
         causality,
-        kind=_kind(entry.get("kind"), start, items),
+        kind=_kind(given_kind, start, items),
         size=size,
         unit=_unit(entry),
         reactive=reactive,
         derivative=_text(entry, "derivative"),
         items=items,
         description=_text(entry, "description") or "",
+        event=event,
     )
     return port if start is None else replace(port, start=port.values(start))
 
@@ -170,12 +177,12 @@ def read_outputs(
 
     An output therefore depends on all inputs, unless its `depends` says on which.
     """
-    names = [port.name for port in inputs]
+    names = [port.name for port in inputs if not port.event]
     found = []
     for name, entry in given.items():
         with complaints.at(f"{where}.{name}"):
             port = read_port(name, entry, Causality.OUTPUT, more=("depends", "value"))
-            depends = entry.get("depends", names)
+            depends = entry.get("depends", () if port.event else names)
             if isinstance(depends, str) or not isinstance(depends, Iterable):
                 raise ModelError(f"depends must be a list of inputs, not {depends!r}")
             for other in (depends := list(depends)):
@@ -222,6 +229,12 @@ def port_spec(port: Port) -> Any:
         entry["kind"] = port.kind.value
     if port.size is not None and not isinstance(entry.get(value_key), list):
         entry["size"] = port.size
+    if port.event:
+        entry["event"] = True
+        if port.kind is Kind.BOOLEAN:
+            del entry["kind"]
+        elif port.kind is Kind.REAL and port.unit is None:
+            entry["kind"] = port.kind.value
     for key in ("unit", "reactive", "derivative", "description"):
         if getattr(port, key) not in (None, ""):
             entry[key] = getattr(port, key)
