@@ -1,0 +1,201 @@
+"""`Discrete`: a unit whose state changes only at events, as frozen data: variables, modes and expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from upbeat.core.abilities import Ability
+from upbeat.core.expr import Expr
+from upbeat.core.ports import Causality, Kind, Port, Value
+from upbeat.units.equations import TIME, cell_names
+from upbeat.units.shorthand import check_settable, with_starts
+
+if TYPE_CHECKING:
+    from upbeat.units.discrete.pieces import ModePieces, Piece
+    from upbeat.units.discrete.tables import DiscreteTables
+    from upbeat.units.discrete.unit import DiscreteUnit
+
+Assignments = tuple[tuple[str, Expr], ...]
+"""New values of variables. All are computed before any is written; the other variables keep theirs."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One cell of the state: real, integer (an enumeration has `items`) or boolean."""
+
+    name: str
+    kind: Kind
+    start: Value
+    items: tuple[str, ...] = ()
+
+    @property
+    def port(self) -> Port:
+        """The same as a port with a value to set, like that of a parameter."""
+        return Port(self.name, Causality.PARAMETER, self.kind, start=(self.start,), items=self.items)
+
+
+@dataclass(frozen=True)
+class Emission:
+    """What an event output sends: nothing if `present` is 0, otherwise the values of `cells`."""
+
+    port: str
+    present: Expr
+    cells: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """What holds in one mode.
+
+    * `due`: when something will happen by itself, as an absolute time; infinity for never. The own time or
+      earlier means at once, so that a condition on inputs is ``where(condition, time, …)``.
+    * `emissions`: what the next jump sends, if it is due. Event outputs that are not listed are absent.
+    * `internal`: what a jump does when it is due by itself; `external`: when events have been set.
+    """
+
+    due: Expr
+    emissions: tuple[Emission, ...] = ()
+    internal: Assignments = ()
+    external: Assignments = ()
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """A discrete-event unit: its variables change only in jumps, by the expressions of the active mode.
+
+    * `ports`: inputs and outputs, events among them, and parameters. No strings. What an ordinary output
+      depends on directly is found in its expressions.
+    * `mode`: the integer variable that says which of `modes` holds; None if there is only one.
+    * `outputs`: the ordinary outputs, one expression per cell.
+    * `initial`: values of variables at the start, from the start time, the start values and the parameters.
+
+    Names in expressions: ``time`` (the unit's own), variables, ordinary inputs, parameters (cells of arrays
+    as ``u[0]``). An event input stands for what has been set, and ``port?`` is 1 if it has been set and 0 if
+    not; ordinary outputs and `initial` do not see events. All values are doubles; an integer variable takes
+    the nearest whole number, a boolean one everything but 0 as true.
+    """
+
+    ports: tuple[Port, ...]
+    variables: tuple[Variable, ...] = ()
+    mode: str | None = None
+    modes: tuple[Mode, ...] = ()
+    outputs: tuple[tuple[str, tuple[Expr, ...]], ...] = ()
+    initial: Assignments = ()
+
+    def __post_init__(self) -> None:
+        from upbeat.units.discrete.checks import check, with_depends  # which are about this class
+
+        check(self)
+        object.__setattr__(self, "ports", with_depends(self.ports, self.outputs))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without what has been computed from them.
+        return type(self), tuple(getattr(self, field.name) for field in fields(Discrete))
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        return frozenset({Ability.ROLLBACK, Ability.SERIALISE, Ability.NEXT_EVENT})
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
+        """The same model with other parameters, starts of ordinary inputs or starts of variables."""
+        settable = [p for p in self.ports if p.causality is not Causality.OUTPUT and not p.event]
+        variables = tuple(variable.port for variable in self.variables)
+        check_settable(values, [port.name for port in (*settable, *variables)])
+        changed = {port.name: port for port in with_starts(settable, values)}
+        starts = [port.initial[0] for port in with_starts(variables, values)]
+        return replace(
+            self,
+            ports=tuple(changed.get(port.name, port) for port in self.ports),
+            variables=tuple(
+                replace(variable, start=start) for variable, start in zip(self.variables, starts, strict=True)
+            ),
+        )
+
+    def instantiate(self, name: str, start: float) -> DiscreteUnit:
+        """A unit for the interpreter, in its start state."""
+        from upbeat.units.discrete.unit import DiscreteUnit
+
+        return DiscreteUnit(self, start)
+
+    def lower(self, start: float) -> DiscreteTables:
+        """The same unit as flat tables, for the native engine, in its state at time `start`."""
+        from upbeat.units.discrete.tables import lower
+
+        return lower(self, start)
+
+    # -- what is computed from the fields, once ----------------------------------------------------
+
+    def _ports(self, causality: Causality, event: bool) -> tuple[Port, ...]:
+        return tuple(p for p in self.ports if p.causality is causality and p.event is event)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """The ordinary inputs."""
+        return self._ports(Causality.INPUT, event=False)
+
+    @cached_property
+    def heard(self) -> tuple[Port, ...]:
+        """The event inputs."""
+        return self._ports(Causality.INPUT, event=True)
+
+    @cached_property
+    def shown(self) -> tuple[Port, ...]:
+        """The ordinary outputs."""
+        return self._ports(Causality.OUTPUT, event=False)
+
+    @cached_property
+    def sent(self) -> tuple[Port, ...]:
+        """The event outputs."""
+        return self._ports(Causality.OUTPUT, event=True)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The value of every parameter cell."""
+        parameters = self._ports(Causality.PARAMETER, event=False)
+        return tuple(float(value) for port in parameters for value in port.initial)
+
+    @cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """What expressions may name, in the order in which a unit holds them: time, variables, the cells of
+        ordinary inputs, those of event inputs, whether each event has been set, the cells of parameters."""
+        cells = [
+            [name for port in ports for name in cell_names(port.name, port.size)]
+            for ports in (self.inputs, self.heard, self._ports(Causality.PARAMETER, event=False))
+        ]
+        variables = [variable.name for variable in self.variables]
+        flags = [f"{port.name}?" for port in self.heard]
+        return (TIME, *variables, *cells[0], *cells[1], *flags, *cells[2])
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where each argument is."""
+        return {name: place for place, name in enumerate(self.arguments)}
+
+    @cached_property
+    def mode_place(self) -> int | None:
+        """Which variable is the mode."""
+        names = [variable.name for variable in self.variables]
+        return None if self.mode is None else names.index(self.mode)
+
+    @cached_property
+    def _pieces(self) -> dict[int, ModePieces]:
+        return {}
+
+    def pieces(self, mode: int) -> ModePieces:
+        """The code of a mode, made when it is first needed."""
+        from upbeat.units.discrete.pieces import mode_pieces
+
+        if mode not in self._pieces:
+            self._pieces[mode] = mode_pieces(self, self.modes[mode])
+        return self._pieces[mode]
+
+    @cached_property
+    def computed(self) -> Piece:
+        """The code of the ordinary outputs, in the order of the ports."""
+        from upbeat.units.discrete.pieces import Piece
+
+        cells = dict(self.outputs)
+        return Piece.of(self.places, [cell for port in self.shown for cell in cells[port.name]])
