@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from upbeat.core.errors import InvalidInput
 from upbeat.engine.simulate import start
 from upbeat.master.constrained import read_constraint
-from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import ScenarioOutput
 from upbeat.scenario.directory import Directory
 from upbeat.scenario.scenario import Scenario
@@ -74,8 +73,7 @@ def _watched(scenario: Scenario, texts: Sequence[str]) -> tuple[Scenario, list[s
         name = next(n for k in range(10**6) if (n := f"residual_{k}") not in taken)
         taken.add(name)
         made.append(read_constraint(text, directory, name, "the constraint"))
-    parts = Parts(scenario.units, scenario.connections, scenario.inputs, (*scenario.outputs, *made))
-    return Scenario.from_parts(parts, scenario.name), [output.port.name for output in made]
+    return scenario.with_outputs((*scenario.outputs, *made)), [output.port.name for output in made]
 
 
 def _read(scenario: Scenario, names: Sequence[str]) -> list[float]:

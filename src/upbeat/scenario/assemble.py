@@ -13,6 +13,8 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.checks import check_cells, check_measures, check_own_name, is_unit
 from upbeat.scenario.connection import Connection, ScenarioOutput, connect, deliver
 from upbeat.scenario.directory import Directory, End, Unclear, Wrong, by_hand
+from upbeat.scenario.event_connection import EventConnection, EventOutput
+from upbeat.scenario.event_links import connect_event, deliver_event, says_event
 from upbeat.scenario.formula import formula
 from upbeat.scenario.values import with_parameters
 from upbeat.units.shorthand import KEYS, read_port
@@ -29,6 +31,18 @@ class Parts:
     connections: tuple[Connection, ...]
     inputs: tuple[Port, ...]
     outputs: tuple[ScenarioOutput, ...]
+    event_connections: tuple[EventConnection, ...] = ()
+    event_outputs: tuple[EventOutput, ...] = ()
+
+    @property
+    def all_connections(self) -> tuple[Connection | EventConnection, ...]:
+        """Those of signals, then those of events."""
+        return *self.connections, *self.event_connections
+
+    @property
+    def all_outputs(self) -> tuple[ScenarioOutput | EventOutput, ...]:
+        """The signals, then the events."""
+        return *self.outputs, *self.event_outputs
 
 
 def assemble(
@@ -54,11 +68,15 @@ def assemble(
     if not check_cells(good, own_inputs, problems):
         return Parts(good, (), own_inputs, ())
     directory = Directory(good, own_inputs, {*broken, *(name for name, port in own.items() if port is None)})
+    links = _connections(connections, directory, problems)
+    given = _outputs(outputs, directory, problems)
     parts = Parts(
         units=good,
-        connections=_connections(connections, directory, problems),
+        connections=tuple(link for link in links if isinstance(link, Connection)),
         inputs=own_inputs,
-        outputs=_outputs(outputs, directory, problems),
+        outputs=tuple(output for output in given if isinstance(output, ScenarioOutput)),
+        event_connections=tuple(link for link in links if isinstance(link, EventConnection)),
+        event_outputs=tuple(output for output in given if isinstance(output, EventOutput)),
     )
     check_measures(parts, problems)
     return parts
@@ -96,18 +114,18 @@ def _input(name: str, entry: object) -> Port:
     return port
 
 
-def _outputs(given: object, directory: Directory, problems: Problems) -> tuple[ScenarioOutput, ...]:
+def _outputs(given: object, directory: Directory, problems: Problems) -> list[ScenarioOutput | EventOutput]:
     if not isinstance(given, Mapping):
         problems.add(("outputs",), f"expected a table of outputs, not {given!r}", 'Write {"y": "left.x"}.')
-        return ()
+        return []
     found = [
         _guard(partial(_output, name, entry, directory), ("outputs", name), problems)
         for name, entry in given.items()
     ]
-    return tuple(output for output in found if output is not None)
+    return [output for output in found if output is not None]
 
 
-def _output(name: str, entry: object, directory: Directory) -> ScenarioOutput:
+def _output(name: str, entry: object, directory: Directory) -> ScenarioOutput | EventOutput:
     check_own_name(name)
     if name in directory.inputs:
         raise Wrong(f"the name '{name}' is used twice: it is a scenario input, too", "Choose another name.")
@@ -119,38 +137,44 @@ def _output(name: str, entry: object, directory: Directory) -> ScenarioOutput:
         raise Wrong(f"the output '{name}' needs an expression", f'Write {name} = {{ value = "unit.port" }}.')
     value = table.pop("value")
     port = read_port(name, table, Causality.OUTPUT)
-    return deliver(port, value, directory, fixed="kind" in table or "items" in table)
+    fixed = "kind" in table or "items" in table
+    if port.event or says_event(value, directory):
+        return deliver_event(port, value, directory, fixed=fixed)
+    return deliver(port, value, directory, fixed=fixed)
 
 
 def _connections(
     given: Mapping[str, Any] | Iterable[tuple[str, Any]], directory: Directory, problems: Problems
-) -> tuple[Connection, ...]:
+) -> list[Connection | EventConnection]:
     pairs = list(given.items() if isinstance(given, Mapping) else given)
     first: dict[End, object] = {}
-    found: list[Connection] = []
+    found: list[Connection | EventConnection] = []
     for target, value in pairs:
 
-        def checked(target: str = target, value: object = value) -> Connection:
+        def checked(target: str = target, value: object = value) -> Connection | EventConnection:
             try:
-                end, _ = directory.target(target)
+                end, port = directory.target(target)
             except Wrong as wrong:
                 raise _turned(wrong, target, value, directory) from None
             except Unclear:
                 for part in value if isinstance(value, (list, tuple)) else [value]:
-                    formula(part, directory)  # the target cannot be judged, but its sources can
+                    # the target cannot be judged, but its sources can
+                    formula(part.get("event", 0) if isinstance(part, Mapping) else part, directory)
                 raise
             if end in first:
+                both = "the first that is present" if port.event else "an expression"
                 raise Wrong(
                     f"'{target}' has two sources: {first[end]!r} and {value!r}",
-                    f'An input has one. To combine them, write an expression: "{target}" = "a.y + b.y".',
+                    f"An input has one. To combine them, write {both}: "
+                    f'"{target}" = "a.y {"or" if port.event else "+"} b.y".',
                 )
             first[end] = value
-            return connect(target, value, directory)
+            return (connect_event if port.event else connect)(target, value, directory)
 
         connection = _guard(checked, ("connections", str(target)), problems)
         if connection is not None:
             found.append(connection)
-    return tuple(found)
+    return found
 
 
 def _turned(wrong: Wrong, target: str, value: object, directory: Directory) -> Wrong:
@@ -168,7 +192,7 @@ def _guard(make: Callable[[], T], where: Where, problems: Problems) -> T | None:
     try:
         return make()
     except Wrong as wrong:
-        problems.add(where, wrong.what, wrong.hint)
+        problems.add((*where, *wrong.at), wrong.what, wrong.hint)
     except InvalidInput as error:
         problems.add(where, str(error))
     except Unclear:

@@ -39,11 +39,16 @@ def is_unit(name: object, model: Any, problems: Problems) -> bool:
             'Give a model, such as Ode(states={"x": "-x"}), and not its class.',
         )
         return False
-    inputs = [port.name for port in model.ports if port.causality is Causality.INPUT]
+    inputs = [port.name for port in model.ports if port.causality is Causality.INPUT and not port.event]
+    events = [port.name for port in model.ports if port.causality is Causality.INPUT and port.event]
     for port in model.ports:
         for other in sorted(port.depends - set(inputs)):
             what = f"output '{port.name}' of unit '{name}' depends on '{other}', which is no input"
-            problems.add((*where, "outputs", port.name), what, suggest(other, inputs, "inputs"))
+            hint = suggest(other, inputs, "inputs")
+            if other in events:
+                what = f"output '{port.name}' of unit '{name}' depends on the event '{other}'"
+                hint = "An event changes the state when it happens; leave it out of depends."
+            problems.add((*where, "outputs", port.name), what, hint)
         _check_derivative(port, model, where, problems)
     return all(port.depends <= set(inputs) for port in model.ports)
 
@@ -92,7 +97,7 @@ def check_measures(parts: Parts, problems: Problems) -> None:
             _check_measure(port, ("units", name, section, port.name), f"{name}.{port.name}", problems)
     for port in parts.inputs:
         _check_measure(port, ("inputs", port.name), port.name, problems)
-    for output in parts.outputs:
+    for output in parts.all_outputs:
         _check_measure(output.port, ("outputs", output.port.name), output.port.name, problems)
 
 

@@ -5,17 +5,19 @@
 * array sizes agree, or a single value goes to every cell; a list gives one expression per cell.
 * units of measure are converted, all through an expression (see `upbeat.scenario.dimensions`), if every
   port in it has one; otherwise all values are taken as they are. An input without a unit is not checked.
+* signals only: an event input is connected by `upbeat.scenario.event_links`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from upbeat.core.expr import Apply, Expr, Name, Op, substitute
 from upbeat.core.measure import MeasureError, UnknownMeasure
 from upbeat.core.ports import Kind, Port
 from upbeat.scenario.directory import INPUTS, Directory, End, Unclear, Wrong
+from upbeat.scenario.event_errors import event_for_signal
 from upbeat.scenario.formula import Formula, described, formula
 from upbeat.scenario.quantity import FACTOR, Quantity
 
@@ -57,8 +59,9 @@ class ScenarioOutput:
 def connect(target: str, value: object, directory: Directory) -> Connection:
     """The checked connection of the input `target` to what `value` says. Raises `Wrong`."""
     (unit, _), port = directory.target(target)
-    formulas = _formulas(value, port, target, directory)
-    cells, sources = _fitted(formulas, port, target)
+    formulas = formulas_of(value, port, target, directory)
+    _check_signals(formulas, target, directory)
+    cells, sources = fitted(formulas, port, target)
     return Connection(unit, port.name, cells, sources, _written(formulas))
 
 
@@ -70,7 +73,8 @@ def deliver(port: Port, value: object, directory: Directory, *, fixed: bool) -> 
     """
     if isinstance(value, (list, tuple)) and port.size is None:
         port = replace(port, size=len(value) or None)
-    formulas = _formulas(value, port, port.name, directory)
+    formulas = formulas_of(value, port, port.name, directory)
+    _check_signals(formulas, port.name, directory)
     first = formulas[0]
     source = first.plain
     port = replace(port, size=port.size or first.size)
@@ -79,7 +83,7 @@ def deliver(port: Port, value: object, directory: Directory, *, fixed: bool) -> 
         port = replace(port, items=source.port.items if source else ())
     if port.unit is None:
         port = replace(port, unit=_unit_of(formulas))
-    cells, sources = _fitted(formulas, port, port.name)
+    cells, sources = fitted(formulas, port, port.name)
     return ScenarioOutput(port, cells, sources, _written(formulas))
 
 
@@ -92,8 +96,13 @@ def closed(cells: Sequence[Expr], inputs: Sequence[Port]) -> tuple[Expr, ...]:
     return tuple(substitute(cell, moved) for cell in cells)
 
 
-def _formulas(value: object, port: Port, target: str, directory: Directory) -> tuple[Formula, ...]:
+def formulas_of(value: object, port: Port, target: str, directory: Directory) -> tuple[Formula, ...]:
     """The formula of the whole port; or, from a list, one per cell."""
+    if isinstance(value, Mapping):
+        raise Wrong(
+            f"expected an expression for the signal '{target}', not a table: that is for event inputs",
+            f'Write an expression: "{target}" = "unit.port".',
+        )
     if not isinstance(value, (list, tuple)):
         return (formula(value, directory),)
     if len(value) != port.cells:
@@ -111,7 +120,7 @@ def _formulas(value: object, port: Port, target: str, directory: Directory) -> t
     return formulas
 
 
-def _fitted(
+def fitted(
     formulas: tuple[Formula, ...], port: Port, target: str
 ) -> tuple[tuple[Expr, ...], tuple[End, ...]]:
     """One expression per cell of `port`, and the ends they come from."""
@@ -124,6 +133,13 @@ def _fitted(
         cells = tuple(_converted(one, port, target).cells(1)[0] for one in formulas)
     ends = dict.fromkeys(source.end for one in formulas for source in one.sources.values())
     return cells, tuple(ends)
+
+
+def _check_signals(formulas: tuple[Formula, ...], target: str, directory: Directory) -> None:
+    for one in formulas:
+        for source in one.sources.values():
+            if source.port.event:
+                raise event_for_signal(target, one.text, source, directory)
 
 
 def _check_kind(given: Formula, port: Port, target: str) -> None:

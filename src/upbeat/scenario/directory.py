@@ -31,12 +31,16 @@ _PATH = re.compile(r"\s*([^\[\]\s]+?)\s*(?:\[\s*(\d{1,9})\s*\])?\s*\Z")
 
 
 class Wrong(Exception):
-    """Something in a scenario is wrong: what, and what to do about it. Collected, never shown to users."""
+    """Something in a scenario is wrong: what, and what to do about it. Collected, never shown to users.
 
-    def __init__(self, what: str, hint: str = "") -> None:
+    `at` are the keys that lead to it, from the entry on that is being checked.
+    """
+
+    def __init__(self, what: str, hint: str = "", at: tuple[str, ...] = ()) -> None:
         super().__init__(what)
         self.what = what
         self.hint = hint
+        self.at = at
 
 
 class Unclear(Exception):

@@ -230,9 +230,12 @@ def _tables(content: Mapping[str, Any], problems: Problems) -> dict[str, dict[st
 
 
 def _pairs(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    """Connections; ``left.F = …`` without quotation marks is a table in a table to TOML."""
+    """Connections; ``left.F = …`` without quotation marks is a table in a table to TOML.
+
+    Behind the port, a table is a value: ``light.control = { event = "officer.cmd" }``.
+    """
     for key, value in table.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and "." not in prefix + key:
             yield from _pairs(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value

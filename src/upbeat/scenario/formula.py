@@ -89,7 +89,7 @@ class Formula:
 
 def formula(value: object, directory: Directory) -> Formula:
     """`value` (a text, a number or an expression) over the ports in `directory`."""
-    expr, text = _expression(value, directory)
+    expr, text = expression(value, directory)
     sources = {name: directory.source(name) for name in sorted(names(expr))}
     sizes = {source.size: source.path for source in sources.values() if source.size is not None}
     if len(sizes) > 1:
@@ -107,7 +107,8 @@ def formula(value: object, directory: Directory) -> Formula:
     return Formula(expr, sources, next(iter(sizes), None), text)
 
 
-def _expression(value: object, directory: Directory) -> tuple[Expr, str]:
+def expression(value: object, directory: Directory) -> tuple[Expr, str]:
+    """`value` as an expression, whose names have not been looked up, and as a text."""
     match value:
         case str() if plain := _PLAIN.match(value):
             return Name(plain[1]), plain[1]  # by far the most common case

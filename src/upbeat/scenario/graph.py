@@ -31,6 +31,8 @@ class Node(NamedTuple):
 class Graph:
     """Dependencies between ports at one instant: an input needs its sources, an output its `depends`.
 
+    Event ports are not in it: they have no value that others could wait for.
+
     * `order`: every input and output, each after those it needs. Where that leaves a choice, and inside
       loops, the order of declaration decides.
     * `loops`: the algebraic loops (strong components), each as a cycle in the direction of the signals.
@@ -44,7 +46,7 @@ class Graph:
             Node("in" if port.causality is Causality.INPUT else "out", unit, port.name)
             for unit, model in units.items()
             for port in model.ports
-            if port.causality is not Causality.PARAMETER
+            if port.causality is not Causality.PARAMETER and not port.event
         ]
         number = {node: i for i, node in enumerate(nodes)}
         before: list[set[int]] = [set() for _ in nodes]
@@ -54,7 +56,7 @@ class Graph:
             before[to] = {source for source in sources if source is not None}
         for unit, model in units.items():
             for port in model.ports:
-                if port.causality is Causality.OUTPUT:
+                if port.causality is Causality.OUTPUT and not port.event:
                     here = number[Node("out", unit, port.name)]
                     before[here] = {number[Node("in", unit, name)] for name in port.depends}
         self._before = {node: [nodes[i] for i in sorted(before[k])] for k, node in enumerate(nodes)}

@@ -15,6 +15,7 @@ from upbeat.scenario.assemble import Parts, assemble
 from upbeat.scenario.checks import check_measures
 from upbeat.scenario.connection import Connection, ScenarioOutput, closed
 from upbeat.scenario.directory import INPUTS, by_hand
+from upbeat.scenario.event_connection import EventConnection, EventOutput, closed_senders
 from upbeat.scenario.graph import Graph
 from upbeat.scenario.values import with_values
 
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from upbeat.scenario.signals import Signals
     from upbeat.units.solvers import Solver
 
-Value = str | float | Expr
-"""What an input can be connected to; a list of them gives each cell of an array its own."""
+Value = str | float | Expr | Mapping[str, Any]
+"""What an input can be connected to; a list of them gives each cell of an array its own.
+
+An event input also takes a table, and a list of which the first one that is present counts."""
 
 
 class Scenario:
@@ -39,15 +42,19 @@ class Scenario:
         )
 
     The left side of a connection is an input, the right side an expression over outputs and the scenario's
-    own inputs (see `upbeat.scenario.connection` for what fits where). An input without a connection keeps its
-    start value. All problems are found before a `ScenarioError` is raised. Units keep their order: where
-    the graph leaves a choice, the unit that was declared first goes first.
+    own inputs (see `upbeat.scenario.connection` for what fits where, and `upbeat.scenario.event_links` for
+    event inputs). An input without a connection keeps its start value. All problems are found before a
+    `ScenarioError` is raised. Units keep their order: where the graph leaves a choice, the unit that was
+    declared first goes first.
     """
 
     units: dict[str, Model]
     connections: tuple[Connection, ...]
     inputs: tuple[Port, ...]
     outputs: tuple[ScenarioOutput, ...]
+    event_connections: tuple[EventConnection, ...]
+    """Those of event inputs; `connections` are the others, and likewise for outputs."""
+    event_outputs: tuple[EventOutput, ...]
     name: str
     opened_inputs: tuple[Port, ...]
     origin: Origin | None
@@ -85,6 +92,8 @@ class Scenario:
             connections=parts.connections,
             inputs=parts.inputs,
             outputs=parts.outputs,
+            event_connections=parts.event_connections,
+            event_outputs=parts.event_outputs,
             name=name,
             opened_inputs=opened,
             origin=origin,
@@ -100,8 +109,18 @@ class Scenario:
     @cached_property
     def ports(self) -> dict[str, Port]:
         """Every port by name: ``unit.port``, and the scenario's own inputs and outputs by theirs."""
-        own = {port.name: port for port in (*self.inputs, *(output.port for output in self.outputs))}
+        own = {port.name: port for port in (*self.inputs, *(o.port for o in self.all_outputs))}
         return own | {f"{u}.{port.name}": port for u, model in self.units.items() for port in model.ports}
+
+    @property
+    def all_connections(self) -> tuple[Connection | EventConnection, ...]:
+        """Those of signals, then those of events."""
+        return self._parts.all_connections
+
+    @property
+    def all_outputs(self) -> tuple[ScenarioOutput | EventOutput, ...]:
+        """The signals, then the events."""
+        return self._parts.all_outputs
 
     def port(self, name: str) -> Port:
         """The port ``unit.port``, or the scenario input or output `name`."""
@@ -120,7 +139,7 @@ class Scenario:
 
         A scenario input has its own name here, even though the port behind it has another.
         """
-        driven = {(c.unit, c.port) for c in self.connections}
+        driven = {(c.unit, c.port) for c in self.all_connections}
         return {
             self.column(unit, port.name): (unit, port)
             for unit, model in self.units.items()
@@ -158,6 +177,10 @@ class Scenario:
         """The same scenario with other, already checked connections; for masters."""
         return self._with(replace(self._parts, connections=connections))
 
+    def with_outputs(self, outputs: tuple[ScenarioOutput, ...]) -> Scenario:
+        """The same scenario with other, already checked outputs; for tools."""
+        return self._with(replace(self._parts, outputs=outputs))
+
     def _with(self, parts: Parts) -> Scenario:
         return Scenario.from_parts(parts, self.name, self.opened_inputs, self.origin)
 
@@ -175,6 +198,12 @@ class Scenario:
             connections=tuple(replace(c, cells=closed(c.cells, self.inputs)) for c in self.connections),
             inputs=(),
             outputs=tuple(replace(o, cells=closed(o.cells, self.inputs)) for o in self.outputs),
+            event_connections=tuple(
+                replace(c, senders=closed_senders(c.senders, self.inputs)) for c in self.event_connections
+            ),
+            event_outputs=tuple(
+                replace(o, senders=closed_senders(o.senders, self.inputs)) for o in self.event_outputs
+            ),
         )
         return Scenario.from_parts(parts, self.name, self.inputs)
 
@@ -197,12 +226,20 @@ class Scenario:
 
     @property
     def _parts(self) -> Parts:
-        return Parts(self.units, self.connections, self.inputs, self.outputs)
+        return Parts(
+            self.units,
+            self.connections,
+            self.inputs,
+            self.outputs,
+            self.event_connections,
+            self.event_outputs,
+        )
 
     def _key(self) -> tuple[Any, ...]:
         # as a list: the order of units is part of a scenario, because it settles ties
         return (
-            list(self.units.items()), self.connections, self.inputs, self.outputs, self.name, self.origin,
+            list(self.units.items()), self.connections, self.event_connections, self.inputs, self.outputs,
+            self.event_outputs, self.name, self.origin,
         )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
@@ -226,4 +263,4 @@ class Scenario:
 
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""
-        return f"Scenario({name}units={list(self.units)}, connections={len(self.connections)})"
+        return f"Scenario({name}units={list(self.units)}, connections={len(self.all_connections)})"

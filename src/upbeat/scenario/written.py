@@ -14,7 +14,9 @@ from upbeat.core.errors import InvalidInput
 from upbeat.core.ports import Causality, Port
 from upbeat.scenario.connection import ScenarioOutput, deliver
 from upbeat.scenario.definitions import table_of
-from upbeat.scenario.directory import Directory
+from upbeat.scenario.directory import Directory, Wrong
+from upbeat.scenario.event_connection import EventOutput
+from upbeat.scenario.event_links import deliver_event
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.shorthand import port_spec
 
@@ -37,9 +39,9 @@ def scenario_tables(scenario: Scenario, special: Special | None = None) -> dict[
         "name": scenario.name,
         "models": models,
         "units": units,
-        "connections": {connection.target: connection.text for connection in scenario.connections},
+        "connections": {c.target: c.text for c in scenario.all_connections},
         "inputs": {port.name: port_spec(port) for port in scenario.inputs},
-        "outputs": {output.port.name: _output(output, directory) for output in scenario.outputs},
+        "outputs": {output.port.name: _output(output, directory) for output in scenario.all_outputs},
     }
 
 
@@ -67,17 +69,28 @@ def _shared_models(
     return models, own
 
 
-def _output(output: ScenarioOutput, directory: Directory) -> Any:
+def _output(output: ScenarioOutput | EventOutput, directory: Directory) -> Any:
     """An output's expression, with what its port does not take from there."""
     port, text = output.port, output.text
-    natural = deliver(Port(port.name, Causality.OUTPUT), text, directory, fixed=False).port
+    natural = _natural(output, directory)
     entry: dict[str, Any] = {"value": text}
     if port.items != natural.items or port.kind is not natural.kind:
         entry |= {"items": port.items} if port.items else {"kind": port.kind.value}
     for key in ("size", "unit", "description"):
         if getattr(port, key) != getattr(natural, key):
             entry[key] = getattr(port, key)
-    return entry if len(entry) > 1 else text
+    return entry if len(entry) > 1 or isinstance(text, Mapping) else text
+
+
+def _natural(output: ScenarioOutput | EventOutput, directory: Directory) -> Port:
+    """The port that the expression alone would make; of an event, one with what only the output can say."""
+    bare = Port(output.port.name, Causality.OUTPUT)
+    if isinstance(output, ScenarioOutput):
+        return deliver(bare, output.text, directory, fixed=False).port
+    try:
+        return deliver_event(bare, output.text, directory, fixed=False).port
+    except Wrong:
+        return bare  # labels in a map, which need items
 
 
 # -------------------------------------------------------------------- as text

@@ -1,0 +1,83 @@
+"""Event connections: who sends an event to an input (or an output of the scenario), and what it says.
+
+An event has a value only at instants; in between it is absent. Its connection is a list of senders, of
+which the first one that is present counts. At one micro-step only one unit sends, so this matters where
+one unit sends several events at once, or where the condition of a sender does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from upbeat.core.expr import Expr, names
+from upbeat.core.ports import Port
+from upbeat.scenario.connection import closed
+from upbeat.scenario.directory import INPUTS, End
+
+EventText = str | Mapping[str, Any] | tuple[Any, ...]
+"""An event connection as it was written: an expression, a table, or a list of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """An event output that is passed on: only `when` this holds (None: always), with `cells` as its payload.
+
+    `source` is the event output, or ``("inputs", name)`` for an event input of the scenario. The names in
+    `when` and `cells` are those of a `Connection`; ordinary outputs are sampled at the instant, and the
+    payload of the source goes by its own name.
+    """
+
+    source: End
+    when: Expr | None
+    cells: tuple[Expr, ...]
+
+    @property
+    def reads(self) -> tuple[End, ...]:
+        """The ordinary ports that are sampled."""
+        exprs = self.cells if self.when is None else (self.when, *self.cells)
+        ends = dict.fromkeys(_end(name) for expr in exprs for name in sorted(names(expr)))
+        return tuple(end for end in ends if end != self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class EventConnection:
+    """What an event input of a unit is given: the first of the `senders` that is present."""
+
+    unit: str
+    port: str
+    senders: tuple[Sender, ...]
+    text: EventText = field(compare=False)
+
+    @property
+    def target(self) -> str:
+        """The input's name, ``unit.port``."""
+        return f"{self.unit}.{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class EventOutput:
+    """An event output of the scenario itself; its `senders` are as in an `EventConnection`."""
+
+    port: Port
+    senders: tuple[Sender, ...]
+    text: EventText = field(compare=False)
+
+
+def closed_senders(senders: Sequence[Sender], inputs: Sequence[Port]) -> tuple[Sender, ...]:
+    """The senders with scenario inputs replaced by outputs of the unit that drives them."""
+    return tuple(
+        replace(
+            sender,
+            when=None if sender.when is None else closed((sender.when,), inputs)[0],
+            cells=closed(sender.cells, inputs),
+        )
+        for sender in senders
+    )
+
+
+def _end(name: str) -> End:
+    """The port that a name in an expression belongs to."""
+    unit, dot, port = name.partition("[")[0].partition(".")
+    return (unit, port) if dot else (INPUTS, unit)

@@ -1,0 +1,75 @@
+"""What is said where signals and events meet without a converter, or events meet each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from upbeat.core.ports import Kind
+from upbeat.scenario.directory import Directory, Source, Wrong
+from upbeat.scenario.formula import Formula
+
+
+def event_for_signal(target: str, text: str, event: Source, directory: Directory) -> Wrong:
+    """An ordinary input is connected to an event."""
+    unit = _unused("held", directory)
+    held = text.replace(event.path, f"{unit}.value")
+    return Wrong(
+        f"'{target}' is a signal, but '{event.path}' is an event, which has a value only at instants",
+        f'Hold its last value: [units.{unit}] with kind = "hold", and the connections '
+        f'"{unit}.event" = "{event.path}" and "{target}" = "{held}".',
+    )
+
+
+def signal_for_event(target: str, given: Formula, directory: Directory) -> Wrong:
+    """An event input is connected to something without an event in it."""
+    if not given.sources:
+        return Wrong(
+            f"'{target}' is an event, and '{given.text}' is a constant: it does not say when it happens",
+            f'Name the event it comes with: "{target}" = {{ event = "unit.port", value = "{given.text}" }}.',
+        )
+    kind, unit, port = _converter(given, directory)
+    return Wrong(
+        f"'{target}' is an event, which has a value only at instants, but '{given.text}' is a signal",
+        f'Make events of it: [units.{unit}] with kind = "{kind}", and the connections '
+        f'"{unit}.signal" = "{given.text}" and "{target}" = "{unit}.{port}". Kinds that do so are edge '
+        "(rise and fall of a boolean), threshold (above and below) and sample.",
+    )
+
+
+def several_events(target: str, text: str, events: Sequence[Source]) -> Wrong:
+    """One expression reads more than one event."""
+    paths = [event.path for event in events]
+    return Wrong(
+        f"'{text}' combines the events {' and '.join(paths)}, which need not happen at the same instant",
+        f'Take the first that is present, "{target}" = "{" or ".join(paths)}", or hold the others by '
+        'units of kind "hold".',
+    )
+
+
+def foreign_event(event: Source, source: Source) -> Wrong:
+    """A condition or a value reads another event than the one it belongs to."""
+    return Wrong(
+        f"'{event.path}' is another event than '{source.path}', and may be absent when that happens",
+        f'Hold it by a unit of kind "hold", and read its output; or read {source.path}.',
+    )
+
+
+def no_event(text: str, target: str) -> Wrong:
+    """The `event` of a table does not name one."""
+    return Wrong(
+        f"'{text}' is not the name of an event",
+        f'"{target}" = {{ event = "unit.port", value = "…" }}: the event says when, the value says what.',
+    )
+
+
+def _converter(given: Formula, directory: Directory) -> tuple[str, str, str]:
+    ports = [source.port for source in given.sources.values()]
+    if any(port.kind is Kind.STRING for port in ports) or (given.plain and given.plain.port.items):
+        return "sample", _unused("sampled", directory), "event"
+    if given.fits(Kind.BOOLEAN):
+        return "edge", _unused("changed", directory), "rise"
+    return "threshold", _unused("crossed", directory), "above"
+
+
+def _unused(name: str, directory: Directory) -> str:
+    return name if name not in directory.units else _unused(f"{name}_2", directory)
