@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from upbeat.core.ports import Kind, Value
-from upbeat.trace import Column, Outcome, Recorder, Trace, open_sink
+from upbeat.trace import Column, EventKind, EventLog, Outcome, Recorder, Trace, open_sink
+from upbeat.trace.eventkinds import Payload
 
 COLUMNS = (
     Column("room.T", Kind.REAL, "degC"),
@@ -35,3 +37,39 @@ def rows_of(trace: Trace) -> list[tuple[float, tuple[Value, ...]]]:
     """The rows of a trace as plain Python values."""
     columns = [trace[name].tolist() for name in trace.names]
     return list(zip(trace.time.tolist(), zip(*columns, strict=True), strict=True))
+
+
+# ------------------------------------------------------------------------------------------ events
+
+KINDS = (
+    EventKind("light.lamp", Kind.INTEGER, 1, items=("red", "green", "blue")),
+    EventKind("tank.level", Kind.REAL, 1, "m"),
+    EventKind("tank.count", Kind.INTEGER, 1),
+    EventKind("tank.full", Kind.BOOLEAN, 1),
+    EventKind("tank.text", Kind.STRING, 1),
+    EventKind("tank.pair", Kind.REAL, 2),
+    EventKind("tick"),
+)
+_LABELS = ("red", "green", "blue")
+
+
+def fired(i: int) -> tuple[str, float, int, Payload]:
+    """Event number `i`: three at every instant, of all kinds in turn."""
+    value: Payload = (
+        _LABELS[i // 7 % 3],
+        1.0 / (i + 3),
+        (-1) ** i * (2**62 + i),
+        i % 2 == 0,
+        TEXTS[i % len(TEXTS)],
+        (0.1 * i, -1e300),
+        None,
+    )[i % 7]
+    return KINDS[i % 7].name, i // 3 * 0.1, i % 3, value
+
+
+def sample_events(numbers: Iterable[int]) -> EventLog:
+    """A log with these of the sample events."""
+    log = EventLog(KINDS)
+    for i in numbers:
+        log.append(*fired(i))
+    return log

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sample_traces import record
@@ -105,6 +105,7 @@ def test_step_sizes_are_logarithmic_only_if_they_vary() -> None:
     assert step_panel({"": trace}).log
 
 
+@settings(deadline=None)
 @given(count=st.integers(1, 30_000), spike=st.integers(0, 29_999))
 def test_thinning_keeps_ends_and_extremes(count: int, spike: int) -> None:
     time, values = np.arange(count, dtype=float), np.zeros(count)

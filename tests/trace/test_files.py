@@ -60,7 +60,7 @@ def test_logs_and_columns_come_back(suffix: str, tmp_path: Path) -> None:
     trace = record(None, 20)
     trace.outcome = Outcome.STOPPED_BY_EVENT
     trace.steps.extend_grid(0.0, 1.9, 19, "grid")
-    trace.events.append("bang", 0.5, 1, ["a", "b"], {"predicted": 0.4})
+    trace.events.append("bang", 0.5, 1, units=["a", "b"], details={"predicted": 0.4})
     trace.save(path)
     back = read(path)
     assert back.columns == COLUMNS

@@ -1,4 +1,4 @@
-"""Logs: runs of equal steps, superdense events, outcomes."""
+"""Logs: runs of equal steps, outcomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upbeat.trace import EventLog, Outcome, StepLog, StepRun
+from upbeat.trace import Outcome, StepLog, StepRun
 from upbeat.trace.log import Ending
 
 
@@ -71,19 +71,6 @@ def test_nothing_is_lost(steps: list[tuple[float, str, int]]) -> None:
     assert sizes == pytest.approx([size for size, _, _ in steps])
     assert (log.count, log.rejected) == (len(steps), sum(r for _, _, r in steps))
     assert StepLog.from_data(json.loads(json.dumps(log.to_data()))) == log
-
-
-def test_events() -> None:
-    log = EventLog()
-    log.append("bang", 0.5, units=["a", "b"], details={"predicted": 0.4})
-    log.append("stop", 0.5, 1)
-    log.append("bang", 0.75)
-    assert log.names == ("bang", "stop")
-    assert log.times("bang").tolist() == [0.5, 0.75]
-    assert log.times().tolist() == [0.5, 0.5, 0.75]
-    assert (log[0].units, log[0].details["predicted"], log[1].index) == (("a", "b"), 0.4, 1)
-    assert [entry.name for entry in log[1:]] == ["stop", "bang"]
-    assert EventLog.from_data(json.loads(json.dumps(log.to_data()))) == log
 
 
 def test_outcomes_are_sentences() -> None:

@@ -10,7 +10,8 @@ from upbeat.engine.machine import Machine
 from upbeat.engine.selection import Selection
 from upbeat.master.pace import Pace, State
 from upbeat.master.program import Program
-from upbeat.trace.log import EventLog, StepLog
+from upbeat.trace.events import EventLog
+from upbeat.trace.log import StepLog
 from upbeat.trace.recorder import Recorder
 
 MOST_RETRIES = 100
@@ -37,7 +38,7 @@ class Loop:
         self.time = span.start
         self.limit = span.stop
         self.steps = StepLog()
-        self.events = EventLog()
+        self.events = EventLog() if recorder is None else recorder.events
         self.short = False
         """Whether the last step ended before its proposed end, because a unit stopped."""
         self._retries = pace.retries

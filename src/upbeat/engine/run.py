@@ -24,7 +24,7 @@ from upbeat.engine.selection import Selection, select
 from upbeat.master.pace import Pace
 from upbeat.master.program import Program
 from upbeat.scenario.scenario import Scenario
-from upbeat.trace.log import EventLog, Outcome, StepLog
+from upbeat.trace.log import Outcome, StepLog
 from upbeat.trace.recorder import Recorder
 from upbeat.trace.sinks import open_sink
 from upbeat.trace.trace import Trace
@@ -38,7 +38,6 @@ class Drive(Protocol):
 
     time: float
     steps: StepLog
-    events: EventLog
 
     @property
     def finished(self) -> bool: ...
@@ -190,7 +189,6 @@ class Run:
         drive = self._drive
         return {
             "steps": drive.steps if drive else StepLog(),
-            "events": drive.events if drive else EventLog(),
             "info": {
                 "engine": self._choice.name,
                 "why": self._choice.why,

@@ -2,14 +2,16 @@
 
 from upbeat.trace.columns import TIME, Column, columns_of
 from upbeat.trace.csvfile import CsvSink
+from upbeat.trace.eventkinds import EventKind
+from upbeat.trace.events import EventLog, Occurrence, UnknownEvent
 from upbeat.trace.journal import JournalSink
-from upbeat.trace.log import Ending, EventLog, Occurrence, Outcome, StepLog, StepRun
+from upbeat.trace.log import Ending, Outcome, StepLog, StepRun
 from upbeat.trace.output import TraceWarning
 from upbeat.trace.parquet import ParquetSink
 from upbeat.trace.recorder import Recorder
 from upbeat.trace.sinks import open_sink
 from upbeat.trace.statistics import Statistics, Summary
-from upbeat.trace.store import MemorySink, Sink, Source
+from upbeat.trace.store import FileSink, MemorySink, Sink, Source
 from upbeat.trace.trace import Trace, UnknownSignal, read
 
 __all__ = [
@@ -17,7 +19,9 @@ __all__ = [
     "Column",
     "CsvSink",
     "Ending",
+    "EventKind",
     "EventLog",
+    "FileSink",
     "JournalSink",
     "MemorySink",
     "Occurrence",
@@ -32,6 +36,7 @@ __all__ = [
     "Summary",
     "Trace",
     "TraceWarning",
+    "UnknownEvent",
     "UnknownSignal",
     "columns_of",
     "open_sink",

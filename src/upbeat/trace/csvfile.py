@@ -2,8 +2,9 @@
 
 The first line has the names, ``time`` first. Reals are written as the shortest text that reads back
 to the same double, booleans as ``true`` and ``false``, enumerations as their numbers; strings are
-always quoted, so that the text "1" stays a string. Units of measure, logs and the outcome do not fit
-into plain CSV: Parquet and journals keep them.
+always quoted, so that the text "1" stays a string. Events are in a second file (see
+`upbeat.trace.csvevents`). Units of measure, the step log and the outcome do not fit into plain CSV: Parquet
+and journals keep them.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from numpy.typing import NDArray
 from upbeat.core.errors import FileProblem
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column
+from upbeat.trace.csvevents import CsvEvents, is_events, quote, read_events
+from upbeat.trace.eventkinds import EventKind
+from upbeat.trace.events import EventLog
 from upbeat.trace.log import Ending
 from upbeat.trace.output import Appender, warn
-from upbeat.trace.store import Arrays, Deferred, Source, Stored
+from upbeat.trace.store import Arrays, Deferred, Source, Stored, events_beside
 
 _WIDER = {Kind.BOOLEAN: Kind.INTEGER, Kind.INTEGER: Kind.REAL, Kind.REAL: Kind.STRING}
 _ROWS_AT_ONCE = 1 << 14
@@ -42,13 +46,17 @@ class CsvSink:
         self._file = Appender(self.path)
         self._columns: tuple[Column, ...] = ()
         self._quoted: list[str] = []
+        self._events: CsvEvents | None = None
+        self._kinds: tuple[EventKind, ...] = ()
 
-    def begin(self, columns: tuple[Column, ...]) -> None:
+    def begin(self, columns: tuple[Column, ...], kinds: tuple[EventKind, ...] = ()) -> None:
+        if kinds:
+            self._events = CsvEvents(events_beside(self.path))
         self._columns = (TIME, *columns)
         self._line = ",".join("%r" if c.kind is Kind.REAL else "%s" for c in self._columns) + "\n"
 
     def write(self, cells: Cells, strings: Sequence[str]) -> None:
-        self._quoted.extend(_quote(text) for text in strings[len(self._quoted) :])
+        self._quoted.extend(quote(text) for text in strings[len(self._quoted) :])
         self._begin()
         width = len(self._columns)
         # One % over the whole chunk is the fastest that Python has: nearly all of the time is
@@ -58,6 +66,18 @@ class CsvSink:
             flat[number::width] = self._texts(column, np.ascontiguousarray(cells[:, number]))
         self._file.append((self._line * len(cells) % tuple(flat)).encode())
         self.rows += len(cells)
+
+    def write_events(self, events: EventLog, strings: Sequence[str]) -> None:
+        if self._events is None:
+            self._events = CsvEvents(events_beside(self.path))
+            if self._file.begun:
+                self._events.begin()
+        self._begin()
+        self._events.write(events)
+        self._kinds = events.kinds
+
+    def stored_events(self) -> Callable[[], EventLog]:
+        return partial(read_events, events_beside(self.path), self._kinds)
 
     def _texts(self, column: Column, cells: Cells) -> list[Any]:
         match column.kind:
@@ -76,22 +96,24 @@ class CsvSink:
                 self._begin()
         finally:
             self._file.close()
+            if self._events is not None:
+                self._events.close()
 
     def source(self) -> Source:
         return Deferred(self.rows, partial(_again, self.path, [column.kind for column in self._columns]))
 
     def _begin(self) -> None:
         if not self._file.begun:
-            names = (_quote(c.name) if re.search(r'[",\n]', c.name) else c.name for c in self._columns)
+            names = (quote(c.name) if re.search(r'[",\n]', c.name) else c.name for c in self._columns)
             self._file.begin((",".join(names) + "\n").encode())
+            if self._events is not None:
+                self._events.begin()
+            elif is_events(beside := events_beside(self.path)):
+                beside.unlink()  # of an earlier run
 
 
 def _again(path: Path, kinds: Sequence[Kind]) -> Source:
     return read_csv(path, kinds=kinds).source
-
-
-def _quote(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
 
 
 class _WiderKindError(Exception):
@@ -129,7 +151,8 @@ def read_csv(path: Path, *, keep_last: bool = False, kinds: Sequence[Kind] | Non
         raise FileProblem(f"'{path}' is not readable as CSV: {error}") from error
     time = arrays.pop(names.index("time"))
     columns = (Column(name, kind) for name, kind in zip(names, found, strict=True) if name != "time")
-    return Stored(tuple(columns), Arrays([time, *arrays]))
+    ending = Ending(events=EventLog() if kinds else read_events(events_beside(path)))
+    return Stored(tuple(columns), Arrays([time, *arrays]), ending)
 
 
 def _open(path: Path) -> TextIO:

@@ -6,7 +6,11 @@ then the payload.
 
     ROWS   a matrix of 8-byte cells, row after row (see `upbeat.trace.columns`)
     TEXT   JSON list: strings to add to the pool, before the first row that needs them
-    DONE   JSON object: how the run ended, its logs and notes
+    KIND   JSON list: kinds of events to add (see `upbeat.trace.eventkinds`), before the first event
+    EVNT   events: their count n and the count m of their cells (uint64 each), n times (doubles), n numbers
+           of kinds and n indices within an instant (int32 each), m cells; then, for events that have
+           units or details, a JSON list of [position in the frame, units, details]
+    DONE   JSON object: how the run ended, its step log and notes
 
 A reader keeps every complete frame and passes over tags it does not know.
 """
@@ -16,7 +20,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,12 +29,15 @@ import numpy as np
 
 from upbeat.core.errors import FileProblem
 from upbeat.trace.columns import Cells, Column
+from upbeat.trace.eventkinds import EventKind
+from upbeat.trace.events import EventLog
 from upbeat.trace.log import Ending, Outcome
 from upbeat.trace.output import Appender, warn
 from upbeat.trace.store import Deferred, MemorySink, Source, Stored
 
 _FRAME = struct.Struct("<4sQI")
 _START = struct.Struct("<4sQ")
+_EVENTS = struct.Struct("<QQ")
 _FORMAT, _VERSION = "upbeat journal", 1
 _LONGEST_HEADER = 1 << 26
 
@@ -51,22 +58,37 @@ class JournalSink:
         self._file = Appender(self.path, result)
         self._columns: tuple[Column, ...] = ()
         self._known = 0
+        self._known_kinds = 0
 
     @property
     def begun(self) -> bool:
         """Whether the file holds anything of this run."""
         return self._file.begun
 
-    def begin(self, columns: tuple[Column, ...]) -> None:
+    def begin(self, columns: tuple[Column, ...], kinds: tuple[EventKind, ...] = ()) -> None:
         self._columns = columns
 
     def write(self, cells: Cells, strings: Sequence[str]) -> None:
+        self._write_texts(strings)
+        self._file.append(_frame(b"ROWS", cells.view(np.int64).astype("<i8", copy=False).tobytes()))
+        self.rows += len(cells)
+
+    def write_events(self, events: EventLog, strings: Sequence[str]) -> None:
+        self._write_texts(strings)
+        if len(events.kinds) > self._known_kinds:
+            fresh = [kind.to_data() for kind in events.kinds[self._known_kinds :]]
+            self._file.append(_frame(b"KIND", as_json(fresh).encode()))
+            self._known_kinds = len(events.kinds)
+        self._file.append(_frame(b"EVNT", _packed(events)))
+
+    def stored_events(self) -> Callable[[], EventLog]:
+        return partial(load_events, self.path)
+
+    def _write_texts(self, strings: Sequence[str]) -> None:
         self._begin()
         if len(strings) > self._known:
             self._file.append(_frame(b"TEXT", as_json(list(strings[self._known :])).encode()))
             self._known = len(strings)
-        self._file.append(_frame(b"ROWS", cells.view(np.int64).astype("<i8", copy=False).tobytes()))
-        self.rows += len(cells)
 
     def close(self, ending: Ending) -> None:
         try:
@@ -96,7 +118,12 @@ class JournalSink:
 
 def load_journal(path: Path) -> Source:
     """The rows of a journal, also of one that is still growing."""
-    return _load(JournalReader(path))
+    return _load(JournalReader(path))[0]
+
+
+def load_events(path: Path) -> EventLog:
+    """The events of a journal, also of one that is still growing."""
+    return _load(JournalReader(path))[1]
 
 
 def _frame(tag: bytes, payload: bytes) -> bytes:
@@ -104,16 +131,30 @@ def _frame(tag: bytes, payload: bytes) -> bytes:
     return _FRAME.pack(tag, len(payload), check) + payload
 
 
+def _packed(events: EventLog) -> bytes:
+    columns = ((events.times(), "<f8"), (events.codes, "<i4"), (events.indices, "<i4"), (events.cells, "<i8"))
+    more = [[place, list(units), dict(details)] for place, (units, details) in events.more.items()]
+    return b"".join(
+        [
+            _EVENTS.pack(len(events), len(events.cells)),
+            *(values.astype(dtype, copy=False).tobytes() for values, dtype in columns),
+            as_json(more).encode() if more else b"",
+        ]
+    )
+
+
 class JournalReader:
     """Reads a journal chunk by chunk, so that a long one need not fit into memory.
 
-    Iterating gives the matrices of cells; afterwards `ending` and `strings` are complete, and
-    `damage` says in a sentence what is missing, if anything is.
+    `parts` are the matrices of cells and the events, as they were written; iterating gives the matrices
+    only. Afterwards `ending`, `strings` and `kinds` are complete, and `damage` says in a sentence what
+    is missing, if anything is.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.strings: list[str] = []
+        self.kinds: list[EventKind] = []
         self.ending = Ending(Outcome.CUT_OFF)
         self.damage = ""
         try:
@@ -141,8 +182,12 @@ class JournalReader:
         return len(line)
 
     def __iter__(self) -> Iterator[Cells]:
+        return (part for part in self.parts() if isinstance(part, np.ndarray))
+
+    def parts(self) -> Iterator[Cells | EventLog]:
         width = 1 + len(self.columns)
         self.strings.clear()
+        self.kinds.clear()
         with self.path.open("rb") as file:
             file.seek(self._first)
             for tag, payload in self._frames(file):
@@ -153,8 +198,23 @@ class JournalReader:
                         )
                     case b"TEXT":
                         self.strings.extend(json.loads(payload))
+                    case b"KIND":
+                        self.kinds.extend(EventKind.from_data(data) for data in json.loads(payload))
+                    case b"EVNT":
+                        yield self._events(payload)
                     case b"DONE":
                         self.ending = Ending.from_data(json.loads(payload))
+
+    def _events(self, payload: bytes) -> EventLog:
+        count, cells = _EVENTS.unpack_from(payload)
+        columns, at = [], _EVENTS.size
+        for dtype, length in (("<f8", count), ("<i4", count), ("<i4", count), ("<i8", cells)):
+            columns.append(np.frombuffer(payload, dtype, length, at))
+            at += columns[-1].nbytes
+        events = EventLog(self.kinds, self.strings)
+        times, codes, indices, bits = columns
+        events.fill(codes, times, indices, bits, json.loads(payload[at:] or b"[]"))
+        return events
 
     def _frames(self, file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
         size = self.path.stat().st_size
@@ -179,7 +239,7 @@ class JournalReader:
 def read_journal(path: Path) -> Stored:
     """All of a journal, or all that is whole."""
     reader = JournalReader(path)
-    memory = _load(reader)
+    memory, reader.ending.events = _load(reader)
     if reader.damage:
         message = f"'{path}' is not complete ({reader.damage}): its first {memory.rows} rows were read"
         reader.ending.notes.append(message)
@@ -187,9 +247,12 @@ def read_journal(path: Path) -> Stored:
     return Stored(reader.columns, memory, reader.ending)
 
 
-def _load(reader: JournalReader) -> MemorySink:
-    memory = MemorySink()
+def _load(reader: JournalReader) -> tuple[MemorySink, EventLog]:
+    memory, events = MemorySink(), EventLog(strings=reader.strings)
     memory.begin(reader.columns)
-    for cells in reader:
-        memory.write(cells, reader.strings)
-    return memory
+    for part in reader.parts():
+        if isinstance(part, EventLog):
+            events.join(part)
+        else:
+            memory.write(part, reader.strings)
+    return memory, events

@@ -1,16 +1,18 @@
-"""The logs of a run: how it ended, every step with its reason, every event with its time."""
+"""How a run went: its outcome, every step with its reason, and what else it leaves behind."""
 
 from __future__ import annotations
 
 import enum
 import math
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from upbeat.trace.events import EventLog
 
 
 class Outcome(enum.Enum):
@@ -164,78 +166,9 @@ class StepLog:
         return log
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
-    """One event that fired: superdense time is (`time`, `index`), the index counting within an instant."""
-
-    name: str
-    time: float
-    index: int = 0
-    units: tuple[str, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """Plain values (they go into result files as JSON): when it was predicted, what it changed, …"""
-
-
-class EventLog(Sequence[Occurrence]):
-    """Every event that fired, in order."""
-
-    def __init__(self, entries: Sequence[Occurrence] = ()) -> None:
-        self._entries = list(entries)
-
-    def append(
-        self,
-        name: str,
-        time: float,
-        index: int = 0,
-        units: Sequence[str] = (),
-        details: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._entries.append(Occurrence(name, time, index, tuple(units), dict(details or {})))
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __getitem__(self, index: Any) -> Any:
-        found = self._entries[index]
-        return EventLog(found) if isinstance(index, slice) else found
-
-    def __iter__(self) -> Iterator[Occurrence]:
-        return iter(self._entries)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, EventLog) and self._entries == other._entries
-
-    __hash__ = None  # type: ignore[assignment]  # a log grows
-
-    def __repr__(self) -> str:
-        return f"EventLog({len(self)} events: {', '.join(self.names) or 'none'})"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the events that fired, each once, in order of first appearance."""
-        return tuple(dict.fromkeys(entry.name for entry in self._entries))
-
-    def times(self, name: str | None = None) -> NDArray[np.float64]:
-        """When the event `name` fired; without a name, when any did."""
-        return np.array([e.time for e in self._entries if name is None or e.name == name], dtype=np.float64)
-
-    def to_data(self) -> list[list[Any]]:
-        """Plain data for a file."""
-        return [[e.name, e.time, e.index, list(e.units), dict(e.details)] for e in self._entries]
-
-    @classmethod
-    def from_data(cls, data: Sequence[Sequence[Any]]) -> EventLog:
-        return cls(
-            [
-                Occurrence(name, time, index, tuple(units), details)
-                for name, time, index, units, details in data
-            ]
-        )
-
-
 @dataclass(slots=True)
 class Ending:
-    """What a run leaves behind besides its signals."""
+    """What a run leaves behind besides its signals. Files keep the events apart: there may be millions."""
 
     outcome: Outcome = Outcome.UNKNOWN
     steps: StepLog = field(default_factory=StepLog)
@@ -246,11 +179,10 @@ class Ending:
     """Complete sentences that the user should read."""
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data for a file."""
+        """Plain data for a file, without the events."""
         return {
             "outcome": self.outcome.name,
             "steps": self.steps.to_data(),
-            "events": self.events.to_data(),
             "info": self.info,
             "notes": self.notes,
         }
@@ -260,7 +192,7 @@ class Ending:
         return cls(
             Outcome.named(data["outcome"]),
             StepLog.from_data(data["steps"]),
-            EventLog.from_data(data["events"]),
+            EventLog(),
             dict(data["info"]),
             list(data["notes"]),
         )

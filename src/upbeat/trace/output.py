@@ -54,7 +54,7 @@ class Appender:
     def __init__(self, path: Path, result: Path | None = None) -> None:
         self.path = path
         self.begun = False
-        self._size = 0
+        self.size = 0
         self._result = result or path
         check_place(self._result)
         try:
@@ -98,20 +98,20 @@ class Appender:
             if isinstance(error, OSError):
                 raise unwritable(self._result, error, "All rows before this point are kept.") from error
             raise
-        self._size += len(data)
+        self.size += len(data)
 
     def _take_back(self) -> None:
         try:
-            os.ftruncate(self._file.fileno(), self._size)
-            self._file.seek(self._size)
+            os.ftruncate(self._file.fileno(), self.size)
+            self._file.seek(self.size)
         except OSError:  # a pipe or a device: nothing can be taken back
             pass
 
     def close(self) -> None:
-        """Let go of the file; one that came into being for nothing is removed."""
+        """Let go of the file; one that came into being for nothing, or holds nothing, is removed."""
         if self._file.closed:
             return
-        if self._fresh and not self.begun:
+        if self.size == 0 if self.begun else self._fresh:
             self.path.unlink(missing_ok=True)
         with suppress(OSError):  # by name, because a forked child may have the file open, too
             fcntl.flock(self._file, fcntl.LOCK_UN)

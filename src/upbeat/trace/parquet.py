@@ -2,14 +2,14 @@
 
 A Parquet file cannot be read before its last byte is written, so a run that streams to
 ``run.parquet`` writes the journal ``run.parquet.partial`` first. A run that is killed leaves that
-journal, and reading ``run.parquet`` finds it. Columns, logs and outcome are in the file's metadata
-under the key ``upbeat``.
+journal, and reading ``run.parquet`` finds it. Columns, step log and outcome are in the file's metadata
+under the key ``upbeat``, events in a second file (see `upbeat.trace.parquetevents`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,15 @@ from numpy.typing import NDArray
 from upbeat.core.errors import FileProblem
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column
+from upbeat.trace.eventcolumns import More
+from upbeat.trace.eventkinds import EventKind
+from upbeat.trace.events import EventLog
 from upbeat.trace.extras import check, need
-from upbeat.trace.journal import JournalReader, JournalSink, as_json, load_journal
+from upbeat.trace.journal import JournalReader, JournalSink, as_json, load_events, load_journal
 from upbeat.trace.log import Ending
-from upbeat.trace.output import unwritable
-from upbeat.trace.store import Deferred, Source, Stored
+from upbeat.trace.output import unwritable, warn
+from upbeat.trace.parquetevents import read_events, write_events
+from upbeat.trace.store import Deferred, Source, Stored, events_beside
 
 _GROUP_BYTES = 1 << 24
 _KEY = b"upbeat"
@@ -48,14 +52,22 @@ class ParquetSink:
         self.path = Path(path)
         self._journal = JournalSink(unfinished(self.path), result=self.path)
 
-    def begin(self, columns: tuple[Column, ...]) -> None:
-        self._journal.begin(columns)
+    def begin(self, columns: tuple[Column, ...], kinds: tuple[EventKind, ...] = ()) -> None:
+        self._journal.begin(columns, kinds)
 
     def write(self, cells: Cells, strings: Sequence[str]) -> None:
+        self._begin()
+        self._journal.write(cells, strings)
+
+    def write_events(self, events: EventLog, strings: Sequence[str]) -> None:
+        self._begin()
+        self._journal.write_events(events, strings)
+
+    def _begin(self) -> None:
         if not self._journal.begun:
             # From here on an older result would be mistaken for this run's, should it be killed.
             self.path.unlink(missing_ok=True)
-        self._journal.write(cells, strings)
+            events_beside(self.path).unlink(missing_ok=True)
 
     def close(self, ending: Ending) -> None:
         try:
@@ -66,6 +78,9 @@ class ParquetSink:
         finally:
             self._journal.release()
 
+    def stored_events(self) -> Callable[[], EventLog]:
+        return partial(_events_again, self.path)
+
     def source(self) -> Source:
         return Deferred(self._journal.rows, partial(_again, self.path))
 
@@ -75,15 +90,27 @@ def _again(path: Path) -> Source:
     return read_parquet(path).source if path.exists() else load_journal(unfinished(path))
 
 
+def _events_again(path: Path) -> EventLog:
+    return read_parquet(path).ending.events if path.exists() else load_events(unfinished(path))
+
+
 def convert(journal: Path, path: Path) -> None:
-    """Write a journal's contents as Parquet. The file appears under its name only when it is complete."""
+    """Write a journal's contents as Parquet. The file appears under its name only when all is complete."""
     pyarrow = need("pyarrow", "parquet", "writing Parquet")
     parquet = need("pyarrow.parquet", "parquet", "writing Parquet")
     reader = JournalReader(journal)
-    for _ in reader:  # the ending comes last in a journal, and first in what Parquet needs to know
-        pass
+    events, more = 0, dict[int, More]()
+    for part in reader.parts():  # the ending comes last in a journal, and first in what Parquet needs to know
+        if isinstance(part, EventLog):
+            more |= {events + place: about for place, about in part.more.items()}
+            events += len(part)
     columns = (TIME, *reader.columns)
-    meta = {"version": 1, "columns": [c.to_data() for c in reader.columns], "ending": reader.ending.to_data()}
+    meta = {
+        "version": 1,
+        "columns": [c.to_data() for c in reader.columns],
+        "ending": reader.ending.to_data(),
+        "events": events,
+    }
     types = {
         "real": pyarrow.float64(),
         "integer": pyarrow.int64(),
@@ -94,6 +121,10 @@ def convert(journal: Path, path: Path) -> None:
     schema = pyarrow.schema(fields, metadata={_KEY: as_json(meta).encode()})
     growing = path.with_name(path.name + ".tmp")
     try:
+        if events:
+            parts = (part for part in reader.parts() if isinstance(part, EventLog))
+            write_events(growing, parts, tuple(reader.kinds), more)
+            growing.replace(events_beside(path))
         with parquet.ParquetWriter(growing, schema, compression="zstd") as writer:
             for cells in _groups(reader, max(1, _GROUP_BYTES // (8 * len(columns)))):
                 arrays = [
@@ -161,11 +192,26 @@ def read_parquet(path: Path) -> Stored:
             meta = json.loads(schema.metadata[_KEY])
             columns = [Column.from_data(data) for data in meta["columns"]]
             ending = Ending.from_data(meta["ending"])
+            ending.events = _events(path, meta.get("events", 0))
         else:
             columns = [Column(f.name, _kind(pyarrow, path, f)) for f in schema if f.name != "time"]
     except (KeyError, TypeError, ValueError) as error:
         raise FileProblem(f"'{path}' has metadata that this Upbeat does not understand: {error!r}") from error
     return Stored(tuple(columns), ParquetSource(path, ["time", *(c.name for c in columns)], rows), ending)
+
+
+def _events(path: Path, count: int) -> EventLog:
+    """The events beside a file that had `count` of them."""
+    beside = events_beside(path)
+    if count == 0:
+        return EventLog()
+    if not beside.exists():
+        warn(f"the {count} events of '{path}' are missing: they were in '{beside}'")
+        return EventLog()
+    events = read_events(beside)
+    if len(events) != count:
+        warn(f"'{beside}' has {len(events)} events, but '{path}' had {count}: it may be another run's")
+    return events
 
 
 def _kind(pyarrow: Any, path: Path, field: Any) -> Kind:

@@ -7,19 +7,23 @@ import struct
 import time as clock
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from upbeat.core.errors import FileProblem, InvalidInput, RecordingError, RunError
 from upbeat.core.ports import Kind, Value
 from upbeat.trace.columns import TIME, Cells, Column, Pool
-from upbeat.trace.log import Ending, EventLog, Outcome, StepLog
+from upbeat.trace.eventkinds import EventKind
+from upbeat.trace.events import EventLog, StoredEvents
+from upbeat.trace.log import Ending, Outcome, StepLog
 from upbeat.trace.statistics import Statistics
-from upbeat.trace.store import Sink, Source
+from upbeat.trace.store import FileSink, Sink, Source
 
 CHUNK_BYTES = 1 << 20
 """The usual size of a chunk: large enough that its overhead vanishes, small enough to lose."""
+MOST_EVENTS = 1 << 15
+"""How many events wait for a row to be written with, about a chunk of them."""
 PATIENCE = 2.0
 """Seconds after which a streaming recorder writes what it has: a slow run loses little when killed."""
 
@@ -30,6 +34,9 @@ class Recorder:
     Rows come in two ways: `row`, one at a time as Python values, keeping the first of every `every`;
     and `block`, a whole matrix of cells from the native engine, which has done its own thinning.
     `finish` adds the last row if thinning has left it out. `Trace.from_recorder` makes a trace.
+
+    Events are appended to `events`, a log that knows the given `kinds`. With a sink that streams they
+    leave it with the next chunk of rows.
 
     `strings` is the pool of string values: pass the engine's own list if it has one. A sink that
     cannot write any further raises `RecordingError`, once: from then on rows are dropped.
@@ -42,6 +49,7 @@ class Recorder:
         every: int = 1,
         chunk_rows: int | None = None,
         strings: list[str] | None = None,
+        kinds: Sequence[EventKind] = (),
     ) -> None:
         if every < 1:
             raise InvalidInput(f"record every 1st, 2nd, … row: 'every' must be at least 1, not {every}")
@@ -50,23 +58,29 @@ class Recorder:
         self.chunk_rows = chunk_rows or max(16, CHUNK_BYTES // (8 * (1 + len(self.columns))))
         self.rows = 0
         self._sink = sink
+        self._file = cast(FileSink, sink) if sink.streams else None
         self._pool = Pool(strings)
+        self.events = EventLog(kinds, self._pool.strings)
+        self._counts: dict[str, int] = {}
         self._statistics = Statistics(self.columns) if sink.streams else None
         self._texts = tuple(i for i, column in enumerate(self.columns) if column.kind is Kind.STRING)
         codes = "".join("d" if column.kind is Kind.REAL else "q" for column in (TIME, *self.columns))
         self._row = struct.Struct("=" + codes)
         self._offered = 0
         self._fill = 0
+        self._due = 0.0
         self._last = b""
         self._closed = self._broken = False
         self._fresh_chunk()
-        sink.begin(self.columns)
+        sink.begin(self.columns, tuple(kinds))
 
     def row(self, time: float, values: Sequence[Value]) -> None:
         """Offer the values of all columns at `time`."""
         self._offered += 1
         if self.every == 1 or self._offered % self.every == 1:
             self._keep(time, values)
+        else:
+            self._flush_if_due()
 
     def finish(self, time: float, values: Sequence[Value]) -> None:
         """Offer the last row of the run: it is kept unless it already is the last one."""
@@ -101,7 +115,8 @@ class Recorder:
         self.rows += count
 
     def flush(self) -> None:
-        """Hand the rows so far to the sink."""
+        """Hand the rows and events so far to the sink."""
+        self._flush_events()
         if self._broken:
             self._fill = 0
         if self._fill == 0:
@@ -121,7 +136,6 @@ class Recorder:
         outcome: Outcome,
         *,
         steps: StepLog | None = None,
-        events: EventLog | None = None,
         info: Mapping[str, Any] | None = None,
         notes: Iterable[str] = (),
     ) -> None:
@@ -129,7 +143,7 @@ class Recorder:
         if self._closed:
             return
         self._closed = True
-        ending = Ending(outcome, steps or StepLog(), events or EventLog(), dict(info or {}), list(notes))
+        ending = Ending(outcome, steps or StepLog(), info=dict(info or {}), notes=list(notes))
         try:
             self.flush()
         finally:
@@ -149,9 +163,29 @@ class Recorder:
         self.flush()
         return copy.deepcopy(self._statistics)
 
+    def stored_events(self) -> StoredEvents | EventLog:
+        """The events so far; further ones do not join them."""
+        if self._file is None:
+            return self.events[:]
+        self.flush()
+        return StoredEvents(self._counts, self._file.stored_events())
+
     def _flush_if_due(self) -> None:
-        if self._fill == self.chunk_rows or (self._sink.streams and clock.monotonic() > self._due):
+        if self._fill == self.chunk_rows or (
+            self._file is not None and (len(self.events) >= MOST_EVENTS or clock.monotonic() > self._due)
+        ):
             self.flush()
+            self._due = clock.monotonic() + PATIENCE
+
+    def _flush_events(self) -> None:
+        if self._file is None or len(self.events) == 0:
+            return
+        if not self._broken:
+            with self._writing():
+                self._file.write_events(self.events, self._pool.strings)
+            for name, count in self.events.counts().items():
+                self._counts[name] = self._counts.get(name, 0) + count
+        self.events.drop()
 
     def _fresh_chunk(self) -> None:
         self._cells = np.empty((self.chunk_rows, 1 + len(self.columns)))

@@ -8,7 +8,7 @@ from upbeat.core.errors import FileProblem
 from upbeat.trace.csvfile import CsvSink, read_csv
 from upbeat.trace.journal import JournalSink, read_journal
 from upbeat.trace.parquet import ParquetSink, read_parquet, unfinished
-from upbeat.trace.store import MemorySink, Sink, Stored
+from upbeat.trace.store import FileSink, MemorySink, Sink, Stored
 
 _SINKS: dict[str, type[CsvSink] | type[ParquetSink] | type[JournalSink]] = {
     ".csv": CsvSink,
@@ -22,8 +22,11 @@ def open_sink(path: Path | str | None) -> Sink:
 
     Raises `FileProblem` if the file cannot be written, or if another run is writing it: ask before the run.
     """
-    if path is None:
-        return MemorySink()
+    return MemorySink() if path is None else open_file(path)
+
+
+def open_file(path: Path | str) -> FileSink:
+    """As `open_sink`, of a path."""
     check_suffix(path)
     return _SINKS[Path(path).suffix.lower()](path)
 

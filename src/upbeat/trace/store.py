@@ -5,12 +5,15 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from upbeat.trace.columns import TIME, Cells, Column
+from upbeat.trace.eventkinds import EventKind
+from upbeat.trace.events import EventLog
 from upbeat.trace.log import Ending
 
 
@@ -34,7 +37,9 @@ class Sink(Protocol):
     streams: bool
     """Whether memory stays flat, however many rows are written."""
 
-    def begin(self, columns: tuple[Column, ...]) -> None: ...
+    def begin(self, columns: tuple[Column, ...], kinds: tuple[EventKind, ...] = ()) -> None:
+        """What the rows hold, and the events that are expected; others may come."""
+        ...
 
     def write(self, cells: Cells, strings: Sequence[str]) -> None:
         """Take a chunk. `strings` is the whole pool so far.
@@ -50,6 +55,23 @@ class Sink(Protocol):
     def source(self) -> Source:
         """The rows so far, to be read again; also while more are being written."""
         ...
+
+
+class FileSink(Sink, Protocol):
+    """A sink that `streams`, to a file. Events come between the rows, and never twice."""
+
+    def write_events(self, events: EventLog, strings: Sequence[str]) -> None:
+        """Take events. All calls number the kinds alike; `strings` is the pool of rows and events."""
+        ...
+
+    def stored_events(self) -> Callable[[], EventLog]:
+        """How to read the events so far again; picklable."""
+        ...
+
+
+def events_beside(path: Path) -> Path:
+    """The second file of a result, for formats that are one table a file: ``run.csv``, ``run.events.csv``."""
+    return path.with_name(f"{path.stem}.events{path.suffix}")
 
 
 class MemorySink:
@@ -69,7 +91,7 @@ class MemorySink:
         self._pieces: list[list[Cells]] = []
         self._strings: Sequence[str] = ()
 
-    def begin(self, columns: tuple[Column, ...]) -> None:
+    def begin(self, columns: tuple[Column, ...], kinds: tuple[EventKind, ...] = ()) -> None:
         self._columns = (TIME, *columns)
         self._pieces = [[] for _ in self._columns]
 

@@ -13,15 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 from upbeat.core.errors import FileProblem, InvalidInput, suggest
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column, Pool
+from upbeat.trace.events import EventLog, StoredEvents
 from upbeat.trace.extras import need
-from upbeat.trace.log import Ending, EventLog, Outcome, StepLog
-from upbeat.trace.sinks import load, open_sink
+from upbeat.trace.log import Ending, Outcome, StepLog
+from upbeat.trace.sinks import load, open_file
 from upbeat.trace.statistics import Statistics, Summary
 from upbeat.trace.store import Arrays, Source
 
 if TYPE_CHECKING:
     from upbeat.trace.recorder import Recorder
 
+_EVENTS_AT_ONCE = 1 << 15
 _KINDS = {"f": Kind.REAL, "i": Kind.INTEGER, "u": Kind.INTEGER, "b": Kind.BOOLEAN}
 
 
@@ -46,13 +48,14 @@ class Trace:
         source: Source,
         ending: Ending | None = None,
         statistics: Statistics | None = None,
+        events: EventLog | StoredEvents | None = None,
     ) -> None:
         ending = ending or Ending()
         self.columns = tuple(columns)
         self.source = source
         self.outcome: Outcome = ending.outcome
         self.steps: StepLog = ending.steps
-        self.events: EventLog = ending.events
+        self._events = ending.events if events is None else events
         self.info: Mapping[str, Any] = ending.info
         self.notes: tuple[str, ...] = tuple(ending.notes)
         self._index = {column.name: number for number, column in enumerate((TIME, *self.columns))}
@@ -82,16 +85,31 @@ class Trace:
         *,
         outcome: Outcome,
         steps: StepLog | None = None,
-        events: EventLog | None = None,
         info: Mapping[str, Any] | None = None,
         notes: Iterable[str] = (),
     ) -> Trace:
-        """What a recorder has so far. The rows do not grow with the run."""
-        ending = Ending(outcome, steps or StepLog(), events or EventLog(), dict(info or {}), list(notes))
-        return cls(recorder.columns, recorder.source(), ending, recorder.statistics())
+        """What a recorder has so far. Rows and events do not grow with the run."""
+        ending = Ending(outcome, steps or StepLog(), info=dict(info or {}), notes=list(notes))
+        return cls(
+            recorder.columns, recorder.source(), ending, recorder.statistics(), recorder.stored_events()
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_decoded": {}}  # the source has them all
+
+    @property
+    def events(self) -> EventLog:
+        """Every event that fired. Those of a long run stay on disk until somebody asks."""
+        return self._events.log if isinstance(self._events, StoredEvents) else self._events
+
+    @events.setter
+    def events(self, events: EventLog) -> None:
+        self._events = events
+
+    @property
+    def event_counts(self) -> dict[str, int]:
+        """How many of which events fired; does not read a file that a long run has just written."""
+        return self._events.counts if isinstance(self._events, StoredEvents) else self._events.counts()
 
     @property
     def time(self) -> NDArray[np.float64]:
@@ -201,16 +219,19 @@ class Trace:
 
     def save(self, path: Path | str) -> None:
         """Write the trace to a file; the suffix says how (``.csv``, ``.parquet``, ``.journal``)."""
-        sink, pool = open_sink(path), Pool()
-        sink.begin(self.columns)
+        events = self.events
+        sink, pool = open_file(path), Pool(list(events.strings))
+        sink.begin(self.columns, events.kinds)
         try:
+            for first in range(0, len(events), _EVENTS_AT_ONCE):
+                sink.write_events(events[first : first + _EVENTS_AT_ONCE], pool.strings)
             for cells in self.chunks(pool):
                 sink.write(cells, pool.strings)
         except FileProblem:
             with suppress(FileProblem):
                 sink.close(Ending(Outcome.FAILED))
             raise
-        sink.close(Ending(self.outcome, self.steps, self.events, dict(self.info), list(self.notes)))
+        sink.close(Ending(self.outcome, self.steps, info=dict(self.info), notes=list(self.notes)))
 
     def to_numpy(self) -> dict[str, NDArray[Any]]:
         """All signals as arrays, ``time`` first."""
