@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import upbeat as up
+from upbeat.master.coupling import Blocks
+from upbeat.master.wiring import Wiring
 
 H, N = 0.25, 12
 T = H * np.arange(N + 1)
@@ -86,9 +89,8 @@ def test_continuous_inputs_never_jump(engine: str) -> None:
     np.testing.assert_allclose(np.diff(found), expected, rtol=1e-9)
 
 
-def courses(engine: str, inputs: object) -> list[tuple[float, list[float]]]:
-    """The length and the coefficients of the course that an input was handed in each step."""
-    seen: list[tuple[float, list[float]]] = []
+def probe(seen: list[tuple[float, list[float]]]) -> up.PythonUnit:
+    """A unit that notes the length of every step and the coefficients of its input `u` over it."""
 
     class Probe:
         def __init__(self, name: str, start: float, parameters: dict[str, object]) -> None:
@@ -104,9 +106,14 @@ def courses(engine: str, inputs: object) -> list[tuple[float, list[float]]]:
             seen.append((to - t, self.course))
             return to
 
-    probe = up.PythonUnit(Probe, (up.Port("u", up.Causality.INPUT), up.Port("y", up.Causality.OUTPUT)))
+    return up.PythonUnit(Probe, (up.Port("u", up.Causality.INPUT), up.Port("y", up.Causality.OUTPUT)))
+
+
+def courses(engine: str, inputs: object) -> list[tuple[float, list[float]]]:
+    """The length and the coefficients of the course that an input was handed in each step."""
+    seen: list[tuple[float, list[float]]] = []
     source = up.Function(outputs={"y": "sin(time)"})
-    scenario = up.Scenario(units={"s": probe, "source": source}, connections={"s.u": "source.y"})
+    scenario = up.Scenario(units={"s": probe(seen), "source": source}, connections={"s.u": "source.y"})
     up.simulate(scenario, pace=H, until=N * H, inputs=inputs, engine=engine)
     return seen
 
@@ -137,6 +144,88 @@ def test_histories_survive_a_repeated_exchange(engine: str) -> None:
             run.set("s.w", 0.0)
             run.step()
         assert run["s.x"] == pytest.approx(T[-1] ** 2 / 2 - H**2 / 2, rel=1e-12)
+
+
+class Restarting:
+    """A coupling whose exchanges from outside forget the history of s.u."""
+
+    def __init__(self, inner: up.Jacobi | up.GaussSeidel) -> None:
+        self.inner = inner
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        made = self.inner.blocks(wiring)
+        return replace(made, exchange=(*wiring.restart(("s", "u")), *made.exchange))
+
+
+@pytest.mark.parametrize("coupling", [up.Jacobi(), up.GaussSeidel(order=("source", "s"))], ids=["J", "GS"])
+@pytest.mark.parametrize(
+    "inputs",
+    [up.Hold(), up.Linear(), up.Polynomial(3), up.Hermite(1), up.Hermite(2), up.Continuous(), up.Smooth()],
+    ids=str,
+)
+def test_a_restarted_history_is_as_good_as_none(engine: str, inputs: object, coupling: object) -> None:
+    """After a jump and a restart, the courses are those of a run that begins there."""
+    source = up.Function(
+        inputs=["k"],
+        outputs={
+            "y": {"value": "k + sin(time)", "derivative": "dy"},
+            "dy": {"value": "cos(time)", "derivative": "ddy"},
+            "ddy": "-sin(time)",
+        },
+    )
+
+    def run(start: float, jumps: bool) -> list[tuple[float, list[float]]]:
+        seen: list[tuple[float, list[float]]] = []
+        scenario = up.Scenario(
+            units={"s": probe(seen), "source": source.with_values({"k": 0.0 if jumps else 5.0})},
+            connections={"s.u": "source.y"},
+        )
+        chosen = Restarting(coupling) if jumps else coupling
+        kept = {"pace": H, "until": N * H, "inputs": inputs, "coupling": chosen, "engine": engine}
+        with up.start(scenario, start=start, **kept) as going:
+            while jumps and going.time < 6 * H:
+                going.step()
+            if jumps:
+                going.set("source.k", 5.0)
+            going.finish()
+        return seen
+
+    restarted, fresh = run(0.0, jumps=True)[6:], run(6 * H, jumps=False)
+    assert len(restarted) == len(fresh) == 6
+    for (length, course), (other, expected) in zip(restarted, fresh, strict=True):
+        assert length == other
+        assert course == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_smooth_course_starts_level_after_a_restart(engine: str) -> None:
+    """Nothing is known of the slope, so the value is held: the coefficients are 5, 0, 0, 0."""
+    seen: list[tuple[float, list[float]]] = []
+    source = up.Function(inputs=["k"], outputs={"y": "k + time"})
+    scenario = up.Scenario(units={"s": probe(seen), "source": source}, connections={"s.u": "source.y"})
+    coupling = Restarting(up.Jacobi())
+    with up.start(
+        scenario, pace=H, until=N * H, inputs=up.Smooth(), coupling=coupling, engine=engine
+    ) as going:
+        going.step()
+        going.step()
+        going.set("source.k", 5.0 - 2 * H)
+        going.step()
+    assert seen[2][1] == [5.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("method", ["milne", "order"])
+def test_estimates_forget_with_the_input(method: str) -> None:
+    """What an error control expects of an input restarts with it: the histories kept beside count too."""
+    source = up.Function(outputs={"y": "time"})
+    total = up.Ode(states={"x": "u"}, inputs=["u"])
+    scenario = up.Scenario(units={"s": total, "source": source}, connections={"s.u": "source.y"})
+    wiring = Wiring(scenario, up.Polynomial(2), {})
+    made = up.Jacobi().blocks(wiring)
+    alone = len(wiring.restart(("s", "u")))
+    up.ErrorControl(1e-3, method=method, correct="next").prepare(made, wiring)
+    kept = {"milne": 3, "order": 3 + 4}[method]  # as many points as the polynomials go through
+    assert (alone, len(wiring.restart(("s", "u")))) == (3, 3 + kept)
+    assert wiring.restart(("source", "y")) == []
 
 
 @pytest.mark.parametrize("bad", [0, 6, 1.5, True, "two"])

@@ -199,6 +199,7 @@ class _Ahead:
         )
         place = Place(name, kind, port.cells, known, known, wiring.now, wiring.next)
         course = approximation.extrapolate(place, wiring.registers)
+        wiring.beside(port.end, course)
         copies = [
             Let(to + i, Cell(s + i)) for to, s in zip(known, sources, strict=True) for i in range(port.cells)
         ]

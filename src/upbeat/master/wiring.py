@@ -71,6 +71,7 @@ class Wiring:
         self._rates: dict[End, tuple[Reg, ...]] = {}
         self._direct = {(unit, name) for (unit, _), port in self._ports.items() for name in port.depends}
         self._courses: dict[tuple[End, Interval, bool, Guess | None], Course] = {}
+        self._beside: list[tuple[End, Course]] = []
         names: dict[str, Expr] = {}
         for end, port in self._ports.items():
             if port.causality is Causality.OUTPUT:
@@ -208,6 +209,20 @@ class Wiring:
     def hold(self, end: End) -> list[Instruction]:
         """Hand an input its value at this instant, for outputs that depend on it directly."""
         return [*self.compute(end), Set(*end, (self.inputs[end],))]
+
+    def beside(self, end: End, course: Course) -> None:
+        """Take note of a course that somebody keeps beside the coupling's own: it restarts with the input."""
+        self._beside.append((end, course))
+
+    def restart(self, end: End) -> list[Instruction]:
+        """Forget the history of an input, because an event has changed what it follows.
+
+        Exchange values after it: the courses handed over before go on as they were. It covers the courses
+        made so far, so write it when the blocks of the coupling and of the pace are there.
+        """
+        courses = [course for key, course in self._courses.items() if key[0] == end]
+        courses += [course for other, course in self._beside if other == end]
+        return [let for course in courses for let in course.restart]
 
     def advance(self, unit: str, over: Interval | None = None, *, early: bool = False) -> list[Instruction]:
         """Simulate a unit over an interval; with `early` it may stop before its end."""
