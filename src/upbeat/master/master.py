@@ -9,10 +9,11 @@ from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Causality, Kind
 from upbeat.master.approximation import Approximation, Hold
 from upbeat.master.coupling import Coupling, Jacobi
+from upbeat.master.derivatives import with_derivative_sources
 from upbeat.master.needs import check_abilities
 from upbeat.master.pace import Fixed, Pace
 from upbeat.master.program import Program
-from upbeat.master.wiring import Wiring, with_derivative_sources
+from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario
 
 

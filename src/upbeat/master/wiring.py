@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from upbeat.core.errors import MasterError
-from upbeat.core.expr import Cell, Expr, Name, substitute, time_derivative
-from upbeat.core.expr import names as expr_names
+from upbeat.core.expr import Cell, Expr, substitute
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.approximation import Approximation, Course, Hold, Place
+from upbeat.master.derivatives import rate
 from upbeat.master.program import Advance, Get, Instruction, Let, Recordable, Reg, Set
 from upbeat.master.registers import Registers
 from upbeat.scenario.scenario import Scenario
@@ -118,7 +117,7 @@ class Wiring:
         """Registers of as many time derivatives of an input as its approximation wants."""
         port, found = self._ports[end], []
         for order in range(1, self.approximation(end).derivatives + 1):
-            cells = tuple(_rate(cell, self._ports, ".".join(end)) for cell in cells)
+            cells = tuple(rate(cell, self._ports, ".".join(end)) for cell in cells)
             bound = tuple(substitute(cell, names) for cell in cells)
             shared = self._shared(bound, port)
             if shared is None:
@@ -282,32 +281,3 @@ def _cell_names(name: str, first: Reg, port: Port) -> Iterable[tuple[str, Expr]]
     if port.size is not None:
         for i in range(port.size):
             yield f"{name}[{i}]", Cell(first + i)
-
-
-def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Scenario:
-    """The scenario in which inputs also depend on the outputs that give their `wanted` derivatives."""
-    ports = {(unit, port.name): port for unit, model in scenario.units.items() for port in model.ports}
-    connections = []
-    for connection in scenario.connections:
-        sources = newest = connection.sources
-        for _ in range(wanted.get(connection.target, 0)):
-            newest = tuple((unit, ports[unit, port].derivative or port) for unit, port in newest)
-            sources = tuple(dict.fromkeys((*sources, *newest)))
-        connections.append(replace(connection, sources=sources))
-    return scenario.with_connections(tuple(connections))
-
-
-def _rate(cell: Expr, ports: Mapping[End, Port], target: str) -> Expr:
-    """The time derivative of an expression over outputs, by their declared derivatives."""
-    rates: dict[str, Expr] = {}
-    for name in expr_names(cell):
-        bare, bracket, index = name.partition("[")
-        unit, _, port = bare.partition(".")
-        derivative = ports[unit, port].derivative
-        if derivative is None:
-            raise MasterError(
-                f"{target} is to be approximated with derivatives, but {bare} does not say which output is "
-                f'its derivative. Declare it: outputs = {{ {port} = {{ derivative = "…" }} }}.'
-            )
-        rates[name] = Name(f"{unit}.{derivative}{bracket}{index}")
-    return time_derivative(cell, rates)
