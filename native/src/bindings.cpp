@@ -190,8 +190,22 @@ NB_MODULE(_native, module) {
                           const std::vector<std::tuple<nb::object, std::int32_t, std::int32_t>>& ports) {
         new (self) Python(make_python(std::move(unit), ports));
       });
+  using NestedPorts = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;
+  nb::class_<Inner>(module, "Nested")
+      .def("__init__",
+           [](Inner* self, nb::handle tables, const std::vector<Kernel>& kernels, nb::list units, std::string pace,
+              std::vector<double> parameters, std::vector<std::string> texts, std::vector<std::int32_t> blocks,
+              const NestedPorts& ports, nb::object names) {
+             new (self) Inner(tables, kernels, std::move(units),
+                              {std::move(pace), std::move(parameters), std::move(texts), std::move(blocks)}, ports,
+                              std::move(names));
+           },
+           "tables"_a, "kernels"_a, "units"_a, "pace"_a, "parameters"_a, "texts"_a, "blocks"_a, "ports"_a, "names"_a)
+      .def_ro("names", &Inner::names)
+      .def("close", &Inner::close);
   nb::class_<Host>(module, "Machine")
       .def(nb::init<nb::handle, const std::vector<Kernel>&, nb::list, double>(), "tables"_a, "kernels"_a, "units"_a, "start"_a)
+      .def("begin_units", &Host::begin_units)
       .def("execute", &Host::execute)
       .def("save", &Host::save)
       .def("restore", &Host::restore)

@@ -21,14 +21,7 @@ class Drive {
         std::int64_t every)
       : keep_(std::move(machine)), host_(nb::cast<Host&>(keep_)) {
     Host::Visit visit(host_);
-    for (const std::int32_t block : blocks) {
-      if (block < 0 || static_cast<std::size_t>(block) >= visit.machine().tables().entries.size()) {
-        throw std::out_of_range("there is no such block");
-      }
-    }
-    pace_ = make_pace(pace, parameters, blocks, texts);
-    if (!pace_) throw std::invalid_argument("there is no pace '" + pace + "' with these parameters");
-    if (pace_->sees() >= 0) visit.cell(pace_->sees());
+    pace_ = PaceTables{pace, parameters, texts, blocks}.made(visit.machine().tables());
     if (!columns) return;
     for (const std::int32_t column : *columns) visit.cell(column);
     if (every < 1) throw std::invalid_argument("every must be at least 1");

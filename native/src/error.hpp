@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace upbeat {
 
-enum class Call : std::int32_t { None = 0, Get = 1, Set = 2, Advance = 3, Jump = 4, Save = 5, Restore = 6 };
+enum class Call : std::int32_t { None = 0, Get = 1, Set = 2, Advance = 3, Jump = 4, Save = 5, Restore = 6, Begin = 7 };
 
 enum class Fault : std::int32_t {
   None = 0,
@@ -20,20 +22,32 @@ enum class Fault : std::int32_t {
   BadStep = 8,     // the pace asked for a step to `until`, which is not between `time` and `value`; if it
                    // is no number, the pace gave up for the reason `cell`
   Rejected = 9,    // the pace sent a step back too often, last for the reason `cell`
+  Stopped = 10,    // somebody asked a nested machine to stop
 };
+
+struct Inside;
 
 struct Error {
   Fault fault = Fault::None;
   Call call = Call::None;
   std::int32_t row = -1;   // of the code table; -1 outside any block
   std::int32_t unit = -1;
-  std::int32_t cell = 0;
+  std::int32_t cell = 0;   // also the port, where `set` was called outside any block
   double time = 0.0;       // the unit's own time, or the start of the step
   double start = 0.0;      // of an Advance
   double until = 0.0;
   double value = 0.0;
   std::int32_t status = 0;  // what the unit's call returned
   std::string message;
+  std::shared_ptr<const Inside> inside;  // the unit is a nested scenario: what failed in it
+};
+
+// What failed inside a nested unit, and what the host's words for it are made of.
+struct Inside {
+  Error error;
+  std::vector<double> cells;  // all of the machine inside, as expressions see them
+  std::string reason;         // of the pace, where `cell` stands for one
+  std::string way;            // to the unit that failed, such as "axle.wheel"
 };
 
 }  // namespace upbeat

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "callback.hpp"
+#include "inner.hpp"
 #include "machine.hpp"
 #include "ode.hpp"
 #include "read.hpp"
@@ -59,17 +60,7 @@ class Host {
     ProgramTables program = read_program(tables, kernels);
     require(problem_in(program, units.size()));
     for (const std::string& text : nb::cast<std::vector<std::string>>(tables.attr("strings"))) strings_.intern(text);
-    std::vector<upbeat_unit> made;
-    made.reserve(units.size());
-    try {
-      for (const nb::handle unit : units) made.push_back(enter(unit, start));
-    } catch (...) {
-      for (const upbeat_unit& unit : made) {
-        if (unit.destroy) unit.destroy(unit.self);
-      }
-      throw;
-    }
-    machine_ = std::make_unique<Machine>(std::move(program), std::move(made), start);
+    machine_ = std::make_unique<Machine>(std::move(program), enter_all(units, start), start);
   }
 
   class Visit {
@@ -110,6 +101,11 @@ class Host {
     Host& host_;
   };
 
+  // What happens at the start time inside the units that are scenarios themselves.
+  bool begin_units() {
+    Visit visit(*this);
+    return visit.checked(visit.work([&] { return visit.machine().begin_units(); }));
+  }
   bool execute(std::int32_t block) {
     Visit visit(*this);
     const std::size_t blocks = visit.machine().tables().entries.size();
@@ -152,12 +148,8 @@ class Host {
   // What ended the run. The exception is handed over and not kept: through its traceback it may refer
   // to this very machine, which Python's collector could not see.
   nb::tuple take_error() {
-    const Error& error = error_;
     const Trouble trouble = std::exchange(trouble_, {});
-    return nb::make_tuple(static_cast<int>(error.fault), static_cast<int>(error.call), error.row, error.unit,
-                          error.cell, error.time, error.start, error.until, error.value, error.status,
-                          trouble.message.empty() ? error.message : trouble.message,
-                          trouble.exception.is_valid() ? trouble.exception : nb::none());
+    return shown(error_, trouble);
   }
 
   // Every event since the last call, committed or not.
@@ -185,9 +177,39 @@ class Host {
   }
 
  private:
+  // A failure, and those inside it, down to the unit that `trouble` comes from if it comes from one.
+  static nb::tuple shown(const Error& error, const Trouble& trouble) {
+    nb::object inside = nb::none();
+    if (error.inside) {
+      inside = nb::make_tuple(shown(error.inside->error, trouble), error.inside->cells, error.inside->reason);
+    }
+    return nb::make_tuple(static_cast<int>(error.fault), static_cast<int>(error.call), error.row, error.unit,
+                          error.cell, error.time, error.start, error.until, error.value, error.status,
+                          trouble.message.empty() ? error.message : trouble.message,
+                          trouble.exception.is_valid() ? trouble.exception : nb::none(), inside);
+  }
+
+  std::vector<upbeat_unit> enter_all(const nb::list& units, double start) {
+    std::vector<upbeat_unit> made;
+    made.reserve(units.size());
+    try {
+      for (const nb::handle unit : units) made.push_back(enter(unit, start));
+    } catch (...) {
+      for (const upbeat_unit& unit : made) {
+        if (unit.destroy) unit.destroy(unit.self);
+      }
+      throw;
+    }
+    return made;
+  }
+
   upbeat_unit enter(nb::handle unit, double start) {
     if (nb::isinstance<OdeTables>(unit)) return Ode::make(nb::cast<const OdeTables&>(unit), start);
     if (nb::isinstance<Addresses>(unit)) return nb::cast<Addresses&>(unit).release();
+    if (nb::isinstance<Inner>(unit)) {
+      const Inner& inner = nb::cast<const Inner&>(unit);
+      return inner.made(enter_all(inner.units, start), strings_, start);
+    }
     const Python& python = nb::cast<const Python&>(unit);
     needs_gil_ = true;
     return Callback::make(python.unit, python.ports, strings_, trouble_);

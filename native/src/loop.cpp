@@ -61,11 +61,12 @@ Error error_at(double t, Fault fault) {
 
 // One step from `t`, retries included, until the program has accepted it.
 template <class P>
-bool step(Machine& machine, P& pace, StepLog& log, std::size_t mark, double t, double limit, double& reached) {
+bool step(Machine& machine, P& pace, StepLog* log, std::size_t mark, double t, double limit, Proposal& wanted,
+          double& reached) {
   Cell* const cells = machine.cells();
   double& next = cells[machine.tables().next].r;
   std::vector<Fired>& fired = machine.fired();
-  Proposal wanted = pace.propose(t, limit, cells);
+  wanted = pace.propose(t, limit, cells);
   if (pace.retries() && !machine.save(Machine::for_retries)) return false;
   std::int64_t rejected = 0;
   for (;;) {
@@ -89,7 +90,7 @@ bool step(Machine& machine, P& pace, StepLog& log, std::size_t mark, double t, d
     fired.resize(mark);
   }
   if (!(reached > t) && fired.size() == mark) return machine.stop(error_at(t, Fault::NoProgress));
-  log.append(t, reached, wanted.reason, wanted.block, rejected);
+  if (log) log->append(t, reached, wanted.reason, wanted.block, rejected);
   return true;
 }
 
@@ -111,16 +112,33 @@ Status drive(Machine& machine, P& pace, Recorder* recorder, StepLog& log, double
       const double t = now;
       if (t >= limit) return Status::Finished;
       if (machine.asked_to_stop()) return Status::Stopped;
+      Proposal wanted;
       double reached = t;
-      if (!step(machine, pace, log, mark, t, limit, reached) ||
+      if (!step(machine, pace, &log, mark, t, limit, wanted, reached) ||
           !commit(machine, pace, recorder, mark, reached, reached >= limit)) {
         fired.resize(mark);
-        return Status::Failed;
+        return machine.asked_to_stop() ? Status::Stopped : Status::Failed;  // a nested one came back, too
       }
       mark = fired.size();
     }
     if (((most -= count) <= 0 || left.spent()) && now < limit) return Status::Paused;
   }
+}
+
+template <class P>
+Status chase(Machine& machine, P& pace, double limit, bool early) {
+  const double& now = machine.cells()[machine.tables().now].r;
+  while (now < limit) {
+    if (machine.asked_to_stop()) return Status::Stopped;
+    Proposal wanted;
+    double reached = now;
+    const bool done = step(machine, pace, nullptr, 0, now, limit, wanted, reached) &&
+                      commit(machine, pace, nullptr, 0, reached, false);
+    machine.fired().clear();
+    if (!done) return machine.asked_to_stop() ? Status::Stopped : Status::Failed;
+    if (early && reached < wanted.until) break;
+  }
+  return Status::Finished;
 }
 
 }  // namespace
@@ -139,6 +157,11 @@ Status run(Machine& machine, Pace& pace, Recorder* recorder, StepLog& log, doubl
            std::int64_t most) {
   if (auto* const fixed = dynamic_cast<Fixed*>(&pace)) return drive(machine, *fixed, recorder, log, limit, budget, most);
   return drive(machine, pace, recorder, log, limit, budget, most);
+}
+
+Status follow(Machine& machine, Pace& pace, double limit, bool early) {
+  if (auto* const fixed = dynamic_cast<Fixed*>(&pace)) return chase(machine, *fixed, limit, early);
+  return chase(machine, pace, limit, early);
 }
 
 }  // namespace upbeat

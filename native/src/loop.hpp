@@ -31,4 +31,8 @@ bool begin(Machine& machine, Pace& pace, Recorder* recorder);
 Status run(Machine& machine, Pace& pace, Recorder* recorder, StepLog& log, double limit, double budget,
            std::int64_t most);
 
+// The same for a machine inside another one, without log and clock, and events are forgotten: on to `limit`.
+// With `early` a step that ended before its proposed end is the last one.
+Status follow(Machine& machine, Pace& pace, double limit, bool early);
+
 }  // namespace upbeat

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "linked.hpp"
+#include "nested.hpp"
 
 namespace upbeat {
 
@@ -172,7 +173,27 @@ bool Machine::restore(std::int32_t place) {
 bool Machine::set_input(std::int32_t unit, std::int32_t port, const Cell* coefficients, std::int32_t count) {
   const upbeat_unit& table = units_[unit];
   error_.status = table.set(table.self, port, coefficients, count);
+  error_.cell = port;
   return error_.status == 0 || fail(Fault::Refused, Call::Set, unit, -1);
+}
+
+bool Machine::goes_back() const {
+  return std::all_of(units_.begin(), units_.end(), [](const upbeat_unit& unit) { return unit.save && unit.restore; });
+}
+
+bool Machine::begin_units() {
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    Nested* const nested = Nested::behind(units_[unit]);
+    if (nested && !nested->begin()) return fail(Fault::Refused, Call::Begin, static_cast<std::int32_t>(unit), -1);
+  }
+  return true;
+}
+
+void Machine::ask_to_stop() {
+  asked_to_stop_.store(true, std::memory_order_relaxed);
+  for (const upbeat_unit& unit : units_) {
+    if (Nested* const nested = Nested::behind(unit)) nested->machine().ask_to_stop();
+  }
 }
 
 bool Machine::stop(const Error& error) {
@@ -187,8 +208,10 @@ bool Machine::fail(Fault fault, Call call, std::int32_t unit, std::int32_t row) 
   error_.row = row;
   error_.time = unit < 0 ? cells_[tables_.now].r : clocks_[unit];
   error_.message.clear();
+  error_.inside.reset();
   if (fault == Fault::Refused) {
     const upbeat_unit& table = units_[unit];
+    if (const Nested* const nested = Nested::behind(table)) error_.inside = nested->failure();
     const char* const text = table.message ? table.message(table.self) : nullptr;
     if (text) error_.message = text;
   }

@@ -44,11 +44,20 @@ class Machine {
   bool save(std::int32_t place);
   bool restore(std::int32_t place);
 
+  // Places from here on are free for whoever owns the machine.
+  static constexpr std::int32_t for_others = 1;
+
+  // Whether every unit can be set back.
+  bool goes_back() const;
+
+  // What happens at the start time inside the units that are scenarios themselves. Call it before any block.
+  bool begin_units();
+
   // Ends the run from outside any block. False, for the caller to pass on.
   bool stop(const Error& error);
 
-  // From any thread: a loop that runs this machine comes back before its next step.
-  void ask_to_stop() { asked_to_stop_.store(true, std::memory_order_relaxed); }
+  // From any thread: a loop that runs this machine, or one inside its units, comes back before its next step.
+  void ask_to_stop();
   bool asked_to_stop() const { return asked_to_stop_.load(std::memory_order_relaxed); }
 
   Cell* cells() { return cells_.data(); }

@@ -49,6 +49,9 @@ class Pace {
 
   const std::vector<double>& state() const { return state_; }
 
+  // Stand there again: a state of before.
+  virtual void stand(const std::vector<double>& state) { state_ = state; }
+
  protected:
   std::vector<double> state_;
 };
@@ -61,6 +64,11 @@ class Fixed final : public Pace {
 
   void begin(double t) override {
     state_[0] = t;
+    safe_limit_ = none;
+  }
+
+  void stand(const std::vector<double>& state) override {
+    state_ = state;
     safe_limit_ = none;
   }
 

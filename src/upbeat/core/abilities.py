@@ -110,6 +110,10 @@ class Core(Protocol):
         """The same, for a filled `upbeat_unit` (unit.h) that lies at `address`."""
         ...
 
+    def nested(self, inside: Any, start: float) -> object:
+        """A scenario with a loop of its own, as `upbeat.engine.inside.Inside`."""
+        ...
+
 
 @runtime_checkable
 class Native(Protocol):

@@ -1,4 +1,4 @@
-"""How units enter the native core: equations as tables, C functions by address, Python by callback."""
+"""How units enter the native core: equations, C functions by address, Python by callback, scenarios whole."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from upbeat.core.abilities import Model, Unit
+from upbeat.core.abilities import Model, Native, Unit
 from upbeat.core.expr import Kernel, Table, Table1
-from upbeat.engine.tables import KINDS
+from upbeat.engine.inside import Inside
+from upbeat.engine.lower import lower
+from upbeat.engine.native_errors import Names
+from upbeat.engine.tables import KINDS, Tables
+from upbeat.master.program import Program
 
 if TYPE_CHECKING:
     from upbeat import _native
@@ -83,6 +87,29 @@ class Entry:
 
         return _native.Addresses(address)
 
+    def nested(self, inside: Inside, start: float) -> _native.Nested:
+        """A unit that is a scenario with a loop of its own; all units inside must be native."""
+        from upbeat import _native
+
+        tables = lower(inside.program, inside.models)
+        entered = {name: self._entered(name, model, start) for name, model in inside.models.items()}
+        name, parameters, texts = inside.pace
+        return _native.Nested(
+            tables=tables,
+            kernels=[self.kernel(kernel) for kernel in tables.kernels],
+            units=list(entered.values()),
+            pace=name,
+            parameters=list(parameters),
+            texts=list(texts),
+            blocks=step_blocks(tables, inside.program),
+            ports=inside.places({unit: number for number, unit in enumerate(tables.units)}),
+            names=names_of(tables, inside.models, entered, inside.paths),
+        )
+
+    def _entered(self, name: str, model: Model, start: float) -> object:
+        assert isinstance(model, Native)
+        return model.enter(self, name, start)
+
     def callback(self, model: Model, unit: Unit) -> _native.Python:
         """A unit that the core calls back."""
         from upbeat import _native
@@ -90,6 +117,26 @@ class Entry:
         sizes = [-1 if port.size is None else port.size for port in model.ports]
         ports = [(port.name, KINDS[port.kind], size) for port, size in zip(model.ports, sizes, strict=True)]
         return _native.Python(unit, ports)
+
+
+def step_blocks(tables: Tables, program: Program) -> list[int]:
+    """The numbers of the step blocks, the usual one first."""
+    return [tables.blocks[name] for name in sorted(program.steps, key=lambda name: name != "step")]
+
+
+def names_of(
+    tables: Tables, models: Mapping[str, Model], entered: Mapping[str, object], paths: Mapping[str, str]
+) -> Names:
+    """The names for what the core says about a machine with these units."""
+    from upbeat import _native
+
+    return Names(
+        tables,
+        {(unit, port.name): port for unit, model in models.items() for port in model.ports},
+        frozenset(name for name, unit in entered.items() if isinstance(unit, _native.Addresses)),
+        {name: unit.names for name, unit in entered.items() if isinstance(unit, _native.Nested)},
+        paths,
+    )
 
 
 def _key(kernel: Kernel) -> tuple[Any, ...]:

@@ -15,9 +15,9 @@ from upbeat.core.abilities import Ability, Model, Native
 from upbeat.core.errors import MissingExtra, StepError, UnitError
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
-from upbeat.engine.entry import Entry
+from upbeat.engine.entry import Entry, names_of, step_blocks
 from upbeat.engine.lower import lower, port_numbers
-from upbeat.engine.native_errors import CoreError, blame
+from upbeat.engine.native_errors import CLOSED, CoreError, blame
 from upbeat.engine.tables import KINDS, Tables
 from upbeat.engine.texts import text_of
 from upbeat.master.pace import Twin
@@ -87,10 +87,9 @@ class Machine:
         self.fired: list[str] = []
         self.strings: list[str] = [] if strings is None else strings
         """The texts of string cells, by number. It grows in place: pass an empty list to share it."""
-        self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._numbers = {unit: port_numbers(model) for unit, model in models.items()}
         self._tables = lower(program, models)
-        self._steps = list(program.steps)
+        self._step_blocks = step_blocks(self._tables, program)
         self._has_strings = any(register.kind is Kind.STRING for register in program.layout.registers)
         self._free: list[int] = []
         self._places = 1  # place 0 is for the core's own loop
@@ -103,10 +102,15 @@ class Machine:
                 entered[name] = self._enter(entry, name, model, start)
             kernels = [entry.kernel(kernel) for kernel in self._tables.kernels]
             self._machine = _native.Machine(self._tables, kernels, list(entered.values()), start)
+            self._names = names_of(self._tables, models, entered, {})
         except BaseException:
             close_all(entered | self._python)
             raise
-        self._by_address = frozenset(n for n, unit in entered.items() if isinstance(unit, _native.Addresses))
+        try:
+            self._check(self._machine.begin_units())
+        except BaseException:
+            self.close()
+            raise
         self.note_strings()
 
     def _enter(self, entry: Entry, name: str, model: Model, start: float) -> Any:
@@ -146,12 +150,12 @@ class Machine:
         self._machine.write(cell, value)
 
     def set_input(self, unit: str, port: str, *coefficients: Signal) -> None:
-        known = self._ports[unit, port]
+        known = self._names.ports[unit, port]
         values = [v for c in coefficients for v in ((c,) if known.size is None else c)]  # type: ignore[union-attr]
         number, kind = self._numbers[unit][port], KINDS[known.kind]
         at = self._tables.units.index(unit)
         done = self._machine.set_input(at, number, kind, values, len(coefficients))
-        self._check(done, f"set('{port}')")
+        self._check(done)
 
     def save(self) -> Token:
         if not self._free:
@@ -178,11 +182,11 @@ class Machine:
         """The loop in the core with this pace (see `Pace.native`), recording `cells`, or nothing."""
         from upbeat import _native
 
-        steps = sorted(self._steps, key=lambda name: name != "step")  # the usual one first
-        blocks = [self._tables.blocks[name] for name in steps]
         columns = None if cells is None else list(cells)
         name, parameters, texts = Twin(*pace)
-        loop = _native.Loop(self._machine, name, list(parameters), list(texts), blocks, columns, every)
+        loop = _native.Loop(
+            self._machine, name, list(parameters), list(texts), self._step_blocks, columns, every
+        )
         return CoreLoop(self, loop)
 
     def note_strings(self) -> None:
@@ -192,18 +196,14 @@ class Machine:
 
     # ---------------------------------------------------------------- errors
 
-    def _check(self, done: bool, call: str = "") -> None:
+    def _check(self, done: bool) -> None:
         if not done:
-            self.fail(call)
+            self.fail()
 
-    def fail(self, call: str = "", reason: Callable[[int], str] = str) -> NoReturn:
+    def fail(self, reason: Callable[[int], str] = str) -> NoReturn:
         """Raise what the core says."""
         error = CoreError(*self._machine.take_error())
-        found = blame(
-            error, self._tables, self._ports, self.read,
-            by_address=self._by_address, call=call, reason=reason,
-        )  # fmt: skip
-        raise found from error.cause
+        raise blame(error, self._names, self.read, reason=reason) from error.cause
 
 
 class Stretch(NamedTuple):
@@ -257,7 +257,7 @@ class CoreLoop:
         except self._closed:
             code = Status.STOPPED
         if code == Status.STOPPED:
-            raise StepError("the run was closed while it was at work")
+            raise StepError(CLOSED)
         self._machine.note_strings()
         blocks, names = self._blocks, self._machine.tables.events
         runs = [

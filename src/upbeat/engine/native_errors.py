@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isnan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from upbeat.core.errors import RunError, StepError, UnitError
 from upbeat.core.ports import Port, Value
@@ -27,6 +28,7 @@ class Fault(enum.IntEnum):
     NO_PROGRESS = 7
     BAD_STEP = 8
     REJECTED = 9
+    STOPPED = 10
 
 
 class CoreError(NamedTuple):
@@ -44,25 +46,40 @@ class CoreError(NamedTuple):
     status: int
     message: str
     cause: BaseException | None
+    inside: tuple[tuple[Any, ...], list[float], str] | None = None
+    """What failed in a nested unit: its error, its cells, and the reason of its pace."""
 
 
-_CALLS = ("", "get", "set", "advance", "jump", "save", "restore")
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What gives the numbers of a program in the core their names."""
+
+    tables: Tables
+    ports: Mapping[tuple[str, str], Port]
+    by_address: frozenset[str] = frozenset()
+    inside: Mapping[str, Names] = field(default_factory=dict)
+    """Of the units that are scenarios themselves."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """What people call units, where that is not their name."""
+
+
+_CALLS = ("", "get", "set", "advance", "jump", "save", "restore", "instantiate")
+_SET = _CALLS.index("set")
+CLOSED = "the run was closed while it was at work"
 
 
 def blame(
     error: CoreError,
-    tables: Tables,
-    ports: Mapping[tuple[str, str], Port],
+    names: Names,
     read: Callable[[int], Value],
     *,
-    by_address: frozenset[str] = frozenset(),
-    call: str = "",
     reason: Callable[[int], str] = str,
 ) -> RunError:
-    """The error to raise. `call` names what was called outside any program, `reason` the pace's reasons.
+    """The error to raise; `reason` gives the pace's reasons.
 
     What is no error of a unit (Ctrl-C, a unit of a nested run) passes through: it is raised here.
     """
+    tables, ports = names.tables, names.ports
     time, until = error.time, error.until
     origin = tables.origins[error.row] if error.row >= 0 else None
     match error.fault:
@@ -83,7 +100,11 @@ def blame(
         case Fault.REJECTED:
             last = reason(error.cell)
             return StepError(f"the step from t = {time:.9g} was rejected {MOST_RETRIES} times; last: {last}")
+        case Fault.STOPPED:
+            return StepError(CLOSED)
     name = tables.units[error.unit]
+    if error.inside is not None:
+        return _inside(name, names.inside[name], *error.inside)
     match origin:
         case Get(port=port):
             call = f"get('{port}')"
@@ -91,8 +112,10 @@ def blame(
             call = f"set('{port}')"
         case Advance():
             call = f"advance({error.start:.9g}, {until:.9g})"
+        case _ if error.call == _SET:  # outside any block
+            call = f"set('{[port for unit, port in ports if unit == name][error.cell]}')"
         case _:
-            call = call or f"{_CALLS[error.call]}()"
+            call = f"{_CALLS[error.call]}()"
     match error.fault:
         case Fault.NOT_FINITE:
             assert isinstance(origin, (Get, Set))
@@ -104,13 +127,22 @@ def blame(
         case Fault.UNABLE:
             text = "it cannot be set back to an earlier state"
         case _:
-            text = _refusal(error, name in by_address)
+            text = _refusal(error, name in names.by_address)
     return UnitError(text, unit=name, call=call, time=time)
+
+
+def _inside(name: str, names: Names, error: tuple[Any, ...], cells: Sequence[float], reason: str) -> RunError:
+    """What failed in the nested unit `name`, with the whole way to it."""
+    found = blame(CoreError(*error), names, cells.__getitem__, reason=lambda _: reason)
+    if isinstance(found, UnitError):
+        way = f"{name}.{names.paths.get(found.unit, found.unit)}"
+        return UnitError(found.reason, unit=way, call=found.call, time=found.time)
+    return StepError(f"inside '{name}': {found}")
 
 
 def _refusal(error: CoreError, by_address: bool) -> str:
     cause, message = error.cause, error.message
-    if isinstance(cause, UnitError) or (cause is not None and not isinstance(cause, Exception)):
+    if isinstance(cause, RunError) or (cause is not None and not isinstance(cause, Exception)):
         raise cause
     if cause is not None:
         return message or text_of(cause)

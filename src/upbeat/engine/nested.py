@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from upbeat.core.abilities import Ability
+from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.errors import InvalidInput, MasterError, ModelError, StepError, UnitError, suggest
 from upbeat.core.ports import Causality, Port, Signal, Value
 from upbeat.core.time import Span
 from upbeat.engine import native
 from upbeat.engine.choose import EngineName, choose
+from upbeat.engine.inside import Inside
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
@@ -39,7 +40,8 @@ class Nested:
 
     Its inputs and outputs are the scenario's own; an output depends directly on those inputs that
     reach it at the same instant inside. Any depth of nesting works. It can be set back if all inner
-    units can; its state can be turned into bytes if theirs can and its `engine` is the interpreter. If its
+    units can; its state can be turned into bytes if theirs can and its `engine` is the interpreter. If
+    all inner units are native and the inner pace is, too, the whole of it runs in the native core. If its
     coupling is `Negotiated` and a unit inside may stop early, it may, too. Unless `flatten` is off, its
     units take its place where that means the same (see `upbeat.engine.flatten`).
     """
@@ -99,10 +101,31 @@ class Nested:
         found = {a for a in (Ability.ROLLBACK, Ability.SERIALISE) if all(a in own for own in inside)}
         if choose(self.engine, self.scenario.units).name == "native":  # whose states are opaque
             found -= {Ability.SERIALISE}
+        if self._inside is not None:
+            found |= {Ability.NATIVE}
         stops = any(Ability.EARLY_RETURN in own for own in inside)
         if stops and isinstance(self.master.coupling, Negotiated):
             found |= {Ability.EARLY_RETURN}
         return frozenset(found)
+
+    @cached_property
+    def _inside(self) -> Inside | None:
+        """What the native core runs, if all of it is native and the pace has a twin there."""
+        flat, ports = self._flat, self.ports
+        if not speaks_for_itself(type(self)) or choose(self.engine, flat.scenario.units).name != "native":
+            return None
+        if any(Ability.NATIVE not in model.abilities for model in flat.scenario.units.values()):
+            return None
+        program, pace = self._built
+        twin = pace.native()
+        paths = flat.scenario.origin.paths if flat.scenario.origin is not None else {}
+        free = flat.scenario.free_inputs
+        return twin and Inside(program, twin, flat.scenario.units, ports, free, paths)
+
+    def enter(self, core: Core, name: str, start: float) -> object:
+        """The unit inside the native core, with its loop and all."""
+        assert self._inside is not None
+        return core.nested(self._inside, start)
 
     def instantiate(self, name: str, start: float) -> NestedUnit:
         return NestedUnit(self, name, start)
@@ -121,11 +144,8 @@ class NestedUnit:
         self._program = program
         self._paths = closed.origin.paths if closed.origin is not None else {}
         self._free = closed.free_inputs
-        self._machine: Machine = (
-            native.Machine(program, closed.units, start)
-            if choose(model.engine, closed.units).name == "native"
-            else Interpreter(program, closed.units, start)
-        )
+        kind = native.Machine if choose(model.engine, closed.units).name == "native" else Interpreter
+        self._machine: Machine = self._within(kind, program, closed.units, start)
         # The span is only where it begins: how far each advance goes is said when it comes.
         self._loop = Loop(self._machine, program, pace, Span(start, start + 1.0), Selection((), ()), None)
         self._stale = False
@@ -198,10 +218,10 @@ class NestedUnit:
     def close(self) -> None:
         self._machine.close()
 
-    def _within(self, call: Any, *arguments: Any) -> None:
+    def _within(self, call: Any, *arguments: Any) -> Any:
         """An error inside names the whole way to the unit that failed."""
         try:
-            call(*arguments)
+            return call(*arguments)
         except UnitError as error:
             way = f"{self._name}.{self._paths.get(error.unit, error.unit)}"
             raise UnitError(error.reason, unit=way, call=error.call, time=error.time) from error.__cause__

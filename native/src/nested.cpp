@@ -1,0 +1,166 @@
+// See nested.hpp.
+#include "nested.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "loop.hpp"
+
+namespace upbeat {
+
+namespace {
+
+Nested& nested(void* self) { return *static_cast<Nested*>(self); }
+
+void destroy(void* self) { delete static_cast<Nested*>(self); }
+
+std::string shown(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+// What went wrong, without saying where.
+std::string what(const Error& error, const std::string& reason) {
+  switch (error.fault) {
+    case Fault::NotFinite: return "a value is " + shown(error.value);
+    case Fault::NotReached: return "it stopped at " + shown(error.value) + " instead of " + shown(error.until);
+    case Fault::Unable: return "it cannot be set back to an earlier state";
+    case Fault::Exhausted: return "an iteration did not end";
+    case Fault::EmptySlot: return "nothing was saved";
+    case Fault::NoProgress: return "the step from t = " + shown(error.time) + " did not move on";
+    case Fault::BadStep:
+    case Fault::Rejected: return "the step from t = " + shown(error.time) + " cannot be made: " + reason;
+    case Fault::Stopped: return "the run was closed while it was at work";
+    default: return error.message.empty() ? "no message" : error.message;
+  }
+}
+
+}  // namespace
+
+std::string problem_in(const NestedTables& tables, const ProgramTables& program, std::size_t units) {
+  const auto cells = static_cast<std::int64_t>(program.start.size());
+  for (const NestedPort& port : tables.ports) {
+    if (port.unit >= static_cast<std::int32_t>(units) || port.place < 0 || port.cells < 1) return "a port of a nested unit is nowhere inside";
+    if (port.unit < 0 && std::int64_t{port.place} + port.cells > cells) return "an output of a nested unit has no cells";
+  }
+  if (tables.units.size() != units) return "every unit inside a nested one needs a name";
+  const bool block = tables.exchange >= 0 && static_cast<std::size_t>(tables.exchange) < program.entries.size();
+  return block ? "" : "a nested unit needs a block to exchange values";
+}
+
+Nested::Nested(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start)
+    : machine_(std::move(machine)), pace_(std::move(pace)), tables_(std::move(tables)), start_(start) {}
+
+bool Nested::begin() {
+  const ProgramTables& program = machine_->tables();
+  machine_->cells()[program.now].r = start_;
+  machine_->cells()[program.next].r = start_;
+  if (!machine_->begin_units() || !upbeat::begin(*machine_, *pace_, nullptr)) return false;
+  machine_->fired().clear();
+  // A pace that wants to know how long the run is takes that from its first proposal. Here nobody knows, and
+  // both engines say one second.
+  pace_->propose(start_, start_ + 1.0, machine_->cells());
+  return true;
+}
+
+// After `set`, exchange again at the present time, so that everybody inside sees the new course.
+bool Nested::refresh() {
+  if (stale_ && !machine_->execute(tables_.exchange)) return false;
+  stale_ = false;
+  return true;
+}
+
+int Nested::get(int port, Cell* to) {
+  if (!refresh()) return 1;
+  const NestedPort& output = tables_.ports[static_cast<std::size_t>(port)];
+  std::copy_n(machine_->cells() + output.place, output.cells, to);
+  return 0;
+}
+
+int Nested::set(int port, const Cell* coefficients, int count) {
+  const NestedPort& input = tables_.ports[static_cast<std::size_t>(port)];
+  stale_ = true;
+  return machine_->set_input(input.unit, input.place, coefficients, count) ? 0 : 1;
+}
+
+int Nested::advance(double to, bool early, double* reached) {
+  if (!refresh()) return 1;
+  const Status status = follow(*machine_, *pace_, to, early);
+  if (status == Status::Stopped) {
+    Error error;
+    error.fault = Fault::Stopped;
+    machine_->stop(error);
+  }
+  *reached = machine_->cells()[machine_->tables().now].r;
+  return status == Status::Finished ? 0 : 1;
+}
+
+// The machine inside uses its first places itself.
+int Nested::save(int slot) {
+  const auto index = static_cast<std::size_t>(slot);
+  if (!machine_->save(slot + Machine::for_others)) return 1;
+  if (index >= kept_.size()) kept_.resize(index + 1);
+  kept_[index].pace = pace_->state();
+  kept_[index].stale = stale_;
+  return 0;
+}
+
+int Nested::restore(int slot) {
+  if (!machine_->restore(slot + Machine::for_others)) return 1;
+  const Standing& standing = kept_[static_cast<std::size_t>(slot)];
+  pace_->stand(standing.pace);
+  stale_ = standing.stale;
+  return 0;
+}
+
+std::shared_ptr<const Inside> Nested::failure() const {
+  auto found = std::make_shared<Inside>();
+  found->error = machine_->error();
+  const ProgramTables& program = machine_->tables();
+  for (std::size_t i = 0; i < program.kinds.size(); ++i) {
+    found->cells.push_back(to_double(machine_->cells()[i], program.kinds[i]));
+  }
+  const Error& error = found->error;
+  if (error.fault == Fault::BadStep || error.fault == Fault::Rejected) found->reason = pace_->reason(error.cell);
+  if (error.unit >= 0) {
+    found->way = tables_.units[static_cast<std::size_t>(error.unit)];
+    if (error.inside && !error.inside->way.empty()) found->way += "." + error.inside->way;
+  }
+  return found;
+}
+
+const char* Nested::message() {
+  const std::shared_ptr<const Inside> found = failure();
+  const Error* innermost = &found->error;
+  const std::string* reason = &found->reason;
+  for (; innermost->inside; innermost = &innermost->inside->error) reason = &innermost->inside->reason;
+  message_ = what(*innermost, *reason);
+  if (!found->way.empty()) message_ = "'" + found->way + "' failed at t = " + shown(innermost->time) + ": " + message_;
+  return message_.c_str();
+}
+
+upbeat_unit Nested::make(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start) {
+  upbeat_unit table{};
+  table.size = sizeof table;
+  const bool goes_back = machine->goes_back();
+  table.self = new Nested(std::move(machine), std::move(pace), std::move(tables), start);
+  table.get = [](void* self, int port, Cell* to) { return nested(self).get(port, to); };
+  table.set = [](void* self, int port, const Cell* from, int count) { return nested(self).set(port, from, count); };
+  table.advance = [](void* self, double, double to, int early, double* reached) {
+    return nested(self).advance(to, early != 0, reached);
+  };
+  if (goes_back) {
+    table.save = [](void* self, int slot) { return nested(self).save(slot); };
+    table.restore = [](void* self, int slot) { return nested(self).restore(slot); };
+  }
+  table.message = [](void* self) { return nested(self).message(); };
+  table.destroy = &destroy;
+  return table;
+}
+
+Nested* Nested::behind(const upbeat_unit& table) {
+  return table.destroy == &destroy ? static_cast<Nested*>(table.self) : nullptr;
+}
+
+}  // namespace upbeat

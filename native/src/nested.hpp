@@ -1,0 +1,73 @@
+// A scenario as a unit: a machine and a pace of its own, driven by whoever runs the one around it. The twin of
+// NestedUnit in upbeat.engine.nested, bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "machine.hpp"
+#include "pace.hpp"
+
+namespace upbeat {
+
+// What a port of the nested unit is inside.
+struct NestedPort {
+  std::int32_t unit = -1;   // of an input: whose input it is inside; -1: the port is an output
+  std::int32_t place = 0;   // the number of that input, or the first cell of the output
+  std::int32_t cells = 1;
+};
+
+struct NestedTables {
+  std::vector<NestedPort> ports;   // by their numbers
+  std::vector<std::string> units;  // the names of the units inside
+  std::int32_t exchange = -1;      // the block that exchanges values at the present time
+};
+
+// Why these do not fit a machine inside, or an empty text.
+std::string problem_in(const NestedTables& tables, const ProgramTables& program, std::size_t units);
+
+class Nested {
+ public:
+  Nested(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start);
+
+  // Everything that happens inside at the start time; once, before any other call. False: see `failure`.
+  bool begin();
+
+  int get(int port, Cell* to);
+  int set(int port, const Cell* coefficients, int count);
+  int advance(double to, bool early, double* reached);
+  int save(int slot);
+  int restore(int slot);
+
+  // What failed inside, with what its words are made of: the host may have better ones than `message`.
+  std::shared_ptr<const Inside> failure() const;
+  const char* message();
+
+  Machine& machine() { return *machine_; }
+
+  // A unit as the engine enters it; the table owns the unit.
+  static upbeat_unit make(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start);
+
+  // The nested scenario behind a table, or null if it is any other unit.
+  static Nested* behind(const upbeat_unit& table);
+
+ private:
+  struct Standing {
+    std::vector<double> pace;
+    bool stale = false;
+  };
+
+  bool refresh();
+
+  std::unique_ptr<Machine> machine_;
+  std::unique_ptr<Pace> pace_;
+  NestedTables tables_;
+  double start_;
+  bool stale_ = false;  // an input was set, and nobody inside has seen it yet
+  std::vector<Standing> kept_;
+  std::string message_;
+};
+
+}  // namespace upbeat
