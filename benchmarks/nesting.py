@@ -2,8 +2,8 @@
 
 A chain of ten lags that are given by expressions, two to five of them in each level. Nested, they are
 flattened, as by default, and run as the flat scenario; the last figure is what they would cost if each
-level kept a loop of its own, inside the loop around it. All variants run interleaved; the figures are medians of CPU time per unit
-and communication step.
+level kept a loop of its own, inside the loop around it. All variants run interleaved; the figures are
+medians of CPU time per unit and communication step.
 """
 
 from __future__ import annotations
