@@ -100,6 +100,42 @@ OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double
   return tables;
 }
 
+using Piece = std::tuple<Kernel, std::vector<std::int32_t>, std::uintptr_t>;  // with its inputs and its machine code
+using Assigning = std::tuple<Piece, std::vector<std::int32_t>>;
+using Mode = std::tuple<Piece, Piece, std::vector<std::int32_t>, Assigning, Assigning>;
+
+PieceTables piece_of(const Piece& piece) {
+  const auto& [kernel, from, compiled] = piece;
+  return {kernel.tables, from, reinterpret_cast<Compiled>(compiled)};
+}
+
+AssigningTables assigning_of(const Assigning& code) { return {piece_of(std::get<0>(code)), std::get<1>(code)}; }
+
+DiscreteTables make_discrete(const Ports& inputs, const Ports& heard, const Ports& outputs, const Ports& sent,
+                             const std::vector<std::int32_t>& kinds, std::vector<double> start,
+                             std::vector<double> input_start, std::vector<double> parameters, std::int32_t mode,
+                             const std::vector<Mode>& modes, const Piece& compute) {
+  DiscreteTables tables;
+  tables.inputs = ports_of(inputs);
+  tables.heard = ports_of(heard);
+  tables.outputs = ports_of(outputs);
+  tables.sent = ports_of(sent);
+  for (const std::int32_t kind : kinds) {
+    if (kind < 0 || kind > 2) throw std::invalid_argument("an unknown kind of variable");
+    tables.kinds.push_back(static_cast<Kind>(kind));
+  }
+  tables.start = std::move(start);
+  tables.input_start = std::move(input_start);
+  tables.parameters = std::move(parameters);
+  tables.mode = mode;
+  for (const auto& [due, emissions, emitted, internal, external] : modes) {
+    tables.modes.push_back({piece_of(due), piece_of(emissions), emitted, assigning_of(internal), assigning_of(external)});
+  }
+  tables.compute = piece_of(compute);
+  require(problem_in(tables));
+  return tables;
+}
+
 // The addresses come in the order of upbeat_unit; 0 means none.
 upbeat_unit make_addresses(std::uintptr_t self, std::uintptr_t get, std::uintptr_t set, std::uintptr_t advance,
                          std::uintptr_t jump, std::uintptr_t save, std::uintptr_t restore, std::uintptr_t message,
@@ -174,6 +210,16 @@ NB_MODULE(_native, module) {
            },
            "inputs"_a, "outputs"_a, "states"_a, "input_start"_a, "parameters"_a, "derivatives"_a.none(), "compute"_a,
            "solver"_a, "compiled_derivatives"_a = 0, "compiled_compute"_a = 0);
+  nb::class_<DiscreteTables>(module, "Discrete")
+      .def("__init__",
+           [](DiscreteTables* self, const Ports& inputs, const Ports& heard, const Ports& outputs, const Ports& sent,
+              const std::vector<std::int32_t>& kinds, std::vector<double> start, std::vector<double> input_start,
+              std::vector<double> parameters, std::int32_t mode, const std::vector<Mode>& modes, const Piece& compute) {
+             new (self) DiscreteTables(make_discrete(inputs, heard, outputs, sent, kinds, std::move(start),
+                                                     std::move(input_start), std::move(parameters), mode, modes, compute));
+           },
+           "inputs"_a, "heard"_a, "outputs"_a, "sent"_a, "kinds"_a, "start"_a, "input_start"_a, "parameters"_a, "mode"_a,
+           "modes"_a, "compute"_a);
   nb::class_<Addresses>(module, "Addresses")
       .def("__init__",
            [](Addresses* self, std::uintptr_t context, std::uintptr_t get, std::uintptr_t set, std::uintptr_t advance,

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "callback.hpp"
+#include "discrete.hpp"
 #include "inner.hpp"
 #include "machine.hpp"
 #include "ode.hpp"
@@ -205,6 +206,7 @@ class Host {
 
   upbeat_unit enter(nb::handle unit, double start) {
     if (nb::isinstance<OdeTables>(unit)) return Ode::make(nb::cast<const OdeTables&>(unit), start);
+    if (nb::isinstance<DiscreteTables>(unit)) return Discrete::make(nb::cast<const DiscreteTables&>(unit), start);
     if (nb::isinstance<Addresses>(unit)) return nb::cast<Addresses&>(unit).release();
     if (nb::isinstance<Inner>(unit)) {
       const Inner& inner = nb::cast<const Inner&>(unit);

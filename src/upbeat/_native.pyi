@@ -7,6 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 Ports = list[tuple[int, int, int]]
+Piece = tuple[Kernel, list[int], int]
+Assigning = tuple[Piece, list[int]]
+Mode = tuple[Piece, Piece, list[int], Assigning, Assigning]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Left = tuple[int, float, int, list[tuple[float, float, int, int, int, int]], list[tuple[int, float, int]]]
@@ -39,6 +42,22 @@ class Ode:
         solver: object,
         compiled_derivatives: int = 0,
         compiled_compute: int = 0,
+    ) -> None: ...
+
+class Discrete:
+    def __init__(
+        self,
+        inputs: Ports,
+        heard: Ports,
+        outputs: Ports,
+        sent: Ports,
+        kinds: list[int],
+        start: list[float],
+        input_start: list[float],
+        parameters: list[float],
+        mode: int,
+        modes: list[Mode],
+        compute: Piece,
     ) -> None: ...
 
 class Addresses:

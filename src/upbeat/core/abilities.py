@@ -99,6 +99,10 @@ class Core(Protocol):
         """A unit given by equations, as `upbeat.units.OdeTables`."""
         ...
 
+    def discrete(self, tables: Any) -> object:
+        """A discrete-event unit, as `upbeat.units.discrete.DiscreteTables`."""
+        ...
+
     def addresses(self, functions: Mapping[str, int], pointer: int) -> object:
         """A unit given by the addresses of its functions, named as in unit.h, and its `self`.
 

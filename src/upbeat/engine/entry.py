@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from upbeat.core.abilities import Model, Native, Unit
 from upbeat.core.expr import Kernel, Table, Table1
+from upbeat.core.ports import Port
 from upbeat.engine.inside import Inside
 from upbeat.engine.lower import lower
 from upbeat.engine.native_errors import Names
@@ -18,6 +19,12 @@ from upbeat.master.program import Program
 if TYPE_CHECKING:
     from upbeat import _native
     from upbeat.units import OdeTables
+    from upbeat.units.discrete.pieces import Assigning, ModePieces, Piece
+    from upbeat.units.discrete.tables import DiscreteTables
+
+_WORTH_COMPILING = 8
+"""The fewest rows of a piece of a discrete unit for which machine code is made: there may be hundreds of
+pieces, each takes milliseconds to compile, and a few rows are as quick in the core's own evaluator."""
 
 
 class Entry:
@@ -74,6 +81,37 @@ class Entry:
             compiled_derivatives=0 if derivatives is None else self._address(derivatives),
             compiled_compute=self._address(tables.compute),
         )
+
+    def discrete(self, tables: DiscreteTables) -> _native.Discrete:
+        """A discrete-event unit."""
+        from upbeat import _native
+
+        return _native.Discrete(
+            inputs=_ports(tables.inputs),
+            heard=_ports(tables.heard),
+            outputs=_ports(tables.outputs),
+            sent=_ports(tables.sent),
+            kinds=[KINDS[kind] for kind in tables.kinds],
+            start=list(tables.start),
+            input_start=list(tables.input_start),
+            parameters=list(tables.parameters),
+            mode=tables.mode,
+            modes=[self._mode(mode) for mode in tables.modes],
+            compute=self._piece(tables.compute),
+        )
+
+    def _mode(self, mode: ModePieces) -> _native.Mode:
+        due, emissions = self._piece(mode.due), self._piece(mode.emissions)
+        internal, external = self._assigning(mode.internal), self._assigning(mode.external)
+        return due, emissions, list(mode.emitted), internal, external
+
+    def _assigning(self, code: Assigning) -> _native.Assigning:
+        return self._piece(code.piece), list(code.to)
+
+    def _piece(self, piece: Piece) -> _native.Piece:
+        worth = len(piece.kernel.code) >= _WORTH_COMPILING
+        address = self._address(piece.kernel) if worth else 0
+        return self.kernel(piece.kernel), list(piece.places), address
 
     def addresses(self, functions: Mapping[str, int], pointer: int) -> _native.Addresses:
         """A unit whose functions the core calls with `pointer`; the core destroys it in the end."""
@@ -137,6 +175,10 @@ def names_of(
         {name: unit.names for name, unit in entered.items() if isinstance(unit, _native.Nested)},
         paths,
     )
+
+
+def _ports(ports: Sequence[tuple[int, Port]]) -> _native.Ports:
+    return [(port.cells, KINDS[port.kind], number) for number, port in ports]
 
 
 def _key(kernel: Kernel) -> tuple[Any, ...]:

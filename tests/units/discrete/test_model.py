@@ -120,7 +120,7 @@ def test_models_travel():
 
 def test_abilities_are_kept():
     unit = light().instantiate("light", 0.0)
-    assert light().abilities >= {Ability.ROLLBACK, Ability.SERIALISE, Ability.NEXT_EVENT}
+    assert light().abilities == {Ability.ROLLBACK, Ability.SERIALISE, Ability.NEXT_EVENT, Ability.NATIVE}
     assert isinstance(unit, Rollback)
     assert isinstance(unit, Serialise)
     assert isinstance(unit, NextEvent)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from upbeat.core.abilities import Ability
+from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.expr import Expr
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.units.equations import TIME, cell_names
@@ -97,7 +97,8 @@ class Discrete:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        return frozenset({Ability.ROLLBACK, Ability.SERIALISE, Ability.NEXT_EVENT})
+        native = {Ability.NATIVE} if speaks_for_itself(type(self)) else set()
+        return frozenset({Ability.ROLLBACK, Ability.SERIALISE, Ability.NEXT_EVENT, *native})
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other parameters, starts of ordinary inputs or starts of variables."""
@@ -119,6 +120,10 @@ class Discrete:
         from upbeat.units.discrete.unit import DiscreteUnit
 
         return DiscreteUnit(self, start)
+
+    def enter(self, core: Core, name: str, start: float) -> object:
+        """A unit for the native engine, in its start state."""
+        return core.discrete(self.lower(start))
 
     def lower(self, start: float) -> DiscreteTables:
         """The same unit as flat tables, for the native engine, in its state at time `start`."""

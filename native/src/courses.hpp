@@ -1,0 +1,109 @@
+// What the inputs of a unit do over time: a polynomial for each, from the instant it was handed over.
+// The twin of upbeat.units.inputs.
+#pragma once
+
+#include <vector>
+
+#include "cell.hpp"
+#include "ode.hpp"
+
+namespace upbeat {
+
+class Courses {
+ public:
+  static constexpr std::size_t rows = UPBEAT_MAX_DEGREE + 1;
+
+  // `start` has the start value of every cell.
+  Courses(const std::vector<PortTables>& ports, const std::vector<double>& start, double time) {
+    std::size_t cell = 0;
+    for (const PortTables& port : ports) {
+      const auto cells = static_cast<std::size_t>(port.cells);
+      inputs_.push_back({port, state_.size(), cell});
+      state_.push_back(time);
+      state_.push_back(1.0);
+      for (std::size_t i = 0; i < cells; ++i) state_.push_back(start[cell + i]);
+      state_.resize(state_.size() + (rows - 1) * cells);
+      cell += cells;
+    }
+  }
+
+  // The most coefficients that this input takes.
+  int most(std::size_t input) const { return inputs_[input].port.kind == Kind::Real ? static_cast<int>(rows) : 1; }
+
+  // From `time` on the input is the sum of coefficient k times (t - time)^k; its cells in `values`, those of
+  // all inputs, become those at `time`.
+  void set(std::size_t input, double time, const Cell* coefficients, int count, double* values) {
+    const Input& set = inputs_[input];
+    double* const course = state_.data() + set.state;
+    const bool was_moving = course[1] != 1.0;
+    const std::int32_t total = count * set.port.cells;
+    course[0] = time;
+    course[1] = count;
+    for (std::int32_t i = 0; i < total; ++i) course[2 + i] = to_double(coefficients[i], set.port.kind);
+    const std::int32_t all = static_cast<std::int32_t>(rows) * set.port.cells;
+    for (std::int32_t i = total; was_moving && i < all; ++i) course[2 + i] = 0.0;
+    moving_ += static_cast<int>(count != 1) - static_cast<int>(was_moving);
+    evaluate(set, time, values);
+  }
+
+  // Whether any input is more than a constant.
+  bool moving() const { return moving_ > 0; }
+
+  // The inputs that change with time, at `time`.
+  void follow(double time, double* values) const {
+    for (const Input& input : inputs_) {
+      if (state_[input.state + 1] != 1.0) evaluate(input, time, values);
+    }
+  }
+
+  // For each input: origin, number of coefficients, all of them coefficient by coefficient (unused: zero).
+  const std::vector<double>& state() const { return state_; }
+
+  void restore(const double* state, double time, double* values) {
+    std::copy(state, state + state_.size(), state_.begin());
+    moving_ = 0;
+    for (const Input& input : inputs_) {
+      moving_ += static_cast<int>(state_[input.state + 1] != 1.0);
+      evaluate(input, time, values);
+    }
+  }
+
+  // The first impossible number of coefficients in a state from elsewhere, or 0.
+  double problem_in(const double* state) const {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const double count = state[inputs_[i].state + 1];
+      if (!(count >= 1.0 && count <= most(i) && count == std::floor(count))) return count;
+    }
+    return 0.0;
+  }
+
+ private:
+  struct Input {
+    PortTables port;
+    std::size_t state;  // where its course begins
+    std::size_t cell;   // of its first cell among all input cells
+  };
+
+  // By Horner's rule.
+  void evaluate(const Input& input, double time, double* values) const {
+    const double* const course = state_.data() + input.state;
+    const auto count = static_cast<std::int32_t>(course[1]);
+    const double tau = time - course[0];
+    const std::int32_t cells = input.port.cells;
+    for (std::int32_t i = 0; i < cells; ++i) {
+      const double* coefficient = course + 2 + (count - 1) * cells + i;
+      double value = *coefficient;
+      for (std::int32_t k = 1; k < count; ++k) {
+        coefficient -= cells;
+        value = value * tau + *coefficient;
+      }
+      values[input.cell + static_cast<std::size_t>(i)] = value;
+    }
+  }
+
+  std::vector<Input> inputs_;
+  std::vector<double> state_;
+  int moving_ = 0;
+};
+
+}  // namespace upbeat

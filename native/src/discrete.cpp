@@ -1,0 +1,383 @@
+// See discrete.hpp. What has been computed is kept until something changes that its code reads; code that
+// reads nothing is run once, when the unit is made.
+#include "discrete.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "text.hpp"
+
+namespace upbeat {
+
+namespace {
+
+constexpr std::int32_t most_ports = 1 << 24;  // a table from a broken file should not take all memory
+
+std::size_t cells_of(const std::vector<PortTables>& ports) {
+  std::size_t cells = 0;
+  for (const PortTables& port : ports) cells += static_cast<std::size_t>(port.cells);
+  return cells;
+}
+
+std::string problem_in(const PieceTables& piece, std::size_t results, std::size_t arguments) {
+  if (!piece.kernel || piece.kernel->results.size() != results) return "code with the wrong number of results";
+  if (static_cast<std::size_t>(piece.kernel->inputs) != piece.from.size()) return "code with the wrong number of inputs";
+  std::int32_t last = -1;
+  for (const std::int32_t place : piece.from) {
+    if (place <= last || static_cast<std::size_t>(place) >= arguments) return "code that reads what is not there";
+    last = place;
+  }
+  return problem_in(*piece.kernel);
+}
+
+std::string problem_in(const AssigningTables& code, std::size_t variables, std::size_t arguments) {
+  for (const std::int32_t place : code.to) {
+    if (place < 0 || static_cast<std::size_t>(place) >= variables) return "code that writes what is not there";
+  }
+  return problem_in(code.piece, code.to.size(), arguments);
+}
+
+std::string problem_in(const ModeTables& mode, const DiscreteTables& tables, std::size_t arguments) {
+  std::size_t results = 0;
+  for (const std::int32_t place : mode.emitted) {
+    if (place < 0 || static_cast<std::size_t>(place) >= tables.sent.size()) return "a mode that sends what is not there";
+    results += 1 + static_cast<std::size_t>(tables.sent[static_cast<std::size_t>(place)].cells);
+  }
+  std::string problem = problem_in(mode.due, 1, arguments);
+  if (problem.empty()) problem = problem_in(mode.emissions, results, arguments);
+  if (problem.empty()) problem = problem_in(mode.internal, tables.kinds.size(), arguments);
+  if (problem.empty()) problem = problem_in(mode.external, tables.kinds.size(), arguments);
+  return problem;
+}
+
+}  // namespace
+
+std::string problem_in(const DiscreteTables& tables) {
+  for (const auto* ports : {&tables.inputs, &tables.heard, &tables.outputs, &tables.sent}) {
+    for (const PortTables& port : *ports) {
+      if (port.cells < 1) return "a port without cells";
+      if (port.kind == Kind::String) return "a discrete unit has no strings";
+      if (port.port < 0 || port.port > most_ports) return "a port with an impossible number";
+    }
+  }
+  const std::size_t variables = tables.kinds.size();
+  if (tables.start.size() != variables) return "start values do not fit the variables";
+  if (tables.input_start.size() != cells_of(tables.inputs)) return "start values do not fit the inputs";
+  if (tables.modes.empty()) return "a unit without modes";
+  if (tables.mode >= 0) {
+    if (static_cast<std::size_t>(tables.mode) >= variables) return "the mode is no variable";
+    const double start = tables.start[static_cast<std::size_t>(tables.mode)];
+    if (!(start >= 0.0 && start < static_cast<double>(tables.modes.size()))) return "a start in a mode that is not there";
+  }
+  const std::size_t arguments = 1 + variables + cells_of(tables.inputs) + cells_of(tables.heard) + tables.heard.size() +
+                                tables.parameters.size();
+  std::string problem = problem_in(tables.compute, cells_of(tables.outputs), arguments);
+  for (const ModeTables& mode : tables.modes) {
+    if (problem.empty()) problem = problem_in(mode, tables, arguments);
+  }
+  return problem;
+}
+
+Discrete::Piece::Piece(const PieceTables& tables, const Discrete& unit)
+    : kernel_(tables.kernel),
+      compiled_(tables.compiled),
+      work_(tables.kernel->workspace()),
+      results_(tables.kernel->results.size()) {
+  for (std::size_t i = 0; i < tables.from.size(); ++i) {
+    const auto place = static_cast<std::size_t>(tables.from[i]);
+    work_[i] = unit.arguments_[place];
+    if (place >= unit.parameters_at_) continue;
+    from_.push_back(tables.from[i]);
+    reads_ |= place == 0 ? Time : place < unit.inputs_at_ ? Variables : place < unit.events_at_ ? Inputs : Events;
+  }
+  run();
+}
+
+inline void Discrete::Piece::run() {
+  if (compiled_) {
+    compiled_(work_.data(), results_.data());
+    return;
+  }
+  if (!kernel_->code.empty()) upbeat::run(*kernel_, work_.data());
+  const std::int32_t* const places = kernel_->results.data();
+  const std::size_t count = results_.size();
+  for (std::size_t i = 0; i < count; ++i) results_[i] = work_[static_cast<std::size_t>(places[i])];
+}
+
+inline const double* Discrete::Piece::operator()(const double* arguments) {
+  const std::size_t count = from_.size();
+  if (count == 0) return results_.data();  // always the same
+  for (std::size_t i = 0; i < count; ++i) work_[i] = arguments[from_[i]];
+  run();
+  return results_.data();
+}
+
+Discrete::Discrete(const DiscreteTables& tables, double start)
+    : kinds_(tables.kinds),
+      mode_(tables.mode),
+      inputs_at_(1 + tables.kinds.size()),
+      events_at_(inputs_at_ + cells_of(tables.inputs)),
+      flags_at_(events_at_ + cells_of(tables.heard)),
+      parameters_at_(flags_at_ + tables.heard.size()),
+      arguments_([&] {
+        std::vector<double> arguments{start};
+        arguments.insert(arguments.end(), tables.start.begin(), tables.start.end());
+        arguments.insert(arguments.end(), tables.input_start.begin(), tables.input_start.end());
+        arguments.resize(parameters_at_);
+        arguments.insert(arguments.end(), tables.parameters.begin(), tables.parameters.end());
+        return arguments;
+      }()),
+      courses_(tables.inputs, tables.input_start, start),
+      compute_(tables.compute, *this),
+      emissions_(tables.sent.size()) {
+  add_ports(tables.inputs, Port::Input);
+  add_ports(tables.heard, Port::Heard);
+  add_ports(tables.outputs, Port::Output);
+  add_ports(tables.sent, Port::Sent);
+  modes_.reserve(tables.modes.size());
+  for (const ModeTables& mode : tables.modes) {
+    modes_.push_back({Piece(mode.due, *this),
+                      Piece(mode.emissions, *this),
+                      {},
+                      {Piece(mode.internal.piece, *this), mode.internal.to},
+                      {Piece(mode.external.piece, *this), mode.external.to}});
+    std::size_t first = 0;
+    for (const std::int32_t output : mode.emitted) {
+      modes_.back().emitted.push_back({output, first});
+      first += 1 + static_cast<std::size_t>(tables.sent[static_cast<std::size_t>(output)].cells);
+    }
+  }
+  select();
+}
+
+void Discrete::add_ports(const std::vector<PortTables>& ports, Port::Role role) {
+  std::size_t cell = 0;
+  std::int32_t index = 0;
+  for (const PortTables& port : ports) {
+    const auto number = static_cast<std::size_t>(port.port);
+    if (number >= ports_.size()) ports_.resize(number + 1);
+    ports_[number] = {role, index++, cell, port.cells, port.kind};
+    if (role == Port::Output) outputs_.push_back(ports_[number]);
+    if (role == Port::Sent) sent_.push_back(ports_[number]);
+    cell += static_cast<std::size_t>(port.cells);
+  }
+}
+
+void Discrete::changed(unsigned sources) {
+  if (active_->due.reads(sources)) knows_due_ = false;
+  if (active_->emissions.reads(sources)) knows_emissions_ = false;
+  if (compute_.reads(sources)) knows_outputs_ = false;
+}
+
+// Make the mode that holds the active one.
+bool Discrete::select() {
+  const double mode = mode_ < 0 ? 0.0 : arguments_[1 + static_cast<std::size_t>(mode_)];
+  if (!(mode >= 0.0 && mode < static_cast<double>(modes_.size()))) {
+    char text[96];
+    std::snprintf(text, sizeof text, "there is no mode %.0f, only 0 to %zu", mode, modes_.size() - 1);
+    refuse(text);
+    return false;
+  }
+  Mode* const found = &modes_[static_cast<std::size_t>(mode)];
+  if (found == active_) return true;
+  active_ = found;
+  knows_due_ = knows_emissions_ = false;
+  return true;
+}
+
+bool Discrete::fits(double value, Kind kind) {
+  if (kind == Kind::Boolean && value != value) {
+    refuse("nan is neither true nor false");
+    return false;
+  }
+  if (kind == Kind::Integer && !(std::fabs(value) < 9223372036854775808.0)) {
+    refuse(shortest(value) + " is not an integer");
+    return false;
+  }
+  return true;
+}
+
+bool Discrete::know_due() {
+  if (knows_due_) return true;
+  due_ = *active_->due(arguments_.data());
+  if (due_ != due_) {
+    refuse("the time of the next event is nan");
+    return false;
+  }
+  return knows_due_ = true;
+}
+
+bool Discrete::know_emissions() {
+  if (knows_emissions_) return true;
+  const double* const results = active_->emissions(arguments_.data());
+  std::fill(emissions_.begin(), emissions_.end(), nullptr);
+  for (const Emission& emission : active_->emitted) {
+    const double* const present = results + emission.first;
+    if (!fits(*present, Kind::Boolean)) return false;
+    if (*present == 0.0) continue;
+    const Port& port = sent_[static_cast<std::size_t>(emission.output)];
+    for (std::int32_t i = 0; i < port.cells; ++i) {
+      if (!fits(present[1 + i], port.kind)) return false;
+    }
+    emissions_[static_cast<std::size_t>(emission.output)] = present + 1;
+  }
+  return knows_emissions_ = true;
+}
+
+bool Discrete::know_outputs() {
+  if (knows_outputs_) return true;
+  shown_ = compute_(arguments_.data());
+  for (const Port& port : outputs_) {
+    if (port.kind == Kind::Real) continue;
+    for (std::int32_t i = 0; i < port.cells; ++i) {
+      if (!fits(shown_[port.cell + static_cast<std::size_t>(i)], port.kind)) return false;
+    }
+  }
+  return knows_outputs_ = true;
+}
+
+int Discrete::get(int number, Cell* to) {
+  const auto at = static_cast<std::size_t>(number);
+  const Port port = at < ports_.size() ? ports_[at] : Port{};
+  const double* from = nullptr;
+  if (port.role == Port::Sent) {
+    if (!know_due()) return 1;
+    if (due_ <= time()) {
+      if (!know_emissions()) return 1;
+      from = emissions_[static_cast<std::size_t>(port.index)];
+    }
+    to[port.cells].i = from != nullptr;
+  } else if (port.role == Port::Output) {
+    if (!know_outputs()) return 1;
+    from = shown_ + port.cell;
+  } else {
+    return refuse("there is no output number " + std::to_string(number));
+  }
+  for (std::int32_t i = 0; i < port.cells; ++i) to[i] = from ? from_double(from[i], port.kind) : integer(0);
+  return 0;
+}
+
+int Discrete::set(int number, const Cell* coefficients, int count) {
+  const auto at = static_cast<std::size_t>(number);
+  const Port port = at < ports_.size() ? ports_[at] : Port{};
+  if (port.role == Port::Heard) {
+    if (count != 1) return refuse("an event has one value, not " + std::to_string(count) + " coefficients");
+    double* const to = arguments_.data() + events_at_ + port.cell;
+    for (std::int32_t i = 0; i < port.cells; ++i) to[i] = to_double(coefficients[i], port.kind);
+    arguments_[flags_at_ + static_cast<std::size_t>(port.index)] = 1.0;
+    told_ = true;
+    changed(Events);
+    return 0;
+  }
+  if (port.role != Port::Input) return refuse("there is no input number " + std::to_string(number));
+  const auto input = static_cast<std::size_t>(port.index);
+  if (count < 1 || count > courses_.most(input)) {
+    return refuse("an input takes polynomials of degree 0 to " + std::to_string(courses_.most(input) - 1) + ", not " +
+                  std::to_string(count) + " coefficients");
+  }
+  courses_.set(input, time(), coefficients, count, inputs());
+  changed(Inputs);
+  return 0;
+}
+
+int Discrete::advance(double t, double to) {
+  if (to < t) {
+    char text[96];
+    std::snprintf(text, sizeof text, "cannot advance backwards, from %.9g to %.9g", t, to);
+    return refuse(text);
+  }
+  arguments_[0] = to;
+  if (courses_.moving()) courses_.follow(to, inputs());
+  changed(courses_.moving() ? Time | Inputs : Time);
+  return 0;
+}
+
+int Discrete::jump(int* again) {
+  if (!told_) {
+    if (!know_due()) return 1;
+    if (due_ > time()) return 0;
+  }
+  Assigning& code = told_ ? active_->external : active_->internal;
+  const double* const values = code.piece(arguments_.data());
+  const std::size_t count = code.to.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto place = static_cast<std::size_t>(code.to[i]);
+    double value = values[i];
+    if (kinds_[place] != Kind::Real) {
+      if (!fits(value, kinds_[place])) return 1;
+      value = to_double(from_double(value, kinds_[place]), kinds_[place]);
+    }
+    arguments_[1 + place] = value;
+  }
+  if (told_) {
+    std::fill(arguments_.data() + events_at_, arguments_.data() + parameters_at_, 0.0);
+    told_ = false;
+    changed(Variables | Events);
+  } else {
+    changed(Variables);
+  }
+  if (!select() || !know_due()) return 1;
+  *again = due_ <= time();
+  return 0;
+}
+
+int Discrete::due(double* time) {
+  if (!know_due()) return 1;
+  *time = due_;
+  return 0;
+}
+
+void Discrete::state(std::vector<double>& to) const {
+  to.assign(arguments_.data(), arguments_.data() + inputs_at_);
+  to.insert(to.end(), courses_.state().begin(), courses_.state().end());
+  to.insert(to.end(), arguments_.data() + events_at_, arguments_.data() + parameters_at_);
+}
+
+int Discrete::save(int slot) {
+  const auto index = static_cast<std::size_t>(slot);
+  if (index >= slots_.size()) slots_.resize(index + 1);
+  state(slots_[index]);
+  return 0;
+}
+
+int Discrete::restore(int slot) {
+  const auto index = static_cast<std::size_t>(slot);
+  if (index >= slots_.size() || slots_[index].empty()) return refuse("nothing was saved here");
+  const double* const state = slots_[index].data();
+  std::copy(state, state + inputs_at_, arguments_.begin());
+  courses_.restore(state + inputs_at_, time(), inputs());
+  const double* const events = state + inputs_at_ + courses_.state().size();
+  const std::size_t count = parameters_at_ - events_at_;
+  std::copy(events, events + count, arguments_.data() + events_at_);
+  told_ = std::any_of(arguments_.data() + flags_at_, arguments_.data() + parameters_at_, [](double f) { return f != 0.0; });
+  knows_due_ = knows_emissions_ = knows_outputs_ = false;
+  return select() ? 0 : 1;
+}
+
+int Discrete::refuse(std::string message) {
+  message_ = "DiscreteError: " + std::move(message);
+  return 1;
+}
+
+upbeat_unit Discrete::make(const DiscreteTables& tables, double start) {
+  upbeat_unit unit{};
+  unit.size = sizeof unit;
+  unit.self = new Discrete(tables, start);
+  unit.get = [](void* self, int port, Cell* to) { return static_cast<Discrete*>(self)->get(port, to); };
+  unit.set = [](void* self, int port, const Cell* coefficients, int count) {
+    return static_cast<Discrete*>(self)->set(port, coefficients, count);
+  };
+  unit.advance = [](void* self, double t, double to, int, double*) {
+    return static_cast<Discrete*>(self)->advance(t, to);
+  };
+  unit.jump = [](void* self, int* again) { return static_cast<Discrete*>(self)->jump(again); };
+  unit.due = [](void* self, double* time) { return static_cast<Discrete*>(self)->due(time); };
+  unit.save = [](void* self, int slot) { return static_cast<Discrete*>(self)->save(slot); };
+  unit.restore = [](void* self, int slot) { return static_cast<Discrete*>(self)->restore(slot); };
+  unit.message = [](void* self) { return static_cast<Discrete*>(self)->message(); };
+  unit.destroy = [](void* self) { delete static_cast<Discrete*>(self); };
+  return unit;
+}
+
+}  // namespace upbeat
