@@ -42,7 +42,8 @@ _HOMES = {
     "trace.log": "Outcome",
     "trace.trace": "Trace read",
     "units": (
-        "Cvode DormandPrince Euler Function Midpoint NativeUnit Ode PythonFunction PythonOde PythonUnit RK4"
+        "Cvode Discrete DormandPrince Emission Euler Function Midpoint Mode NativeUnit Ode PythonDiscrete "
+        "PythonFunction PythonOde PythonUnit RK4 Variable"
     ),
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}

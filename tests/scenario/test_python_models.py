@@ -10,7 +10,7 @@ import pytest
 from upbeat.core.errors import InvalidInput, ScenarioError
 from upbeat.scenario.files import read_scenario, read_text, scenario_text
 from upbeat.scenario.scenario import Scenario
-from upbeat.units import PythonFunction, PythonOde, PythonUnit
+from upbeat.units import PythonDiscrete, PythonFunction, PythonOde, PythonUnit
 
 MODULE = """
 from upbeat.core.ports import Causality, Port
@@ -43,6 +43,21 @@ class Decay(Ode):
         super().__init__(states={"x": f"-{rate}*x"})
 
 decay = Decay(3.0)
+
+def lasts(state, p):
+    return p.pause if state == "idle" else 200.0
+
+def after(state, p):
+    return "working" if state == "idle" else "idle"
+
+def says(state, p):
+    return {"order": "to_work" if state == "idle" else "to_idle"}
+
+def told(state, elapsed, events, p):
+    return "idle"
+
+def busy(state, p):
+    return {"busy": state == "working"}
 """
 
 FILE = """
@@ -175,3 +190,47 @@ def test_python_models_without_a_name_cannot_be_written(folder: Path) -> None:
     custom = read_text('[units.c]\nkind="python"\nclass="plant_code:Decay"', allow_python=True, folder=folder)
     with pytest.raises(InvalidInput, match="unit 'c' has"):
         scenario_text(custom)
+
+
+OFFICER = """
+[units.officer]
+kind = "python"
+start = "idle"
+elapsed = 30.0
+time_advance = "plant_code:lasts"
+internal = "plant_code:after"
+output = "plant_code:says"
+external = "plant_code:told"
+shows = "plant_code:busy"
+inputs = ["relax"]
+outputs = { order = { event = true, items = ["to_work", "to_idle"] }, busy = { kind = "boolean" } }
+parameters = { pause = 100.0 }
+"""
+
+
+def test_discrete_units_by_the_names_of_their_functions(folder: Path) -> None:
+    file = read_text(OFFICER, allow_python=True, folder=folder)
+    model = file.scenario.units["officer"]
+    assert isinstance(model, PythonDiscrete)
+    unit = model.instantiate("officer", 0.0)
+    assert (unit.due(), unit.get("busy")) == (70.0, False)
+    unit.advance(0.0, 70.0)
+    assert unit.get("order") == 0
+    text = scenario_text(file)
+    assert 'time_advance = "plant_code:lasts"' in text
+    assert read_text(text, allow_python=True, folder=folder) == file
+
+
+def test_discrete_units_in_files_say_what_is_missing(folder: Path) -> None:
+    told = 'external = "plant_code:told"\n'
+    assert "needs the state at first: start" in complaint(told, folder)
+    assert "either a class or a function" in complaint(f'{told}function = "plant_code:told"', folder)
+    assert "has no 'states'" in complaint(f"{told}start = 1\nstates = {{ x = 1 }}", folder)
+    with pytest.raises(ScenarioError, match="refused unless you trust it"):
+        read_text(OFFICER, allow_python=False, folder=folder)
+
+
+def test_a_start_that_a_file_cannot_hold_is_not_written() -> None:
+    model = PythonDiscrete((1, 2), time_advance=sum, internal=tuple)
+    with pytest.raises(InvalidInput, match="unit 'a' has a start state that is not made of texts"):
+        scenario_text(Scenario({"a": model}))

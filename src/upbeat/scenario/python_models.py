@@ -3,6 +3,7 @@
     kind = "python"
     function = "my_models:control"        # f(t, u, p), with inputs, outputs, parameters: PythonFunction
     function = "my_models:motion"         # f(t, x, u, p), with states as well: PythonOde
+    time_advance = "my_models:lasts"      # with internal, output, external, shows, start: PythonDiscrete
     class = "my_models:Thermostat"        # makes units, with inputs and outputs: PythonUnit
     class = "my_models:Engine"            # a model class (or a model), with arguments = { … } for it
 
@@ -23,12 +24,16 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, suggest
 from upbeat.core.ports import Causality
 from upbeat.units.custom import PythonUnit
+from upbeat.units.discrete.python import PythonDiscrete
 from upbeat.units.python import PythonFunction, PythonOde
 from upbeat.units.shorthand import port_spec, ports
 from upbeat.units.solvers import solver_spec
 
 _PORTS = ("inputs", "outputs", "parameters")
-KEYS = ("class", "function", "arguments", "states", "compute", *_PORTS, "solver")
+_DISCRETE = ("time_advance", "internal", "output", "external", "shows", "encode", "decode")
+KEYS = (
+    "class", "function", "arguments", "states", "compute", *_PORTS, "solver", *_DISCRETE, "start", "elapsed",
+)  # fmt: skip
 """What a table of kind "python" may contain."""
 
 _REFERENCE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\Z")
@@ -36,11 +41,12 @@ _REFERENCE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A
 
 def python_model(table: Mapping[str, Any], *, allowed: bool, folder: Path | None) -> Model:
     """The model that `table` names. Nothing is imported unless `allowed`."""
-    chosen = [key for key in ("class", "function") if key in table]
+    discrete = [key for key in ("time_advance", "external") if key in table]
+    chosen = [*(key for key in ("class", "function") if key in table), *discrete[:1]]
     if len(chosen) != 1:
         raise ModelError(
             "a python model names either a class or a function: "
-            'class = "module:Name", or function = "module:name"'
+            'class = "module:Name", or function = "module:name" (a discrete one: time_advance, external)'
         )
     if not allowed:
         raise ModelError(
@@ -48,7 +54,18 @@ def python_model(table: Mapping[str, Any], *, allowed: bool, folder: Path | None
             "To allow it, add --allow-python to the command (in Python: allow_python=True)"
         )
     with _importing_from(folder):
+        if discrete:
+            return _from_discrete(table)
         return _from_function(table) if "function" in table else _from_class(table)
+
+
+def _from_discrete(table: Mapping[str, Any]) -> Model:
+    _only(table, (*_DISCRETE, "start", "elapsed", *_PORTS), "with time_advance or external")
+    if "start" not in table:
+        raise ModelError("a discrete python model needs the state at first: start = …")
+    options = {key: table[key] for key in ("start", "elapsed", *_PORTS) if key in table}
+    options |= {key: _load(table[key], key) for key in _DISCRETE if key in table}
+    return PythonDiscrete(**options)
 
 
 def _from_function(table: Mapping[str, Any]) -> Model:
@@ -150,9 +167,29 @@ def python_table(name: str, model: Model) -> dict[str, Any]:
             if model.compute is not None:
                 table["compute"] = _reference(name, model.compute)
             return table
+        case PythonDiscrete():
+            if not _writable(model.start):
+                raise _unwritable(name, "a start state that is not made of texts, numbers, lists and tables")
+            functions = {key: getattr(model, key) for key in _DISCRETE if getattr(model, key) is not None}
+            more = {"elapsed": model.elapsed} if model.elapsed else {}
+            return {
+                **{key: _reference(name, function) for key, function in functions.items()},
+                "start": model.start,
+                **more,
+                **_port_tables(model),
+            }
         case PythonUnit() if not model.abilities:
             return {"class": _reference(name, model.factory), **_port_tables(model)}
     raise _unwritable(name, f"a {type(model).__name__} made by Python code")
+
+
+def _writable(value: Any) -> bool:
+    """Whether a file gives back exactly this value."""
+    if type(value) is list:
+        return all(map(_writable, value))
+    if type(value) is dict:
+        return all(type(key) is str and _writable(item) for key, item in value.items())
+    return type(value) in (str, int, float, bool)
 
 
 def _port_tables(model: Model) -> dict[str, dict[str, Any]]:

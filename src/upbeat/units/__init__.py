@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from upbeat.units.addresses import NativeUnit
 from upbeat.units.custom import PythonUnit
+from upbeat.units.discrete import Discrete, Emission, Mode, PythonDiscrete, Variable
 from upbeat.units.inputs import MAX_DEGREE
 from upbeat.units.lowered import OdeTables
 from upbeat.units.ode import Function, Ode
@@ -15,18 +16,23 @@ __all__ = [
     "MAX_DEGREE",
     "RK4",
     "Cvode",
+    "Discrete",
     "DormandPrince",
+    "Emission",
     "Euler",
     "Function",
     "Midpoint",
+    "Mode",
     "NativeUnit",
     "Ode",
     "OdeTables",
+    "PythonDiscrete",
     "PythonFunction",
     "PythonOde",
     "PythonUnit",
     "Solver",
     "SolverError",
+    "Variable",
     "ports",
     "solver_from",
 ]
