@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scenario_models import Fake, fake, input_, output
 
-from upbeat.core.errors import ScenarioError
+from scenario_models import Fake, fake, input_, output
+from upbeat.core.errors import MasterError, ModelError, ScenarioError
 from upbeat.core.expr import evaluate, parse
 from upbeat.core.ports import Kind
+from upbeat.master.approximation import Hold
+from upbeat.master.master import Master
+from upbeat.master.pace import Fixed
 from upbeat.scenario.event_connection import EventConnection, Sender
+from upbeat.scenario.files import read_text
+from upbeat.scenario.lines import Lines
 from upbeat.scenario.scenario import Scenario
+from upbeat.units import Function, Ode
 
 ORDERS = ("toIdle", "toWork")
 MODES = ("toAuto", "toOff", "toManual")
@@ -328,3 +334,79 @@ def test_graph_and_free_inputs() -> None:
     assert "boss.cmd_in" not in scenario.free_inputs
     assert scenario != Scenario(units(), {"boss.cmd_in": "boss.cmd", "plant.q": "plant.x"})
     assert repr(scenario).endswith("connections=2)")
+
+
+def test_driven_and_closed() -> None:
+    inputs = {"call": {"event": True, "items": ORDERS}, "level": 2.0}
+    connections = {"boss.cmd_in": {"event": "call or officer.cmd", "when": "level > 1"}}
+    scenario = Scenario(units(), connections, inputs=inputs, outputs={"heard": "call"})
+    closed = scenario.closed()
+    first, second = closed.event_connections[0].senders
+    assert first == Sender(("inputs", "call"), parse("inputs.level > 1"), (parse("inputs.call"),))
+    assert second.source == ("officer", "cmd")
+    assert closed.event_outputs[0].senders == (Sender(("inputs", "call"), None, (parse("inputs.call"),)),)
+    assert closed.column("inputs", "set_call") == "call"
+    assert {"call", "level"} <= set(closed.free_inputs)
+    sender = next(port for port in closed.units["inputs"].ports if port.name == "call")
+    assert sender.event
+    assert sender.items == ORDERS
+
+
+def test_values_for_events_are_refused() -> None:
+    scenario = Scenario(units(), inputs={"call": {"event": True}})
+    with pytest.raises(ScenarioError, match="an event is absent between instants"):
+        scenario.with_values({"call": True})
+
+
+def test_no_monolith_with_events() -> None:
+    with pytest.raises(ScenarioError, match="'light' deals in events"):
+        Scenario({"light": units()["light"]}).monolith()
+    ode = Ode(states={"x": "-x"}, outputs=["x"])
+    with pytest.raises(ScenarioError, match="the scenario has event inputs"):
+        Scenario({"a": ode}, inputs={"call": {"event": True}}).monolith()
+
+
+def test_no_approximation_for_events() -> None:
+    master = Master(Fixed(1.0), ports={"light.tick": Hold()})
+    with pytest.raises(MasterError, match=r"'light.tick', which is an event: it is absent between instants"):
+        master.build(Scenario(units()))
+
+
+# -------------------------------------------------------------------- in files
+
+FILE = """
+[units.a]
+outputs.y = "2"
+inputs = ["u"]
+
+[connections]
+LINE
+"""
+
+
+@pytest.mark.parametrize("key", ["a.u", '"a.u"', "a . u"])
+def test_a_table_behind_a_port_is_a_value(key: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        read_text(FILE.replace("LINE", f'{key} = {{ event = "a.y" }}'))
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.where) == (7, ("connections", "a.u"))
+    assert "expected an expression for the signal 'a.u', not a table" in problem.what
+
+
+@pytest.mark.parametrize("model", [Ode, Function])
+def test_equations_have_no_events(model: type) -> None:
+    for ports in ({"inputs": {"u": {"event": True}}}, {"outputs": {"y": {"value": "1", "event": True}}}):
+        with pytest.raises(ModelError, match="events belong to discrete units"):
+            model(**{"outputs": {"z": "1"}, **({"states": {"x": "0"}} if model is Ode else {}), **ports})
+
+
+def test_problems_point_into_tables() -> None:
+    value = [
+        "boss.cmd",
+        {"event": "officer.cmd", "map": {"toIdle": "toAuto", "toWerk": "toOff"}},
+    ]
+    with pytest.raises(ScenarioError) as caught:
+        Scenario(units(), {"light.control": value})
+    assert caught.value.problems[0].where == ("connections", "light.control", "1", "map", "toWerk")
+    lines = Lines('[connections]\nlight.control = [\n "boss.cmd",\n { event = "officer.cmd" },\n]\n')
+    assert lines.of(caught.value.problems[0].where) == 4

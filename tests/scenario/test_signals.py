@@ -188,3 +188,112 @@ def test_an_index_that_no_label_has(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"signal 'mode': .*7 is not an index of off, on"):
         made.driven({"time": [0, 1], "mode": [0, 7]})
     assert made.driven({"time": [0, 1], "mode": ["off", 1]})
+
+
+# -------------------------------------------------------------------- events
+
+CALLS = Scenario(
+    {"a": typed()},
+    {"a.u": "force"},
+    inputs={
+        "force": {"unit": "N", "start": 1.5},
+        "call": {"event": True, "items": ["stop", "go"]},
+        "ring": {"event": True},
+        "pair": {"event": True, "kind": "real", "size": 2},
+    },
+)
+
+
+def heard(scenario: Scenario, until: float, start: float = 0.0) -> list[tuple[float, dict[str, Any]]]:
+    """What the unit sends by itself, from event to event."""
+    unit: Any = scenario.units["inputs"].instantiate("inputs", start)
+    found = []
+    time = start
+    while unit.due() <= until:
+        if unit.due() > time:
+            unit.advance(time, unit.due(), False)
+            time = unit.due()
+        sent = {name: unit.get(name) for name in ("call", "ring", "pair")}
+        found.append((time, {name: value for name, value in sent.items() if value is not None}))
+        unit.jump()
+    return found
+
+
+def test_events_at_given_times() -> None:
+    signals = {
+        "time": [0.0, 2.0],
+        "force": [1.0, 3.0],
+        "call": {"at": [1.0, 2.5], "value": ["go", "stop"]},
+        "ring": {"at": (1.0, 3.0, 4.0)},
+        "pair": {"at": 1.5, "value": [[1, 2]]},
+    }
+    driven = CALLS.driven(signals)
+    assert heard(driven, 3.5) == [
+        (1.0, {"call": 1, "ring": True}),
+        (1.5, {"pair": (1.0, 2.0)}),
+        (2.5, {"call": 0}),
+        (3.0, {"ring": True}),
+    ]
+    assert heard(driven, 9.0, start=2.5) == [(2.5, {"call": 0}), (3.0, {"ring": True}), (4.0, {"ring": True})]
+    assert heard(driven, 9.0, start=3.5) == [(4.0, {"ring": True})]
+    unit: Any = driven.units["inputs"].instantiate("inputs", 0.0)
+    unit.advance(0.0, 0.5, False)
+    assert unit.get("force") == 1.5
+    assert driven.free_inputs == {}
+
+
+def test_events_set_by_hand_are_handed_on_at_once() -> None:
+    closed = CALLS.driven({"ring": {"at": [1.0]}})
+    assert set(closed.free_inputs) == {"force", "call", "pair"}
+    unit: Any = closed.units["inputs"].instantiate("inputs", 0.0)
+    assert unit.due() == 1.0
+    unit.set("set_call", [1])
+    assert unit.due() <= 0.0
+    assert (unit.get("call"), unit.get("ring")) == (1, None)
+    unit.jump()
+    assert (unit.get("call"), unit.due()) == (None, 1.0)
+    unit.advance(0.0, 1.0, False)
+    unit.set("set_pair", [[3.0, 4.0]])
+    assert (unit.get("pair"), unit.get("ring")) == ((3.0, 4.0), True)  # both in the one jump
+    unit.jump()
+    assert unit.due() == float("inf")
+
+
+def test_events_from_a_file(csv: Any) -> None:
+    text = "time,force,call,ring,pair[0],pair[1]\n0,1,go,,,\n1,2,,,,\n2,2,stop,true,1,2\n"
+    signals = read_signals(csv(text), CALLS)
+    assert signals.values["call"] == (1, None, 0)
+    assert heard(CALLS.driven(signals), 9.0) == [
+        (0.0, {"call": 1}),
+        (2.0, {"call": 0, "ring": True, "pair": (1.0, 2.0)}),
+    ]
+    assert heard(CALLS.driven(read_signals(csv("time,ring\n0,\n"), CALLS)), 9.0) == []
+
+
+@pytest.mark.parametrize(
+    ("signals", "expected"),
+    [
+        ({"call": {"at": [1.0], "value": ["halt"]}}, "signal 'call': .*'halt' is not one of stop, go"),
+        ({"call": {"at": [1.0]}}, "signal 'call': port 'call' is integer, but was given True"),
+        ({"call": {"at": [1.0, 2.0], "value": ["go"]}}, "'call' has 1 values for 2 points in time"),
+        ({"call": {"at": [2.0, 1.0], "value": "go"}}, "must increase"),
+        ({"call": {"value": "go"}}, "does not say when"),
+        ({"call": {"at": [], "value": "go"}}, "'call' has no times"),
+        ({"call": {"at": [1.0], "valu": "go"}}, "Did you mean 'value'"),
+        ({"cal": {"at": [1.0], "value": "go"}}, "Did you mean 'call'"),
+        ({"force": {"at": [1.0], "value": 2.0}}, "'force' is no event"),
+        ({"time": [0, 1], "force": [None, 1.0]}, "is real, but was given None"),
+        ({"time": [0, 1], "pair[0]": [None, 1.0]}, "there is no signal for 'pair\\[1\\]'"),
+        ({"time": [0], "pair[0]": [None], "pair[1]": [1.0]}, "was given None"),
+    ],
+)  # fmt: skip
+def test_events_that_are_refused(signals: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InvalidInput, match=expected):
+        CALLS.driven(signals)
+
+
+def test_the_unit_that_sends_events_is_a_value() -> None:
+    driven = CALLS.driven({"ring": {"at": [1.0, 2.0]}})
+    assert pickle.loads(pickle.dumps(driven)) == driven
+    assert driven == CALLS.driven({"ring": {"at": [1.0, 2.0]}})
+    assert driven != CALLS.driven({"ring": {"at": [1.0, 2.5]}})

@@ -34,6 +34,6 @@ def call(options: argparse.Namespace) -> Exit:
     if options.json:
         say(json.dumps({"ok": True, "problems": []}))
     elif not options.quiet:
-        units, wires = len(made.scenario.units), len(made.scenario.connections)
+        units, wires = len(made.scenario.units), len(made.scenario.all_connections)
         say(f"{options.file}: no problems. Units: {units}, connections: {wires}, engine: {choice.name}.")
     return Exit.OK

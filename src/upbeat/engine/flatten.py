@@ -18,7 +18,8 @@ from upbeat.master.coupling import Jacobi
 from upbeat.master.master import Master
 from upbeat.master.multirate import MultiRate
 from upbeat.master.pace import Fixed
-from upbeat.scenario.inline import CannotInline, inlined, path_of
+from upbeat.scenario.inline import inlined, path_of
+from upbeat.scenario.inline_events import CannotInline
 from upbeat.scenario.scenario import Scenario
 
 WHOLE = 1e-9

@@ -73,7 +73,8 @@ class Nested:
             replace(output.port, causality=Causality.OUTPUT, depends=self._direct(output.sources))
             for output in self.scenario.outputs
         ]
-        return (*self.scenario.inputs, *outputs)
+        events = (replace(output.port, causality=Causality.OUTPUT) for output in self.scenario.event_outputs)
+        return (*self.scenario.inputs, *outputs, *events)
 
     def _direct(self, sources: Sequence[tuple[str, str]]) -> frozenset[str]:
         """The scenario inputs that reach these outputs of inner units at the same instant."""

@@ -70,6 +70,11 @@ class Master:
                     f"an approximation is given for '{name}', which is no input. "
                     f"{suggest(name, inputs, 'inputs')}"
                 )
+            if inputs[name].event:
+                raise MasterError(
+                    f"an approximation is given for '{name}', which is an event: it is absent between "
+                    "instants, so there is no course to follow; leave it out"
+                )
             if inputs[name].kind is not Kind.REAL and approximation != Hold():
                 raise MasterError(
                     f"'{name}' is {inputs[name].kind.value}: only real inputs follow a course; "

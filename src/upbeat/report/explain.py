@@ -13,6 +13,7 @@ from upbeat.engine.experiment import Experiment
 from upbeat.master.dataflow import carried
 from upbeat.master.listing import block_lines
 from upbeat.master.settings import settings_of
+from upbeat.scenario.event_connection import Sender
 from upbeat.units.ode import Function
 from upbeat.units.solvers import solver_spec
 
@@ -31,6 +32,7 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
         *([_section("Nested scenarios", _nested_lines(data["nested"]))] if data["nested"] else []),
         _section("Abilities", _ability_lines(data["units"])),
         _section("Connections", [f"{c['input']} = {c['value']}" for c in data["connections"]] or ["none"]),
+        *([_section("Event connections", _event_lines(data))] if data["event_connections"] else []),
         _section("Order in which ports are evaluated at one instant", _wrapped(data["order"])),
         _section("Algebraic loops", [" → ".join([*loop, loop[0]]) for loop in data["loops"]] or ["none"]),
         _section("Master", _master_lines(data)),
@@ -56,6 +58,10 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         "units": [_unit(name, model) for name, model in closed.units.items()],
         "connections": [
             {"input": f"{c.unit}.{c.port}", "value": _cells(c.cells)} for c in closed.connections
+        ],
+        "event_connections": [
+            {"input": c.target, "senders": [_sender(sender) for sender in c.senders]}
+            for c in closed.event_connections
         ],
         "nested": [{"unit": note.unit, "flattened": note.flattened, "why": note.why} for note in flat.notes],
         "order": [f"{unit}.{port}" for _, unit, port in closed.graph.order],
@@ -93,6 +99,23 @@ def _port(port: Port) -> dict[str, Any]:
 
 def _cells(cells: Sequence[Any]) -> str:
     return show(cells[0]) if len(cells) == 1 else f"[{', '.join(show(cell) for cell in cells)}]"
+
+
+def _sender(sender: Sender) -> dict[str, Any]:
+    when = None if sender.when is None else show(sender.when)
+    return {"event": ".".join(sender.source), "value": _cells(sender.cells), "when": when}
+
+
+def _event_lines(data: dict[str, Any]) -> list[str]:
+    """One line per sender; the first that is present counts."""
+    lines = []
+    for connection in data["event_connections"]:
+        for i, sender in enumerate(connection["senders"]):
+            start = f"{connection['input']} = " if i == 0 else "  or, if that is absent, "
+            carried = "" if sender["value"] == sender["event"] else f" with {sender['value']}"
+            when = f" when {sender['when']}" if sender["when"] else ""
+            lines.append(f"{start}{sender['event']}{carried}{when}")
+    return lines
 
 
 def _monolith(data: dict[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from upbeat.core.expr import Expr, names
+from upbeat.core.expr import Apply, Expr, Op, names, show
 from upbeat.core.ports import Port
 from upbeat.scenario.connection import closed
 from upbeat.scenario.directory import INPUTS, End
@@ -75,6 +75,31 @@ def closed_senders(senders: Sequence[Sender], inputs: Sequence[Port]) -> tuple[S
         )
         for sender in senders
     )
+
+
+def both(one: Expr | None, two: Expr | None) -> Expr | None:
+    """The condition that both hold; None is one that always does."""
+    if one is None or two is None:
+        return two if one is None else one
+    return Apply(Op.AND, (one, two))
+
+
+def text_of(senders: Sequence[Sender]) -> EventText:
+    """Senders as they could be written."""
+    texts = tuple(_sender_text(sender) for sender in senders)
+    return texts[0] if len(texts) == 1 else texts
+
+
+def _sender_text(sender: Sender) -> str | dict[str, Any]:
+    unit, port = sender.source
+    event = port if unit == INPUTS else f"{unit}.{port}"
+    cells = [show(cell) for cell in sender.cells]
+    plain = cells == ([event] if len(cells) == 1 else [f"{event}[{i}]" for i in range(len(cells))])
+    if plain and sender.when is None:
+        return event
+    value = {} if plain else {"value": cells[0] if len(cells) == 1 else cells}
+    when = {} if sender.when is None else {"when": show(sender.when)}
+    return {"event": event, **value, **when}
 
 
 def _end(name: str) -> End:

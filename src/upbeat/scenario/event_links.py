@@ -25,7 +25,7 @@ from upbeat.core.expr import Apply, Expr, Op, names, show
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.connection import fitted, formulas_of
 from upbeat.scenario.directory import Directory, Source, Unclear, Wrong
-from upbeat.scenario.event_connection import EventConnection, EventOutput, EventText, Sender
+from upbeat.scenario.event_connection import EventConnection, EventOutput, EventText, Sender, both
 from upbeat.scenario.event_errors import foreign_event, no_event, several_events, signal_for_event
 from upbeat.scenario.event_map import EventMap, read_map
 from upbeat.scenario.formula import Formula, expression, formula
@@ -111,7 +111,7 @@ class _Draft:
                     when = fitted((self.when,), truth, "when")[0][0]
             if isinstance(self.payload, EventMap):
                 known, cells = self.payload.fitted(port, target)
-                return Sender(self.source.end, _both(when, known), cells)
+                return Sender(self.source.end, both(when, known), cells)
             return Sender(self.source.end, when, fitted(self.payload, port, target)[0])
 
 
@@ -215,12 +215,6 @@ def _alternatives(value: object, directory: Directory) -> list[Expr]:
             case part:
                 found.append(part)
     return found
-
-
-def _both(one: Expr | None, two: Expr | None) -> Expr | None:
-    if one is None or two is None:
-        return two if one is None else one
-    return Apply(Op.AND, (one, two))
 
 
 @contextmanager

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from upbeat.core.abilities import Model
-from upbeat.core.errors import UpbeatError
 from upbeat.core.expr import Expr, Name, kind_of, show, substitute
 from upbeat.core.ports import Causality, Kind, Port, objection_to
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import Connection, ScenarioOutput
 from upbeat.scenario.directory import INPUTS, End, by_hand
+from upbeat.scenario.event_connection import EventOutput, text_of
+from upbeat.scenario.inline_events import CannotInline, Cells, EventInlining, cell_names
+from upbeat.scenario.inputs_unit import inputs_model
 from upbeat.scenario.monolith import Origin
 from upbeat.scenario.scenario import Scenario
-from upbeat.scenario.signals import inputs_model
-
-
-class CannotInline(UpbeatError):
-    """The units inside cannot stand in the place of the whole; says why."""
-
-
-@dataclass(frozen=True)
-class Cells:
-    """What a port comes from: an expression per cell, and the ports in them."""
-
-    cells: tuple[Expr, ...]
-    sources: tuple[End, ...]
 
 
 def inlined(scenario: Scenario, unit: str, inner: Scenario) -> tuple[Scenario, dict[str, str]]:
@@ -46,28 +35,42 @@ class _Inlining:
         self._unit = unit
         self._inner = inner
         self._given = {c.port: c for c in scenario.connections if c.unit == unit}
-        self._free = tuple(port for port in inner.inputs if port.name not in self._given)
+        given = {c.port for c in scenario.all_connections if c.unit == unit}
+        self._free = tuple(port for port in inner.inputs if port.name not in given)
         taken = {*scenario.units, INPUTS}
         self._names = {name: _unique(f"{unit}_{name}", taken) for name in inner.units}
         self._holder = _unique(f"{unit}_inputs", taken) if self._free else ""
         self._made: dict[tuple[str, str], Cells] = {}
         self._under_way: set[tuple[str, str]] = set()
+        self._events = EventInlining(
+            scenario, unit, inner, self._names, self._holder, self._outside, self._inside
+        )
 
     def made(self) -> tuple[Scenario, dict[str, str]]:
         outer, unit = self._outer, self._unit
         outputs = [
             replace(o, **self._parts(self._outside(o))) if self._reads(o) else o for o in outer.outputs
         ]
+        events = [replace(o, **self._events.outside_parts(o.senders)) for o in outer.event_outputs]
         columns = dict(self._origin.columns)
         if unit not in self._origin.paths:  # what was inside another one was never shown
-            outputs += self._stand_ins(columns, {o.port.name for o in outputs})
+            taken = {o.port.name for o in outputs} | {o.port.name for o in events}
+            outputs += self._stand_ins(columns, taken)
+            events += self._event_stand_ins(columns, taken)
         path = path_of(outer, unit)
         for name, new in self._names.items():
             for port in self._inner.units[name].ports:
                 columns[new, port.name] = f"{path}.{name}.{port.name}"
         for port in self._free:
             columns[self._holder, by_hand(port.name)] = f"{path}.{port.name}"
-        parts = Parts(self._units(), tuple(self._connections()), outer.inputs, tuple(outputs))
+        parts = Parts(
+            self._units(),
+            tuple(self._connections()),
+            outer.inputs,
+            tuple(outputs),
+            tuple(self._events.connections()),
+            tuple(events),
+        )
         paths = self._origin.paths | {new: f"{path}.{name}" for name, new in self._names.items()}
         origin = replace(
             self._origin, columns=columns, paths=paths | ({self._holder: path} if self._free else {})
@@ -79,7 +82,9 @@ class _Inlining:
         outer = self._outer
         if outer.origin is not None:
             return outer.origin
-        ports = [(unit, port) for unit, model in outer.units.items() for port in model.ports]
+        ports = [
+            (unit, port) for unit, model in outer.units.items() for port in model.ports if not port.event
+        ]
         shown = {outer.column(u, p.name): True for u, p in ports if p.causality is Causality.OUTPUT}
         driven = [(c.unit, c.port) for c in outer.connections]
         free = [(u, p.name) for u, p in ports if p.causality is Causality.INPUT]
@@ -90,13 +95,21 @@ class _Inlining:
 
     def _stand_ins(self, columns: dict[End, str], taken: set[str]) -> Iterable[ScenarioOutput]:
         """Outputs of the scenario that show what the ports of the unit were."""
-        found = [(port, self._input(port.name)) for port in self._inner.inputs]
+        found = [(port, self._input(port.name)) for port in self._inner.inputs if not port.event]
         found += [(o.port, self._output(o.port.name)) for o in self._inner.outputs]
         for port, cells in found:
-            name = _unique(f"{self._unit}_{port.name}", taken)
-            columns["", name] = f"{self._unit}.{port.name}"
-            shown = replace(port, name=name, causality=Causality.OUTPUT, depends=frozenset(), reactive=None)
-            yield ScenarioOutput(shown, **self._parts(cells))
+            yield ScenarioOutput(self._shown(port, columns, taken), **self._parts(cells))
+
+    def _event_stand_ins(self, columns: dict[End, str], taken: set[str]) -> Iterable[EventOutput]:
+        """Likewise, what its events were."""
+        for port, senders in self._events.ports():
+            yield EventOutput(self._shown(port, columns, taken), senders, text_of(senders))
+
+    def _shown(self, port: Port, columns: dict[End, str], taken: set[str]) -> Port:
+        """A port of the unit as an output of the scenario, by a name of its own."""
+        name = _unique(f"{self._unit}_{port.name}", taken)
+        columns["", name] = f"{self._unit}.{port.name}"
+        return replace(port, name=name, causality=Causality.OUTPUT, depends=frozenset(), reactive=None)
 
     def _units(self) -> dict[str, Model]:
         units: dict[str, Model] = {}
@@ -152,7 +165,7 @@ class _Inlining:
             self._under_way.remove(key)
         return self._made[key]
 
-    def _outside(self, given: Connection | ScenarioOutput) -> Cells:
+    def _outside(self, given: Connection | ScenarioOutput | Cells) -> Cells:
         """An expression of the outer scenario, where outputs of the unit are what they come from inside."""
         replaced: dict[str, Expr] = {}
         sources: list[End] = []
@@ -161,18 +174,18 @@ class _Inlining:
                 sources.append(end)
                 continue
             found = self._output(end[1])
-            replaced |= _cell_names(f"{self._unit}.{end[1]}", found.cells)
+            replaced |= cell_names(f"{self._unit}.{end[1]}", found.cells)
             sources += found.sources
         return Cells(tuple(substitute(c, replaced) for c in given.cells), tuple(dict.fromkeys(sources)))
 
-    def _inside(self, given: Connection | ScenarioOutput) -> Cells:
+    def _inside(self, given: Connection | ScenarioOutput | Cells) -> Cells:
         """An expression of the inner scenario, where its inputs are what they are given outside."""
         replaced: dict[str, Expr] = {}
         sources: list[End] = []
         for unit, port in given.sources:
             if unit == INPUTS:
                 found = self._input(port)
-                replaced |= _cell_names(port, found.cells)
+                replaced |= cell_names(port, found.cells)
                 sources += found.sources
                 continue
             new = self._names[unit]
@@ -195,11 +208,6 @@ class _Inlining:
 def path_of(scenario: Scenario, unit: str) -> str:
     """What people call a unit of a flat scenario: ``car.mass`` for the ``mass`` that was inside ``car``."""
     return unit if scenario.origin is None else scenario.origin.paths.get(unit, unit)
-
-
-def _cell_names(name: str, cells: Sequence[Expr]) -> dict[str, Expr]:
-    named = {f"{name}[{i}]": cell for i, cell in enumerate(cells)}
-    return named | ({name: cells[0]} if len(cells) == 1 else {})
 
 
 def _check_kinds(given: Connection | ScenarioOutput, port: Port, scenario: Scenario, unit: str) -> None:

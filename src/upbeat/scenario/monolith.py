@@ -63,7 +63,13 @@ def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None
 def _check(scenario: Scenario) -> None:
     problems = Problems()
     for name, model in scenario.units.items():
-        if type(model) not in (Ode, Function):
+        if any(port.event for port in model.ports):
+            what = f"'{name}' deals in events, and a monolith is one system of equations between events"
+            hint = "Leave the monolith out: scenarios with events are run as they are coupled."
+            if name in scenario.added_units:
+                what = "the scenario has event inputs, and a monolith is one system of equations"
+            problems.add(("units", name), what, hint)
+        elif type(model) not in (Ode, Function):
             what = f"'{name}' is of the kind {type(model).__name__}, which has no equations to merge"
             problems.add(("units", name), what, "A monolith is made of Ode and Function units only.")
     problems.raise_if_any(scenario.name)

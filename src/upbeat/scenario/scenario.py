@@ -191,7 +191,7 @@ class Scenario:
         """
         if not self.inputs and not signals:
             return self
-        from upbeat.scenario.signals import inputs_model
+        from upbeat.scenario.inputs_unit import inputs_model
 
         parts = Parts(
             units={INPUTS: inputs_model(self.inputs, signals or {}), **self.units},

@@ -1,26 +1,23 @@
-"""Signals for a scenario's own inputs: from Python or a CSV file, and the unit that plays them.
+"""Signals for a scenario's own inputs: from Python or a CSV file (see `inputs_unit` for what plays them).
 
 A CSV file has a column ``time`` and one per input (``force``; ``force[0]``, ``force[1]``, … for an array).
 Real inputs are interpolated linearly, all others keep the value of the last row reached; before the
-first row and after the last one the value is that of the row.
+first row and after the last one the value is that of the row. An event input has an event in every row
+with a value, and nothing in between; its cell is empty where nothing happens.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import FileProblem, InvalidInput, ModelError, suggest
-from upbeat.core.expr import Table1
 from upbeat.core.ports import Kind, Port, Value
-from upbeat.scenario.directory import by_hand
-from upbeat.units.ode import Function
-from upbeat.units.shorthand import plain, port_spec
 
 if TYPE_CHECKING:
     from upbeat.scenario.scenario import Scenario
@@ -32,22 +29,22 @@ TIME = "time"
 class Signals:
     """Values over time, by name: ``Signals([0, 1, 2], {"force": [0.0, 1.0, 0.5]})``.
 
-    A cell of an array input is named ``force[0]``. An enumeration takes labels or indices.
+    A cell of an array input is named ``force[0]``. An enumeration takes labels or indices. An event input
+    happens where its value is not None; or it has times of its own, in increasing order:
+    ``{"call": {"at": [1.0, 2.5], "value": ["stop", "go"]}}``. One value stands for all of them, and an event
+    that only happens needs none.
     """
 
     time: tuple[float, ...]
-    values: dict[str, tuple[Value, ...]]
+    values: dict[str, tuple[Value | None, ...]]
+    events: dict[str, Happenings]
 
-    def __init__(self, time: Sequence[float], values: Mapping[str, Sequence[Any]]) -> None:
-        times = tuple(float(t) for t in time)
-        if not times:
-            raise InvalidInput("signals need at least one point in time")
-        if not all(map(math.isfinite, times)):
-            raise InvalidInput("the times of signals must be finite numbers")
-        for before, after in pairwise(times):
-            if after <= before:
-                raise InvalidInput(f"the times of signals must increase, but {after:g} follows {before:g}")
-        columns = {name: tuple(_bare(v) for v in column) for name, column in values.items()}
+    def __init__(self, time: Sequence[float], values: Mapping[str, Any]) -> None:
+        times = _times(time, "signals need at least one point in time")
+        events = {name: entry for name, entry in values.items() if isinstance(entry, Mapping)}
+        columns = {
+            name: tuple(_bare(v) for v in column) for name, column in values.items() if name not in events
+        }
         for name, column in columns.items():
             if len(column) != len(times):
                 raise InvalidInput(
@@ -55,15 +52,52 @@ class Signals:
                 )
         object.__setattr__(self, "time", times)
         object.__setattr__(self, "values", columns)
+        object.__setattr__(self, "events", {name: happenings(name, e) for name, e in events.items()})
 
     def __bool__(self) -> bool:
-        return bool(self.values)
+        return bool(self.values or self.events)
 
 
-def _bare(value: Any) -> Value:
-    """A NumPy scalar as a Python one."""
-    bare: Value = value.item() if hasattr(value, "item") else value
-    return bare
+@dataclass(frozen=True, slots=True)
+class Happenings:
+    """When an event input has an event, and with which value (for an array a list of them)."""
+
+    at: tuple[float, ...]
+    values: tuple[Any, ...]
+
+
+def happenings(name: str, entry: Mapping[str, Any]) -> Happenings:
+    """``{"at": […], "value": […]}``, checked; without a value, the event is true each time."""
+    for key in entry:
+        if key not in ("at", "value"):
+            known = suggest(str(key), ("at", "value"), "keys")
+            raise InvalidInput(f"signal '{name}': unknown key '{key}'. {known}")
+    if "at" not in entry:
+        raise InvalidInput(f'signal \'{name}\' does not say when: write {{"at": [1.0, 2.5], "value": …}}')
+    given = entry["at"]
+    at = _times(given if isinstance(given, Iterable) else (given,), f"signal '{name}' has no times")
+    value = entry.get("value", True)
+    values = tuple(_bare(v) for v in value) if isinstance(value, (list, tuple)) else (_bare(value),) * len(at)
+    if len(values) != len(at):
+        raise InvalidInput(f"signal '{name}' has {len(values)} values for {len(at)} points in time")
+    return Happenings(at, values)
+
+
+def _times(given: Iterable[float], empty: str) -> tuple[float, ...]:
+    times = tuple(float(t) for t in given)
+    if not times:
+        raise InvalidInput(empty)
+    if not all(map(math.isfinite, times)):
+        raise InvalidInput("the times of signals must be finite numbers")
+    for before, after in pairwise(times):
+        if after <= before:
+            raise InvalidInput(f"the times of signals must increase, but {after:g} follows {before:g}")
+    return times
+
+
+def _bare(value: Any) -> Any:
+    """What NumPy holds as Python's own."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 # -------------------------------------------------------------------- from a file
@@ -74,7 +108,7 @@ def read_signals(path: str | Path, scenario: Scenario) -> Signals:
     source = Path(path)
     try:
         with source.open(encoding="utf-8-sig", newline="") as file:
-            return _read(csv.reader(file), str(path), _cells(scenario.inputs))
+            return _read(csv.reader(file), str(path), cells_of_inputs(scenario.inputs))
     except OSError as error:
         raise FileProblem(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -83,12 +117,13 @@ def read_signals(path: str | Path, scenario: Scenario) -> Signals:
         raise FileProblem(f"{path}: is not a CSV file: {error}") from None
 
 
-def _cells(inputs: Sequence[Port]) -> dict[str, Port]:
+def cells_of_inputs(inputs: Sequence[Port]) -> dict[str, Port]:
     """The inputs that a column can drive, by the name of the column."""
-    return {name: port for port in inputs for name in _cell_names(port)}
+    return {name: port for port in inputs for name in column_names(port)}
 
 
-def _cell_names(port: Port) -> tuple[str, ...]:
+def column_names(port: Port) -> tuple[str, ...]:
+    """The columns that drive an input."""
     return (port.name,) if port.size is None else tuple(f"{port.name}[{i}]" for i in range(port.size))
 
 
@@ -96,7 +131,7 @@ def _read(rows: Iterator[list[str]], path: str, known: Mapping[str, Port]) -> Si
     header = [name.strip() for name in next((row for row in rows if any(row)), [])]
     _check_header(header, path, known)
     time: list[float] = []
-    columns: dict[str, list[Value]] = {name: [] for name in header if name != TIME}
+    columns: dict[str, list[Value | None]] = {name: [] for name in header if name != TIME}
     for row in rows:
         if not any(cell.strip() for cell in row):
             continue
@@ -110,7 +145,7 @@ def _read(rows: Iterator[list[str]], path: str, known: Mapping[str, Port]) -> Si
                 if name == TIME:
                     time.append(_number(text))
                 else:
-                    columns[name].append(_value(text.strip(), known[name]))
+                    columns[name].append(_cell(text.strip(), known[name]))
             except (ValueError, ModelError) as error:
                 raise FileProblem(f"{path}: line {line}, column '{name}': {error}") from None
         if len(time) > 1 and time[-1] <= time[-2]:
@@ -146,7 +181,7 @@ def _check_header(header: list[str], path: str, known: Mapping[str, Port]) -> No
                 f"{path}: line 1: the scenario has no input '{name}'. {suggest(name, known, 'inputs')}"
             )
     for port in dict.fromkeys(known.values()):
-        missing = [name for name in _cell_names(port) if name not in header]
+        missing = [name for name in column_names(port) if name not in header]
         if missing and len(missing) < port.cells:
             raise FileProblem(
                 f"{path}: line 1: a column for '{missing[0]}' is missing, though '{port.name}' is driven"
@@ -167,6 +202,10 @@ def _number(text: str) -> float:
     return value
 
 
+def _cell(text: str, port: Port) -> Value | None:
+    return None if port.event and not text else _value(text, port)
+
+
 def _value(text: str, port: Port) -> Value:
     match port.kind:
         case Kind.INTEGER if port.items and not text.lstrip("+-").isdigit():
@@ -184,60 +223,3 @@ def _value(text: str, port: Port) -> Value:
                 raise ValueError(f"{text} is not a whole number")
             return port.value(int(number))
     return _number(text)
-
-
-# -------------------------------------------------------------------- the unit that plays them
-
-
-def inputs_model(inputs: Sequence[Port], signals: Signals | Mapping[str, Any]) -> Function:
-    """A function unit with an output for every scenario input.
-
-    An input with a signal is looked up over `time`. Any other is handed through from the unit's own
-    input ``set_<name>``, so that it can be set during a run.
-    """
-    if not isinstance(signals, Signals):
-        signals = Signals(signals.get(TIME, (0.0,)), {k: v for k, v in signals.items() if k != TIME})
-    known = _cells(inputs)
-    for name in signals.values:
-        if name not in known:
-            raise InvalidInput(
-                f"there is no scenario input '{name}'. {suggest(name, known, 'scenario inputs')}"
-            )
-    handles: dict[str, Any] = {}
-    outputs: dict[str, Any] = {}
-    tables: dict[str, Table1] = {}
-    for port in inputs:
-        entry = {
-            key: value for key, value in _entry(port).items() if key not in ("start", "size", "reactive")
-        }
-        if any(name in signals.values for name in _cell_names(port)):
-            cells = [_played(name, port, signals, tables) for name in _cell_names(port)]
-            outputs[port.name] = {**entry, "value": cells if port.size is not None else cells[0]}
-        else:
-            handles[by_hand(port.name)] = {**_entry(port), "start": plain(port, port.initial)}
-            outputs[port.name] = {**entry, "value": by_hand(port.name)}
-    return Function(inputs=handles, outputs=outputs, tables=tables)
-
-
-def _entry(port: Port) -> dict[str, Any]:
-    spec = port_spec(port)
-    entry = dict(spec) if isinstance(spec, dict) else {"start": spec}
-    if not port.items:
-        entry["kind"] = port.kind.value
-    return entry
-
-
-def _played(name: str, port: Port, signals: Signals, tables: dict[str, Table1]) -> str:
-    """The expression that gives one cell at `time`; its table is added to `tables`."""
-    if name not in signals.values:
-        raise InvalidInput(f"'{port.name}' is driven, but there is no signal for '{name}'")
-    cell = Port(name=port.name, causality=port.causality, kind=port.kind, items=port.items)
-    try:
-        values = tuple(float(cell.value(value, name)) for value in signals.values[name])
-    except ModelError as error:
-        raise InvalidInput(f"signal '{name}': {error}") from None
-    if len(values) == 1:
-        return repr(values[0])
-    key = f"signal_{len(tables)}"
-    tables[key] = Table1(signals.time, values, mode="linear" if port.kind is Kind.REAL else "hold", name=key)
-    return f"{key}(time)"

@@ -10,7 +10,7 @@ An array is a list, one expression per cell. All problems are found before any i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -58,6 +58,8 @@ def read_equations(
         scope.declare("locals", name, raw.size)
     raw_outputs = _read_outputs(list(raw_states) if outputs is None else outputs, scope)
     scope.outputs = tuple(raw_outputs)
+    _refuse_events("inputs", read_inputs, complaints)
+    _refuse_events("outputs", [port for port, _ in raw_outputs.values()], complaints)
 
     read_states = tuple(
         State(port, definition)
@@ -85,6 +87,13 @@ def read_equations(
         locals=read_locals,
         tables=tuple(scope.tables.items()),
     )
+
+
+def _refuse_events(section: str, ports: Iterable[Port], complaints: Complaints) -> None:
+    for port in ports:
+        if port.event:
+            what = 'equations have signals only; events belong to discrete units: kind = "state_machine"'
+            complaints.add(f"{section}.{port.name}", what)
 
 
 def _read_states(
