@@ -25,7 +25,7 @@
     [connections]                               # input = expression over outputs and scenario inputs
     left.F = "right.F + push"
     right.u = "left.x"
-
+                                                # or, of event inputs, as `upbeat.scenario.event_links` says
     [inputs]                                    # of the scenario itself
     push = { unit = "N", start = 0.0 }
 
