@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from hypothesis import strategies as st
+
 from upbeat.core.ports import Kind, Value
 from upbeat.trace import Column, EventKind, EventLog, Outcome, Recorder, Trace, open_sink
 from upbeat.trace.eventkinds import Payload
@@ -50,6 +52,22 @@ KINDS = (
     EventKind("tank.pair", Kind.REAL, 2),
     EventKind("tick"),
 )
+ENTRIES = st.lists(
+    st.tuples(
+        st.sampled_from(["a.x", "b.y", "c"]),
+        st.floats(0, 10),
+        st.integers(0, 5),
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**63), 2**63 - 1)
+        | st.floats(allow_nan=False)
+        | st.text(max_size=4)
+        | st.lists(st.floats(allow_nan=False), min_size=2, max_size=3).map(tuple)
+        | st.lists(st.text(max_size=3), min_size=2, max_size=3).map(tuple),
+    ),
+    max_size=30,
+)
+"""Events with any name, superdense time and payload."""
 _LABELS = ("red", "green", "blue")
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sample_traces import KINDS, fired, sample_events
+from sample_traces import ENTRIES, KINDS, fired, sample_events
 from upbeat.core.errors import InvalidInput
 from upbeat.core.ports import Kind
 from upbeat.trace import EventKind, EventLog, Occurrence, UnknownEvent
@@ -162,23 +162,6 @@ def test_equality_is_about_what_is_shown() -> None:
         log.append("x", 0.0, value=math.nan)
     assert nans[0] == nans[1]
     assert EventLog() != [1]
-
-
-ENTRIES = st.lists(
-    st.tuples(
-        st.sampled_from(["a.x", "b.y", "c"]),
-        st.floats(0, 10),
-        st.integers(0, 5),
-        st.none()
-        | st.booleans()
-        | st.integers(-(2**63), 2**63 - 1)
-        | st.floats(allow_nan=False)
-        | st.text(max_size=4)
-        | st.lists(st.floats(allow_nan=False), min_size=2, max_size=3).map(tuple)
-        | st.lists(st.text(max_size=3), min_size=2, max_size=3).map(tuple),
-    ),
-    max_size=30,
-)
 
 
 @settings(deadline=None)

@@ -22,6 +22,7 @@ from upbeat.trace.output import Appender, warn
 HEAD = "time,index,event,value\n"
 _FIELD = r'("(?:[^"]|"")*"|[^",\r\n]*)'
 _LINE = re.compile(rf"([^,\r\n]*),([0-9]+),{_FIELD},{_FIELD}\r?\n")
+_QUOTED = re.compile(r'"(?:[^"]|"")*(?:"|\Z)')
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_ .-]*")
 _TAKEN = {"true", "false", "nan", "inf", "infinity"}
 _WORDS = {"true": True, "false": False}
@@ -94,7 +95,8 @@ def read_events(path: Path, kinds: Sequence[EventKind] = ()) -> EventLog:
     if not is_events(path):
         return log
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig", newline="") as file:  # a text keeps its own line ends
+            text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise FileProblem(f"cannot read '{path}': {error}") from error
     at = text.index("\n") + 1
@@ -105,10 +107,10 @@ def read_events(path: Path, kinds: Sequence[EventKind] = ()) -> EventLog:
         except (ValueError, KeyError):
             raise _damaged(path, text, at) from None
         at = found.end()
-    if at < len(text):
-        if "\n" in text[at:].rstrip("\n") or text.endswith("\n"):
+    if rest := text[at:].strip():
+        if "\n" in _QUOTED.sub("", text[at:]):
             raise _damaged(path, text, at)
-        warn(f"'{path}' ends in the middle of a line: that line was dropped")
+        warn(f"'{path}' ends in the middle of a line: {rest[:40]!r} was dropped")
     return log
 
 
