@@ -19,11 +19,15 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("plot", help="draw signals and step sizes", description=__doc__)
     scenario_options.add_to(parser, "a result (.csv, .parquet, .journal) or a scenario (.toml)")
     parser.add_argument(
-        "--out", type=Path, metavar="PICTURE", help="where to (.png, .svg, .pdf); default: beside FILE"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="draw these signals and events only; patterns may be quoted: '*.x'",
     )
     parser.add_argument(
-        "--signals", action="append", metavar="PATTERN", help="draw what matches; may be repeated"
+        "--out", type=Path, metavar="PICTURE", help="where to (.png, .svg, .pdf); default: beside FILE"
     )
+    parser.add_argument("--signals", action="append", metavar="PATTERN", help="the same, an option for each")
     parser.add_argument("--steps", action="store_true", help="also draw the step sizes")
     parser.add_argument("--title", help="a title for the picture")
     parser.add_argument("--quiet", action="store_true", help="do not say where the picture is")
@@ -35,7 +39,8 @@ def call(options: argparse.Namespace) -> Exit:
     out = options.out or options.file.with_suffix(".png")
     if out == options.file:
         raise InvalidInput(f"the picture would overwrite {options.file}; give another name with --out")
-    plot(_trace(options), options.signals, path=out, steps=options.steps, title=options.title)
+    wanted = [*options.names, *(options.signals or ())] or None
+    plot(_trace(options), wanted, path=out, steps=options.steps, title=options.title)
     if options.json:
         say(json.dumps({"ok": True, "out": str(out)}))
     elif not options.quiet:

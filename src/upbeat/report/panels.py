@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.core.ports import Kind
+from upbeat.report.lanes import numeric
 from upbeat.trace.columns import Column
 from upbeat.trace.trace import Trace
 
@@ -20,6 +21,7 @@ LINES = 7
 CROWD = 42
 """From here on a group is drawn as one crowd of lines: single ones could not be told apart anyway."""
 _POINTS = 4000
+_MARKS = 10_000
 _PANELS = 6
 
 
@@ -36,6 +38,8 @@ class Line:
     values: NDArray[Any]
     held: bool = False
     """Drawn as steps, because the value holds until the next row."""
+    stems: bool = False
+    """Drawn as stems, because there is a value at these instants only."""
 
 
 @dataclass(slots=True)
@@ -50,20 +54,38 @@ class Panel:
 
 
 def select(trace: Trace, patterns: Iterable[str] | None) -> list[Column]:
-    """The columns that match a pattern (``left.*``); without patterns, all that can be drawn."""
+    """The columns that match a pattern (``left.*``); without patterns, all that can be drawn.
+
+    A pattern may also be about events: see `select_events`.
+    """
     if patterns is None:
         return [column for column in trace.columns if column.kind is not Kind.STRING]
     wanted = [patterns] if isinstance(patterns, str) else list(patterns)
     chosen: dict[str, Column] = {}
     for pattern in wanted:
         matches = [c for c in trace.columns if _matches(c.name, pattern)]
-        if not matches:
-            raise InvalidInput(f"no signal matches {pattern!r}. {suggest(pattern, trace.names, 'signals')}")
+        if not matches and not any(_matches(name, pattern) for name in _events(trace)):
+            known = (*trace.names, *_events(trace))
+            raise InvalidInput(f"no signal matches {pattern!r}. {suggest(pattern, known, 'signals')}")
         chosen |= {column.name: column for column in matches}
     for column in chosen.values():
         if column.kind is Kind.STRING:
             raise InvalidInput(f"'{column.name}' holds text, which cannot be drawn")
     return list(chosen.values())
+
+
+def select_events(trace: Trace, patterns: Iterable[str] | None) -> list[str]:
+    """The names of the events that match a pattern; without patterns, of all that fired."""
+    if patterns is None:
+        return list(trace.events.names)
+    return list(
+        dict.fromkeys(name for pattern in patterns for name in _events(trace) if _matches(name, pattern))
+    )
+
+
+def _events(trace: Trace) -> tuple[str, ...]:
+    """Those that fired, and those that could have."""
+    return tuple(dict.fromkeys([*trace.events.names, *(kind.name for kind in trace.events.kinds)]))
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -82,6 +104,23 @@ def arrange(traces: Mapping[str, Trace], patterns: Iterable[str] | None) -> list
             title = column.name + (f" ({unit})" if (unit := pretty(column.unit)) else "")
             panel = panels.setdefault(column.name, Panel(title, ticks=_ticks(column)))
             panel.lines.append(_line(trace, column, label, label))
+    return list(panels.values())
+
+
+def event_panels(traces: Mapping[str, Trace], patterns: Iterable[str] | None) -> list[Panel]:
+    """A panel with stems for each event that carries a number."""
+    wanted = None if patterns is None else list(patterns)
+    panels: dict[str, Panel] = {}
+    for label, trace in traces.items():
+        for name in select_events(trace, wanted):
+            if not numeric(trace, name) or len(trace.events[name]) == 0:
+                continue
+            unit = pretty(next(kind.unit for kind in trace.events.kinds if kind.name == name))
+            panel = panels.setdefault(name, Panel(f"{name} ({unit})" if unit else name))
+            values = trace.events.values(name).astype(np.float64)
+            key = label or _owner(name)
+            points = thin_marks(trace.events.times(name), values)
+            panel.lines.append(Line(label or name, key, *points, stems=True))
     return list(panels.values())
 
 
@@ -179,6 +218,17 @@ def thin(time: NDArray[np.float64], values: NDArray[Any]) -> tuple[NDArray[np.fl
     )
     keep = np.unique(keep)
     return time[keep], values[keep]
+
+
+def thin_marks(time: NDArray[np.float64], values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """At most some ten thousand points: the extremes as in `thin`, and of the others a fair share."""
+    if len(time) <= _MARKS:
+        return time, values
+    every = -(-len(time) // _MARKS)
+    extremes = thin(time, values)
+    times = np.concatenate([time[::every], extremes[0]])
+    order = np.argsort(times, kind="stable")
+    return times[order], np.concatenate([values[::every], extremes[1]])[order]
 
 
 _NICE = {"**2": "²", "**3": "³", "**-1": "⁻¹", "**-2": "⁻²", "^2": "²", "^3": "³", "**": "^", "*": "·"}

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from upbeat.core.errors import FileProblem, InvalidInput
-from upbeat.report.panels import CROWD, LINES, Line, Panel, arrange, step_panel
+from upbeat.report import lanes
+from upbeat.report.panels import CROWD, LINES, Line, Panel, arrange, event_panels, select_events, step_panel
+from upbeat.report.style import COLOURS, FRAME, INK, SMALL, TEXT, frame
 from upbeat.trace.extras import need
 from upbeat.trace.output import check_place, unwritable
 from upbeat.trace.trace import Trace
 
-# Told apart with any kind of colour vision (after Okabe and Ito; yellow is left out: too pale on white).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
-_INK, _FRAME, _GRID, _EVENT = "#222222", "#999999", "#e8e8e8", "#b0a8b9"
-_SMALL, _TEXT = 8.0, 9.0
+_STEMS = 400
 _SUFFIXES = (".png", ".svg", ".pdf")
 
 
@@ -35,19 +34,21 @@ def plot(
     """Draw signals over time and return the matplotlib figure; with `path`, save it as PNG, SVG or PDF.
 
     Signals with the same unit of measure share a panel. `signals` are names or patterns such as
-    ``left.*``. Several traces (a mapping from labels, or a sequence) are compared signal by signal.
-    `steps` adds a panel with the step sizes, `events` a lane with the events that fired.
+    ``left.*``, of signals and of events. Several traces (a mapping from labels, or a sequence) are compared
+    signal by signal. `steps` adds a panel with the step sizes. Without `events` none are drawn: else those
+    that carry numbers as stems in panels of their own, all others in lanes at the bottom.
     """
     figures = need("matplotlib.figure", "plot", "drawing a picture")
     target = checked_target(path)
     named = _named(traces)
-    panels = arrange(named, signals)
+    wanted = None if signals is None else [signals] if isinstance(signals, str) else list(signals)
+    panels = arrange(named, wanted) + (event_panels(named, wanted) if events else [])
     if steps and (sizes := step_panel(named)).lines:
         panels.append(sizes)
-    if not panels:
+    rows = _lanes(named, wanted) if events else []
+    if not panels and not rows:
         raise InvalidInput("there is nothing to draw: the trace has no signals but text")
-    lanes = _lanes(named) if events else {}
-    heights = [_height(panel, len(panels)) for panel in panels] + ([0.18 * len(lanes) + 0.1] if lanes else [])
+    heights = [_height(panel, len(panels)) for panel in panels] + ([lanes.height(rows)] if rows else [])
     total = sum(heights) + 0.25 * len(heights) + 0.35 + (0.3 if title else 0)
     figure = figures.Figure(figsize=(width, total), layout="constrained", facecolor="white")
     figure.get_layout_engine().set(h_pad=0.04, w_pad=0.06, hspace=0.0)
@@ -55,22 +56,25 @@ def plot(
         len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
     )[:, 0]
     if title:
-        figure.suptitle(title, fontsize=_TEXT + 2, color=_INK, x=0.02, ha="left", weight="bold")
+        figure.suptitle(title, fontsize=TEXT + 2, color=INK, x=0.02, ha="left", weight="bold")
     colours = _colours(panels)
     shared: dict[str, Any] = {}
     for axis, panel in zip(axes, panels, strict=False):
-        _frame(axis, panel.title)
+        frame(axis, panel.title)
         _draw(axis, panel, colours, len(named) > 1)
         if panel.share in shared:
             axis.sharey(shared[panel.share])
         elif panel.share:
             shared[panel.share] = axis
-    _mark_events(axes, lanes)
+    if rows:
+        lanes.draw(axes[-1], axes[:-1], rows)
     _finish_time(axes, named)
     figure.draw_without_rendering()  # labels need the final height of the panels, which is known now
     for number, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
         if number == 0 or len(named) == 1:  # runs that are compared have the same colours everywhere
             _label(axis, panel, colours)
+    if rows:
+        lanes.label(axes[-1], rows)
     if target is not None:
         try:
             figure.savefig(target, dpi=160)
@@ -124,16 +128,7 @@ def _colours(panels: Sequence[Panel]) -> dict[str, str]:
 
 def _colour(panel: Panel, number: int, colours: Mapping[str, str]) -> str:
     key = panel.lines[number].colour
-    return colours.get(key, COLOURS[number % len(COLOURS)]) if key else _INK
-
-
-def _frame(axis: Any, title: str) -> None:
-    axis.set_axisbelow(True)
-    axis.grid(True, color=_GRID, linewidth=0.7)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.spines[["left", "bottom"]].set_color(_FRAME)
-    axis.tick_params(labelsize=_SMALL, color=_FRAME, labelcolor=_INK, length=3)
-    axis.set_title(title, loc="left", fontsize=_TEXT, color=_INK, pad=4)
+    return colours.get(key, COLOURS[number % len(COLOURS)]) if key else INK
 
 
 def _draw(axis: Any, panel: Panel, colours: Mapping[str, str], compare: bool) -> None:
@@ -141,6 +136,9 @@ def _draw(axis: Any, panel: Panel, colours: Mapping[str, str], compare: bool) ->
     shades = need("matplotlib", "plot", "drawing a picture").colormaps["viridis"] if crowd else None
     for number, line in enumerate(panel.lines):
         # Runs that agree would hide one another, so each is thinner than the one below it.
+        if line.stems:
+            _draw_stems(axis, line, _colour(panel, number, colours))
+            continue
         width = 0.7 if crowd else max(1.0, 2.6 - 0.8 * number) if compare else 1.5 if line.colour else 1.0
         axis.plot(
             line.time,
@@ -157,6 +155,26 @@ def _draw(axis: Any, panel: Panel, colours: Mapping[str, str], compare: bool) ->
         axis.set_ylim(-0.25, len(panel.ticks) - 0.75)
     else:
         _limits(axis, panel.lines)
+
+
+def _draw_stems(axis: Any, line: Line, colour: str) -> None:
+    """A stem from zero for every event, or only dots where stems would merge.
+
+    Those of one instant stand side by side, in their order.
+    """
+    scale = need("matplotlib.transforms", "plot", "drawing a picture").ScaledTranslation
+    order = lanes.ranks(line.time)
+    many = len(line.time) > _STEMS
+    for rank in np.unique(order):
+        here = order == rank
+        beside = axis.transData + scale(2.5 * rank / 72, 0, axis.get_figure().dpi_scale_trans)
+        if not many:
+            axis.vlines(line.time[here], 0, line.values[here], colors=colour, linewidth=1.0, transform=beside)
+        look = {"markersize": 1.8 if many else 3.2, "alpha": 0.5 if many else 1.0, "markeredgewidth": 0}
+        axis.plot(line.time[here], line.values[here], "o", color=colour, transform=beside, **look)
+    axis.axhline(0, color=FRAME, linewidth=0.6, zorder=0.9)
+    axis.update_datalim([(t, v) for t, v in zip(line.time, line.values, strict=True) if np.isfinite(v)])
+    axis.autoscale_view()
 
 
 def _limits(axis: Any, lines: Sequence[Line]) -> None:
@@ -178,13 +196,13 @@ def _label(axis: Any, panel: Panel, colours: Mapping[str, str]) -> None:
         return
     if len(lines) >= CROWD:
         note = f"{len(lines)} signals:\n{lines[0].label} (dark)\n… {lines[-1].label} (light)"
-        axis.annotate(note, (1.02, 0.5), xycoords="axes fraction", fontsize=_SMALL, va="center", color=_INK)
+        axis.annotate(note, (1.02, 0.5), xycoords="axes fraction", fontsize=SMALL, va="center", color=INK)
         return
     figure = axis.get_figure()
     height = axis.get_window_extent().height / figure.dpi * 72
     to_panel = axis.transData + axis.transAxes.inverted()
     ends = [_inside(float(to_panel.transform((line.time[-1], line.values[-1]))[1]), 0.0) for line in lines]
-    places = spread(ends, (_SMALL + 2.2) / height)
+    places = spread(ends, (SMALL + 2.2) / height)
     for number, (line, end, place) in enumerate(zip(lines, ends, places, strict=True)):
         colour = _colour(panel, number, colours)
         axis.annotate(
@@ -193,7 +211,7 @@ def _label(axis: Any, panel: Panel, colours: Mapping[str, str]) -> None:
             xytext=(1.03, place),
             xycoords="axes fraction",
             textcoords="axes fraction",
-            fontsize=_SMALL,
+            fontsize=SMALL,
             color=colour,
             va="center",
             annotation_clip=False,
@@ -232,30 +250,14 @@ def _inside(middle: float, half: float) -> float:
     return 0.5 if half > 0.5 or math.isnan(middle) else min(max(middle, half), 1.0 - half)
 
 
-def _lanes(traces: Mapping[str, Trace]) -> dict[str, Any]:
-    """The times of every kind of event, by name; of several traces, by label and name."""
-    return {
-        f"{label}: {name}" if label else name: trace.events.times(name)
+def _lanes(traces: Mapping[str, Trace], signals: Sequence[str] | None) -> list[lanes.Lane]:
+    """The events without a number to show, by name; of several traces, by label and name."""
+    return [
+        lanes.lane(trace, name, f"{label}: {name}" if label else name)
         for label, trace in traces.items()
-        for name in trace.events.names
-    }
-
-
-def _mark_events(axes: Sequence[Any], lanes: Mapping[str, Any]) -> None:
-    if not lanes:
-        return
-    *panels, lane = axes
-    _frame(lane, "events")
-    lane.grid(False)
-    for number, times in enumerate(lanes.values()):
-        lane.plot(times, np.full(len(times), -number), "|", color=_INK, markersize=7, markeredgewidth=1.1)
-        if len(times) <= 200:
-            for axis in panels:
-                for time in times:
-                    axis.axvline(time, color=_EVENT, linewidth=0.7, linestyle=(0, (3, 2)), zorder=0.9)
-    lane.set_yticks([-number for number in range(len(lanes))], list(lanes))
-    lane.set_ylim(0.6 - len(lanes), 0.6)
-    lane.tick_params(axis="y", length=0)
+        for name in select_events(trace, signals)
+        if not lanes.numeric(trace, name)
+    ]
 
 
 def _finish_time(axes: Sequence[Any], traces: Mapping[str, Trace]) -> None:
@@ -263,6 +265,6 @@ def _finish_time(axes: Sequence[Any], traces: Mapping[str, Trace]) -> None:
     last = max(trace.span[1] for trace in traces.values())
     if last > first:
         axes[-1].set_xlim(first, last)
-    axes[-1].set_xlabel("time (s)", fontsize=_TEXT, color=_INK)
+    axes[-1].set_xlabel("time (s)", fontsize=TEXT, color=INK)
     for axis in axes:
         axis.label_outer()

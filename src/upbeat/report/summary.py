@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Column
 from upbeat.trace.statistics import Summary
 from upbeat.trace.trace import Trace
 
+_MOST_EVENTS = 6
 _HEAD = ("signal", "unit", "min", "mean", "max", "final")
 
 
@@ -25,18 +28,30 @@ def _opening(trace: Trace) -> list[str]:
             facts.append(_counted(trace.steps.count, "step"))
         if trace.steps.rejected:
             facts.append(f"{trace.steps.rejected:,} rejected")
-        if len(trace.events):
-            facts.append(_counted(len(trace.events), "event"))
+        if trace.event_counts:
+            facts.append(_counted(sum(trace.event_counts.values()), "event"))
         facts.append(_counted(len(trace), "row") + " recorded")
         if "wall_seconds" in trace.info:
             facts.append(_seconds(float(trace.info["wall_seconds"])))
         lines.append(", ".join(facts) + ".")
     else:
         lines.append("Nothing was recorded.")
+    if trace.event_counts:
+        lines.append(f"Events: {_events(trace.event_counts)}.")
     if "engine" in trace.info:
         why = f": {trace.info['why']}" if trace.info.get("why") else ""
         lines.append(f"Engine {trace.info['engine']}{why}".rstrip(".") + ".")
     return lines
+
+
+def _events(counts: Mapping[str, int]) -> str:
+    """How many of which, the most frequent ones first."""
+    most = sorted(counts, key=lambda name: -counts[name])
+    texts = [f"{counts[name]:,} × {name}" for name in most[:_MOST_EVENTS]]
+    rest = sum(counts[name] for name in most[_MOST_EVENTS:])
+    if rest:
+        texts.append(f"{rest:,} of {_counted(len(most) - _MOST_EVENTS, 'other name')}")
+    return ", ".join(texts)
 
 
 def _counted(count: int, noun: str) -> str:

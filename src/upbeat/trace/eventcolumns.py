@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from upbeat.core.errors import InvalidInput
 from upbeat.trace.columns import Pool
-from upbeat.trace.eventkinds import EventKind
+from upbeat.trace.eventkinds import EventKind, usual_bits
 from upbeat.trace.growing import Growing
 
 More = tuple[tuple[str, ...], Mapping[str, Any]]
@@ -40,6 +40,8 @@ class EventColumns:
         self._index = Growing(np.int32)
         self._cells = Growing(np.int64)
         self._more: dict[int, More] = {}
+        self._usual: dict[tuple[str, type], int] = {}
+        """The kinds that need no second look: by far most events carry what those before them did."""
         self._known_starts: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
 
     def __len__(self) -> int:
@@ -57,7 +59,11 @@ class EventColumns:
         details: Mapping[str, Any] | None = None,
     ) -> None:
         """One event. The `value` of an enumeration is its number or its label."""
-        code, cells = self._encoded(name, value)
+        code = self._usual.get((name, type(value)))
+        if code is None:
+            code, cells = self._encoded(name, value)
+        else:
+            cells = usual_bits(value)
         if units or details:
             self._more[len(self)] = (tuple(units), dict(details or {}))
         self._time.append(time)
@@ -110,6 +116,8 @@ class EventColumns:
         for code in self._codes_of.get(name, ()):
             cells = self._kinds[code].encode(value, self._pool.intern)
             if cells is not None:
+                if self._kinds[code].usual is type(value):
+                    self._usual[name, type(value)] = code
                 return code, cells
         kind = EventKind.fitting(name, value)
         return self._add(kind), kind.encode(value, self._pool.intern) or []

@@ -53,6 +53,11 @@ class EventKind:
             "array of one of these"
         )
 
+    @property
+    def usual(self) -> type | None:
+        """The type of a payload for which `usual_bits` are the cells, as they are for floats and nothing."""
+        return type(None) if self.cells == 0 else float if (self.kind, self.cells) == (Kind.REAL, 1) else None
+
     def encode(self, value: Any, intern: Callable[[str], int]) -> list[int] | None:
         """The cells of a payload, as the bits of int64; None if this kind of event cannot carry it."""
         cells = [] if value is None else _listed(value)
@@ -104,10 +109,9 @@ class EventKind:
         return cls(str(data["name"]), kind, int(data.get("cells", 0)), data.get("unit"), items)
 
 
-def shown(values: NDArray[Any]) -> list[Payload]:
-    """The payloads of `EventKind.decode` as plain Python values."""
-    plain: list[Any] = values.tolist()
-    return [tuple(row) for row in plain] if values.ndim == 2 else plain
+def usual_bits(value: float | None) -> list[int]:
+    """The cells of a payload of a kind's `usual` type."""
+    return [] if value is None else list(_BITS.unpack(_REAL.pack(value)))
 
 
 def _listed(value: Any) -> list[Any]:

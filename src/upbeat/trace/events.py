@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.trace.columns import Cells
 from upbeat.trace.eventcolumns import EventColumns
-from upbeat.trace.eventkinds import EventKind, Payload, shown
+from upbeat.trace.eventkinds import EventKind, Payload
 
 VERSION = 1
 _AT_ONCE = 1 << 14
@@ -144,8 +144,12 @@ class EventLog(EventColumns, Sequence[Occurrence]):
         for code in np.flatnonzero(np.bincount(codes)):
             where, kind = np.flatnonzero(codes == code), self._kinds[code]
             matrix = cells[starts[where][:, None] + np.arange(kind.cells)]
-            for place, value in zip(where.tolist(), shown(kind.decode(matrix, self.strings)), strict=True):
-                found[place] = value
+            values = kind.decode(matrix, self.strings)
+            if kind.cells <= 1:
+                found[where] = values.astype(object)
+                continue
+            for place, row in zip(where.tolist(), values.tolist(), strict=True):
+                found[place] = tuple(row)
         return found
 
     def to_data(self) -> dict[str, Any]:
