@@ -39,6 +39,8 @@ _HOMES = {
     "report.summary": "summary",
     "scenario.scenario": "Scenario",
     "scenario.signals": "Signals read_signals",
+    "trace.eventkinds": "EventKind",
+    "trace.events": "EventLog Occurrence",
     "trace.log": "Outcome",
     "trace.trace": "Trace read",
     "units": (

@@ -37,6 +37,8 @@ from upbeat.report.plot import plot
 from upbeat.report.summary import summary
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, read_signals
+from upbeat.trace.eventkinds import EventKind
+from upbeat.trace.events import EventLog, Occurrence
 from upbeat.trace.log import Outcome
 from upbeat.trace.trace import Trace, read
 from upbeat.units import (
@@ -73,6 +75,8 @@ __all__ = [
     "Emission",
     "ErrorControl",
     "Euler",
+    "EventKind",
+    "EventLog",
     "Experiment",
     "ExpressionError",
     "FileProblem",
@@ -100,6 +104,7 @@ __all__ = [
     "Negotiated",
     "Nested",
     "Newton",
+    "Occurrence",
     "Ode",
     "Outcome",
     "Polynomial",

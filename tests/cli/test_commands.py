@@ -203,6 +203,11 @@ def test_plot_draws_a_result_and_a_scenario(
     assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
     assert call(capsys, "plot", decay, "--out", tmp_path / "d.svg", "--signals", "a.*")[0] == 0
     assert b"<svg" in (tmp_path / "d.svg").read_bytes()
+    (tmp_path / "r.events.csv").write_text("time,index,event,value\n0.5,0,light.lamp,red\n")
+    for words in (["light.lamp", "a.x", "--steps"], ["--steps", "light.lamp"]):
+        assert call(capsys, "plot", out, *words)[0] == 0
+    assert call(capsys, "plot", out, "--stepz")[0] == 2
+    assert call(capsys, "check", decay, "light.lamp")[0] == 2
     code, _, err = call(capsys, "plot", out, "--signals", "zz")
     assert code == 3
     assert "a.x" in err

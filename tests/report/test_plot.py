@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from sample_traces import record
 from upbeat.core.errors import FileProblem, InvalidInput, MissingExtra
+from upbeat.core.ports import Kind
+from upbeat.report.lanes import lane, ranks
 from upbeat.report.panels import LINES, arrange, pretty, select, step_panel, thin
 from upbeat.report.plot import COLOURS, plot, spread
-from upbeat.trace import EventLog, StepLog, Trace
+from upbeat.trace import EventKind, EventLog, StepLog, Trace
 
 TIME = np.linspace(0.0, 10.0, 101)
 
@@ -225,3 +227,83 @@ def test_pyplot_is_left_alone_and_imports_stay_small() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+# ---------------------------------------------------------------------------------------- events
+
+
+def crossing() -> Trace:
+    """Waves, a lamp that changes three times at one instant, a button, a scale and a text."""
+    trace = waves({"plant.T": "degC"})
+    trace.events = EventLog(
+        [
+            EventKind("light.lamp", Kind.INTEGER, 1, items=("red", "green")),
+            EventKind("scale.weight", Kind.REAL, 1, "kg"),
+            EventKind("never.heard"),
+        ]
+    )
+    for entry in (
+        ("light.lamp", 1.0, 0, "red"),
+        ("button", 2.0, 0),
+        ("light.lamp", 5.0, 0, "green"),
+        ("scale.weight", 5.0, 1, 2.5),
+        ("light.lamp", 5.0, 2, "red"),
+        ("light.lamp", 5.0, 3, "green"),
+        ("scale.weight", 7.0, 0, -1.0),
+        ("button", 8.0, 0, True),
+    ):
+        trace.events.append(*entry)
+    return trace
+
+
+def test_events_of_one_instant_are_stacked_in_their_order() -> None:
+    found = lane(crossing(), "light.lamp", "lamp")
+    assert found.times.tolist() == [1.0, 5.0, 5.0, 5.0]
+    assert found.ranks.tolist() == [0, 0, 1, 2]
+    assert found.texts == ("red", "green", "red", "green")
+    assert lane(crossing(), "button", "b").texts == ("", "")
+    assert ranks(np.array([])).tolist() == []
+
+
+def test_events_with_numbers_have_stems_and_the_others_lanes() -> None:
+    pytest.importorskip("matplotlib")
+    axes = plot(crossing()).axes
+    assert [axis.get_title(loc="left") for axis in axes] == ["T (°C)", "scale.weight (kg)", "events"]
+    assert [label.get_text() for label in axes[-1].get_yticklabels()] == ["light.lamp", "button"]
+    stems = [line.get_xydata().tolist() for line in axes[1].lines if len(line.get_xdata()) == 2]
+    assert [[5.0, 2.5], [7.0, -1.0]] in stems
+    heights = sorted({round(y, 6) for x, y in axes[-1].collections[1].get_offsets().tolist() if x == 5.0})
+    assert len(heights) == 3
+    words = {text.get_text(): text.get_color() for text in axes[-1].texts}
+    assert words == {"red": COLOURS[1], "green": COLOURS[2]}, "a lamp that says red does so in red"
+
+
+def test_events_are_chosen_by_name_like_signals() -> None:
+    pytest.importorskip("matplotlib")
+
+    def titles(*names: str) -> list[str]:
+        axes = plot(crossing(), names).axes
+        lanes = [
+            label.get_text() for axis in axes for label in axis.get_yticklabels() if "." in label.get_text()
+        ]
+        return [axis.get_title(loc="left") for axis in axes] + [name for name in lanes if name[0].isalpha()]
+
+    assert titles("plant.T") == ["T (°C)"]
+    assert titles("light.lamp") == ["events", "light.lamp"]
+    assert titles("light.*", "plant.T", "scale.*") == ["T (°C)", "scale.weight (kg)", "events", "light.lamp"]
+    assert titles("never.heard") == ["events", "never.heard"]
+    with pytest.raises(InvalidInput, match=r"no signal matches 'light\.lamb'. Did you mean 'light\.lamp'"):
+        plot(crossing(), "light.lamb")
+    assert len(plot({"a": crossing(), "b": crossing()}, ["light.lamp"]).axes[-1].get_yticks()) == 2
+
+
+def test_very_many_events_do_no_harm() -> None:
+    pytest.importorskip("matplotlib")
+    trace, count = crossing(), 50_000
+    times = np.linspace(8, 10, count)
+    for name, cells in (("light.lamp", np.zeros(count, np.int64)), ("scale.weight", np.sin(times))):
+        trace.events.extend([name], np.zeros(count, int), times, np.zeros(count, int), cells)
+    for index in range(300):
+        trace.events.append("deep", 3.0, index)
+    assert len(lane(trace, "light.lamp", "x").times) <= 4010
+    assert len(plot(trace).axes) == 3

@@ -18,6 +18,7 @@ def test_every_kind_of_signal() -> None:
     assert summary(trace).splitlines() == [
         "The run reached its stop time.",
         "t = 0 … 0.9 s, 9 steps, 1 rejected, 1 event, 10 rows recorded, 23.4 ms.",
+        "Events: 1 × bang.",
         "Engine interpret: no compiler was found.",
         "",
         "signal     unit           min        mean          max         final",
@@ -28,6 +29,16 @@ def test_every_kind_of_signal() -> None:
         "ctl.mode                    –           –            –           off",
         "ctl.text                    –           –            –             –",
     ]
+
+
+def test_events_are_counted_by_name() -> None:
+    trace = Trace.from_arrays([0.0, 1.0], {"a.x": [1.0, 2.0]})
+    for number in range(9):
+        for _ in range(10 - number):
+            trace.events.append(f"e{number}", 0.5)
+    facts, events = summary(trace).splitlines()[1:3]
+    assert facts == "t = 0 … 1 s, 54 events, 2 rows recorded."
+    assert events == "Events: 10 × e0, 9 × e1, 8 × e2, 7 × e3, 6 × e4, 5 × e5, 9 of 3 other names."
 
 
 def test_little_to_say() -> None:

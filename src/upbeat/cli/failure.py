@@ -36,6 +36,7 @@ def progress_data(trace: Trace) -> dict[str, Any]:
         "time": trace.span[1] if len(trace) else None,
         "steps": trace.steps.count,
         "rows": len(trace),
+        "events": trace.event_counts,
     }
 
 

@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     console.prepare()
-    options = parser().parse_args(arguments)
+    options = _parsed(arguments)
     try:
         return _call(options)
     except BrokenPipeError:
@@ -48,6 +48,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.hush("stdout")
         console.complain(f"upbeat: cannot write to standard output: {lost}")
         return Exit.OUTPUT
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options; names may stand before, between and behind them, which argparse alone does not allow."""
+    top = parser()
+    options, rest = top.parse_known_args(arguments)
+    if rest and (not hasattr(options, "names") or any(word.startswith("-") for word in rest)):
+        top.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.names += rest
+    return options
 
 
 def _call(options: argparse.Namespace) -> int:

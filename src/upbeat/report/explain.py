@@ -94,6 +94,7 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
 def _port(port: Port) -> dict[str, Any]:
     reactive = {None: "any", True: "reactive", False: "delayed"}[port.reactive]
     data = {"name": port.name, "kind": port.kind.value, "size": port.size, "unit": port.unit}
+    data |= {"event": True} if port.event else {}
     return data | ({"reactive": reactive} if port.causality is Causality.INPUT else {})
 
 
@@ -168,6 +169,7 @@ def _ports(ports: Iterable[dict[str, Any]]) -> str:
     for port in ports:
         text = port["name"] + (f"[{port['size']}]" if port["size"] else "")
         text += f" in {port['unit']}" if port["unit"] else ""
+        text += " (event)" if port.get("event") else ""
         if port.get("reactive") not in (None, "any"):
             text += f" ({port['reactive']})"
         if port.get("depends"):
