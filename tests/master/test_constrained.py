@@ -318,3 +318,9 @@ def test_in_a_file(tmp_path: Path, engine: str) -> None:
     again = tmp_path / "again.toml"
     up.write_scenario(loaded, again)
     assert up.load(again).master == loaded.master
+
+
+def test_a_residual_that_is_no_number_is_not_zero(engine: str) -> None:
+    start = alone().with_values({"a.x": -1.0})
+    with pytest.raises(up.StepError, match=r"finding u.*residual of sqrt\(a\.x\)"):
+        run(start, up.Constrained({"u": "sqrt(a.x)"}), engine=engine)

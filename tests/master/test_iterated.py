@@ -93,3 +93,27 @@ def test_units_without_rollback_are_refused_before_the_run() -> None:
     scenario = up.Scenario(units={"a": pair, "b": pair}, connections={"a.u": "b.y", "b.u": "a.y"})
     with pytest.raises(up.MasterError, match=r"unit 'a'.*rollback.*repeats steps"):
         up.simulate(scenario, pace=1, until=2, coupling=up.Iterated())
+
+
+def switching(rate: float) -> up.Scenario:
+    """x grows at `rate` while it is on; it is on while x is below 0.5, seen at the end of the step."""
+    p = up.Ode(
+        states={"x": "(rate if on else 0)"},
+        inputs={"on": {"kind": "boolean", "start": True}},
+        parameters={"rate": rate},
+    )
+    q = up.Function(inputs=["x"], outputs={"on": {"value": "x < 0.5", "kind": "boolean"}})
+    return up.Scenario(units={"p": p, "q": q}, connections={"p.on": "q.on", "q.x": "p.x"})
+
+
+def test_inputs_that_are_not_real_must_agree_too(engine: str) -> None:
+    """From 0 with rate 1, "on" leads to 1, which is off, and "off" to 0, which is on: no agreement."""
+    with pytest.raises(up.StepError, match=r"until .*p\.on.* agree"):
+        up.simulate(switching(1.0), pace=1.0, until=1.0, coupling=up.Iterated(), engine=engine)
+    trace = up.simulate(switching(0.3), pace=1.0, until=1.0, coupling=up.Iterated(), engine=engine)
+    assert trace["p.x"][-1] == pytest.approx(0.3)
+
+
+def test_other_couplings_cannot_be_iterated() -> None:
+    with pytest.raises(up.MasterError, match="inner coupling of Iterated is Jacobi or GaussSeidel"):
+        up.Iterated(up.MultiRate({"p": 2}))  # type: ignore[arg-type]

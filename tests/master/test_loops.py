@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -115,3 +117,66 @@ def test_random_linear_loops_are_solved_or_named(data: st.DataObject) -> None:
         return
     found = np.array([trace[f"m{i}.y"][-1] for i in range(n)])
     np.testing.assert_allclose(system @ found, offsets, atol=1e-6)
+
+
+def wandering() -> up.Scenario:
+    """(u - a)·(u - b) = 0 with a from -2 to 2 and b from -6 to -2.5 in 2 s, where u starts on a.
+
+    Whoever solves at the end from the solution of the start ends up on the other branch.
+    """
+    curve = up.Function(inputs={"u": -2.0, "a": -2.0, "b": -6.0}, outputs={"y": "u - (u - a)*(u - b)/8"})
+    drive = up.Function(outputs={"a": "-2 + 2*time", "b": "-6 + 1.75*time"})
+    spare = up.Ode(states={"x": "k"}, inputs=["k"])
+    return up.Scenario(
+        units={"curve": curve, "drive": drive, "spare": spare},
+        connections={"curve.u": "curve.y", "curve.a": "drive.a", "curve.b": "drive.b", "spare.k": "k"},
+        inputs=["k"],
+        outputs={"u": "curve.y"},
+    )
+
+
+@pytest.mark.parametrize(
+    "coupling", [up.Jacobi(), up.GaussSeidel(), up.MultiRate({"spare": 2})], ids=lambda c: type(c).__name__
+)
+def test_an_exchange_from_outside_stays_on_its_branch(engine: str, coupling: object) -> None:
+    """Setting an input that has nothing to do with the loop leaves it alone."""
+    with up.start(wandering(), pace=0.1, until=3.0, coupling=coupling, engine=engine) as run:
+        while run.time < 1.95:
+            run.step()
+        assert run["u"] == pytest.approx(2.0)
+        run.set("k", 1.0)
+        assert run["u"] == pytest.approx(2.0)
+
+
+def test_a_nested_loop_stays_on_its_branch(engine: str) -> None:
+    nest = up.Nested(wandering(), up.Master(up.Fixed(0.1)), engine=engine, flatten=False)
+    clock = up.Function(outputs={"y": "time"})
+    outer = up.Scenario(units={"nest": nest, "clock": clock}, connections={"nest.k": "clock.y"})
+    trace = up.simulate(outer, pace=2.0, until=2.0, engine=engine)
+    assert trace["nest.u"][-1] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("loops", SOLVERS, ids=lambda s: type(s).__name__)
+def test_a_loop_that_gives_no_number_is_not_solved(engine: str, loops: object) -> None:
+    sign = up.Function(inputs=["u"], outputs={"y": "(1 if u > 0 else -1)"})
+    scenario = up.Scenario(units={"a": sign}, connections={"a.u": "sqrt(a.y - 3)"})
+    with pytest.raises(up.StepError, match=r"algebraic loop.*residual of a\.u.*nan"):
+        up.simulate(scenario, pace=1, until=1, coupling=up.Jacobi(loops=loops), engine=engine)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: up.Newton(tolerance=-1), "tolerance of Newton must be a positive number"),
+        (lambda: up.Newton(tolerance="small"), "tolerance of Newton must be a positive number"),
+        (lambda: up.Newton(most=0), "most of Newton must be a whole number"),
+        (lambda: up.Newton(difference=0), "difference of Newton must be a positive number"),
+        (lambda: up.FixedPoint(damping=0), "damping of FixedPoint must be a positive number"),
+        (lambda: up.FixedPoint(most=2.5), "most of FixedPoint must be a whole number"),
+        (lambda: up.Anderson(depth=0), "depth of Anderson must be a whole number of at least 1"),
+        (lambda: up.Anderson(tolerance=float("nan")), "tolerance of Anderson must be a positive"),
+    ],
+)
+def test_solvers_check_their_settings(make: Callable[[], object], text: str) -> None:
+    with pytest.raises(up.MasterError, match=text):
+        make()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -57,3 +59,76 @@ def test_slow_units_still_step_once(engine: str) -> None:
 def test_wrong_rates_are_explained(rates: dict[str, int], text: str) -> None:
     with pytest.raises(up.MasterError, match=text):
         up.simulate(pair(), pace=0.1, until=1, coupling=up.MultiRate(rates))
+
+
+def mixing(slow: dict[str, object], other: dict[str, object], **options: object) -> up.Scenario:
+    """`fast` integrates the sum of a slow signal and one of its own rate."""
+    return up.Scenario(
+        units={
+            "fast": up.Ode(states={"x": "u"}, inputs={"u": dict(options)}, solver=EXACT),
+            "slow": up.Function(outputs=slow),
+            "other": up.Function(outputs=other),
+        },
+        connections={"fast.u": "slow.y + other.y"},
+    )
+
+
+def mixed(engine: str, scenario: up.Scenario, inputs: object, step: float = 0.5, **options: object) -> Any:
+    coupling = up.MultiRate({"fast": 5, "other": 5}, **options)
+    return up.simulate(scenario, pace=step, until=3.0, coupling=coupling, inputs=inputs, engine=engine)
+
+
+@pytest.mark.parametrize("slower", ["first", "beside"])
+def test_slow_sources_move_within_the_step_of_mixed_inputs(engine: str, slower: str) -> None:
+    """u = (1 + 2t) + 3t is a line: after a first step without history, the secant is exact.
+
+    Slow ones that go first leave only the first fast step to be held. Beside, nothing is known of the
+    slow one in the first step, so that it seems to jump at its end, and to go on from there in the next.
+    """
+    trace = mixed(engine, mixing({"y": "1 + 2*time"}, {"y": "3*time"}), up.Linear(), slower=slower)
+    lost = np.diff(trace.time + 2.5 * trace.time**2) - np.diff(trace["fast.x"])
+    if slower == "first":
+        assert lost[0] == pytest.approx(5 * 0.1**2 / 2, rel=1e-9)
+    np.testing.assert_allclose(lost[1 if slower == "first" else 2 :], 0.0, atol=1e-9)
+
+
+def test_mixed_inputs_converge_with_their_order(engine: str) -> None:
+    scenario = mixing({"y": "sin(2*time)"}, {"y": "cos(time)"})
+
+    def error(step: float) -> float:
+        trace = mixed(engine, scenario, up.Linear(), step)
+        return float(abs(trace["fast.x"][-1] - (1 - np.cos(6.0)) / 2 - np.sin(3.0)))
+
+    assert np.log2(error(0.1) / error(0.05)) == pytest.approx(2.0, abs=0.3)
+
+
+@pytest.mark.parametrize("inputs", [up.Polynomial(3), up.Hermite(1)], ids=str)
+def test_curves_of_mixed_inputs(engine: str, inputs: object) -> None:
+    """A sum of cubics is followed exactly once there is enough of a history."""
+    slow = {"y": {"value": "time**3", "derivative": "dy"}, "dy": "3*time**2"}
+    other = {"y": {"value": "2 - time**2", "derivative": "dy"}, "dy": "-2*time"}
+    trace = mixed(engine, mixing(slow, other), inputs)
+    exact = trace.time**4 / 4 + 2 * trace.time - trace.time**3 / 3
+    np.testing.assert_allclose(np.diff(trace["fast.x"])[3:], np.diff(exact)[3:], rtol=1e-9)
+
+
+@pytest.mark.parametrize("partner", ["0", "other.y"])
+def test_delayed_inputs_go_on_what_was_known_at_the_start(engine: str, partner: str) -> None:
+    """Held, a delayed input has the slow value of the start of the step: Σ h·(1 + 2·t_k)."""
+    fast = up.Ode(states={"x": "u"}, inputs={"u": {"reactive": False}}, solver=EXACT)
+    scenario = up.Scenario(
+        units={
+            "fast": fast,
+            "slow": up.Function(outputs={"y": "1 + 2*time"}),
+            "other": up.Function(outputs={"y": "0"}),
+        },
+        connections={"fast.u": f"slow.y + {partner}"},
+    )
+    trace = mixed(engine, scenario, up.Hold())
+    np.testing.assert_allclose(np.diff(trace["fast.x"]), 0.5 * (1 + 2 * trace.time[:-1]), rtol=1e-9)
+
+
+def test_delayed_inputs_of_several_rates_are_extrapolated(engine: str) -> None:
+    trace = mixed(engine, mixing({"y": "1 + 2*time"}, {"y": "3*time"}, reactive=False), up.Linear())
+    exact = np.diff(trace.time + 2.5 * trace.time**2)
+    np.testing.assert_allclose(np.diff(trace["fast.x"])[2:], exact[2:], rtol=1e-9)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import upbeat as up
+from upbeat.core.errors import Problems
+from upbeat.master.pace import Proposal
+from upbeat.master.settings import master_from
 
 
 def limited(most: float, *, rollback: bool, calls: list[tuple[float, float]] | None = None) -> up.PythonUnit:
@@ -91,3 +95,179 @@ def test_without_early_stops_it_is_plain_jacobi(engine: str) -> None:
         for c in (up.Jacobi(), up.Negotiated())
     ]
     np.testing.assert_array_equal(*found)
+
+
+def test_only_jacobi_is_negotiated() -> None:
+    with pytest.raises(up.MasterError, match="inner coupling of Negotiated is Jacobi, not GaussSeidel"):
+        up.Negotiated(up.GaussSeidel())  # type: ignore[arg-type]
+    problems = Problems()
+    settings = {"step": 0.1, "coupling": {"kind": "negotiated", "inner": "gauss_seidel"}}
+    assert master_from(settings, problems) is None
+    assert "inner coupling of Negotiated" in str(problems.found)
+
+
+class Halving:
+    """Counts time, and goes half of the way whenever it is asked for more than 0.03."""
+
+    def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+        self.time = start
+
+    def get(self, port: str) -> float:
+        return self.time
+
+    def set(self, port: str, coefficients: Any) -> None: ...
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        assert t == self.time
+        self.time = t + (to - t) / 2 if to - t > 0.03 else to
+        return self.time
+
+    def save(self) -> float:
+        return self.time
+
+    def restore(self, token: float) -> None:
+        self.time = token
+
+
+PORTS = (up.Port("u", up.Causality.INPUT), up.Port("y", up.Causality.OUTPUT))
+STOPS = frozenset({up.Ability.EARLY_RETURN})
+BOTH = STOPS | {up.Ability.ROLLBACK}
+
+
+def test_a_second_stop_may_be_earlier_still(engine: str) -> None:
+    """Asked for 0.1 it goes 0.05, asked for that 0.025, which it accepts: so all go 0.025."""
+    units = {"a": up.PythonUnit(Halving, PORTS, abilities=BOTH), "b": limited(9, rollback=False)}
+    trace = up.simulate(ring(units), pace=0.1, until=0.2, coupling=up.Negotiated(), engine=engine)
+    expected, t = [0.0], 0.0
+    for goal in (0.1, 0.2):
+        while t < goal:
+            length = goal - t
+            while length > 0.03:
+                length /= 2
+            t = goal if length == goal - t else t + length
+            expected.append(t)
+    np.testing.assert_allclose(trace.time, expected, rtol=1e-12)
+    np.testing.assert_allclose(trace["b.y"], trace.time, rtol=1e-12)
+
+
+def test_negotiations_without_end_are_ended(engine: str) -> None:
+    units = {"a": up.PythonUnit(Halving, PORTS, abilities=BOTH), "b": limited(9, rollback=True)}
+    with pytest.raises(up.StepError, match=r"agreeing with a on the end of the step.*earliest stop"):
+        up.simulate(ring(units), pace=0.1, until=0.2, coupling=up.Negotiated(most=1), engine=engine)
+
+
+def test_a_unit_that_cannot_follow_to_a_stop_ends_the_run(engine: str) -> None:
+    """`b` stops at 0.04 and cannot be set back; `a`, who had agreed to go on, does not get there."""
+    units = {"a": up.PythonUnit(Fickle, PORTS, abilities=BOTH), "b": limited(0.04, rollback=False)}
+    with pytest.raises(up.UnitError, match="a"):
+        up.simulate(ring(units), pace=0.1, until=0.2, coupling=up.Negotiated(), engine=engine)
+
+
+class Fickle(Halving):
+    """Makes long steps as a whole and short ones by half."""
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.time = t + (to - t) / 2 if to - t < 0.05 else to
+        return self.time
+
+
+# -------------------------------------------------------------------- values go round, too
+
+
+class Integrator:
+    """x' = u in closed form, in steps of at most 0.03. Notes the courses it was given and how far it went."""
+
+    seen: ClassVar[list[tuple[float, list[float]]]] = []
+
+    def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+        self.x, self.course = 0.0, [0.0]
+
+    def get(self, port: str) -> float:
+        return self.x
+
+    def set(self, port: str, coefficients: Any) -> None:
+        self.course = list(coefficients)
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        reached = min(to, t + 0.03) if early else to
+        self.x += float(np.polynomial.Polynomial(self.course).integ()(reached - t))
+        self.seen.append((reached - t, self.course))
+        later = np.polynomial.Polynomial([reached - t, 1.0])
+        self.course = list(np.polynomial.Polynomial(self.course)(later).coef)
+        return reached
+
+    def save(self) -> tuple[float, list[float]]:
+        return self.x, self.course
+
+    def restore(self, token: tuple[float, list[float]]) -> None:
+        self.x, self.course = token
+
+
+class Grid:
+    """A pace that stops at given times."""
+
+    retries = False
+
+    def __init__(self, times: Any) -> None:
+        self.times = times
+
+    def prepare(self, blocks: Any, wiring: Any) -> Any:
+        return blocks, self
+
+    def native(self) -> None:
+        return None
+
+    def begin(self, span: Any) -> tuple[float, ...]:
+        return ()
+
+    def propose(self, state: Any, t: float, limit: float, read: Any) -> Any:
+        return Proposal(float(self.times[self.times > t][0]), "given"), state
+
+    def review(self, state: Any, t: float, reached: float, read: Any) -> Any:
+        return None, state
+
+    def note(self, state: Any, t: float, fired: Any, read: Any) -> Any:
+        return state
+
+
+def coupled(rollback: bool) -> up.Scenario:
+    """x' = v in the unit that stops, v' = -x in one that does not."""
+    stopping = up.PythonUnit(Integrator, PORTS, abilities=BOTH if rollback else STOPS)
+    velocity = up.Ode(states={"v": "-x"}, start={"v": 1.0}, inputs=["x"], solver=up.RK4(micro=4))
+    return up.Scenario(units={"p": stopping, "q": velocity}, connections={"p.u": "q.v", "q.x": "p.y"})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "rollback"),
+    [
+        *(
+            (inputs, True)
+            for inputs in (up.Hold(), up.Linear(), up.Polynomial(3), up.Continuous(), up.Smooth())
+        ),
+        # Continuous and Smooth aim at the end of the step asked for, which p cannot take back then.
+        *((inputs, False) for inputs in (up.Hold(), up.Linear(), up.Polynomial(3))),
+    ],
+    ids=str,
+)
+def test_negotiated_steps_are_jacobi_steps_of_the_agreed_lengths(
+    engine: str, inputs: Any, rollback: bool
+) -> None:
+    kept = {"until": 1.0, "inputs": inputs, "engine": engine}
+    found = up.simulate(coupled(rollback), pace=0.1, coupling=up.Negotiated(), **kept)
+    assert len(found.time) == 41, "0.03, 0.06, 0.09, 0.1, and so on"
+    fixed = up.simulate(coupled(rollback), pace=Grid(found.time), coupling=up.Jacobi(), **kept)
+    np.testing.assert_array_equal(found.time, fixed.time)
+    for name in ("p.y", "q.v"):
+        np.testing.assert_allclose(found[name], fixed[name], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(found["p.y"], np.sin(found.time), atol=0.05)
+
+
+@pytest.mark.parametrize(("inputs", "smoothness"), [(up.Continuous(), 1), (up.Smooth(), 2)])
+def test_courses_go_on_from_where_a_step_was_cut_short(engine: str, inputs: Any, smoothness: int) -> None:
+    Integrator.seen.clear()
+    up.simulate(coupled(False), pace=0.1, until=1.0, coupling=up.Negotiated(), inputs=inputs, engine=engine)
+    assert len(Integrator.seen) == 40
+    for (length, before), (_, after) in pairwise(Integrator.seen):
+        left, right = np.polynomial.Polynomial(before), np.polynomial.Polynomial(after)
+        for k in range(smoothness):
+            assert left.deriv(k)(length) == pytest.approx(right.deriv(k)(0.0), abs=1e-12)

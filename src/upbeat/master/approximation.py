@@ -159,18 +159,19 @@ class Continuous:
     derivatives: ClassVar[int] = 0
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
-        level = registers.new(f"{place.name}′level", size=place.size)
         base = registers.new(f"{place.name}′base", size=place.size)
         slope = registers.new(f"{place.name}′slope", size=place.size)
         begun = registers.new(f"{place.name}′begun", start=(-inf,))
         running = apply(Op.GT, Cell(begun), Number(-inf))
         length = Cell(place.next) - Cell(place.now)
+        # Where the last course got to is computed and not kept: the step may have ended before its aim.
+        since = Cell(place.now) - Cell(begun)
         lets: list[Let] = []
         for i in range(place.size):
             value = Cell(place.value + i)
-            lets.append(Let(base + i, apply(Op.WHERE, running, Cell(level + i), value)))
+            level = Cell(base + i) + Cell(slope + i) * since
+            lets.append(Let(base + i, apply(Op.WHERE, running, level, value)))
             lets.append(Let(slope + i, (value - Cell(base + i)) / length))
-            lets.append(Let(level + i, value))
         lets.append(Let(begun, Cell(place.now)))
         return Course(by=(base, slope), late=tuple(lets), at_start=True, history=(begun,))
 
@@ -189,25 +190,28 @@ class Smooth:
         past = registers.new(f"{place.name}′past", size=place.size)
         when = registers.new(f"{place.name}′when", start=(-inf,))
         secant = registers.new(f"{place.name}′secant", size=place.size)
-        left = registers.new(f"{place.name}′left", size=2 * place.size)
+        start, lean = registers.new(f"{place.name}′start"), registers.new(f"{place.name}′lean")
         by = tuple(registers.new(f"{place.name}′c{k}", size=place.size) for k in range(4))
         running = apply(Op.GT, Cell(when), Number(-inf))
         length = Cell(place.next) - Cell(place.now)
+        since = Cell(place.now) - Cell(when)  # as in Continuous: the last step may have ended before its aim
         lets: list[Let] = []
         for i in range(place.size):
             value, steep = Cell(place.value + i), Cell(secant + i)
-            rise = (value - Cell(past + i)) / (Cell(place.now) - Cell(when))
+            c0, c1, c2, c3 = (Cell(register + i) for register in by)
+            level = c0 + since * (c1 + since * (c2 + since * c3))
+            slope = c1 + since * (2.0 * c2 + since * (3.0 * c3))
+            rise = (value - Cell(past + i)) / since
             lets.append(Let(secant + i, apply(Op.WHERE, running, rise, Number(0.0))))
-            start, lean = Cell(left + 2 * i), Cell(left + 2 * i + 1)
-            lets.append(Let(left + 2 * i, apply(Op.WHERE, running, start, value)))
-            lets.append(Let(left + 2 * i + 1, apply(Op.WHERE, running, lean, Number(0.0))))
+            lets.append(Let(start, apply(Op.WHERE, running, level, value)))
+            lets.append(Let(lean, apply(Op.WHERE, running, slope, Number(0.0))))
             end = value + steep * length
             points = [
-                Point(Cell(place.now), (start, lean), sure=True),
+                Point(Cell(place.now), (Cell(start), Cell(lean)), sure=True),
                 Point(Cell(place.next), (end, steep), sure=True),
             ]
             lets += [Let(by[k] + i, coefficient) for k, coefficient in enumerate(through(points))]
-            lets += [Let(left + 2 * i, end), Let(left + 2 * i + 1, steep), Let(past + i, value)]
+            lets.append(Let(past + i, value))
         lets.append(Let(when, Cell(place.now)))
         return Course(by=by, late=tuple(lets), at_start=True, history=(when,))
 

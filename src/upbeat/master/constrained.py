@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import Cell, Expr, Number, Op, apply, substitute
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.master import checks
 from upbeat.master.approximation import Hold
 from upbeat.master.coupling import Blocks, GaussSeidel, Jacobi, exchange, sweep
 from upbeat.master.dataflow import live
-from upbeat.master.exchange import solved
 from upbeat.master.program import Block, If, Instruction, Let, Reg, Repeat, Restore, Save, Set, Solve
 from upbeat.master.wiring import End, Wiring
+from upbeat.master.worst import worst_of
 from upbeat.scenario.connection import ScenarioOutput, deliver
 from upbeat.scenario.directory import INPUTS, Directory, Unclear, Wrong
 
@@ -58,20 +59,12 @@ class Constrained:
     def __post_init__(self) -> None:
         _check_table("constraints", self.constraints)
         object.__setattr__(self, "constraints", dict(self.constraints))
-        if not isinstance(self.inner, (Jacobi, GaussSeidel)):
-            raise MasterError(
-                f"Constrained repeats the steps of Jacobi or GaussSeidel, not of {self.inner!r}"
-            )
+        checks.inner(self.inner, "Constrained", (Jacobi, GaussSeidel))
         for name in ("tolerance", "difference"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-                raise MasterError(f"the {name} of Constrained must be a positive number, not {value!r}")
-        for name in ("most", "corrections"):
-            count = getattr(self, name)
-            if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-                raise MasterError(
-                    f"{name} of Constrained must be a whole number of at least 1, not {count!r}"
-                )
+            checks.positive(getattr(self, name), f"the {name} of Constrained")
+        checks.count(self.most, "most of Constrained")
+        if self.corrections is not None:
+            checks.count(self.corrections, "corrections of Constrained")
         if self.sensitivities is not None:
             _check_table("sensitivities", self.sensitivities)
             object.__setattr__(self, "sensitivities", dict(self.sensitivities))
@@ -86,14 +79,11 @@ class Constrained:
         parts = exchange(wiring, self.inner, sequence)
         unknowns = _Unknowns(wiring, tuple(self.constraints))
         problem = _Problem(self, wiring, unknowns)
-        again: Block = parts.again
-        if self.inner.outputs == "solved":
-            again = tuple(solved(wiring, sequence.reactive, self.inner.loops))
         once: Block = (*sweep(wiring, sequence), *parts.after)
         # The new inputs hold from the start of the step on, so there values are exchanged once more.
         anew = (
             Let(wiring.next, Cell(wiring.now)),
-            *again,
+            *parts.again,
             Let(wiring.next, Cell(problem.end)),
             *once,
         )
@@ -191,9 +181,7 @@ class _Problem:
 
     def judge(self) -> list[Instruction]:
         """The residuals after a step, and the largest one over the tolerance."""
-        worst: Expr = Number(0.0)
-        for i in range(self._size):
-            worst = apply(Op.MAX, apply(Op.ABS, Cell(self._residual + i)), worst)
+        worst = worst_of(apply(Op.ABS, Cell(self._residual + i)) for i in range(self._size))
         lets = [Let(self._residual + i, equation) for i, equation in enumerate(self._equations)]
         return [*lets, Let(self._error, worst / self._settings.tolerance)]
 

@@ -199,7 +199,8 @@ def exchange(wiring: Wiring, coupling: Jacobi | GaussSeidel, sequence: Sequence)
         note = "outputs are solved: evaluated in dependency order with the inputs of the same instant"
         if graph.loops:
             note += f"; algebraic loops by {coupling.loops}"
-        return Exchange(after, start, start, note)
+        again = (*solved(wiring, reactive, coupling.loops), *finish)  # not `start`: loops go on from here
+        return Exchange(after, start, again, note)
     targets = [end for unit in wiring.scenario.units for end in wiring.connected(unit)]
     sets = [i for end in targets if end not in reactive for i in wiring.extrapolate(end)]
     late = [] if reactive else [i for end in wiring.outputs for i in wiring.get(end)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import NamedTuple
 
 from upbeat.core.expr import Cell, Expr, Op, apply
@@ -29,6 +28,7 @@ from upbeat.master.coupling import Blocks
 from upbeat.master.dataflow import live
 from upbeat.master.program import Block, Instruction, Let, Reg, Restore, Save
 from upbeat.master.wiring import End, Wiring
+from upbeat.master.worst import worst_of
 
 ROUNDING = 16 * 2.0**-52
 """What two ways of computing a value may differ by, relative to it, without meaning anything."""
@@ -55,7 +55,7 @@ class Watched:
             / (self.tolerance * (apply(Op.ABS, Cell(self.register + i)) + self.nominal))
             for i, difference in enumerate(differences)
         ]
-        return reduce(lambda worst, part: apply(Op.MAX, part, worst), parts)
+        return worst_of(parts)
 
 
 class Estimate(NamedTuple):
@@ -110,7 +110,7 @@ def richardson(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order
         for i in range(port.cells):
             value = Cell(port.register + i)
             distance = apply(Op.ABS, value - Cell(whole + i)) - ROUNDING * apply(Op.ABS, value)
-            distances.append(apply(Op.MAX, distance, 0.0))
+            distances.append(apply(Op.MAX, 0.0, distance))  # in this order, or "not a number" would get lost
         judge.append(Let(errors + k, port.error(distances) / float(2**order - 1)))
 
     def doubled(step: Block) -> Block:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
+from upbeat.master import checks
 from upbeat.master.coupling import Blocks, GaussSeidel, Jacobi, Sequence, exchange, sweep
 from upbeat.master.dataflow import live
 from upbeat.master.program import Instruction, Let, Reg, Repeat, Restore, Save
 from upbeat.master.wiring import End, Guess, Wiring
+from upbeat.master.worst import worst_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +19,9 @@ class Iterated:
     """Repeat each step of `inner` with inputs that run towards the values found in the round before.
 
     The step stands when no input changes by more than `tolerance` (relative to 1 + |value|) from one
-    round to the next; not getting there within `most` rounds ends the run. With `corrections` given,
-    that many rounds are made and the result is taken as it is (semi-implicit coupling). All units
-    need rollback.
+    round to the next, and those that are not real do not change at all; not getting there within `most`
+    rounds ends the run. With `corrections` given, that many rounds are made and the result is taken as it is
+    (semi-implicit coupling). All units need rollback.
     """
 
     inner: Jacobi | GaussSeidel = field(default_factory=Jacobi)
@@ -29,12 +30,11 @@ class Iterated:
     corrections: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.tolerance > 0:
-            raise MasterError(f"the tolerance of Iterated must be positive, not {self.tolerance!r}")
-        for name in ("most", "corrections"):
-            count = getattr(self, name)
-            if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-                raise MasterError(f"{name} of Iterated must be a whole number of at least 1, not {count!r}")
+        checks.inner(self.inner, "Iterated", (Jacobi, GaussSeidel))
+        checks.positive(self.tolerance, "the tolerance of Iterated")
+        checks.count(self.most, "most of Iterated")
+        if self.corrections is not None:
+            checks.count(self.corrections, "corrections of Iterated")
 
     def blocks(self, wiring: Wiring) -> Blocks:
         sequence = self.inner.sequence(wiring)
@@ -72,13 +72,13 @@ class Iterated:
 
     def _judge(self, wiring: Wiring, guesses: dict[End, Guess]) -> tuple[Reg, list[Instruction]]:
         error = wiring.registers.new("iterated′change")
-        worst: Expr = Number(0.0)
+        changes: list[Expr] = []
         for end, guess in guesses.items():
-            if wiring.port(end).kind is not Kind.REAL:
-                continue
             for i in range(wiring.port(end).cells):
-                value = Cell(wiring.inputs[end] + i)
-                change = apply(Op.ABS, value - Cell(guess.value + i))
-                scale = self.tolerance * (apply(Op.ABS, value) + 1.0)
-                worst = apply(Op.MAX, change / scale, worst)
-        return error, [Let(error, worst)]
+                value, before = Cell(wiring.inputs[end] + i), Cell(guess.value + i)
+                if wiring.port(end).kind is Kind.REAL:
+                    scale = self.tolerance * (apply(Op.ABS, value) + 1.0)
+                    changes.append(apply(Op.ABS, value - before) / scale)
+                else:  # the same or not: there is no "nearly"
+                    changes.append(apply(Op.NE, value, before) / self.tolerance)
+        return error, [Let(error, worst_of(changes))]

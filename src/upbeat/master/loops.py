@@ -14,8 +14,10 @@ from typing import Protocol
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
+from upbeat.master import checks
 from upbeat.master.program import Block, If, Instruction, Let, Reg, Repeat, Set, Solve
 from upbeat.master.wiring import End, Wiring
+from upbeat.master.worst import worst_of
 from upbeat.scenario.graph import Node
 
 
@@ -23,7 +25,7 @@ class LoopSolver(Protocol):
     """Writes the instructions that solve one loop and leave its outputs read and its inputs set."""
 
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
-        """`warm`: begin with the values of the last time instead of the start values."""
+        """`warm`: begin with what the inputs are now; else with their start values (start of a run)."""
         ...
 
 
@@ -46,8 +48,8 @@ class _Torn:
         self.names = [name for end in self._tears for name in _cell_names(end, wiring)]
         self.size = len(self.names)
         self._mark = wiring.registers.unique(f"loop {self.names[0]}")
-        initial = [value for end in self._tears for value in wiring.port(end).initial]
-        self.guess = wiring.registers.new(f"{self._mark}′x", size=self.size, start=initial)
+        self._initial = [float(value) for end in self._tears for value in wiring.port(end).initial]
+        self.guess = self.register("x", self.size)
         self._warm = warm
         self.residual = self.register("r", self.size)
         self.error = self.register("error")
@@ -64,8 +66,11 @@ class _Torn:
         return [w.inputs[end] + i for end in self._tears for i in range(w.port(end).cells)]
 
     def start(self) -> list[Instruction]:
-        """Begin with the values of the last time, if there are any."""
-        known = [Let(self.guess + i, Cell(value)) for i, value in enumerate(self.values()) if self._warm]
+        """The guesses to begin with, and what has to be remembered of them."""
+        first: list[Expr] = [Cell(value) for value in self.values()]
+        if not self._warm:
+            first = [Number(value) for value in self._initial]
+        known = [Let(self.guess + i, value) for i, value in enumerate(first)]
         origin = [Let(self._origin + i, Cell(self.guess + i)) for i in range(self.size)]
         return [*known, *origin, Let(self._begun, Number(0.0))]
 
@@ -90,16 +95,15 @@ class _Torn:
         So after the first round the residual itself must have shrunk, too.
         """
         lets: list[Instruction] = []
-        worst: Expr = Number(0.0)
-        size: Expr = Number(0.0)
         for i, value in enumerate(self.values()):
             lets.append(Let(self.residual + i, Cell(value) - Cell(self.guess + i)))
-            scale = self._tolerance * (apply(Op.ABS, Cell(value)) + 1.0)
-            worst = apply(Op.MAX, apply(Op.ABS, Cell(self.residual + i)) / scale, worst)
-            size = apply(Op.MAX, apply(Op.ABS, Cell(self.residual + i)), size)
+        sizes = [apply(Op.ABS, Cell(self.residual + i)) for i in range(self.size)]
+        scales = [self._tolerance * (apply(Op.ABS, Cell(value)) + 1.0) for value in self.values()]
+        worst = worst_of(size / scale for size, scale in zip(sizes, scales, strict=True))
+        size = worst_of(sizes)
         lets.append(Let(self._first, apply(Op.WHERE, Cell(self._begun), Cell(self._first), size)))
         drifted = apply(Op.AND, Cell(self._begun), apply(Op.GT, size, 0.5 * Cell(self._first)))
-        lets.append(Let(self.error, apply(Op.WHERE, drifted, apply(Op.MAX, worst, 2.0), worst)))
+        lets.append(Let(self.error, apply(Op.WHERE, drifted, apply(Op.MAX, 2.0, worst), worst)))
         return [*lets, Let(self._begun, Number(1.0))]
 
     @property
@@ -129,6 +133,13 @@ def _cell_names(end: End, wiring: Wiring) -> list[str]:
     return [name] if port.size is None else [f"{name}[{i}]" for i in range(port.size)]
 
 
+def _check(solver: FixedPoint | Newton | Anderson, *numbers: str) -> None:
+    kind = type(solver).__name__
+    for name in numbers:
+        checks.positive(getattr(solver, name), f"the {name} of {kind}")
+    checks.count(solver.most, f"most of {kind}")
+
+
 @dataclass(frozen=True, slots=True)
 class FixedPoint:
     """x := x + damping·(g(x) - x): needs nothing, converges where the loop's gain is below one."""
@@ -136,6 +147,9 @@ class FixedPoint:
     tolerance: float = 1e-10
     most: int = 200
     damping: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self, "tolerance", "damping")
 
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
         torn = _Torn(loop, wiring, self.tolerance, warm)
@@ -151,6 +165,9 @@ class Newton:
     tolerance: float = 1e-10
     most: int = 50
     difference: float = 1e-7
+
+    def __post_init__(self) -> None:
+        _check(self, "tolerance", "difference")
 
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
         torn = _Torn(loop, wiring, self.tolerance, warm)
@@ -183,6 +200,10 @@ class Anderson:
     tolerance: float = 1e-10
     most: int = 100
     depth: int = 3
+
+    def __post_init__(self) -> None:
+        _check(self, "tolerance")
+        checks.count(self.depth, "the depth of Anderson")
 
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
         torn = _Torn(loop, wiring, self.tolerance, warm)

@@ -8,10 +8,12 @@ from typing import Literal
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import Cell, Expr
+from upbeat.master import checks
 from upbeat.master.coupling import Blocks
 from upbeat.master.exchange import solved
 from upbeat.master.loops import LoopSolver, Newton
-from upbeat.master.program import Instruction, Let, Set
+from upbeat.master.program import Block, Instruction, Let, Set
+from upbeat.master.slow import Slow, mixed, of_units
 from upbeat.master.wiring import End, Interval, Wiring
 
 
@@ -21,8 +23,9 @@ class MultiRate:
 
     Units with the same rate are a group, and exchange values among themselves after each of their own
     steps. Slower groups go first: what a faster one gets from them runs from the value at the start
-    of the communication step to the one at its end. What a slower group gets from a faster one is
-    extrapolated over the whole step.
+    of the communication step to the one at its end, also where it is a part of an expression with faster
+    sources in it (except into inputs declared *delayed*: they go on what was known at the start). What a
+    slower group gets from a faster one is extrapolated over the whole step.
 
     With `slower="beside"` the groups advance side by side as in a `Jacobi` coupling: what a faster one
     gets from slower ones is extrapolated, too. There may be one faster group then.
@@ -38,8 +41,7 @@ class MultiRate:
         if self.slower == "beside" and len({rate for rate in self.rates.values() if rate != 1}) > 1:
             raise MasterError('with slower = "beside" there may be one rate besides 1')
         for unit, rate in self.rates.items():
-            if isinstance(rate, bool) or not isinstance(rate, int) or rate < 1:
-                raise MasterError(f"the rate of '{unit}' must be a whole number of at least 1, not {rate!r}")
+            checks.count(rate, f"the rate of '{unit}'")
 
     def blocks(self, wiring: Wiring) -> Blocks:
         units = wiring.scenario.units
@@ -54,7 +56,11 @@ class MultiRate:
             (c.unit, c.port): [rate[unit] for unit, _ in c.sources] for c in wiring.scenario.connections
         }
         late = () if self.slower == "beside" else sources
-        ahead = frozenset(e for e in late if sources[e] and max(sources[e]) < rate[e[0]])
+        ahead = frozenset(
+            e
+            for e in late
+            if sources[e] and max(sources[e]) < rate[e[0]] and wiring.port(e).reactive is not False
+        )
         self._refuse_reactive(wiring, ahead)
         parts = {k: wiring.interval(f"rate {k}") for k in groups if k > 1}
         over = {
@@ -62,21 +68,25 @@ class MultiRate:
             for e, from_ in sources.items()
             if (k := rate[e[0]]) > 1 and k in from_ and max(from_) == k
         }
-        step: list[Instruction] = []
+        slow = mixed(wiring, over, rate, ahead=self.slower == "first")
+        step: list[Instruction] = [i for one in slow.values() for i in one.begin]
         for end in sources:
             step += wiring.remember(end) if end in ahead else [] if end in over else wiring.begin(end)
         for k, members in groups.items():
             for end in (e for unit in members for e in wiring.connected(unit) if e in ahead):
                 step += wiring.interpolate(end)
-            step += self._group(wiring, members, k, parts.get(k), over, ahead)
+            own = of_units(slow, members)
+            step += [i for one in own for i in one.known]
+            step += self._group(wiring, members, k, parts.get(k), over, ahead, own)
+        finish = (*(i for one in slow.values() for i in one.after), *wiring.finish())
         after = solved(wiring, ahead, self.loops, over=over)
         reset = [Let(part.next, Cell(wiring.next)) for part in parts.values()]
-        start = (*reset, *solved(wiring, ahead, self.loops, warm=False, over=over), *wiring.finish())
+        start = (*reset, *solved(wiring, ahead, self.loops, warm=False, over=over), *finish)
         note = "; ".join(f"{', '.join(members)}: {k} step(s)" for k, members in groups.items())
         return Blocks(
             start,
-            {"step": (*step, *after, *wiring.finish())},
-            exchange=start,
+            {"step": (*step, *after, *finish)},
+            exchange=(*reset, *after, *finish),
             notes=(f"steps per communication step: {note}",),
         )
 
@@ -88,6 +98,7 @@ class MultiRate:
         part: Interval | None,
         over: Mapping[End, Interval],
         ahead: frozenset[End],
+        slow: list[Slow],
     ) -> list[Instruction]:
         """One group over the communication step, in `rate` steps of its own."""
         instructions: list[Instruction] = []
@@ -103,7 +114,10 @@ class MultiRate:
                 instructions += wiring.advance(unit, part)
             if k < rate:
                 delayed = frozenset(e for unit in members for e in wiring.connected(unit) if e not in over)
-                inner = solved(wiring, ahead | delayed, self.loops, over=over, units=members)
+                inner: Block = tuple(solved(wiring, ahead | delayed, self.loops, over=over, units=members))
+                for one in slow:
+                    instructions += one.sample
+                    inner = one.seen(inner)
                 instructions += [i for i in inner if not _sets(i, delayed)]
         for unit in members if self.slower == "first" else ():  # others still need the values of the start
             for output in wiring.outputs_of(unit):

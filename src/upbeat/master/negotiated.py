@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Op, apply
+from upbeat.master import checks
 from upbeat.master.coupling import Blocks, Jacobi, exchange
 from upbeat.master.dataflow import live
-from upbeat.master.program import If, Instruction, Let, Reg, Restore, Save
+from upbeat.master.program import If, Instruction, Let, Repeat, Restore, Save
 from upbeat.master.wiring import Wiring
 
 
@@ -18,13 +19,22 @@ class Negotiated:
     """As `inner`, but a unit may take less than the step asked (thesis, algorithm 6).
 
     Units that can be set back go first; the earliest stop among them becomes the end of the step, and
-    they repeat it up to there. Then comes a unit that may stop but cannot be set back: if it does,
-    the others are set back once more and follow to its stop. Units that neither stop nor can be set
-    back come last. No unit is ever left at another time than the rest: two units that may stop and
+    they repeat it up to there, until none stops earlier still (at most `most` times, then the run ends).
+    Then comes a unit that may stop but cannot be set back: if it does, the others are set back once more and
+    follow to its stop, and one that does not get there ends the run. Units that neither stop nor can be
+    set back come last. No unit is ever left at another time than the rest: two units that may stop and
     cannot be set back are refused before the run.
+
+    `inner` is a `Jacobi` coupling: one after the other would mean that units follow values which a
+    later stop takes back.
     """
 
     inner: Jacobi = field(default_factory=Jacobi)
+    most: int = 100
+
+    def __post_init__(self) -> None:
+        checks.inner(self.inner, "Negotiated", (Jacobi,))
+        checks.count(self.most, "most of Negotiated")
 
     def blocks(self, wiring: Wiring) -> Blocks:
         sequence = self.inner.sequence(wiring)
@@ -41,19 +51,28 @@ class Negotiated:
                 "rollback, or put them into one unit."
             )
         wanted = wiring.registers.new("negotiated′wanted")
-        repeat = self._units(wiring, back, early=False)
         slot = wiring.registers.slot()
-        kept = live(wiring.registers.layout(), wiring.scenario.units, repeat)
+        follow = self._units(wiring, back, early=False)
+        kept = live(wiring.registers.layout(), wiring.scenario.units, follow)
         save = Save(tuple(back), tuple(r for r in kept if r not in wiring.whole), slot)
-        follow = (Restore(slot), *repeat)
-        step: list[Instruction] = [
-            save,
-            Let(wanted, Cell(wiring.next)),
-            *self._units(wiring, back, early=True),
-        ]
-        step += self._agree(wiring, wanted, [u for u in back if Ability.EARLY_RETURN in able[u]], follow)
-        step += self._units(wiring, stopping, early=True)
-        step += self._agree(wiring, wanted, stopping, follow)
+        first = (Let(wanted, Cell(wiring.next)), *self._units(wiring, back, early=True))
+        step: list[Instruction] = [save, *first]
+        sooner = apply(Op.LT, Cell(wiring.next), Cell(wanted))
+        may_stop = [unit for unit in back if Ability.EARLY_RETURN in able[unit]]
+        if may_stop:
+            agree = self._earliest(wiring, may_stop)
+            again = Repeat(
+                self.most,
+                (Restore(slot), *first, agree),
+                apply(Op.NOT, sooner),
+                "fail",
+                f"agreeing with {', '.join(may_stop)} on the end of the step",
+                (("earliest stop", wiring.next),),
+            )
+            step += [agree, If(sooner, (again,))]
+        if stopping:
+            step += [Let(wanted, Cell(wiring.next)), *self._units(wiring, stopping, early=True)]
+            step += [self._earliest(wiring, stopping), If(sooner, (Restore(slot), *follow))]
         step += self._units(wiring, steady, early=False)
         order = " → ".join([*back, *stopping, *steady])
         note = f"steps are negotiated, in the order {order}; to be set back: {', '.join(back) or 'none'}"
@@ -65,14 +84,9 @@ class Negotiated:
         stops = {u for u in units if early and Ability.EARLY_RETURN in wiring.scenario.units[u].abilities}
         return (*begin, *(i for unit in units for i in wiring.advance(unit, early=unit in stops)))
 
-    def _agree(
-        self, wiring: Wiring, wanted: Reg, units: list[str], follow: tuple[Instruction, ...]
-    ) -> list[Instruction]:
-        """The end of the step becomes the earliest stop; if that is sooner than it was, the others follow."""
-        if not units:
-            return []
+    def _earliest(self, wiring: Wiring, units: list[str]) -> Let:
+        """The end of the step becomes the earliest stop."""
         earliest: Expr = Cell(wiring.next)
         for unit in units:
             earliest = apply(Op.MIN, Cell(wiring.reached(unit)), earliest)
-        sooner = apply(Op.LT, Cell(wiring.next), Cell(wanted))
-        return [Let(wiring.next, earliest), If(sooner, (*follow, Let(wanted, Cell(wiring.next))))]
+        return Let(wiring.next, earliest)

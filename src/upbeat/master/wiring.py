@@ -63,7 +63,7 @@ class Wiring:
         }
         self.outputs: dict[End, Reg] = {}
         self.inputs: dict[End, Reg] = {}
-        self._kinds: dict[Reg, Kind] = {}
+        self._homes: dict[Reg, tuple[Reg, Kind]] = {}
         self._outputs_of: dict[str, list[End]] = {unit: [] for unit in scenario.units}
         self._connected: dict[str, list[End]] = {unit: [] for unit in scenario.units}
         self._lets: dict[End, tuple[Let, ...]] = {}
@@ -77,9 +77,8 @@ class Wiring:
                 self.outputs[end] = self._register(end, port)
                 self._outputs_of[end[0]].append(end)
                 names.update(_cell_names(".".join(end), self.outputs[end], port))
-                self._kinds.update(
-                    dict.fromkeys(range(self.outputs[end], self.outputs[end] + port.cells), port.kind)
-                )
+                first = self.outputs[end]
+                self._homes.update(dict.fromkeys(range(first, first + port.cells), (first, port.kind)))
         for connection in scenario.connections:
             end = (connection.unit, connection.port)
             cells = tuple(substitute(cell, names) for cell in connection.cells)
@@ -133,7 +132,11 @@ class Wiring:
         if not isinstance(first, Cell):
             return None
         same = all(isinstance(c, Cell) and c.index == first.index + i for i, c in enumerate(cells))
-        return first.index if same and self._kinds[first.index] is port.kind else None
+        if not same or self._homes[first.index][1] is not port.kind:
+            return None
+        # all of one output: neighbours by chance may have different rates
+        one = self._homes[first.index] == self._homes[first.index + len(cells) - 1]
+        return first.index if one else None
 
     # ---------------------------------------------------------------- snippets
 
