@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 
 import upbeat as up
+from upbeat.core.ports import Causality, Kind, Port
 from upbeat.report.explain import explain_data
+from upbeat.scenario.relay import relay
+from upbeat.scenario.signals import Happenings
 
 SCENARIO = up.Scenario(
     units={
@@ -92,3 +95,31 @@ def test_a_loop_is_shown_closed() -> None:
     names = line.split(" → ")
     assert names[0] == names[-1]
     assert set(names) == {"a.u", "a.y", "b.u", "b.y"}
+
+
+def test_events() -> None:
+    """A lamp is told what to show by an officer, who is a list of times."""
+    orders = Port("cmd", Causality.INPUT, Kind.INTEGER, items=("idle", "work"), event=True)
+    lamps = Port("lamp", Causality.INPUT, Kind.INTEGER, items=("red", "green"), event=True)
+    units = {
+        "officer": relay(None, {orders: Happenings((1.0, 2.0), ((0,), (1,)))}),
+        "light": relay(None, {lamps: None}),
+    }
+    senders = [
+        {"event": "officer.cmd", "map": {"work": "green"}, "when": "awake"},
+        {"event": "officer.cmd", "value": "red"},
+        "call",
+    ]
+    scenario = up.Scenario(
+        units,
+        {"light.set_lamp": senders},
+        inputs={"awake": True, "call": {"event": True, "items": lamps.items}},
+    )
+    lines = up.explain(up.experiment(scenario, pace=1.0, until=3.0), program=False).splitlines()
+    at = lines.index("Event connections")
+    assert lines[at + 1 : at + 4] == [
+        "  light.set_lamp = officer.cmd with 'green' when inputs.awake and officer.cmd == 1",
+        "    or, if that is absent, officer.cmd with 'red'",
+        "    or, if that is absent, inputs.call",
+    ]
+    assert "    outputs:    awake (direct feedthrough from set_awake), call (event)" in lines

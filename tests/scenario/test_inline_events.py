@@ -6,6 +6,8 @@ from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
 
 from scenario_models import Fake, fake, input_, output
 from upbeat.core.expr import evaluate
@@ -128,3 +130,109 @@ def test_a_condition_behind_several_senders_in_one_unit() -> None:
         inlined(Scenario(units, {"x.a": "officer.cmd or officer.other"}), "x", inner)
     flat, _ = inlined(Scenario(units, {"x.a": "officer.cmd"}), "x", inner)
     assert len(flat.event_connections) == 1
+
+
+# -------------------------------------------------------------------- any wiring
+
+CONDITIONS = ("s.a", "not s.b", "{} == 'toWork'", "{} == 'toIdle' or s.a")
+TEXT = st.sampled_from(ORDERS)
+SENT: tuple[dict[str, str], ...] = (
+    {"boss.cmd": "toWork"},
+    {"officer.cmd": "toIdle", "officer.other": "toWork"},
+    {"officer.other": "toIdle"},
+    {"x.light.lamp": "toWork"},
+    {"x.light.lamp": "toIdle"},
+)
+"""What one unit sends in one micro-step."""
+
+
+@st.composite
+def wired(draw: st.DrawFn, sources: tuple[str, ...], signals: dict[str, str]) -> Any:
+    """A list of senders from these sources, where `signals` says what s.a and s.b are called."""
+    found = []
+    for source in draw(st.lists(st.sampled_from(sources), min_size=1, max_size=3)):
+        table: dict[str, Any] = {"event": source}
+        if draw(st.booleans()):
+            table["map"] = draw(st.dictionaries(TEXT, TEXT, min_size=1))
+        if draw(st.booleans()):
+            text = draw(st.sampled_from(CONDITIONS)).format(source)
+            for name, own in signals.items():
+                text = text.replace(name, own)
+            table["when"] = text
+        found.append(table)
+    return found
+
+
+def told(table: list[dict[str, Any]], sent: dict[str, str], values: dict[str, bool]) -> str | None:
+    """What a list of senders delivers, by the words of the documentation."""
+    for entry in table:
+        label = sent.get(entry["event"])
+        label = entry["map"].get(label) if label is not None and "map" in entry else label
+        if label is None:
+            continue
+        if "when" not in entry or holds(entry["when"], entry["event"], sent[entry["event"]], values):
+            return label
+    return None
+
+
+def holds(text: str, event: str, label: str, values: dict[str, bool]) -> bool:
+    known = dict(values, **{event: label})
+    for name, value in known.items():
+        text = text.replace(name, repr(value))
+    return bool(eval(text))
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+def test_flat_is_what_nested_would_be(data: st.DataObject) -> None:
+    signals = {"s.a": "day", "s.b": "night"}
+    into = data.draw(wired(("first", "second"), signals))
+    out = data.draw(wired(("first", "second", "light.lamp"), signals))
+    inner = Scenario(
+        {"light": fake(input_("order", **order()), output("lamp", **order()))},
+        {"light.order": into},
+        inputs={n: {"event": True, "items": ORDERS} for n in ("first", "second")}
+        | {"day": False, "night": False},
+        outputs={"lamp": {"value": out, "items": ORDERS}},
+    )
+    plain = {"s.a": "s.a", "s.b": "s.b"}
+    given_ = {
+        name: data.draw(wired(("officer.cmd", "officer.other", "boss.cmd"), plain))
+        for name in ("first", "second")
+    }
+    behind = data.draw(wired(("x.lamp", "boss.cmd"), plain))
+    outer = Scenario(
+        {
+            "s": fake(output("a", kind=Kind.BOOLEAN), output("b", kind=Kind.BOOLEAN)),
+            "officer": OFFICER, "boss": BOSS, "x": whole(inner), "count": COUNT,
+        },
+        {**{f"x.{name}": table for name, table in given_.items()}, "x.day": "s.a", "x.night": "s.b",
+         "count.lamp": behind},
+    )  # fmt: skip
+    try:
+        flat, _ = inlined(outer, "x", inner)
+    except CannotInline:
+        reject()  # see the test before
+    links = {c.target: c.senders for c in flat.event_connections}
+    for a, b in product((False, True), repeat=2):
+        for sent in SENT:
+            outside = {name: label for name, label in sent.items() if not name.startswith("x.")}
+            values = {"s.a": a, "s.b": b}
+            inputs = {name: told(given_[name], outside, values) for name in given_}
+            inside = {name: label for name, label in inputs.items() if label is not None}
+            inside |= {"light.lamp": sent["x.light.lamp"]} if "x.light.lamp" in sent else {}
+            own = {"day": a, "night": b}
+            lamp = told(out, inside, own)
+            expected = {
+                "x_light.order": told(into, inside, own),
+                "count.lamp": told(behind, outside | ({"x.lamp": lamp} if lamp is not None else {}), values),
+            }
+            flat_sent = {
+                tuple(name.replace("x.light", "x_light").split(".")): float(ORDERS.index(label))
+                for name, label in sent.items()
+            }
+            for target, label in expected.items():
+                got = arrives(
+                    links[target], flat_sent, {name: float(value) for name, value in values.items()}
+                )
+                assert got == (None if label is None else ORDERS.index(label)), (target, sent)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from upbeat.core.abilities import Ability, Model
-from upbeat.core.expr import show
+from upbeat.core.expr import Number, show
 from upbeat.core.ports import Causality, Port
 from upbeat.engine.experiment import Experiment
 from upbeat.master.dataflow import carried
@@ -60,7 +60,7 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
             {"input": f"{c.unit}.{c.port}", "value": _cells(c.cells)} for c in closed.connections
         ],
         "event_connections": [
-            {"input": c.target, "senders": [_sender(sender) for sender in c.senders]}
+            {"input": c.target, "senders": [_sender(sender, closed.port(c.target)) for sender in c.senders]}
             for c in closed.event_connections
         ],
         "nested": [{"unit": note.unit, "flattened": note.flattened, "why": note.why} for note in flat.notes],
@@ -102,9 +102,12 @@ def _cells(cells: Sequence[Any]) -> str:
     return show(cells[0]) if len(cells) == 1 else f"[{', '.join(show(cell) for cell in cells)}]"
 
 
-def _sender(sender: Sender) -> dict[str, Any]:
+def _sender(sender: Sender, to: Port) -> dict[str, Any]:
     when = None if sender.when is None else show(sender.when)
-    return {"event": ".".join(sender.source), "value": _cells(sender.cells), "when": when}
+    value = _cells(sender.cells)
+    if to.items and isinstance(first := sender.cells[0], Number) and len(sender.cells) == 1:
+        value = f"'{to.items[int(first.value)]}'"
+    return {"event": ".".join(sender.source), "value": value, "when": when}
 
 
 def _event_lines(data: dict[str, Any]) -> list[str]:
