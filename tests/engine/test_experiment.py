@@ -73,6 +73,7 @@ def test_the_words_of_a_file_mean_the_same() -> None:
         ({"out": "x.txt"}, "out: .*suffix"),
         ({"engine": "fast"}, "engine: there is no engine 'fast'"),
         ({"jit": "yes"}, "jit: must be true or false"),
+        ({"flatten": 1}, "flatten: must be true or false"),
         ({"signals": "in.csv"}, "signals=up.read_signals"),
         ({"untill": 3.0}, "there is no setting 'untill'. Did you mean 'until'"),
     ],

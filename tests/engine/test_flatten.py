@@ -211,7 +211,7 @@ def test_explain_says_what_became_of_each_nest() -> None:
     )
     experiment = up.experiment(deep, pace=H, until=1.0)
     text = explain(experiment, program=False)
-    assert "box: flattened, its units run side by side with the others: box_wave, box_car, box_last" in text
+    assert "box: flattened, its units run side by side with the others: box.wave, box.car, box.last" in text
     assert "box.car: not flattened, its coupling is GaussSeidel" in text
     assert [n["flattened"] for n in explain_data(experiment)["nested"]] == [True, False]
 
@@ -251,3 +251,49 @@ def test_an_error_names_the_unit_as_people_know_it_and_keeps_its_trace(engine: s
     assert caught.value.trace is not None
     assert len(caught.value.trace.time) > 3
     assert caught.value.trace.names == ("box.x",)
+
+
+def deep_loop(flatten: bool = True) -> up.Scenario:
+    """An algebraic loop between two units in a nest, without solution from t = 1 on."""
+    gain = up.Function(inputs=["u"], outputs={"y": "(0.5 if time < 1 else 1)*u + 1"})
+    scenario = up.Scenario(
+        units={"g": gain, "f": GAIN},
+        connections={"g.u": "g.y", "f.u": "g.y"},
+        outputs={"y": "f.y"},
+    )
+    return up.Scenario(units={"car": up.Nested(scenario, master(), flatten=flatten)})
+
+
+def test_a_loop_is_called_what_people_call_its_ports(engine: str) -> None:
+    with pytest.raises(up.StepError, match=r"algebraic loop car\.g\.\w → car\.g\.\w"):
+        up.simulate(deep_loop(), pace=H, until=2.0, engine=engine)
+
+
+def test_nothing_that_explain_says_has_a_name_that_flattening_made_up() -> None:
+    experiment = up.experiment(around(inside(master(H / 2))), pace=H, until=1.0)
+    assert "car_lag" in experiment.flat.scenario.units
+    text = explain(experiment)
+    assert "advance  car.lag from" in text
+    assert "car_" not in text
+    lambda_unit = up.PythonFunction(lambda t, u, p: {"y": u.u}, inputs=["u"], outputs=["y"])
+    scenario = up.Scenario(units={"f": lambda_unit}, outputs={"y": "f.y"})
+    choice = up.experiment(
+        up.Scenario(units={"n": up.Nested(scenario, master())}), pace=H, until=1.0
+    ).choice()
+    assert "n_f" not in choice.why
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_nothing_is_flattened_where_that_is_asked_for(levels: int) -> None:
+    scenario = around(inside(master()))
+    if levels == 2:
+        scenario = up.Scenario(units={"box": up.Nested(scenario, master())}, outputs={"out": "box.out"})
+    kept = up.experiment(scenario, pace=H, until=1.0, flatten=False)
+    assert [str(note) for note in kept.flat.notes] == [
+        f"{'car' if levels == 1 else 'box'}: not flattened, it was asked to stay nested"
+    ]
+    model: Any = kept.flat.scenario.units["car" if levels == 1 else "box"]
+    assert not model.flatten
+    assert levels == 1 or not model.scenario.units["car"].flatten
+    flat = up.simulate(scenario, pace=H, until=1.0)
+    np.testing.assert_array_equal(flat["out"], kept.run()["out"])

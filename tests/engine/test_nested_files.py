@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
+from upbeat.cli.main import main
 
 INNER = """
 [units.mass]
@@ -116,3 +117,28 @@ def test_few_files_cannot_stand_for_too_many_units(tmp_path: Path) -> None:
     texts = {name: level(below) for name, below in pairwise(names)}
     with pytest.raises(up.ScenarioError, match="stands for more than 10,000 units"):
         up.load(written(tmp_path, **texts, **{names[-1]: bottom}))
+
+
+def test_files_and_the_command_line_can_keep_everything_nested(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, outer=OUTER + "flatten = false\n", car=INNER)
+    experiment = up.load(path)
+    assert not experiment.flatten
+    assert not experiment.flat.notes[0].flattened
+    up.write_scenario(experiment, tmp_path / "again.toml")
+    assert not up.load(tmp_path / "again.toml").flatten
+    assert up.load(path, flatten=True).flat.notes[0].flattened
+    (tmp_path / "plain.toml").write_text(OUTER)
+    for options, expected in (
+        ((), "car: flattened"),
+        (("--no-flatten",), "car: not flattened, it was asked"),
+    ):
+        assert main(["explain", str(tmp_path / "plain.toml"), *options]) == 0
+        assert expected in capsys.readouterr().out
+
+
+def test_a_monolithic_run_looks_inside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, outer=OUTER, car=INNER)
+    assert main(["run", str(path), "--monolithic"]) == 0
+    assert "one unit in place of car.mass, damper" in capsys.readouterr().out

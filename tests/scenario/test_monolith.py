@@ -403,3 +403,58 @@ def test_an_experiment_keeps_pace_and_recording() -> None:
     assert apart.time.tolist() == together.time.tolist()
     assert "one unit in place of left, right" in up.explain(plan.monolithic())
     assert plan.monolithic(pace=2.5).run().time.tolist() == [0.0, 2.5, 5.0, 7.5, 10.0]
+
+
+# -------------------------------------------------------------------- nested scenarios
+
+
+def nested_masses(levels: int) -> up.Scenario:
+    """The right mass in so many boxes, each with a master of its own, which must not matter."""
+    flat = masses()
+    right, ports = flat.units["right"], {c.port: str(c.text) for c in flat.connections if c.unit == "right"}
+    outputs = [p.name for p in right.ports if p.causality is up.Causality.OUTPUT]
+    model: Any = right
+    for level in range(levels):
+        scenario = up.Scenario(
+            units={"m": model},
+            connections={f"m.{name}": name for name in ports},
+            inputs=list(ports),
+            outputs={name: f"m.{name}" for name in outputs},
+        )
+        coupling = up.GaussSeidel() if level % 2 else up.Jacobi()
+        model = up.Nested(scenario, up.Master(up.Fixed(0.3), coupling))
+    return up.Scenario(
+        units={"left": flat.units["left"], "right": model},
+        connections={c.target: str(c.text) for c in flat.connections},
+        outputs={o.port.name: str(o.text) for o in flat.outputs},
+    )
+
+
+@pytest.mark.parametrize("levels", [1, 3])
+def test_a_monolith_looks_inside_nested_units(levels: int) -> None:
+    nested = nested_masses(levels)
+    mono = nested.monolith()
+    flat, deep = run(masses().monolith(), until=5.0), run(mono, until=5.0)
+    assert deep.names == run(nested, until=0.1).names
+    for name in deep.names:
+        np.testing.assert_allclose(deep[name], flat[name], rtol=1e-12, atol=1e-12)
+    assert mono.origin is not None
+    assert mono.origin.units == ("left", "right" + ".m" * levels)
+    inner = run(mono, record=["right*.x"])
+    assert "right" + ".m" * levels + ".x" in inner.names
+
+
+def test_what_cannot_be_merged_inside_a_nest_is_named_by_its_way() -> None:
+    unit = up.PythonFunction(lambda t, u, p: {"y": 1.0}, outputs=["y"])
+    inside = up.Scenario(units={"f": unit}, outputs={"y": "f.y"})
+    outer = up.Scenario(units={"car": up.Nested(inside, up.Master(up.Fixed(0.1)))})
+    with pytest.raises(up.ScenarioError, match=r"'car\.f' is of the kind PythonFunction"):
+        outer.monolith()
+
+
+def test_a_loop_through_no_unit_inside_a_nest_is_refused() -> None:
+    gain = up.Function(inputs=["u"], outputs={"y": "2*u"})
+    inside = up.Scenario(units={"g": gain}, inputs=["a"], outputs={"y": "0.5*a + g.y"})
+    outer = up.Scenario(units={"n": up.Nested(inside, up.Master(up.Fixed(0.1)))}, connections={"n.a": "n.y"})
+    with pytest.raises(up.ScenarioError, match="'n' cannot be merged: .* through no unit inside"):
+        outer.monolith()

@@ -38,6 +38,13 @@ def add_to(parser: argparse.ArgumentParser, file: str = "the scenario file (.tom
         help="which engine runs it (default: the best there is)",
     )
     parser.add_argument(
+        "--no-flatten",
+        dest="flatten",
+        action="store_false",
+        default=None,
+        help="let nested scenarios run as units of their own even where their units could take their place",
+    )
+    parser.add_argument(
         "--monolithic",
         action="store_true",
         help="merge all units into one and solve it tightly: the truth to compare with",
@@ -53,7 +60,12 @@ def experiment(
     options: argparse.Namespace, settings: Mapping[str, Any] | None = None, *, writing: bool = False
 ) -> Experiment:
     """The experiment of the file with all options applied; `settings` are those of one command only."""
-    shared = {"until": options.until, "step": options.step, "engine": options.engine}
+    shared = {
+        "until": options.until,
+        "step": options.step,
+        "engine": options.engine,
+        "flatten": options.flatten,
+    }
     values = dict(_assignment(text) for text in options.set)
     try:
         made = read_experiment(

@@ -11,12 +11,13 @@ from upbeat.core.errors import InvalidInput, Problem, Problems
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.choose import Choice, EngineName, choose
-from upbeat.engine.flatten import Flat, flattened
+from upbeat.engine.flatten import Flat, flattened, kept_nested
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings, Tables, checked_every
 from upbeat.master.master import Master, as_pace
 from upbeat.master.pace import Fixed, Pace
 from upbeat.master.program import Program
+from upbeat.scenario.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals
 from upbeat.trace.trace import Trace
@@ -56,9 +57,8 @@ class Experiment:
     @property
     def flat(self) -> Flat:
         """What runs: the closed scenario, nested ones flattened where possible, and the master for it."""
-        return (
-            flattened(self.closed, self.master, self.span) if self.flatten else Flat(self.closed, self.master)
-        )
+        closed = self.closed if self.flatten else kept_nested(self.closed)
+        return flattened(closed, self.master, self.span)
 
     def program(self) -> Program:
         flat = self.flat
@@ -69,7 +69,8 @@ class Experiment:
         return self._choice(self.flat)
 
     def _choice(self, flat: Flat) -> Choice:
-        choice = choose(self.engine, flat.scenario.units)
+        units = {path_of(flat.scenario, name): model for name, model in flat.scenario.units.items()}
+        choice = choose(self.engine, units)
         if self.jit and choice.name != "native":
             raise InvalidInput(
                 f"jit is for the native engine, but the interpreter would run: {choice.why}. "
@@ -160,6 +161,7 @@ _EXAMPLES = {
     "out": 'out="results.csv"',
     "engine": 'engine="interpret"',
     "jit": "jit=True",
+    "flatten": "flatten=False",
 }
 
 

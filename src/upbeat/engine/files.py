@@ -83,6 +83,8 @@ def file_of(experiment: Experiment) -> ScenarioFile:
         run["engine"] = experiment.engine
     if experiment.jit:
         run["jit"] = True
+    if not experiment.flatten:
+        run["flatten"] = False
     record: dict[str, Any] = {}
     if experiment.record is not None:
         record["signals"] = list(experiment.record)

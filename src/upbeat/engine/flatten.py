@@ -62,6 +62,17 @@ def flattened(scenario: Scenario, master: Master, span: Span | None = None) -> F
     return _Flattening(closed, master, span).flat()
 
 
+def kept_nested(scenario: Scenario) -> Scenario:
+    """The scenario, in which no nested one, at any depth, wants to be flattened."""
+    return scenario.with_units(
+        {
+            name: replace(model, scenario=kept_nested(model.scenario), flatten=False)
+            for name, model in scenario.units.items()
+            if type(model) is Nested
+        }
+    )
+
+
 class _Flattening:
     def __init__(self, scenario: Scenario, master: Master, span: Span | None) -> None:
         self._scenario = scenario
@@ -110,9 +121,10 @@ class _Flattening:
             if total > 1:
                 self._rates[new] = total
         units = list(names.values())
+        known = ", ".join(path_of(made, new) for new in units)
         if rate > 1:
-            return f"its units make {rate} steps per communication step: {', '.join(units)}", units
-        return f"its units run side by side with the others: {', '.join(units)}", units
+            return f"its units make {rate} steps per communication step: {known}", units
+        return f"its units run side by side with the others: {known}", units
 
     def _check_coupling(self, model: Nested) -> None:
         outer, inner = self._master.coupling, model.master.coupling

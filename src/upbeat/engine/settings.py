@@ -43,6 +43,7 @@ class Settings(TypedDict, total=False):
       them in memory.
     * `engine`: ``"auto"``, ``"native"`` or ``"interpret"``.
     * `jit`: compile expressions to machine code (needs ``upbeat[jit]`` and the native engine).
+    * `flatten`: whether the units of nested scenarios take their place where that means the same (True).
 
     The words of a scenario file will do, too: ``coupling="gauss_seidel"``, ``inputs="linear"``,
     ``coupling={"kind": "jacobi", "outputs": "lagged"}``. None stands for what is usual.
@@ -60,6 +61,7 @@ class Settings(TypedDict, total=False):
     out: str | Path | None
     engine: EngineName | None
     jit: bool | None
+    flatten: bool | None
 
 
 _PLACES = {
@@ -72,13 +74,14 @@ _PLACES = {
     "start": ("run", "start"),
     "engine": ("run", "engine"),
     "jit": ("run", "jit"),
+    "flatten": ("run", "flatten"),
     "record": ("record", "signals"),
     "every": ("record", "every"),
     "out": ("record", "out"),
 }
 """Where a file says what an argument says; it has no word for `signals`."""
 
-_KEYS = {"run": ("start", "until", "engine", "jit"), "record": ("signals", "every", "out")}
+_KEYS = {"run": ("start", "until", "engine", "jit", "flatten"), "record": ("signals", "every", "out")}
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ class Tables:
             "out": _checked(lambda: _file(record.get("out"), writing), ("record", "out"), found),
             "engine": _checked(lambda: _engine(run.get("engine", "auto")), ("run", "engine"), found),
             "jit": _checked(lambda: _truth(run.get("jit", False)), ("run", "jit"), found),
+            "flatten": _checked(lambda: _truth(run.get("flatten", True)), ("run", "flatten"), found),
         }
         problems.found += map(self._named, found.found)
         return None if found.found else fields

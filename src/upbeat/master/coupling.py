@@ -94,7 +94,7 @@ class GaussSeidel:
     def sequence(self, wiring: Wiring) -> Sequence:
         order = self._checked_order(wiring)
         whose = "given" if self.order else "from the feedthrough graph"
-        note = f"order of the units: {' → '.join(order)} ({whose})"
+        note = f"order of the units: {' → '.join(map(wiring.called, order))} ({whose})"
         return Sequence(order, _reactive_inputs(wiring, order), note)
 
     def blocks(self, wiring: Wiring) -> Blocks:
@@ -127,7 +127,7 @@ def _check_outputs(outputs: str) -> None:
 
 def _refuse_reactive(wiring: Wiring) -> None:
     names = [
-        ".".join(end)
+        wiring.label(end)
         for unit in wiring.scenario.units
         for end in wiring.connected(unit)
         if wiring.port(end).reactive
@@ -149,8 +149,9 @@ def _reactive_inputs(wiring: Wiring, order: tuple[str, ...]) -> frozenset[End]:
         late = [unit for unit, _ in connection.sources if rank[unit] >= rank[connection.unit]]
         if reactive and late:
             raise MasterError(
-                f"{'.'.join(end)} is reactive: it expects the value at the end of the step, but its source "
-                f"{' and '.join(late)} does not come before it in the order {' → '.join(order)}."
+                f"{wiring.label(end)} is reactive: it expects the value at the end of the step, but its source "
+                f"{' and '.join(map(wiring.called, late))} does not come before it in the order "
+                f"{' → '.join(map(wiring.called, order))}."
             )
         if not late and reactive is not False and connection.sources:
             chosen.add(end)

@@ -44,7 +44,7 @@ class Iterated:
         keep = [let for guess in guesses.values() for let in guess.keep]
         error, judge = self._judge(wiring, guesses)
         slot = wiring.registers.slot()
-        names = ", ".join(".".join(end) for end in guesses)
+        names = ", ".join(map(wiring.label, guesses))
         repeat = Repeat(
             most=self.corrections or self.most,
             body=(*keep, Restore(slot), *again, *judge),

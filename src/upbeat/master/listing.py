@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from upbeat.core.expr import Cell, Expr, Name, fold, show
 from upbeat.core.expr.nodes import with_args
@@ -23,12 +23,14 @@ from upbeat.master.program import (
 )
 
 
-def block_lines(block: Block, layout: Layout, indent: str = "  ") -> list[str]:
-    """The lines of one block."""
-    return [f"{indent}{line}" for line in _lines(block, layout)]
+def block_lines(
+    block: Block, layout: Layout, called: Callable[[str], str] = str, indent: str = "  "
+) -> list[str]:
+    """The lines of one block; `called` gives what people call a unit."""
+    return [f"{indent}{line}" for line in _lines(block, layout, called)]
 
 
-def _lines(block: Block, layout: Layout) -> Iterator[str]:
+def _lines(block: Block, layout: Layout, called: Callable[[str], str]) -> Iterator[str]:
     name = layout.name
 
     def text(value: Expr) -> str:
@@ -40,14 +42,14 @@ def _lines(block: Block, layout: Layout) -> Iterator[str]:
     for instruction in block:
         match instruction:
             case Get(unit, port, to):
-                source, target = f"{unit}.{port}", layout.of(to).name
+                source, target = f"{called(unit)}.{port}", layout.of(to).name
                 yield f"get      {source}" + ("" if source == target else f" → {target}")
             case Set(unit, port, by):
                 terms = [
                     layout.of(r).name + ("", "·τ", "·τ²", "·τ³")[k] if k < 4 else f"{layout.of(r).name}·τ^{k}"
                     for k, r in enumerate(by)
                 ]
-                yield f"set      {unit}.{port} := {' + '.join(terms)}"
+                yield f"set      {called(unit)}.{port} := {' + '.join(terms)}"
             case Let(to, value):
                 yield f"let      {name(to)} := {text(value)}"
             case Solve(size, matrix, right, to):
@@ -55,22 +57,22 @@ def _lines(block: Block, layout: Layout) -> Iterator[str]:
                 yield f"solve    {system} · {result} = {rest} ({size} equations)"
             case Advance(unit, start, until, reached, early):
                 how = f", early return, reached → {name(reached)}" if early else ""
-                yield f"advance  {unit} from {name(start)} to {name(until)}{how}"
+                yield f"advance  {called(unit)} from {name(start)} to {name(until)}{how}"
             case Jump(unit, again):
-                yield f"jump     {unit}, again → {name(again)}"
+                yield f"jump     {called(unit)}, again → {name(again)}"
             case Save(units, registers, slot):
-                what = [*units, *(layout.of(r).name for r in registers)]
+                what = [*map(called, units), *(layout.of(r).name for r in registers)]
                 yield f"save     slot {slot}: {', '.join(what)}"
             case Restore(slot):
                 yield f"restore  slot {slot}"
             case Repeat(most, body, until, exhausted):
                 yield f"repeat   at most {most} times, until {text(until)}; otherwise {exhausted}:"
-                yield from (f"  {line}" for line in _lines(body, layout))
+                yield from (f"  {line}" for line in _lines(body, layout, called))
             case If(condition, then, orelse):
                 yield f"if       {text(condition)}:"
-                yield from (f"  {line}" for line in _lines(then, layout))
+                yield from (f"  {line}" for line in _lines(then, layout, called))
                 if orelse:
                     yield "else:"
-                    yield from (f"  {line}" for line in _lines(orelse, layout))
+                    yield from (f"  {line}" for line in _lines(orelse, layout, called))
             case Fire(event):
                 yield f"fire     {event}"

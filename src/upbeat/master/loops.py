@@ -34,12 +34,12 @@ class _Torn:
 
     def __init__(self, loop: Sequence[Node], wiring: Wiring, tolerance: float, warm: bool) -> None:
         tears, rest = wiring.scenario.graph.torn(loop)
-        self.ports = " → ".join(str(node) for node in loop)
+        self.ports = " → ".join(wiring.label((node.unit, node.port)) for node in loop)
         for node in loop:
             port = wiring.port((node.unit, node.port))
             if port.kind is not Kind.REAL:
                 raise MasterError(
-                    f"{node} in the algebraic loop {self.ports} is {port.kind.value}: only real signals can "
+                    f"{wiring.label((node.unit, node.port))} in the algebraic loop {self.ports} is {port.kind.value}: only real signals can "
                     'be iterated. Break the loop with outputs = "lagged".'
                 )
         self._wiring = wiring
@@ -129,7 +129,7 @@ class _Torn:
 
 def _cell_names(end: End, wiring: Wiring) -> list[str]:
     port = wiring.port(end)
-    name = ".".join(end)
+    name = wiring.label(end)
     return [name] if port.size is None else [f"{name}[{i}]" for i in range(port.size)]
 
 

@@ -51,7 +51,7 @@ class Master:
             columns=wiring.columns(),
             notes=blocks.notes,
         )
-        check_abilities(program, pace, closed.units)
+        check_abilities(program, pace, closed.units, wiring.called)
         return program, pace
 
     def _approximation(self, target: str) -> Approximation:

@@ -82,7 +82,9 @@ class MultiRate:
         after = solved(wiring, ahead, self.loops, over=over)
         reset = [Let(part.next, Cell(wiring.next)) for part in parts.values()]
         start = (*reset, *solved(wiring, ahead, self.loops, warm=False, over=over), *finish)
-        note = "; ".join(f"{', '.join(members)}: {k} step(s)" for k, members in groups.items())
+        note = "; ".join(
+            f"{', '.join(map(wiring.called, members))}: {k} step(s)" for k, members in groups.items()
+        )
         return Blocks(
             start,
             {"step": (*step, *after, *finish)},
@@ -129,7 +131,7 @@ class MultiRate:
             for end in wiring.connected(unit):
                 if wiring.port(end).reactive and end not in ahead:
                     raise MasterError(
-                        f"{'.'.join(end)} is reactive: it expects the value at the end of the step, which "
+                        f"{wiring.label(end)} is reactive: it expects the value at the end of the step, which "
                         "in a MultiRate coupling only inputs from slower units know. Raise the unit's rate."
                     )
 

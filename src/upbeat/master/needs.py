@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import MasterError
@@ -26,10 +26,12 @@ def needs(program: Program, pace: Pace, units: Mapping[str, Model]) -> dict[str,
     return found
 
 
-def check_abilities(program: Program, pace: Pace, units: Mapping[str, Model]) -> None:
-    """Raise a `MasterError` that names every unit which lacks something."""
+def check_abilities(
+    program: Program, pace: Pace, units: Mapping[str, Model], called: Callable[[str], str] = str
+) -> None:
+    """Raise a `MasterError` that names every unit which lacks something, by what people call it."""
     missing = [
-        f"unit '{unit}' does not have: {ability.value}. It needs to, because {why}."
+        f"unit '{called(unit)}' does not have: {ability.value}. It needs to, because {why}."
         for unit, needed in needs(program, pace, units).items()
         for ability, why in needed.items()
         if ability not in units[unit].abilities

@@ -74,8 +74,9 @@ class Negotiated:
             step += [Let(wanted, Cell(wiring.next)), *self._units(wiring, stopping, early=True)]
             step += [self._earliest(wiring, stopping), If(sooner, (Restore(slot), *follow))]
         step += self._units(wiring, steady, early=False)
-        order = " → ".join([*back, *stopping, *steady])
-        note = f"steps are negotiated, in the order {order}; to be set back: {', '.join(back) or 'none'}"
+        order = " → ".join(map(wiring.called, (*back, *stopping, *steady)))
+        known = ", ".join(map(wiring.called, back)) or "none"
+        note = f"steps are negotiated, in the order {order}; to be set back: {known}"
         return Blocks(parts.start, {"step": (*step, *parts.after)}, parts.again, notes=(note, parts.note))
 
     def _units(self, wiring: Wiring, units: list[str], *, early: bool) -> tuple[Instruction, ...]:

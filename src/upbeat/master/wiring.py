@@ -88,21 +88,32 @@ class Wiring:
         for end, port in self._ports.items():
             if port.causality is Causality.INPUT and end not in self.inputs:
                 self.inputs[end] = self._register(end, port)
-        self._reached = {unit: self.registers.new(f"{unit}′reached") for unit in scenario.units}
+        self._reached = {unit: self.registers.new(f"{self.called(unit)}′reached") for unit in scenario.units}
         self.results: dict[str, Reg] = {}
         self._result_lets: list[Let] = []
         for output in scenario.outputs:
             cells = tuple(substitute(cell, names) for cell in output.cells)
             shared = self._shared(cells, output.port)
             if shared is None:
+                origin, name = scenario.origin, output.port.name
+                known = name if origin is None else origin.columns.get(("", name), name)
                 shared = self.registers.new(
-                    f"output {output.port.name}", output.port.kind, output.port.cells, output.port.initial
+                    f"output {known}", output.port.kind, output.port.cells, output.port.initial
                 )
                 self._result_lets += [Let(shared + i, cell) for i, cell in enumerate(cells)]
             self.results[output.port.name] = shared
 
+    def called(self, unit: str) -> str:
+        """What people call a unit: ``car.mass`` if it was inside the nested ``car``."""
+        origin = self.scenario.origin
+        return unit if origin is None else origin.paths.get(unit, unit)
+
+    def label(self, end: End) -> str:
+        """What people call a port; also the name of its register."""
+        return f"{self.called(end[0])}.{end[1]}"
+
     def _register(self, end: End, port: Port) -> Reg:
-        return self.registers.new(".".join(end), port.kind, port.cells, port.initial)
+        return self.registers.new(self.label(end), port.kind, port.cells, port.initial)
 
     def _connect(self, end: End, cells: tuple[Expr, ...]) -> None:
         port = self._ports[end]
@@ -116,11 +127,11 @@ class Wiring:
         """Registers of as many time derivatives of an input as its approximation wants."""
         port, found = self._ports[end], []
         for order in range(1, self.approximation(end).derivatives + 1):
-            cells = tuple(rate(cell, self._ports, ".".join(end)) for cell in cells)
+            cells = tuple(rate(cell, self._ports, self.label(end)) for cell in cells)
             bound = tuple(substitute(cell, names) for cell in cells)
             shared = self._shared(bound, port)
             if shared is None:
-                shared = self.registers.new(f"{'.'.join(end)}{'′' * order}", size=port.cells)
+                shared = self.registers.new(f"{self.label(end)}{'′' * order}", size=port.cells)
                 lets = tuple(Let(shared + i, cell) for i, cell in enumerate(bound))
                 self._lets[end] = self._lets.get(end, ()) + lets
             found.append(shared)
@@ -188,7 +199,7 @@ class Wiring:
         port = self._ports[end]
         sources = self.known(end)
         made = [
-            self.registers.new(f"{'.'.join(end)}′guess{'′' * k}", port.kind, port.cells)
+            self.registers.new(f"{self.label(end)}′guess{'′' * k}", port.kind, port.cells)
             for k in range(len(sources))
         ]
         pairs = [(to + i, s + i) for to, s in zip(made, sources, strict=True) for i in range(port.cells)]
@@ -253,7 +264,7 @@ class Wiring:
             port, (now, until) = self._ports[end], key[1]
             known = self.known(end)
             ahead = guess.registers if guess is not None else known
-            name = ".".join(end) + ("" if guess is None else "′again")
+            name = self.label(end) + ("" if guess is None else "′again")
             place = Place(name, port.kind, port.cells, known, ahead, now, until)
             chosen = self.approximation(end)
             method = chosen.interpolate if interpolate else chosen.extrapolate

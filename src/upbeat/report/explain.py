@@ -14,6 +14,7 @@ from upbeat.master.dataflow import carried
 from upbeat.master.listing import block_lines
 from upbeat.master.settings import settings_of
 from upbeat.scenario.event_connection import Sender
+from upbeat.scenario.inline import path_of
 from upbeat.units.ode import Function
 from upbeat.units.solvers import solver_spec
 
@@ -69,7 +70,11 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         "master": settings_of(experiment.master),
         "notes": list(built.notes),
         "engine": {"name": choice.name, "why": choice.why},
-        "program": {name: block_lines(block, built.layout) for name, block in built.blocks.items() if block},
+        "program": {
+            name: block_lines(block, built.layout, lambda unit: path_of(flat.scenario, unit))
+            for name, block in built.blocks.items()
+            if block
+        },
         "carried": [built.layout.of(r).name for r in carried(built, flat.scenario.units)],
     }
 

@@ -31,6 +31,8 @@ def inlined(scenario: Scenario, unit: str, inner: Scenario) -> tuple[Scenario, d
 
 class _Inlining:
     def __init__(self, scenario: Scenario, unit: str, inner: Scenario) -> None:
+        if any((s.event_connections or s.event_outputs) for s in (scenario, inner)):
+            raise CannotInline("events travel between units")
         self._outer = scenario
         self._unit = unit
         self._inner = inner
@@ -203,6 +205,28 @@ class _Inlining:
             "sources": made.sources,
             "text": texts if len(texts) > 1 else texts[0],
         }
+
+
+def inside(model: Model) -> Scenario | None:
+    """The scenario that a unit of this model is, if it is one."""
+    found = getattr(model, "scenario", None)
+    return found if isinstance(found, Scenario) else None
+
+
+def without_nested(scenario: Scenario) -> Scenario:
+    """`scenario`, which is closed, with the units of nested ones, at all depths, in their place."""
+    waiting = list(scenario.units)
+    while waiting:
+        unit = waiting.pop()
+        inner = inside(scenario.units[unit])
+        if inner is None:
+            continue
+        try:
+            scenario, names = inlined(scenario, unit, inner)
+        except CannotInline as error:
+            raise CannotInline(f"'{path_of(scenario, unit)}' cannot be merged: {error}") from None
+        waiting += names.values()
+    return scenario
 
 
 def path_of(scenario: Scenario, unit: str) -> str:

@@ -60,6 +60,7 @@ class Merged:
     * `values`: of the parameters, by cell.
     * `tears`: the cells of connected inputs, at which loops can be cut.
     * `sources`: the output (or input) of the merged model that stands for an original port.
+    * `paths`: what people call a unit, where that is not its name.
     """
 
     names: Names = field(default_factory=Names)
@@ -75,6 +76,7 @@ class Merged:
     values: dict[str, Expr] = field(default_factory=dict)
     tears: list[str] = field(default_factory=list)
     sources: dict[End, str] = field(default_factory=dict)
+    paths: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def locals(self) -> dict[str, Any]:
@@ -84,13 +86,24 @@ class Merged:
             for name, cells in self.definitions.items()
         }
 
+    def called(self, unit: str) -> str:
+        """What people call a unit."""
+        return self.paths.get(unit, unit)
+
     def define(self, name: str, size: int | None, cells: Iterable[Expr]) -> None:
         self.definitions[name], self.sizes[name] = tuple(cells), size
 
 
-def merged(units: Mapping[str, Equations], connections: Mapping[End, Sequence[Expr]]) -> Merged:
-    """All equations in one model; loops among its definitions are still in it."""
-    made = Merged()
+def merged(
+    units: Mapping[str, Equations],
+    connections: Mapping[End, Sequence[Expr]],
+    paths: Mapping[str, str] | None = None,
+) -> Merged:
+    """All equations in one model; loops among its definitions are still in it.
+
+    `paths`: what people call a unit, where that is not its name.
+    """
+    made = Merged(paths=paths or {})
     scopes = {unit: _declared(made, unit, equations, connections) for unit, equations in units.items()}
     for unit, equations in units.items():
         _defined(made, unit, equations, scopes[unit])
@@ -156,7 +169,7 @@ def _declared(
             continue
         for i, cell in enumerate(cell_names(name, port.size)):
             index = "" if port.size is None else f"[{i}]"
-            made.ports[cell] = (f"{unit}.{port.name}{index}", port)
+            made.ports[cell] = (f"{made.called(unit)}.{port.name}{index}", port)
             made.tears.append(cell)
     for key, table in equations.tables:
         name = made.names.new(unit, key)
@@ -188,7 +201,10 @@ def _defined(made: Merged, unit: str, equations: Equations, scope: _Scope) -> No
         own = cell_names(same, port.size)
         for i, cell in enumerate(own):
             made.reads[f"{unit}.{port.name}[{i}]"] = Name(cell)
-            made.ports[cell] = (f"{unit}.{port.name}" + ("" if port.size is None else f"[{i}]"), port)
+            made.ports[cell] = (
+                f"{made.called(unit)}.{port.name}" + ("" if port.size is None else f"[{i}]"),
+                port,
+            )
         made.reads[f"{unit}.{port.name}"] = Name(own[0])
 
 

@@ -44,34 +44,56 @@ class Origin:
 def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None = None) -> Scenario:
     """A scenario of one unit with all equations of `scenario`, whose trace has the same names.
 
-    Every unit must be an `Ode` or a `Function`; their solvers are replaced by one, tight unless given.
+    Every unit must be an `Ode` or a `Function`, or a nested scenario of such, whose master does not matter
+    here; their solvers are replaced by one, tight unless given.
     Inputs that nothing drives, and the scenario's own, become inputs that can be set during a run.
     """
-    closed = scenario.closed()
+    closed = _flat(scenario)
     _check(closed)
     units = {name: model.equations for name, model in closed.units.items()}  # type: ignore[attr-defined]
-    made = merged(units, {(c.unit, c.port): c.cells for c in closed.connections})
+    given = {(c.unit, c.port): c.cells for c in closed.connections}
+    paths = closed.origin.paths if closed.origin is not None else {}
+    made = merged(units, given, paths)
     zeros, notes = open_loops(made)
     model = _model(made, TIGHT if solver is None else solver)
     whole = Implicit(model, zeros) if zeros else model
     outputs = tuple(_output(output, closed, made) for output in closed.outputs)
     columns = {(UNIT, port): closed.column(*end) for end, port in made.sources.items()}
-    origin = Origin(tuple(name for name in closed.units if name not in closed.added_units), columns, notes)
+    shown: dict[str, bool] = {}
+    if closed.origin is not None:  # what was inside nested ones can be recorded, and is not by itself
+        columns |= {end: name for end, name in closed.origin.columns.items() if end[0] == ""}
+        shown = dict.fromkeys((*closed.origin.shown, *columns.values()), False) | closed.origin.shown
+    known = tuple(paths.get(name, name) for name in closed.units if name not in closed.added_units)
+    origin = Origin(known, columns, notes, shown)
     return type(scenario).from_parts(Parts({UNIT: whole}, (), (), outputs), scenario.name, origin=origin)
+
+
+def _flat(scenario: Scenario) -> Scenario:
+    from upbeat.scenario.inline import CannotInline, without_nested  # which makes scenarios
+
+    problems = Problems()
+    try:
+        return without_nested(scenario.closed())
+    except CannotInline as error:
+        problems.add(("units",), str(error), "A monolith is one set of equations.")
+    problems.raise_if_any(scenario.name)
+    raise AssertionError  # it has been raised
 
 
 def _check(scenario: Scenario) -> None:
     problems = Problems()
     for name, model in scenario.units.items():
+        path = name if scenario.origin is None else scenario.origin.paths.get(name, name)
+        place = ("units", *path.split("."))
         if any(port.event for port in model.ports):
-            what = f"'{name}' deals in events, and a monolith is one system of equations between events"
+            what = f"'{path}' deals in events, and a monolith is one system of equations between events"
             hint = "Leave the monolith out: scenarios with events are run as they are coupled."
             if name in scenario.added_units:
                 what = "the scenario has event inputs, and a monolith is one system of equations"
-            problems.add(("units", name), what, hint)
+            problems.add(place, what, hint)
         elif type(model) not in (Ode, Function):
-            what = f"'{name}' is of the kind {type(model).__name__}, which has no equations to merge"
-            problems.add(("units", name), what, "A monolith is made of Ode and Function units only.")
+            what = f"'{path}' is of the kind {type(model).__name__}, which has no equations to merge"
+            problems.add(place, what, "A monolith is made of Ode and Function units only.")
     problems.raise_if_any(scenario.name)
 
 

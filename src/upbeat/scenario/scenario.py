@@ -173,6 +173,10 @@ class Scenario:
         problems.raise_if_any(self.name)
         return self._with(parts)
 
+    def with_units(self, units: Mapping[str, Model]) -> Scenario:
+        """The same scenario with other models, of the same ports, for some units; for tools."""
+        return self._with(replace(self._parts, units={**self.units, **units})) if units else self
+
     def with_connections(self, connections: tuple[Connection, ...]) -> Scenario:
         """The same scenario with other, already checked connections; for masters."""
         return self._with(replace(self._parts, connections=connections))
