@@ -456,5 +456,5 @@ def test_a_loop_through_no_unit_inside_a_nest_is_refused() -> None:
     gain = up.Function(inputs=["u"], outputs={"y": "2*u"})
     inside = up.Scenario(units={"g": gain}, inputs=["a"], outputs={"y": "0.5*a + g.y"})
     outer = up.Scenario(units={"n": up.Nested(inside, up.Master(up.Fixed(0.1)))}, connections={"n.a": "n.y"})
-    with pytest.raises(up.ScenarioError, match="'n' cannot be merged: .* through no unit inside"):
+    with pytest.raises(up.ScenarioError, match=r"'n' cannot be merged: .* through no unit inside"):
         outer.monolith()

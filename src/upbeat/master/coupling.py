@@ -149,8 +149,8 @@ def _reactive_inputs(wiring: Wiring, order: tuple[str, ...]) -> frozenset[End]:
         late = [unit for unit, _ in connection.sources if rank[unit] >= rank[connection.unit]]
         if reactive and late:
             raise MasterError(
-                f"{wiring.label(end)} is reactive: it expects the value at the end of the step, but its source "
-                f"{' and '.join(map(wiring.called, late))} does not come before it in the order "
+                f"{wiring.label(end)} is reactive: it expects the value at the end of the step, but its "
+                f"source {' and '.join(map(wiring.called, late))} does not come before it in the order "
                 f"{' → '.join(map(wiring.called, order))}."
             )
         if not late and reactive is not False and connection.sources:

@@ -39,8 +39,9 @@ class _Torn:
             port = wiring.port((node.unit, node.port))
             if port.kind is not Kind.REAL:
                 raise MasterError(
-                    f"{wiring.label((node.unit, node.port))} in the algebraic loop {self.ports} is {port.kind.value}: only real signals can "
-                    'be iterated. Break the loop with outputs = "lagged".'
+                    f"{wiring.label((node.unit, node.port))} in the algebraic loop {self.ports} is "
+                    f"{port.kind.value}: only real signals can be "
+                    'iterated. Break the loop with outputs = "lagged".'
                 )
         self._wiring = wiring
         self._rest = rest
