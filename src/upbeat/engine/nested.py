@@ -117,6 +117,8 @@ class Nested:
             return None
         if any(Ability.NATIVE not in model.abilities for model in flat.scenario.units.values()):
             return None
+        if any(port.event for port in ports):  # an event of the nest is no cell of its program
+            return None
         program, pace = self._built
         twin = pace.native()
         paths = flat.scenario.origin.paths if flat.scenario.origin is not None else {}

@@ -132,7 +132,8 @@ class MultiRate:
                 if wiring.port(end).reactive and end not in ahead:
                     raise MasterError(
                         f"{wiring.label(end)} is reactive: it expects the value at the end of the step, "
-                        "which in a MultiRate coupling only inputs from slower units know. Raise the unit's rate."
+                        "which in a MultiRate coupling only inputs from slower units know. Raise the "
+                        "unit's rate."
                     )
 
 

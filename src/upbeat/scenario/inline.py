@@ -31,8 +31,6 @@ def inlined(scenario: Scenario, unit: str, inner: Scenario) -> tuple[Scenario, d
 
 class _Inlining:
     def __init__(self, scenario: Scenario, unit: str, inner: Scenario) -> None:
-        if any((s.event_connections or s.event_outputs) for s in (scenario, inner)):
-            raise CannotInline("events travel between units")
         self._outer = scenario
         self._unit = unit
         self._inner = inner

@@ -69,7 +69,8 @@ def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None
 
 
 def _flat(scenario: Scenario) -> Scenario:
-    from upbeat.scenario.inline import CannotInline, without_nested  # which makes scenarios
+    from upbeat.scenario.inline import without_nested  # which makes scenarios
+    from upbeat.scenario.inline_events import CannotInline
 
     problems = Problems()
     try:
