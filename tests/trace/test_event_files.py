@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 from sample_traces import COLUMNS, ENTRIES, KINDS, fired, row, rows_of, sample_events
 from upbeat.core.errors import FileProblem, RecordingError
-from upbeat.trace import EventLog, Occurrence, Outcome, Recorder, Trace, TraceWarning, open_sink, read
+from upbeat.trace import Ending, EventLog, Occurrence, Outcome, Recorder, Trace, TraceWarning, open_sink, read
 from upbeat.trace.csvevents import read_events
 
 try:
@@ -255,4 +255,11 @@ def test_two_writers_of_the_same_events_are_kept_apart(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match=r"run\.events\.csv': another run"):
         open_sink(tmp_path / "run.events.csv")
     recorder.close(Outcome.FAILED)
+    assert list(tmp_path.iterdir()) == []
+    other = Recorder(COLUMNS, open_sink(tmp_path / "run.events.csv"))
+    with pytest.raises(FileProblem, match=r"run\.events\.csv': another run"):
+        Recorder(COLUMNS, open_sink(tmp_path / "run.csv"), kinds=KINDS)
+    assert [found.name for found in tmp_path.iterdir()] == ["run.events.csv"]
+    open_sink(tmp_path / "run.csv").close(Ending())
+    other.close(Outcome.FAILED)
     assert list(tmp_path.iterdir()) == []

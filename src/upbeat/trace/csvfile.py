@@ -51,7 +51,11 @@ class CsvSink:
 
     def begin(self, columns: tuple[Column, ...], kinds: tuple[EventKind, ...] = ()) -> None:
         if kinds:
-            self._events = CsvEvents(events_beside(self.path))
+            try:
+                self._events = CsvEvents(events_beside(self.path))
+            except FileProblem:
+                self._file.close()
+                raise
         self._columns = (TIME, *columns)
         self._line = ",".join("%r" if c.kind is Kind.REAL else "%s" for c in self._columns) + "\n"
 

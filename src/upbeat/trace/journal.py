@@ -118,12 +118,21 @@ class JournalSink:
 
 def load_journal(path: Path) -> Source:
     """The rows of a journal, also of one that is still growing."""
-    return _load(JournalReader(path))[0]
+    reader, memory = JournalReader(path), MemorySink()
+    memory.begin(reader.columns)
+    for cells in reader:
+        memory.write(cells, reader.strings)
+    return memory
 
 
 def load_events(path: Path) -> EventLog:
     """The events of a journal, also of one that is still growing."""
-    return _load(JournalReader(path))[1]
+    reader = JournalReader(path)
+    events = EventLog(strings=reader.strings)
+    for part in reader.parts():
+        if isinstance(part, EventLog):
+            events.join(part)
+    return events
 
 
 def _frame(tag: bytes, payload: bytes) -> bytes:
@@ -238,21 +247,17 @@ class JournalReader:
 
 def read_journal(path: Path) -> Stored:
     """All of a journal, or all that is whole."""
-    reader = JournalReader(path)
-    memory, reader.ending.events = _load(reader)
-    if reader.damage:
-        message = f"'{path}' is not complete ({reader.damage}): its first {memory.rows} rows were read"
-        reader.ending.notes.append(message)
-        warn(message)
-    return Stored(reader.columns, memory, reader.ending)
-
-
-def _load(reader: JournalReader) -> tuple[MemorySink, EventLog]:
-    memory, events = MemorySink(), EventLog(strings=reader.strings)
+    reader, memory = JournalReader(path), MemorySink()
     memory.begin(reader.columns)
+    events = EventLog(strings=reader.strings)
     for part in reader.parts():
         if isinstance(part, EventLog):
             events.join(part)
         else:
             memory.write(part, reader.strings)
-    return memory, events
+    reader.ending.events = events
+    if reader.damage:
+        message = f"'{path}' is not complete ({reader.damage}): its first {memory.rows} rows were read"
+        reader.ending.notes.append(message)
+        warn(message)
+    return Stored(reader.columns, memory, reader.ending)

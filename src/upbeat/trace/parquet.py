@@ -87,7 +87,7 @@ class ParquetSink:
 
 def _again(path: Path) -> Source:
     """The rows of a run, from the finished file or from its journal."""
-    return read_parquet(path).source if path.exists() else load_journal(unfinished(path))
+    return read_parquet(path, events=False).source if path.exists() else load_journal(unfinished(path))
 
 
 def _events_again(path: Path) -> EventLog:
@@ -175,8 +175,8 @@ class ParquetSource:
         return array.astype(np.float64, copy=False) if index == 0 else array
 
 
-def read_parquet(path: Path) -> Stored:
-    """The columns of a Parquet file, Upbeat's own or another with a ``time`` column."""
+def read_parquet(path: Path, *, events: bool = True) -> Stored:
+    """The columns of a Parquet file, Upbeat's own or another with a ``time`` column, and its events."""
     pyarrow = need("pyarrow", "parquet", f"reading '{path}'")
     parquet = need("pyarrow.parquet", "parquet", f"reading '{path}'")
     try:
@@ -192,7 +192,8 @@ def read_parquet(path: Path) -> Stored:
             meta = json.loads(schema.metadata[_KEY])
             columns = [Column.from_data(data) for data in meta["columns"]]
             ending = Ending.from_data(meta["ending"])
-            ending.events = _events(path, meta.get("events", 0))
+            if events:
+                ending.events = _events(path, meta.get("events", 0))
         else:
             columns = [Column(f.name, _kind(pyarrow, path, f)) for f in schema if f.name != "time"]
     except (KeyError, TypeError, ValueError) as error:
