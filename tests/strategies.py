@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import reject
@@ -182,9 +182,40 @@ def python_units() -> st.SearchStrategy[Shape]:
 
 
 @st.composite
-def scenarios(draw: st.DrawFn) -> up.Scenario:
-    """A random scenario: units of all kinds, connected at random."""
+def nests(draw: st.DrawFn) -> Shape:
+    """A random scenario with a random master as a unit; it stays nested."""
+    inner = draw(scenarios().filter(lambda scenario: scenario.outputs))
+    pace = draw(
+        st.sampled_from(
+            [up.Fixed(0.1), up.Fixed(0.04), up.Fixed(0.25), up.ErrorControl(tolerance=0.01, least=0.02)]
+        )
+    )
+    master = up.Master(pace, draw(couplings(inner)), draw(st.sampled_from(APPROXIMATIONS)))
+    try:
+        master.program(inner)
+    except up.MasterError:
+        reject()
+    inputs: dict[str, tuple[str, int | None]] = {port.name: ("real", None) for port in inner.inputs}
+    return Shape(up.Nested(inner, master, flatten=False), inputs, {"total": ("real", None)})
+
+
+def on_engine(engine: Any, scenario: up.Scenario) -> up.Scenario:
+    """The scenario with all nested ones on this engine."""
+    return scenario.with_units(
+        {
+            name: replace(model, scenario=on_engine(engine, model.scenario), engine=engine)
+            for name, model in scenario.units.items()
+            if isinstance(model, up.Nested)
+        }
+    )
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, nested: bool = False) -> up.Scenario:
+    """A random scenario: units of all kinds, connected at random; some are `nested` scenarios if asked for."""
     kinds = st.one_of(ode_units(), ode_units(), function_units(), python_units())
+    if nested:
+        kinds = st.one_of(kinds, kinds, nests())
     shapes = {f"m{i}": draw(kinds) for i in range(draw(st.integers(1, 4)))}
     sources = [(unit, port, *what) for unit, shape in shapes.items() for port, what in shape.outputs.items()]
     connections: dict[str, str] = {}
@@ -246,7 +277,7 @@ def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
 @st.composite
 def experiments(draw: st.DrawFn) -> up.Experiment:
     """A random scenario with a random master that fits it."""
-    scenario = draw(scenarios())
+    scenario = draw(scenarios(nested=True))
     step = draw(st.sampled_from([0.1, 0.25, 0.0625]))
     made = up.experiment(
         scenario,

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import upbeat as up
-from strategies import experiments
+from strategies import experiments, on_engine
 from upbeat.core.expr import evaluate, names
 from upbeat.engine import native
 from upbeat.engine.interpret import Interpreter
@@ -59,7 +59,11 @@ def _bits(value: object) -> object:
 @thorough
 @given(experiments())
 def test_both_engines_give_the_same_trace(experiment: up.Experiment) -> None:
-    assert outcome(experiment.with_(engine="interpret")) == outcome(experiment.with_(engine="native"))
+    interpreted, native_too = (
+        outcome(experiment.with_(engine=engine, scenario=on_engine(engine, experiment.scenario)))
+        for engine in ("interpret", "native")
+    )
+    assert interpreted == native_too
 
 
 @thorough

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import upbeat as up
+from strategies import on_engine
 from upbeat.engine import native
 from upbeat.engine.interpret import Interpreter
-from upbeat.scenario.assemble import Parts
 
 pytestmark = pytest.mark.skipif(not native.available()[0], reason="there is no native engine")
 
@@ -48,19 +47,9 @@ def around(model: up.Nested) -> up.Scenario:
     )
 
 
-def on(engine: Any, scenario: up.Scenario) -> up.Scenario:
-    """The same with all nests on this engine."""
-    units: dict[str, Any] = dict(scenario.units)
-    for name, model in units.items():
-        if isinstance(model, up.Nested):
-            units[name] = replace(model, scenario=on(engine, model.scenario), engine=engine)
-    parts = Parts(units, scenario.connections, scenario.inputs, scenario.outputs)
-    return up.Scenario.from_parts(parts, scenario.name)
-
-
 def same(scenario: up.Scenario, **how: Any) -> tuple[up.Trace, up.Trace]:
     how = {"pace": H, "until": 1.0, **how}
-    traces = [up.simulate(on(e, scenario), engine=e, **how) for e in ENGINES]
+    traces = [up.simulate(on_engine(e, scenario), engine=e, **how) for e in ENGINES]
     for name in traces[0].names:
         np.testing.assert_array_equal(traces[0][name], traces[1][name], err_msg=name)
     np.testing.assert_array_equal(traces[0].time, traces[1].time)
@@ -133,7 +122,7 @@ def failing(scenario: up.Scenario, kind: type[up.RunError]) -> str:
     for outer in ENGINES:
         for inside in ENGINES:
             with pytest.raises(kind) as caught:
-                up.simulate(on(inside, scenario), pace=0.5, until=50.0, engine=outer)
+                up.simulate(on_engine(inside, scenario), pace=0.5, until=50.0, engine=outer)
             texts.add(str(caught.value))
     assert len(texts) == 1
     return texts.pop()

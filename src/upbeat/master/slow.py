@@ -50,7 +50,7 @@ class Slow:
             while len(chain) <= approximation.derivatives and (source[0], derivative) in sources:
                 chain.append(wiring.outputs[source[0], str(derivative)])
                 derivative = wiring.port((source[0], str(derivative))).derivative
-            name = f"{'.'.join(end)} from {'.'.join(source)}"
+            name = f"{wiring.label(end)} from {wiring.label(source)}"
             known = tuple(chain)
             if not ahead:
                 new = wiring.registers.new
