@@ -212,7 +212,7 @@ def on_engine(engine: Any, scenario: up.Scenario) -> up.Scenario:
 
 @st.composite
 def scenarios(draw: st.DrawFn, nested: bool = False) -> up.Scenario:
-    """A random scenario: units of all kinds, connected at random; some are `nested` scenarios if asked for."""
+    """A random scenario: units of all kinds, connected at random; if asked for, some are `nested` ones."""
     kinds = st.one_of(ode_units(), ode_units(), function_units(), python_units())
     if nested:
         kinds = st.one_of(kinds, kinds, nests())
