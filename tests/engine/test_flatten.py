@@ -168,7 +168,10 @@ LAGGED = master(coupling=up.Jacobi(outputs="lagged"))
     ("outer", "inner", "why"),
     [
         (master(coupling=GS), master(), "the outer coupling is GaussSeidel"),
-        (master(), master(coupling=GS), "its coupling is GaussSeidel"),
+        (master(), master(coupling=GS), "mixes what is new inside"),
+        (master(), master(coupling=up.Negotiated()), "its coupling is Negotiated"),
+        (master(inputs=up.Linear()), master(coupling=GS), "Gauss-Seidel couplings can be merged only where"),
+        (master(), master(H / 2, coupling=GS), "rates can be merged only where all are Jacobi"),
         (master(), master(coupling=up.Jacobi(outputs="lagged")), "differs from the outer"),
         (LAGGED, LAGGED, "one more delay"),
         (master(), master(0.03), "no whole part"),
@@ -212,7 +215,7 @@ def test_explain_says_what_became_of_each_nest() -> None:
     experiment = up.experiment(deep, pace=H, until=1.0)
     text = explain(experiment, program=False)
     assert "box: flattened, its units run side by side with the others: box.wave, box.car, box.last" in text
-    assert "box.car: not flattened, its coupling is GaussSeidel" in text
+    assert "box.car: not flattened, 'gain.u' mixes what is new inside with what is held from outside" in text
     assert [n["flattened"] for n in explain_data(experiment)["nested"]] == [True, False]
 
 
@@ -297,3 +300,54 @@ def test_nothing_is_flattened_where_that_is_asked_for(levels: int) -> None:
     assert levels == 1 or not model.scenario.units["car"].flatten
     flat = up.simulate(scenario, pace=H, until=1.0)
     np.testing.assert_array_equal(flat["out"], kept.run()["out"])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_gauss_seidel_nests_in_jacobi_are_flat_bit_for_bit(data: st.DataObject) -> None:
+    """Random orders inside, with and without direct feedthrough, two nests beside each other."""
+    orders = [data.draw(st.none() | st.permutations(["p", "q", "g"])) for _ in range(2)]
+    links = {
+        "p.u": data.draw(st.sampled_from(["q.x", "g.y", "q.x - 0.5*g.y"])),
+        "q.u": data.draw(st.sampled_from(["p.x", "g.y", "p.x*p.x + g.y"])),
+        "g.u": data.draw(st.sampled_from(["p.x", "q.x", "i", "0.4"])),
+        "p.w": data.draw(st.sampled_from(["i", "0.3*i"])),
+    }
+    out = data.draw(st.sampled_from(["p.x + g.y", "q.x", "g.y - i"]))
+
+    def outer(flatten: bool) -> up.Scenario:
+        scenario = up.Scenario(
+            units={"p": LAG, "q": LAG, "g": GAIN}, connections=links, inputs={"i": 0.4}, outputs={"o": out}
+        )
+        a, b = (
+            up.Nested(scenario, master(coupling=up.GaussSeidel(order)), flatten=flatten) for order in orders
+        )
+        return up.Scenario(
+            units={"wave": WAVE, "a": a, "b": b, "last": LAG},
+            connections={"a.i": "wave.y", "b.i": "last.x + 0.1*wave.y", "last.u": "a.o - b.o"},
+        )
+
+    for engine in ("interpret", "auto"):
+        flat, nested, made = both(outer(True), outer(False), pace=H, until=0.55, record=["*"], engine=engine)
+        assert [note.flattened for note in made.flat.notes] == [True, True], made.flat.notes
+        assert list(flat.names) == list(nested.names)
+        for name in flat.names:
+            np.testing.assert_array_equal(flat[name], nested[name], err_msg=name)
+
+
+def test_what_is_inside_a_gauss_seidel_nest_stays_nested(engine: str) -> None:
+    """Within a step of the middle one, others see it before and after: no place among all units has that."""
+    inner = up.Nested(up.Scenario(units={"l": LAG}, outputs={"x": "l.x"}), master())
+    middle = up.Scenario(
+        units={"in": inner, "p": LAG}, connections={"p.u": "in.x"}, inputs={"i": 0.4}, outputs={"x": "p.x"}
+    )
+    outer = up.Scenario(units={"box": up.Nested(middle, master(coupling=GS)), "last": LAG})
+    how: Any = {"pace": H, "until": 1.0, "engine": engine}
+    notes = up.experiment(outer, **how).flat.notes
+    assert [note.flattened for note in notes] == [True, False]
+    assert "box: flattened, its units run one after the other, beside the others: box.in, box.p" in str(
+        notes[0]
+    )
+    assert "the coupling around it is GaussSeidel" in notes[1].why
+    flat, kept = up.simulate(outer, **how), up.simulate(outer, flatten=False, **how)
+    np.testing.assert_array_equal(flat["box.x"], kept["box.x"])

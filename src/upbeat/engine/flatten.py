@@ -2,7 +2,12 @@
 
 A nested scenario means the same as its units side by side with the others if both masters are `Jacobi`
 couplings of the same options at the same fixed pace. If the inner steps are a whole part of the outer
-ones, the units inside become the faster group of a `MultiRate` coupling. Anything else stays nested.
+ones, the units inside become the faster group of a `MultiRate` coupling.
+
+A Gauss-Seidel coupling inside a Jacobi one is an order of its units and a set of inputs that see what went
+before; nothing outside sees anything of either during a step. So both stay what they are among all units,
+if inputs are held (the course of an input from outside then starts and ends at the same value) and none
+mixes what is new inside with what is held from outside. Anything else stays nested.
 """
 
 from __future__ import annotations
@@ -14,10 +19,11 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.time import Span
 from upbeat.engine.nested import Nested
 from upbeat.master.approximation import Approximation, Hold, Linear, Polynomial
-from upbeat.master.coupling import Jacobi
+from upbeat.master.coupling import GaussSeidel, Jacobi, Sequence, Sequenced
 from upbeat.master.master import Master
 from upbeat.master.multirate import MultiRate
 from upbeat.master.pace import Fixed
+from upbeat.master.wiring import End, Wiring
 from upbeat.scenario.inline import inlined, path_of
 from upbeat.scenario.inline_events import CannotInline
 from upbeat.scenario.scenario import Scenario
@@ -80,6 +86,8 @@ class _Flattening:
         self._span = span
         self._steps: dict[str, float] = {}  # of units that were inside nested ones
         self._rates: dict[str, int] = {}
+        self._orders: list[tuple[str, ...]] = []  # of units that go one after the other
+        self._reactive: set[End] = set()
         self._ports = dict(master.ports)
         self._notes: list[Note] = []
 
@@ -102,15 +110,21 @@ class _Flattening:
         if self._rates:
             assert isinstance(coupling, Jacobi)
             coupling = MultiRate(self._rates, coupling.loops, slower="beside")
+        elif self._orders:
+            assert isinstance(coupling, Jacobi)
+            coupling = Sequenced(Sequence(self._order(), frozenset(self._reactive)), coupling.loops)
         master = replace(self._master, coupling=coupling, ports=self._ports)
         return Flat(self._scenario, master, tuple(self._notes))
 
     def _merge(self, unit: str, model: Nested) -> tuple[str, list[str]]:
         """Put the units inside in the place of `unit`; says how."""
         inner = model.master
-        self._check_coupling(model)
+        self._check_coupling(unit, model)
         rate, step = self._rate(unit, inner)
-        ports = self._approximations(unit, model, held=rate > 1)
+        in_turn = isinstance(inner.coupling, GaussSeidel)
+        what = "different rates" if rate > 1 else "Gauss-Seidel couplings" if in_turn else ""
+        ports = self._approximations(unit, model, held=what)
+        sequence = self._sequence(model, rate)
         made, names = inlined(self._scenario, unit, model.scenario)
         self._scenario = made
         self._ports = {name: a for name, a in self._ports.items() if name.partition(".")[0] != unit}
@@ -121,23 +135,65 @@ class _Flattening:
             if total > 1:
                 self._rates[new] = total
         units = list(names.values())
+        if sequence is not None:
+            units = [names[name] for name in sequence.order]
+            self._orders.append(tuple(units))
+            self._reactive |= {(names[name], port) for name, port in sequence.reactive}
         known = ", ".join(path_of(made, new) for new in units)
         if rate > 1:
             return f"its units make {rate} steps per communication step: {known}", units
+        if sequence is not None:
+            return f"its units run one after the other, beside the others: {known}", units
         return f"its units run side by side with the others: {known}", units
 
-    def _check_coupling(self, model: Nested) -> None:
+    def _sequence(self, model: Nested, rate: int) -> Sequence | None:
+        """In which order the units inside run and which inputs see what went before, if they do."""
+        coupling = model.master.coupling
+        if not isinstance(coupling, GaussSeidel):
+            return None
+        if rate > 1 or self._rates:
+            raise Kept("its coupling is GaussSeidel, and rates can be merged only where all are Jacobi")
+        closed = model.scenario.closed()
+        order, reactive, _ = coupling.sequence(Wiring(closed, Hold(), {}))
+        own = set(model.scenario.units)
+        found: set[End] = set()
+        for connection in closed.connections:
+            end = (connection.unit, connection.port)
+            inside = [source for source, _ in connection.sources if source in own]
+            if end not in reactive or not inside:  # held either way, if it comes from outside
+                continue
+            if len(inside) < len(connection.sources):
+                raise Kept(f"'{connection.target}' mixes what is new inside with what is held from outside")
+            found.add(end)
+        return Sequence(tuple(unit for unit in order if unit in own), frozenset(found))
+
+    def _order(self) -> tuple[str, ...]:
+        """All units, those that go one after the other in their order."""
+        place = {unit: k for k, unit in enumerate(self._scenario.units)}
+        first = {min(order, key=place.__getitem__): order for order in self._orders}
+        later = {unit for order in self._orders for unit in order} - first.keys()
+        return tuple(
+            new for unit in self._scenario.units if unit not in later for new in first.get(unit, (unit,))
+        )
+
+    def _check_coupling(self, unit: str, model: Nested) -> None:
         outer, inner = self._master.coupling, model.master.coupling
         if not model.flatten:
             raise Kept("it was asked to stay nested")
         if model.engine != "auto":
             raise Kept(f"it asks for an engine of its own, {model.engine}")
-        for whose, coupling in (("the outer", outer), ("its", inner)):
-            if type(coupling) is not Jacobi:
-                raise Kept(f"{whose} coupling is {type(coupling).__name__}, and only Jacobi can be merged")
-        if outer != inner:
+        if any(unit in order for order in self._orders):
+            raise Kept("the coupling around it is GaussSeidel, and only Jacobi can be merged into")
+        if type(outer) is not Jacobi:
+            raise Kept(f"the outer coupling is {type(outer).__name__}, and only Jacobi can be merged into")
+        if type(inner) not in (Jacobi, GaussSeidel):
+            raise Kept(
+                f"its coupling is {type(inner).__name__}, and only Jacobi and GaussSeidel can be merged"
+            )
+        assert isinstance(inner, Jacobi | GaussSeidel)
+        if (outer.outputs, outer.loops) != (inner.outputs, inner.loops):
             raise Kept(f"its coupling {inner} differs from the outer {outer}")
-        if getattr(outer, "outputs", "") == "lagged":
+        if outer.outputs == "lagged":
             raise Kept("where outputs are lagged, a level of nesting is one more delay")
 
     def _rate(self, unit: str, inner: Master) -> tuple[int, float]:
@@ -154,6 +210,8 @@ class _Flattening:
         rate = round(ratio)
         if rate < 2 or abs(ratio - rate) > WHOLE * rate:
             raise Kept(f"its step {own.step:g} is no whole part of the step {around:g} around it")
+        if self._orders:
+            raise Kept("it has a rate of its own, and another nested scenario a GaussSeidel coupling")
         if self._rates:
             raise Kept(
                 "another nested scenario has a rate of its own already, and the two exchange less often"
@@ -162,10 +220,8 @@ class _Flattening:
             raise Kept("it has a rate of its own, and not all communication steps are of the same length")
         return rate, own.step
 
-    def _approximations(
-        self, unit: str, model: Nested, *, held: bool
-    ) -> dict[tuple[str, str], Approximation]:
-        """What the inputs inside do, where it differs from the outer default."""
+    def _approximations(self, unit: str, model: Nested, *, held: str) -> dict[tuple[str, str], Approximation]:
+        """What the inputs inside do, where it differs from the outer default; `held` wants them held."""
         master, inner = self._master, model.master
         for port in model.scenario.inputs:
             if port.reactive:
@@ -187,10 +243,10 @@ def _inputs(scenario: Scenario) -> list[tuple[str, Port]]:
     return [(name, port) for name, port in ports if port.causality is Causality.INPUT]
 
 
-def _check_course(chosen: Approximation, name: str, held: bool) -> None:
+def _check_course(chosen: Approximation, name: str, held: str) -> None:
     """The inside sees a course at its own communication points: it must start at the latest value."""
     if held and chosen != Hold():
-        raise Kept(f"different rates can be merged only where inputs are held, and '{name}' is {chosen}")
+        raise Kept(f"{held} can be merged only where inputs are held, and '{name}' is {chosen}")
     if type(chosen) not in (Hold, Linear, Polynomial):
         raise Kept(f"the approximation {chosen} of '{name}' starts elsewhere than at the latest value")
 

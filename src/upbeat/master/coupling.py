@@ -120,6 +120,18 @@ class GaussSeidel:
         return order
 
 
+@dataclass(frozen=True, slots=True)
+class Sequenced:
+    """Order and reactive inputs as they are given: what flattening makes of different couplings."""
+
+    given: Sequence
+    loops: LoopSolver
+    outputs: Outputs = "solved"
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        return assemble(wiring, self, self.given)
+
+
 def _check_outputs(outputs: str) -> None:
     if outputs not in ("solved", "lagged"):
         raise MasterError(f'outputs must be "solved" or "lagged", not {outputs!r}')
@@ -190,7 +202,7 @@ class Exchange(NamedTuple):
     note: str
 
 
-def exchange(wiring: Wiring, coupling: Jacobi | GaussSeidel, sequence: Sequence) -> Exchange:
+def exchange(wiring: Wiring, coupling: Jacobi | GaussSeidel | Sequenced, sequence: Sequence) -> Exchange:
     """Values read and handed on at a communication point, solved or lagged."""
     graph, reactive, finish = wiring.scenario.graph, sequence.reactive, wiring.finish()
     if coupling.outputs == "solved":
@@ -215,7 +227,7 @@ def exchange(wiring: Wiring, coupling: Jacobi | GaussSeidel, sequence: Sequence)
     return Exchange((*late, *sets, *finish), start, (*own, *sets, *finish), note)
 
 
-def assemble(wiring: Wiring, coupling: Jacobi | GaussSeidel, sequence: Sequence) -> Blocks:
+def assemble(wiring: Wiring, coupling: Jacobi | GaussSeidel | Sequenced, sequence: Sequence) -> Blocks:
     """A sweep and an exchange, as blocks."""
     parts = exchange(wiring, coupling, sequence)
     notes = tuple(note for note in (sequence.note, parts.note) if note)
