@@ -139,7 +139,7 @@ DiscreteTables make_discrete(const Ports& inputs, const Ports& heard, const Port
 // The addresses come in the order of upbeat_unit; 0 means none.
 upbeat_unit make_addresses(std::uintptr_t self, std::uintptr_t get, std::uintptr_t set, std::uintptr_t advance,
                          std::uintptr_t jump, std::uintptr_t save, std::uintptr_t restore, std::uintptr_t message,
-                         std::uintptr_t destroy) {
+                         std::uintptr_t destroy, std::uintptr_t due) {
   upbeat_unit table{};
   table.size = sizeof table;
   table.self = reinterpret_cast<void*>(self);
@@ -151,6 +151,7 @@ upbeat_unit make_addresses(std::uintptr_t self, std::uintptr_t get, std::uintptr
   table.restore = reinterpret_cast<decltype(table.restore)>(restore);
   table.message = reinterpret_cast<decltype(table.message)>(message);
   table.destroy = reinterpret_cast<decltype(table.destroy)>(destroy);
+  table.due = reinterpret_cast<decltype(table.due)>(due);
   require(problem_in(table));
   return table;
 }
@@ -163,9 +164,11 @@ upbeat_unit make_table(std::uintptr_t address) {
   return table;
 }
 
-Python make_python(nb::object unit, const std::vector<std::tuple<nb::object, std::int32_t, std::int32_t>>& ports) {
+using PythonPorts = std::vector<std::tuple<nb::object, std::int32_t, std::int32_t, bool>>;  // name, kind, size, event
+
+Python make_python(nb::object unit, const PythonPorts& ports) {
   Python made{std::move(unit), {}};
-  for (const auto& [name, kind, size] : ports) made.ports.push_back({name, static_cast<Kind>(kind), size});
+  for (const auto& [name, kind, size, event] : ports) made.ports.push_back({name, static_cast<Kind>(kind), size, event});
   return made;
 }
 
@@ -224,16 +227,15 @@ NB_MODULE(_native, module) {
       .def("__init__",
            [](Addresses* self, std::uintptr_t context, std::uintptr_t get, std::uintptr_t set, std::uintptr_t advance,
               std::uintptr_t jump, std::uintptr_t save, std::uintptr_t restore, std::uintptr_t message,
-              std::uintptr_t destroy) {
-             new (self) Addresses(make_addresses(context, get, set, advance, jump, save, restore, message, destroy));
+              std::uintptr_t destroy, std::uintptr_t due) {
+             new (self) Addresses(make_addresses(context, get, set, advance, jump, save, restore, message, destroy, due));
            },
            "context"_a, "get"_a, "set"_a, "advance"_a, "jump"_a = 0, "save"_a = 0, "restore"_a = 0, "message"_a = 0,
-           "destroy"_a = 0)
+           "destroy"_a = 0, "due"_a = 0)
       .def("__init__", [](Addresses* self, std::uintptr_t table) { new (self) Addresses(make_table(table)); }, "table"_a)
       .def("close", &Addresses::close);
   nb::class_<Python>(module, "Python")
-      .def("__init__", [](Python* self, nb::object unit,
-                          const std::vector<std::tuple<nb::object, std::int32_t, std::int32_t>>& ports) {
+      .def("__init__", [](Python* self, nb::object unit, const PythonPorts& ports) {
         new (self) Python(make_python(std::move(unit), ports));
       });
   using NestedPorts = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;

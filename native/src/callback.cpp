@@ -61,6 +61,7 @@ Callback::Callback(nb::handle unit, std::vector<Port> ports, Strings& strings, T
       strings_(strings),
       trouble_(trouble) {
   if (nb::hasattr(unit, "jump")) jump_ = unit.attr("jump");
+  if (nb::hasattr(unit, "due")) due_ = unit.attr("due");
   if (nb::hasattr(unit, "save")) save_ = unit.attr("save");
   if (nb::hasattr(unit, "restore")) restore_ = unit.attr("restore");
 }
@@ -88,6 +89,13 @@ int Callback::get(int number, Cell* to) {
   const Port& port = ports_[static_cast<std::size_t>(number)];
   const nb::object value = nb::steal(PyObject_CallOneArg(get_.ptr(), port.name.ptr()));
   if (!value.is_valid()) return failed();
+  if (!port.event) return read(port, value, to);
+  Cell& present = to[port.size < 0 ? 1 : port.size];
+  present.i = value.is_none() ? 0 : 1;
+  return value.is_none() ? 0 : read(port, value, to);
+}
+
+int Callback::read(const Port& port, nb::handle value, Cell* to) {
   if (port.size < 0) return from_python(value, port.kind, strings_, to) ? 0 : misfit(port, value);
   const nb::object items = nb::steal(PySequence_List(value.ptr()));
   if (!items.is_valid()) return misfit(port, value);
@@ -144,6 +152,15 @@ int Callback::jump(int* again) {
   return *again < 0 ? failed() : 0;
 }
 
+int Callback::due(double* time) {
+  const nb::object result = nb::steal(PyObject_CallNoArgs(due_.ptr()));
+  if (!result.is_valid()) return failed();
+  Cell cell;
+  if (!from_python(result, Kind::Real, strings_, &cell)) return failed();
+  *time = cell.r;
+  return 0;
+}
+
 int Callback::save(int slot) {
   const auto index = static_cast<std::size_t>(slot);
   if (index >= tokens_.size()) tokens_.resize(index + 1);
@@ -175,6 +192,7 @@ upbeat_unit Callback::make(nb::handle unit, std::vector<Port> ports, Strings& st
     table.save = [](void* self, int slot) { return static_cast<Callback*>(self)->save(slot); };
     table.restore = [](void* self, int slot) { return static_cast<Callback*>(self)->restore(slot); };
   }
+  if (self->due_.is_valid()) table.due = [](void* self, double* time) { return static_cast<Callback*>(self)->due(time); };
   table.destroy = [](void* self) { delete static_cast<Callback*>(self); };
   return table;
 }

@@ -24,6 +24,7 @@ class Callback {
     nanobind::object name;
     Kind kind;
     std::int32_t size;  // -1 for a scalar
+    bool event;
   };
 
   Callback(nanobind::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble);
@@ -32,6 +33,7 @@ class Callback {
   int set(int port, const Cell* coefficients, int count);
   int advance(double t, double to, int early, double* reached);
   int jump(int* again);
+  int due(double* time);
   int save(int slot);
   int restore(int slot);
 
@@ -39,10 +41,11 @@ class Callback {
   static upbeat_unit make(nanobind::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble);
 
  private:
+  int read(const Port& port, nanobind::handle value, Cell* to);
   int failed();
   int misfit(const Port& port, nanobind::handle value);
 
-  nanobind::object get_, set_, advance_, jump_, save_, restore_;
+  nanobind::object get_, set_, advance_, jump_, due_, save_, restore_;
   std::vector<Port> ports_;
   std::vector<nanobind::object> tokens_;
   Strings& strings_;

@@ -44,7 +44,7 @@ class Drive {
     }));
   }
 
-  std::string reason(std::int32_t code) const { return pace_->reason(code); }
+  std::string reason(std::int32_t code) const { return code == known_event ? "known event" : pace_->reason(code); }
   std::vector<double> state() const { return pace_->state(); }
 
  private:
@@ -65,13 +65,10 @@ class Drive {
     for (const StepRun& run : log_.drain()) {
       steps.append(nb::make_tuple(run.first, run.last, run.count, run.reason, run.block, run.rejected));
     }
-    nb::list events;
-    std::vector<Fired>& fired = visit.machine().fired();
-    std::size_t taken = 0;
-    for (; taken < fired.size() && fired[taken].index >= 0; ++taken) {
-      events.append(nb::make_tuple(fired[taken].event, fired[taken].time, fired[taken].index));
-    }
-    fired.erase(fired.begin(), fired.begin() + static_cast<std::ptrdiff_t>(taken));
+    FiredLog& fired = visit.machine().fired();
+    std::size_t committed = 0;
+    while (committed < fired.size() && fired.data()[committed].index >= 0) ++committed;
+    const nb::tuple events = Host::taken(fired, committed);
     const double time = visit.machine().cells()[visit.machine().tables().now].r;
     return nb::make_tuple(static_cast<int>(status), time, recorder_ ? recorder_->rows() : 0, steps, events);
   }

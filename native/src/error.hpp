@@ -8,12 +8,22 @@
 
 namespace upbeat {
 
-enum class Call : std::int32_t { None = 0, Get = 1, Set = 2, Advance = 3, Jump = 4, Save = 5, Restore = 6, Begin = 7 };
+enum class Call : std::int32_t {
+  None = 0,
+  Get = 1,
+  Set = 2,
+  Advance = 3,
+  Jump = 4,
+  Save = 5,
+  Restore = 6,
+  Begin = 7,
+  Due = 10
+};
 
 enum class Fault : std::int32_t {
   None = 0,
   Refused = 1,     // the unit's call returned a failure; `message` is the unit's own
-  NotFinite = 2,   // cell `cell` of an output is `value`
+  NotFinite = 2,   // cell `cell` of an output is `value`; a due time is no number
   NotReached = 3,  // the unit stopped at `value`, where it must not
   Unable = 4,      // the unit has no such call
   Exhausted = 5,   // a Repeat that may not be accepted used up its rounds

@@ -1,5 +1,7 @@
 // The innermost loop: one block of a program, instruction by instruction.
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "linear.hpp"
 #include "linked.hpp"
@@ -156,6 +158,28 @@ bool Machine::execute(std::int32_t block) {
         ++at;
         break;
       }
+      case code(Op::GetEvent): {
+        Cell* const to = cells + at->b;
+        if (const int status = at->get(at->self, at->a, to)) return refused(at, status, Call::Get);
+        if (to[at->c].i != 0 && at->d == static_cast<std::int32_t>(Kind::Real)) {
+          for (std::int32_t i = 0; i < at->c; ++i) {
+            if (finite(to[i])) continue;
+            error_.cell = i;
+            error_.value = to[i].r;
+            return failed(at, Fault::NotFinite, Call::Get);
+          }
+        }
+        ++at;
+        break;
+      }
+      case code(Op::Due): {
+        double* const to = &cells[at->a].r;
+        *to = std::numeric_limits<double>::infinity();
+        if (const int status = at->due ? at->due(at->self, to) : 0) return refused(at, status, Call::Due);
+        if (std::isnan(*to)) return failed(at, Fault::NotFinite, Call::Due);
+        ++at;
+        break;
+      }
       case code(Op::Save):
         if (!save_slot(static_cast<std::int32_t>(at - first))) return false;
         ++at;
@@ -182,7 +206,7 @@ bool Machine::execute(std::int32_t block) {
       case code(Op::Unless): at = compute(*at->expression) != 0.0 ? at + 1 : first + at->a; break;
       case code(Op::Goto): at = first + at->a; break;
       case code(Op::Fire):
-        fired_.push_back({at->a, -1, cells[tables_.now].r});
+        fired_.append(at->a, cells[tables_.now].r, cells + (at->c != 0 ? at->b : 0), at->c);
         ++at;
         break;
       default: return true;  // End

@@ -154,12 +154,25 @@ class Host {
   }
 
   // Every event since the last call, committed or not.
-  std::vector<std::int32_t> take_fired() {
+  nb::tuple take_fired() {
     Visit visit(*this);
-    std::vector<std::int32_t> taken;
-    for (const Fired& fired : visit.machine().fired()) taken.push_back(fired.event);
-    visit.machine().fired().clear();
-    return taken;
+    return taken(visit.machine().fired(), visit.machine().fired().size());
+  }
+
+  // The first `count` events of a log, which forgets them: numbers of the events, times, indices (as many of each),
+  // and the cells of all values in a row, each as raw bytes.
+  static nb::tuple taken(FiredLog& fired, std::size_t count) {
+    std::vector<std::int32_t> events(count), indices(count);
+    std::vector<double> times(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      events[i] = fired.data()[i].event;
+      indices[i] = fired.data()[i].index;
+      times[i] = fired.data()[i].time;
+    }
+    nb::tuple left = nb::make_tuple(bytes(events.data(), count), bytes(times.data(), count), bytes(indices.data(), count),
+                                    bytes(fired.values(), fired.first(count)));
+    fired.drop(count);
+    return left;
   }
 
   // The texts with these numbers and above: a pool only grows.
@@ -202,6 +215,11 @@ class Host {
       throw;
     }
     return made;
+  }
+
+  template <class T>
+  static nb::bytes bytes(const T* from, std::size_t count) {
+    return nb::bytes(reinterpret_cast<const char*>(from), count * sizeof(T));
   }
 
   upbeat_unit enter(nb::handle unit, double start) {

@@ -21,6 +21,7 @@ struct Machine::Step {
     decltype(upbeat_unit::set) set;
     decltype(upbeat_unit::advance) advance;
     decltype(upbeat_unit::jump) jump;
+    decltype(upbeat_unit::due) due;
     Expression* expression;
   };
 };

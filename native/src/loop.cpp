@@ -42,10 +42,10 @@ bool commit(Machine& machine, P& pace, Recorder* recorder, std::size_t mark, dou
   Cell* const cells = machine.cells();
   cells[tables.now].r = t;
   if (tables.instant_block >= 0 && !machine.execute(tables.instant_block)) return false;
-  std::vector<Fired>& fired = machine.fired();
+  FiredLog& fired = machine.fired();
   for (std::size_t i = mark; i < fired.size(); ++i) {
-    fired[i].index = static_cast<std::int32_t>(i - mark);
-    fired[i].time = t;
+    fired.data()[i].index = static_cast<std::int32_t>(i - mark);
+    fired.data()[i].time = t;
   }
   pace.note(t, fired.data() + mark, fired.size() - mark, cells);
   if (recorder) recorder->offer(t, cells, last);
@@ -65,7 +65,11 @@ bool step(Machine& machine, P& pace, StepLog* log, std::size_t mark, double t, d
           double& reached) {
   Cell* const cells = machine.cells();
   double& next = cells[machine.tables().next].r;
-  std::vector<Fired>& fired = machine.fired();
+  FiredLog& fired = machine.fired();
+  // Known events bound every pace, so that none needs to know of them.
+  const double due = machine.tables().due >= 0 ? cells[machine.tables().due].r : limit;
+  const bool event = due < limit;
+  if (event) limit = due;
   wanted = pace.propose(t, limit, cells);
   if (pace.retries() && !machine.save(Machine::for_retries)) return false;
   std::int64_t rejected = 0;
@@ -87,8 +91,9 @@ bool step(Machine& machine, P& pace, StepLog* log, std::size_t mark, double t, d
       return machine.stop(error);
     }
     if (!machine.restore(Machine::for_retries)) return false;
-    fired.resize(mark);
+    fired.cut(mark);
   }
+  if (event && reached == due) wanted.reason = known_event;
   if (!(reached > t) && fired.size() == mark) return machine.stop(error_at(t, Fault::NoProgress));
   if (log) log->append(t, reached, wanted.reason, wanted.block, rejected);
   return true;
@@ -98,9 +103,9 @@ template <class P>
 Status drive(Machine& machine, P& pace, Recorder* recorder, StepLog& log, double limit, double budget,
              std::int64_t most) {
   const double& now = machine.cells()[machine.tables().now].r;
-  std::vector<Fired>& fired = machine.fired();
+  FiredLog& fired = machine.fired();
   std::size_t mark = 0;  // the first event that is not committed
-  while (mark < fired.size() && fired[mark].index >= 0) ++mark;
+  while (mark < fired.size() && fired.data()[mark].index >= 0) ++mark;
   Budget left(budget);
   for (;;) {
     // What a step can use up at most once is counted for many of them together.
@@ -116,7 +121,7 @@ Status drive(Machine& machine, P& pace, Recorder* recorder, StepLog& log, double
       double reached = t;
       if (!step(machine, pace, &log, mark, t, limit, wanted, reached) ||
           !commit(machine, pace, recorder, mark, reached, reached >= limit)) {
-        fired.resize(mark);
+        fired.cut(mark);
         return machine.asked_to_stop() ? Status::Stopped : Status::Failed;  // a nested one came back, too
       }
       mark = fired.size();
@@ -134,7 +139,7 @@ Status chase(Machine& machine, P& pace, double limit, bool early) {
     double reached = now;
     const bool done = step(machine, pace, nullptr, 0, now, limit, wanted, reached) &&
                       commit(machine, pace, nullptr, 0, reached, false);
-    machine.fired().clear();
+    machine.fired().cut(0);
     if (!done) return machine.asked_to_stop() ? Status::Stopped : Status::Failed;
     if (early && reached < wanted.until) break;
   }

@@ -18,6 +18,9 @@ enum class Status : std::int32_t {
   Stopped = 4,  // somebody asked the machine to stop
 };
 
+// The reason of a step that ended at a known event; a pace's own reasons count from 0.
+constexpr std::int32_t known_event = -1;
+
 // How often a step may be sent back.
 constexpr std::int64_t most_retries = 100;
 

@@ -15,7 +15,6 @@ Machine::Machine(ProgramTables tables, std::vector<upbeat_unit> units, double st
       cells_(tables_.start),
       loops_(static_cast<std::size_t>(tables_.loops)),
       slots_(static_cast<std::size_t>(tables_.slots)) {
-  fired_.reserve(64);
   link();
 }
 
@@ -74,6 +73,14 @@ void Machine::link() {
       case Op::Advance:
         step.advance = enter().advance;
         operands(row[2], row[3], row[4], row[5]);
+        break;
+      case Op::GetEvent:
+        step.get = enter().get;
+        operands(row[2], row[3], row[4], row[5]);
+        break;
+      case Op::Due:
+        step.due = enter().due;
+        operands(row[2], 0, 0);
         break;
       case Op::Jump:
         step.jump = enter().jump;

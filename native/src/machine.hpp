@@ -14,11 +14,50 @@
 namespace upbeat {
 
 // An event that fired: at which time, and as which one of that time. The index is -1 as long as the
-// time it belongs to is not committed.
+// time it belongs to is not committed. Its value is in the cells of the log from `first` on.
 struct Fired {
   std::int32_t event;
   std::int32_t index;
   double time;
+  std::size_t first;
+};
+
+// The events that fired and have not been taken away yet, with their values.
+class FiredLog {
+ public:
+  FiredLog() {
+    entries_.reserve(64);
+    values_.reserve(64);
+  }
+
+  void append(std::int32_t event, double time, const Cell* from, std::int32_t cells) {
+    entries_.push_back({event, -1, time, values_.size()});
+    values_.insert(values_.end(), from, from + cells);
+  }
+  std::size_t size() const { return entries_.size(); }
+  Fired* data() { return entries_.data(); }
+  const Cell* values() const { return values_.data(); }
+
+  // Where the values of entry `i` begin, and those of entry `size()` would.
+  std::size_t first(std::size_t i) const { return i < entries_.size() ? entries_[i].first : values_.size(); }
+
+  // Forget all entries from `mark` on.
+  void cut(std::size_t mark) {
+    values_.resize(first(mark));
+    entries_.resize(mark);
+  }
+
+  // Forget the first `count` entries.
+  void drop(std::size_t count) {
+    const std::size_t cells = first(count);
+    values_.erase(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(cells));
+    entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(count));
+    for (Fired& entry : entries_) entry.first -= cells;
+  }
+
+ private:
+  std::vector<Fired> entries_;
+  std::vector<Cell> values_;
 };
 
 // Runs blocks of one program. Everything is allocated when it is made; several machines are
@@ -63,7 +102,7 @@ class Machine {
   Cell* cells() { return cells_.data(); }
   const ProgramTables& tables() const { return tables_; }
   const Error& error() const { return error_; }
-  std::vector<Fired>& fired() { return fired_; }
+  FiredLog& fired() { return fired_; }
 
  private:
   struct Step;
@@ -98,7 +137,7 @@ class Machine {
   std::vector<std::int32_t> loops_;
   std::vector<Slot> slots_;
   std::vector<Kept> kept_;
-  std::vector<Fired> fired_;
+  FiredLog fired_;
   Error error_;
   std::atomic<bool> asked_to_stop_{false};
 };

@@ -57,7 +57,7 @@ bool Nested::begin() {
   machine_->cells()[program.now].r = start_;
   machine_->cells()[program.next].r = start_;
   if (!machine_->begin_units() || !upbeat::begin(*machine_, *pace_, nullptr)) return false;
-  machine_->fired().clear();
+  machine_->fired().cut(0);
   // A pace that wants to know how long the run is takes that from its first proposal. Here nobody knows, and
   // both engines say one second.
   pace_->propose(start_, start_ + 1.0, machine_->cells());

@@ -11,6 +11,9 @@ std::unique_ptr<Pace> make_pace(const std::string& name, const std::vector<doubl
   if (name == "fixed" && parameters.size() == 1 && parameters[0] > 0.0) {
     return std::make_unique<Fixed>(parameters[0], blocks[0]);
   }
+  if (name == "event_driven" && parameters.size() == 1 && parameters[0] > 0.0) {
+    return std::make_unique<EventDriven>(parameters[0], blocks[0]);
+  }
   if (name == "error_control") return make_error_control(parameters, texts, blocks[0]);
   return nullptr;
 }

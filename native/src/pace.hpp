@@ -114,6 +114,25 @@ class Fixed final : public Pace {
   double safe_limit_ = none;
 };
 
+// From one known event, which bounds every step, to the next, in steps of at most `most`. State: [].
+class EventDriven final : public Pace {
+ public:
+  EventDriven(double most, std::int32_t block) : most_(most), block_(block) {}
+
+  void begin(double) override {}
+  Proposal propose(double t, double limit, const Cell*) override {
+    const double until = t + most_;
+    return {t < until && until < limit ? until : limit, 0, block_};
+  }
+  bool review(double, double, const Cell*, Proposal&) override { return true; }
+  void note(double, const Fired*, std::size_t, const Cell*) override {}
+  const char* reason(std::int32_t) const override { return "as far as possible"; }
+
+ private:
+  double most_;
+  std::int32_t block_;
+};
+
 // The pace of this name (see `Pace.native` in Python), or null. `blocks` are the numbers of the program's
 // step blocks, the usual one first, and `texts` what its reasons are made of.
 std::unique_ptr<Pace> make_pace(const std::string& name, const std::vector<double>& parameters,

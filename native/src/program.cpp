@@ -14,6 +14,7 @@ class Check {
   std::string all() const {
     if (tables_.start.size() != tables_.kinds.size()) return "cells and kinds differ in number";
     if (!is_real(tables_.now) || !is_real(tables_.next)) return "time is not a real cell";
+    if (tables_.due != -1 && !is_real(tables_.due)) return "the next event is not a real cell";
     if (tables_.slots < 0 || tables_.loops < 0) return "a negative count";
     for (const KernelTables& kernel : tables_.kernels) {
       const std::string problem = problem_in(kernel);
@@ -103,7 +104,10 @@ class Check {
         return within(row[1], 1, static_cast<std::size_t>(tables_.loops)) && expression(row[2], true) && target(row[4]);
       case Op::Unless: return expression(row[1], true) && target(row[2]);
       case Op::Goto: return target(row[1]);
-      case Op::Fire: return true;
+      case Op::Fire: return row[3] == 0 || cells(row[2], row[3]);
+      case Op::Due: return unit(row[1]) && is_real(row[2]);
+      case Op::GetEvent:
+        return unit(row[1]) && row[4] >= 1 && cells(row[3], static_cast<std::int64_t>(row[4]) + 1);
       case Op::Solve: return row[1] >= 1 && solves(row[1], row[2], row[3], row[4]);
     }
     return false;

@@ -27,8 +27,10 @@ enum class Op : std::int32_t {
   Until = 11,   // loop, kernel, most, target, fail, number (back to `target` unless done)
   Unless = 12,  // kernel, target                           (an If: go to `target` when false)
   Goto = 13,    // target
-  Fire = 14,    // event
+  Fire = 14,    // event, from, cells                       (no value: -1, 0)
   Solve = 15,   // size, matrix, right, to                  (a dense linear system)
+  Due = 20,     // unit, to
+  GetEvent = 21,  // unit, port, to, cells, kind            (and in the cell after them, whether it is present)
 };
 
 using Row = std::array<std::int32_t, 7>;
@@ -52,6 +54,7 @@ struct ProgramTables {
   std::int32_t instant_block = -1;
   std::int32_t now = 0;
   std::int32_t next = 0;
+  std::int32_t due = -1;  // the cell of the next known event; -1: there is none
   std::int32_t slots = 0;
   std::int32_t loops = 0;
 };

@@ -177,12 +177,12 @@ TEST(events_carry_the_time_at_the_end_of_their_step) {
   tables.instant_block = 1;
   Machine machine(tables, {}, 0.0);
   CHECK(run_fixed(machine, 0.2, 0.1, 1, 10).status == Status::Finished);
-  const std::vector<Fired>& fired = machine.fired();
+  FiredLog& fired = machine.fired();
   CHECK(fired.size() == 5);
-  CHECK(fired[0].event == 4 && fired[0].time == 0.0 && fired[0].index == 0);  // at the start time
-  CHECK(fired[1].event == 3 && fired[1].time == 0.1 && fired[1].index == 0);
-  CHECK(fired[2].event == 4 && fired[2].time == 0.1 && fired[2].index == 1);
-  CHECK(fired[4].time == 0.2 && fired[4].index == 1);
+  CHECK(fired.data()[0].event == 4 && fired.data()[0].time == 0.0 && fired.data()[0].index == 0);  // at the start time
+  CHECK(fired.data()[1].event == 3 && fired.data()[1].time == 0.1 && fired.data()[1].index == 0);
+  CHECK(fired.data()[2].event == 4 && fired.data()[2].time == 0.1 && fired.data()[2].index == 1);
+  CHECK(fired.data()[4].time == 0.2 && fired.data()[4].index == 1);
 }
 
 TEST(a_step_sent_back_leaves_no_trace_but_its_count) {

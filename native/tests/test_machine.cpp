@@ -123,7 +123,7 @@ TEST(if_takes_one_branch_and_events_are_kept) {
   CHECK(machine.execute(0));
   machine.cells()[2].r = 1.0;
   CHECK(machine.execute(0));
-  CHECK(machine.fired().size() == 2 && machine.fired()[0].event == 6 && machine.fired()[1].event == 5);
+  CHECK(machine.fired().size() == 2 && machine.fired().data()[0].event == 6 && machine.fired().data()[1].event == 5);
 }
 
 TEST(mixed_kinds_are_converted) {

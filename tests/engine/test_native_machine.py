@@ -240,7 +240,7 @@ def test_repeat_and_if_and_events() -> None:
     block = (Repeat(10, body, op(Op.GE, Cell(2), 4.0)), Let(4, op(Op.MUL, Cell(2), 10.0)))
     values, fired, _ = run_both(program(block, *reals(0.0, 0.0, 0.0)))
     assert values[2:] == [4.0, 3.0, 40.0]
-    assert fired == ["small", "small", "big", "big"]
+    assert fired == [(name, None) for name in ("small", "small", "big", "big")]
 
 
 def test_nested_repeats() -> None:

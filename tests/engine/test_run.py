@@ -202,11 +202,9 @@ def test_an_unknown_engine_is_refused() -> None:
 
 
 def test_ctrl_c_ends_between_two_steps(engine: str) -> None:
-    timer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
-    timer.start()
+    run = up.start(CHARGE, pace=1e-3, until=1e6, engine=engine, every=1000)
     with pytest.raises(up.Interrupted, match="interrupted at t") as caught:
-        up.simulate(CHARGE, pace=1e-3, until=1e6, engine=engine, every=1000)
-    timer.join()
+        run.finish(report=lambda t: signal.raise_signal(signal.SIGINT))
     assert isinstance(caught.value, KeyboardInterrupt)
     trace = caught.value.trace
     assert trace.outcome is up.Outcome.INTERRUPTED

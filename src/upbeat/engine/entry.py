@@ -153,7 +153,10 @@ class Entry:
         from upbeat import _native
 
         sizes = [-1 if port.size is None else port.size for port in model.ports]
-        ports = [(port.name, KINDS[port.kind], size) for port, size in zip(model.ports, sizes, strict=True)]
+        ports = [
+            (port.name, KINDS[port.kind], size, port.event)
+            for port, size in zip(model.ports, sizes, strict=True)
+        ]
         return _native.Python(unit, ports)
 
 

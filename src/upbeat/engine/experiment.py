@@ -13,7 +13,7 @@ from upbeat.core.time import Span
 from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.flatten import Flat, flattened, kept_nested
 from upbeat.engine.run import Run
-from upbeat.engine.settings import Settings, Tables, checked_every
+from upbeat.engine.settings import Settings, Tables, checked_every, usual_pace
 from upbeat.master.master import Master, as_pace
 from upbeat.master.pace import Fixed, Pace
 from upbeat.master.program import Program
@@ -128,21 +128,25 @@ class Experiment:
 def _outputs(scenario: Scenario) -> tuple[str, ...]:
     """What is recorded of a scenario where nothing else is asked for."""
     ports = [(unit, port) for unit, model in scenario.units.items() for port in model.ports]
-    columns = [scenario.column(unit, p.name) for unit, p in ports if p.causality is Causality.OUTPUT]
+    outputs = [(unit, p) for unit, p in ports if p.causality is Causality.OUTPUT and not p.event]
+    columns = [scenario.column(unit, p.name) for unit, p in outputs]
     return (*columns, *(output.port.name for output in scenario.outputs))
 
 
 def experiment(scenario: Scenario, **settings: Unpack[Settings]) -> Experiment:
-    """An experiment from plain arguments: `pace` and `until` must be given; see `Settings` for the rest."""
+    """An experiment from plain arguments; see `Settings`.
+
+    `until` must be given, and `pace` unless all units are discrete-event ones.
+    """
     _check_scenario(scenario)
     for name in ("pace", "until"):
-        if settings.get(name) is None:
+        if settings.get(name) is None and (name == "until" or usual_pace(scenario) is None):
             raise InvalidInput(f"'{name}' is missing: write {_EXAMPLES[name]}")
     signals = settings.get("signals")
     if signals is not None and not isinstance(signals, Signals):
         raise InvalidInput(f"signals must be Signals, not {signals!r}: write {_EXAMPLES['signals']}")
     problems = Problems()
-    fields = Tables({}, {}, {}).overruled(settings).fields(problems)
+    fields = Tables({}, {}, {}).overruled(settings).fields(problems, scenario=scenario)
     if fields is None:
         raise InvalidInput("\n".join(map(_sentence, problems.found)))
     return Experiment(scenario=scenario, signals=signals, **fields)
@@ -155,6 +159,7 @@ _EXAMPLES = {
     "coupling": 'coupling=up.GaussSeidel(), or coupling="gauss_seidel"',
     "inputs": 'inputs=up.Linear(), or inputs="linear"',
     "ports": 'ports={"left.F": "linear"}',
+    "simultaneous": 'simultaneous=["officer", "light"]',
     "signals": 'signals=up.read_signals("signals.csv", scenario)',
     "record": 'record=["left.*"]',
     "every": "every=10",

@@ -48,7 +48,8 @@ def read_experiment(
     def also(file: ScenarioFile, problems: Problems) -> None:
         sound = not problems.found
         tables = Tables(file.master, file.run, file.record).overruled(settings)
-        fields.update(tables.fields(problems, writing=writing) or {})
+        scenario = file.scenario if sound else None
+        fields.update(tables.fields(problems, scenario=scenario, writing=writing) or {})
         if sound:
             tables.check_recorded(file.scenario, problems)
         if sound and not problems.found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 from upbeat.core.abilities import Model, Rollback, Unit
@@ -12,11 +12,13 @@ from upbeat.core.errors import MissingExtra, ModelError, RunError, StepError, Un
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
 from upbeat.engine.linear import solve
-from upbeat.engine.texts import exhausted_text, input_text, output_text, text_of
+from upbeat.engine.machine import Fired
+from upbeat.engine.texts import NO_TIME, exhausted_text, input_text, output_text, text_of
 from upbeat.engine.values import Cells, cells_of, evaluator
 from upbeat.master.program import (
     Advance,
     Block,
+    Due,
     Fire,
     Get,
     If,
@@ -49,7 +51,7 @@ class Interpreter:
     """
 
     def __init__(self, program: Program, models: Mapping[str, Model], start: float) -> None:
-        self.fired: list[str] = []
+        self.fired: list[Fired] = []
         self._layout = program.layout
         self._computed = program.computed
         self._cells: Cells = list(program.layout.start)
@@ -100,6 +102,8 @@ class Interpreter:
             case Jump(unit, again):
                 jump = getattr(units[unit], "jump", lambda: False)  # a unit without discrete behaviour
                 return lambda: cells.__setitem__(again, bool(jump()))
+            case Due(unit, to):
+                return self._asking(instruction)
             case If(condition, then, orelse):
                 test, yes, no = evaluator(condition, Kind.BOOLEAN), self._bound(then), self._bound(orelse)
                 return lambda: run(yes if test(cells) else no)
@@ -122,8 +126,15 @@ class Interpreter:
                 )
             case Restore(slot):
                 return lambda: self._restore_slot(slot)
-            case Fire(event):
-                return lambda: self.fired.append(event)
+            case Fire(event, None):
+                return lambda: self.fired.append((event, None))
+            case Fire(event, int(value)):
+                first, last = value, value + self._layout.of(value).size
+                if last - first == 1:
+                    return lambda: self.fired.append((event, cells[first]))
+                return lambda: self.fired.append((event, tuple(cells[first:last])))
+            case _:
+                raise TypeError(f"{instruction} is no instruction")
 
     def _course(self, instruction: Set) -> Callable[[], list[Signal]]:
         """The coefficients of a `Set`; those that were computed are checked."""
@@ -186,7 +197,25 @@ class Interpreter:
             else:
                 store(value)
 
+        def store_event(value: Signal | None) -> None:
+            if value is not None:
+                store(value)
+            cells[to + port.cells] = value is not None
+
+        if port.event:
+            return store_event
         return store_real if port.kind is Kind.REAL and port.size is None else store
+
+    def _asking(self, instruction: Due) -> Action:
+        cells, to, due = self._cells, instruction.to, self._units[instruction.unit].due  # type: ignore[attr-defined]
+
+        def action() -> None:
+            time = float(due())
+            if isnan(time):
+                raise self._blamed(instruction, NO_TIME)
+            cells[to] = time
+
+        return action
 
     def _blamed(self, instruction: Instruction, what: str) -> UnitError:
         """The error that names the unit, the call and the time."""
@@ -199,6 +228,8 @@ class Interpreter:
                 call = f"advance({self._cells[start]:.9g}, {self._cells[until]:.9g})"
             case Jump(unit):
                 call = "jump()"
+            case Due(unit):
+                call = "due()"
             case _:
                 raise TypeError(f"{instruction} calls no unit")
         return UnitError(what, unit=unit, call=call, time=self._clock[unit])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import inf
 
 from upbeat.core.errors import StepError
 from upbeat.core.time import Span
@@ -15,10 +16,15 @@ from upbeat.trace.log import StepLog
 from upbeat.trace.recorder import Recorder
 
 MOST_RETRIES = 100
+KNOWN_EVENT = "known event"
+"""The reason of a step that ended where a unit had something to do, whatever its pace wanted."""
 
 
 class Loop:
-    """Drives a machine with any pace, one step a call."""
+    """Drives a machine with any pace, one step a call.
+
+    Without `instants`, what happens at an instant is left to whoever drives the loop.
+    """
 
     def __init__(
         self,
@@ -28,6 +34,8 @@ class Loop:
         span: Span,
         selection: Selection,
         recorder: Recorder | None,
+        *,
+        instants: bool = True,
     ) -> None:
         self._machine = machine
         self._program = program
@@ -42,7 +50,7 @@ class Loop:
         self.short = False
         """Whether the last step ended before its proposed end, because a unit stopped."""
         self._retries = pace.retries
-        self._has_instant = bool(program.instant)
+        self._has_instant = instants and bool(program.instant)
         machine.write(program.now, span.start)
         machine.write(program.next, span.start)
 
@@ -62,11 +70,12 @@ class Loop:
     def step(self) -> None:
         """One communication step, retries included."""
         machine, program, pace, t = self._machine, self._program, self._pace, self.time
-        (until, reason, block), state = pace.propose(self._state, t, self.limit, machine.read)
+        limit = self._limit()
+        (until, reason, block), state = pace.propose(self._state, t, limit, machine.read)
         token = machine.save() if self._retries else None
         rejected = 0
         while True:
-            machine.write(program.next, self._checked(until))
+            machine.write(program.next, self._checked(until, limit))
             machine.execute(block)
             reached = float(machine.read(program.next))
             again, state = pace.review(state, t, reached, machine.read)
@@ -82,9 +91,22 @@ class Loop:
             until, reason, block = again
         if not reached > t and not machine.fired:
             raise StepError(f"the step from t = {t:.9g} did not move on, and no event fired")
+        if reached == limit < self.limit:
+            reason = KNOWN_EVENT
         self.steps.append(t, reached, reason, block, rejected)
         self.short = reached < until
         self._commit(reached, state)
+
+    def ahead(self) -> float:
+        """Where the pace would end the next step, if nothing bounded it."""
+        (until, _, _), _ = self._pace.propose(self._state, self.time, inf, self._machine.read)
+        return until
+
+    def _limit(self) -> float:
+        """How far the next step may go: known events bound every pace, so that none needs to know of them."""
+        if self._program.due is None:
+            return self.limit
+        return min(self.limit, float(self._machine.read(self._program.due)))
 
     def standing(self) -> tuple[float, State]:
         """Where the loop stands, for somebody who sets the machine back: time and state of the pace."""
@@ -101,9 +123,9 @@ class Loop:
         machine.write(self._program.now, t)
         if self._has_instant:
             machine.execute("instant")
-        for index, event in enumerate(machine.fired):
-            self.events.append(event, t, index)
-        self._state = self._pace.note(state, t, tuple(machine.fired), machine.read)
+        for index, (event, value) in enumerate(machine.fired):
+            self.events.append(event, t, index, value)
+        self._state = self._pace.note(state, t, tuple(name for name, _ in machine.fired), machine.read)
         machine.fired.clear()
         self._record()
 
@@ -122,10 +144,10 @@ class Loop:
         else:
             self._recorder.row(self.time, values)
 
-    def _checked(self, until: float) -> float:
-        if not self.time < until <= self.limit:
+    def _checked(self, until: float, limit: float) -> float:
+        if not self.time < until <= limit:
             raise StepError(
                 f"the pace asked for a step from {self.time:.17g} to {until:.17g}, "
-                f"which does not lie between now and the stop time {self.limit:.17g}"
+                f"which does not lie between now and the stop time {limit:.17g}"
             )
         return until

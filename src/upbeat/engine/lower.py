@@ -19,6 +19,7 @@ from upbeat.engine.tables import KINDS, WIDTH, Code, Expression, Tables
 from upbeat.master.program import (
     Advance,
     Block,
+    Due,
     Fire,
     Get,
     If,
@@ -64,11 +65,12 @@ def lower(program: Program, models: Mapping[str, Model]) -> Tables:
         instant_block=blocks["instant"] if program.instant else -1,
         now=program.now,
         next=program.next,
+        due=-1 if program.due is None else program.due,
         slots=lowering.slots,
         loops=lowering.loops,
         strings=tuple(strings),
         blocks=blocks,
-        events=tuple(lowering.events),
+        events={name: (kind, cells) for name, (_, kind, cells) in lowering.events.items()},
         units=tuple(models),
         origins=tuple(lowering.origins),
     )
@@ -91,7 +93,8 @@ class _Lowering:
     operands: list[int] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     expressions: list[Expression] = field(default_factory=list)
-    events: dict[str, int] = field(default_factory=dict)
+    events: dict[str, tuple[int, Kind, int]] = field(default_factory=dict)
+    """Each one's number, and the kind and number of cells of its values."""
     slots: int = 0
     loops: int = 0
     _units: dict[str, int] = field(init=False)
@@ -132,7 +135,8 @@ class _Lowering:
             case Get(unit, name, to):
                 port = self.port(unit, name, (to,))
                 operands = self._numbers[unit][name], to, port.cells, KINDS[port.kind]
-                self.emit(instruction, Code.GET, self._units[unit], *operands)
+                code = Code.GET_EVENT if port.event else Code.GET
+                self.emit(instruction, code, self._units[unit], *operands)
             case Set(unit, name, by):
                 self.set(instruction, self.port(unit, name, by))
             case Advance(unit, start, until, reached, early):
@@ -162,8 +166,10 @@ class _Lowering:
                     self.rows[branch][2] = self.label()
             case Solve(size, matrix, right, to):
                 self.emit(instruction, Code.SOLVE, size, matrix, right, to)
-            case Fire(event):
-                self.emit(instruction, Code.FIRE, self.events.setdefault(event, len(self.events)))
+            case Due(unit, to):
+                self.emit(instruction, Code.DUE, self._units[unit], to)
+            case Fire():
+                self.fire(instruction)
 
     def port(self, unit: str, name: str, registers: Sequence[int]) -> Port:
         """The port, whose cells the registers must be able to hold: the core copies them as they are."""
@@ -189,6 +195,17 @@ class _Lowering:
             self.emit(instruction, Code.SET, *head, by[0], int(checked))
         else:
             self.emit(instruction, Code.GATHER, *head, self.operand(by))
+
+    def fire(self, instruction: Fire) -> None:
+        kind, cells = Kind.BOOLEAN, 0
+        if instruction.value is not None:
+            register = self.program.layout.of(instruction.value)
+            kind, cells = register.kind, register.size
+        entry = (len(self.events), kind, cells)
+        number, *shape = self.events.setdefault(instruction.event, entry)
+        if shape != [kind, cells]:
+            raise ValueError(f"the event '{instruction.event}' fires with values of different kinds")
+        self.emit(instruction, Code.FIRE, number, -1 if not cells else instruction.value or 0, cells)
 
     def repeat(self, loop: Repeat) -> None:
         number = self.loops

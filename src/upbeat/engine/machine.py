@@ -7,11 +7,14 @@ from typing import Any, Protocol
 
 from upbeat.core.ports import Signal, Value
 
+Fired = tuple[str, Signal | None]
+"""An entry for the event log: the event's name, and its value if it has one."""
+
 
 class Machine(Protocol):
     """Registers and units of one run. Any failure of a unit is raised as `UnitError`."""
 
-    fired: list[str]
+    fired: list[Fired]
     """The events fired since the loop last emptied the list."""
 
     def execute(self, block: str) -> None:

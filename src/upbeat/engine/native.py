@@ -16,7 +16,9 @@ from upbeat.core.errors import MissingExtra, StepError, UnitError
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
 from upbeat.engine.entry import Entry, names_of, step_blocks
+from upbeat.engine.fired import FiredColumns, Raw
 from upbeat.engine.lower import lower, port_numbers
+from upbeat.engine.machine import Fired
 from upbeat.engine.native_errors import CLOSED, CoreError, blame
 from upbeat.engine.tables import KINDS, Tables
 from upbeat.engine.texts import text_of
@@ -84,7 +86,7 @@ class Machine:
     ) -> None:
         from upbeat import _native
 
-        self.fired: list[str] = []
+        self.fired: list[Fired] = []
         self.strings: list[str] = [] if strings is None else strings
         """The texts of string cells, by number. It grows in place: pass an empty list to share it."""
         self._numbers = {unit: port_numbers(model) for unit, model in models.items()}
@@ -135,9 +137,14 @@ class Machine:
     def execute(self, block: str, *, take: bool = True) -> None:
         """Without `take`, what fires is left to the loop in the core."""
         self._check(self._machine.execute(self._tables.blocks[block]))
-        events = self._tables.events
-        if events and take:
-            self.fired += [events[event] for event in self._machine.take_fired()]
+        if self._tables.events and take:
+            fired = self.fired_columns(self._machine.take_fired())
+            self.fired += fired.entries(self._tables.events, self.strings)
+
+    def fired_columns(self, raw: Raw) -> FiredColumns:
+        """What the core says has fired."""
+        self.note_strings()
+        return FiredColumns.read(raw, tuple(self._tables.events))
 
     def read(self, cell: int) -> Value:
         value: Value = self._machine.read(cell)
@@ -214,8 +221,7 @@ class Stretch(NamedTuple):
     rows: int
     """How many rows of the chunk are filled."""
     steps: list[StepRun]
-    events: list[tuple[str, float, int]]
-    """Name, time, index at that time."""
+    events: FiredColumns
 
 
 class CoreLoop:
@@ -258,14 +264,12 @@ class CoreLoop:
             code = Status.STOPPED
         if code == Status.STOPPED:
             raise StepError(CLOSED)
-        self._machine.note_strings()
-        blocks, names = self._blocks, self._machine.tables.events
+        blocks = self._blocks
         runs = [
             StepRun(first, last, count, self._reason(why), blocks[block], rejected)
             for first, last, count, why, block, rejected in steps
         ]
-        fired = [(names[event], at, index) for event, at, index in events]
-        return Stretch(Status(code), time, rows, runs, fired)
+        return Stretch(Status(code), time, rows, runs, self._machine.fired_columns(events))
 
     def _reason(self, code: int) -> str:
         if code not in self._reasons:

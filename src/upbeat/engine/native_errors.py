@@ -12,8 +12,8 @@ from upbeat.core.errors import RunError, StepError, UnitError
 from upbeat.core.ports import Port, Value
 from upbeat.engine.loop import MOST_RETRIES
 from upbeat.engine.tables import Tables
-from upbeat.engine.texts import exhausted_text, input_text, output_text, text_of
-from upbeat.master.program import Advance, Get, Repeat, Set
+from upbeat.engine.texts import NO_TIME, exhausted_text, input_text, output_text, text_of
+from upbeat.master.program import Advance, Due, Get, Repeat, Set
 
 
 class Fault(enum.IntEnum):
@@ -63,8 +63,10 @@ class Names:
     """What people call units, where that is not their name."""
 
 
-_CALLS = ("", "get", "set", "advance", "jump", "save", "restore", "instantiate")
-_SET = _CALLS.index("set")
+_CALLS = {
+    1: "get", 2: "set", 3: "advance", 4: "jump", 5: "save", 6: "restore", 7: "instantiate", 10: "due",
+}  # fmt: skip
+_SET = 2
 CLOSED = "the run was closed while it was at work"
 
 
@@ -117,6 +119,8 @@ def blame(
         case _:
             call = f"{_CALLS[error.call]}()"
     match error.fault:
+        case Fault.NOT_FINITE if isinstance(origin, Due):
+            text = NO_TIME
         case Fault.NOT_FINITE:
             assert isinstance(origin, (Get, Set))
             index = "" if ports[name, origin.port].size is None else f"[{error.cell}]"

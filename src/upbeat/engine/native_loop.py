@@ -60,8 +60,8 @@ class NativeLoop(Loop):
         self.time = done.time
         for run in done.steps:
             self.steps.extend_grid(run.first, run.last, run.count, run.reason, run.block, run.rejected)
-        for event, time, index in done.events:
-            self.events.append(event, time, index)
+        if len(done.events.codes):
+            self.events.extend(*done.events)
         if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full
             self._recorder.block(chunk[: done.rows])
         if done.status is Status.FAILED:

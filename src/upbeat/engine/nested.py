@@ -52,10 +52,19 @@ class Nested:
     flatten: bool = True
 
     def __post_init__(self) -> None:
-        if not self.scenario.outputs:
+        if not self.scenario.outputs and not self._has_events:
             raise MasterError(
                 'a nested scenario needs outputs of its own: Scenario(…, outputs={"y": "unit.port"})'
             )
+
+    @property
+    def _has_events(self) -> bool:
+        return bool(self.scenario.event_outputs) or any(port.event for port in self.scenario.inputs)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether nothing inside moves on its own between events."""
+        return all(Ability.NEXT_EVENT in model.abilities for model in self.scenario.units.values())
 
     @cached_property
     def _flat(self) -> Flat:
@@ -104,6 +113,8 @@ class Nested:
             found -= {Ability.SERIALISE}
         if self._inside is not None:
             found |= {Ability.NATIVE}
+        if self._has_events:
+            found |= {Ability.NEXT_EVENT}
         stops = any(Ability.EARLY_RETURN in own for own in inside)
         if stops and isinstance(self.master.coupling, Negotiated):
             found |= {Ability.EARLY_RETURN}
@@ -113,6 +124,8 @@ class Nested:
     def _inside(self) -> Inside | None:
         """What the native core runs, if all of it is native and the pace has a twin there."""
         flat, ports = self._flat, self.ports
+        if self._has_events:  # the core has no calls for them
+            return None
         if not speaks_for_itself(type(self)) or choose(self.engine, flat.scenario.units).name != "native":
             return None
         if any(Ability.NATIVE not in model.abilities for model in flat.scenario.units.values()):
@@ -131,7 +144,9 @@ class Nested:
         return core.nested(self._inside, start)
 
     def instantiate(self, name: str, start: float) -> NestedUnit:
-        return NestedUnit(self, name, start)
+        from upbeat.engine.nested_events import EventNestedUnit  # which is one of these
+
+        return (EventNestedUnit if self._has_events else NestedUnit)(self, name, start)
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Nested:
         """Other values inside: ``{"motor.k": 2.0}``, or start values of the scenario's inputs."""
@@ -141,8 +156,12 @@ class Nested:
 class NestedUnit:
     """One run of a nested scenario, driven by whoever runs the outer one."""
 
+    instants = True
+    """Whether what happens inside at an instant happens by itself."""
+
     def __init__(self, model: Nested, name: str, start: float) -> None:
         closed, (program, pace) = model._flat.scenario, model._built
+        self._model = model
         self._name = name
         self._program = program
         self._paths = closed.origin.paths if closed.origin is not None else {}
@@ -150,7 +169,8 @@ class NestedUnit:
         kind = native.Machine if choose(model.engine, closed.units).name == "native" else Interpreter
         self._machine: Machine = self._within(kind, program, closed.units, start)
         # The span is only where it begins: how far each advance goes is said when it comes.
-        self._loop = Loop(self._machine, program, pace, Span(start, start + 1.0), Selection((), ()), None)
+        span, nothing = Span(start, start + 1.0), Selection((), ())
+        self._loop = Loop(self._machine, program, pace, span, nothing, None, instants=self.instants)
         self._stale = False
         try:
             self._within(self._loop.begin)
@@ -158,7 +178,7 @@ class NestedUnit:
             self.close()  # nobody else knows of the units inside yet
             raise
 
-    def get(self, port: str) -> Signal:
+    def get(self, port: str) -> Signal | None:
         self._refresh()
         shown = self._program.columns[port]
         values = self._machine.row(tuple(range(shown.register, shown.register + shown.cells)))

@@ -10,6 +10,7 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.engine.choose import EngineName
 from upbeat.engine.nested import Nested
+from upbeat.engine.settings import usual_pace
 from upbeat.master.master import Master
 from upbeat.master.settings import master_from, settings_of
 from upbeat.scenario import files
@@ -63,7 +64,7 @@ class _Nesting:
 
         def also(file: ScenarioFile, problems: Problems) -> None:
             sound = not problems.found
-            master = master_from(file.master, problems)
+            master = master_from(file.master, problems, usual=usual_pace(file.scenario) if sound else None)
             if master is None or not sound:
                 return
             try:

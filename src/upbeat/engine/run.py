@@ -20,7 +20,7 @@ from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.native_loop import NativeLoop
-from upbeat.engine.selection import Selection, select
+from upbeat.engine.selection import Selection, event_kinds, select
 from upbeat.master.pace import Pace
 from upbeat.master.program import Program
 from upbeat.scenario.scenario import Scenario
@@ -79,7 +79,10 @@ class Run:
         self._outcome: Outcome | None = None
         selection = select(program, record)
         self._strings: list[str] = []
-        self._recorder = Recorder(selection.columns, open_sink(out), every, strings=self._strings)
+        kinds = event_kinds(program)
+        self._recorder = Recorder(
+            selection.columns, open_sink(out), every, strings=self._strings, kinds=kinds
+        )
         self._drive: Drive | None = None
         self._machine: Machine | None = None
         self._turn = threading.RLock()  # one thread at a time; `close` waits for a slice, not for the end

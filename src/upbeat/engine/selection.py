@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.master.program import Program, Reg
 from upbeat.trace.columns import Column
+from upbeat.trace.eventkinds import EventKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,10 @@ class Selection:
 
 
 def select(program: Program, patterns: Sequence[str] | None) -> Selection:
-    """The columns that match any of `patterns` (``*`` and ``?``); None means every output."""
+    """The columns that match any of `patterns` (``*`` and ``?``); None means every output.
+
+    Events are logged whatever the patterns say, and yet a pattern may match nothing but events.
+    """
     if patterns is None:
         chosen = [name for name, signal in program.columns.items() if signal.output]
     else:
@@ -37,10 +41,18 @@ def select(program: Program, patterns: Sequence[str] | None) -> Selection:
     return Selection(tuple(columns), tuple(cells))
 
 
+def event_kinds(program: Program) -> list[EventKind]:
+    """What the events of a program carry."""
+    kinds = []
+    for name, event in program.events.items():
+        kind = program.layout.of(event.register).kind
+        kinds.append(EventKind(name, kind, event.cells, event.unit, event.items))
+    return kinds
+
+
 def _matching(program: Program, patterns: Sequence[str]) -> list[str]:
+    known = [*program.columns, *program.events]
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in program.columns):
-            raise InvalidInput(
-                f"nothing to record matches '{pattern}'. {suggest(pattern, program.columns, 'signals')}"
-            )
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise InvalidInput(f"nothing to record matches '{pattern}'. {suggest(pattern, known, 'signals')}")
     return [name for name in program.columns if any(fnmatchcase(name, pattern) for pattern in patterns)]

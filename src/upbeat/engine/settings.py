@@ -9,13 +9,15 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, TypedDict, TypeGuard, TypeVar, get_args
 
+from upbeat.core.abilities import Ability
 from upbeat.core.errors import InvalidInput, Problem, Problems, suggest
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.choose import EngineName
 from upbeat.master.approximation import Approximation
 from upbeat.master.coupling import Coupling
-from upbeat.master.pace import Pace
+from upbeat.master.instants import Simultaneous
+from upbeat.master.pace import EventDriven, Pace
 from upbeat.master.settings import master_from
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals
@@ -31,11 +33,14 @@ Table = Mapping[str, Any]
 class Settings(TypedDict, total=False):
     """The keyword arguments of `simulate`, `start`, `experiment` and `load`.
 
-    * `pace`: the communication steps; a number is the size of a fixed step.
+    * `pace`: the communication steps; a number is the size of a fixed step. Scenarios of discrete-event units
+      alone need none: they go from event to event.
     * `until`, `start`: the stop time, and the start time (0).
     * `coupling`: how values travel; `Jacobi()` unless given.
     * `inputs`: what inputs do between communication points; `Hold()` unless given.
     * `ports`: the same for single inputs, by name ``unit.port``.
+    * `simultaneous`: which unit goes first when several have events at one instant, as a list of units or
+      a `Simultaneous`.
     * `signals`: drives the scenario's own inputs.
     * `record`: patterns over ``unit.port`` names; every output unless given.
     * `every`: record every n-th communication point only (the first and the last always).
@@ -55,6 +60,7 @@ class Settings(TypedDict, total=False):
     coupling: Coupling | Words | None
     inputs: Approximation | Words | None
     ports: Mapping[str, Approximation | Words] | None
+    simultaneous: Simultaneous | Sequence[str] | Mapping[str, Any] | None
     signals: Signals | None
     record: Sequence[str] | None
     every: int | None
@@ -70,6 +76,7 @@ _PLACES = {
     "coupling": ("master", "coupling"),
     "inputs": ("master", "inputs"),
     "ports": ("master", "ports"),
+    "simultaneous": ("master", "simultaneous"),
     "until": ("run", "until"),
     "start": ("run", "start"),
     "engine": ("run", "engine"),
@@ -108,7 +115,9 @@ class Tables:
             tables[table][key] = _as_in_a_file(name, value)
         return Tables(**tables, given=self.given | given.keys())
 
-    def fields(self, problems: Problems, *, writing: bool = False) -> dict[str, Any] | None:
+    def fields(
+        self, problems: Problems, *, scenario: Scenario | None = None, writing: bool = False
+    ) -> dict[str, Any] | None:
         """What an `Experiment` needs besides the scenario. `writing`: is `out` a place to write to?"""
         found = Problems()
         run, record = self.run, self.record
@@ -117,7 +126,7 @@ class Tables:
                 if key not in keys:
                     found.add((table, key), f"unknown key '{key}'", suggest(key, keys, "keys"))
         fields = {
-            "master": master_from(self.master, found),
+            "master": master_from(self.master, found, usual=usual_pace(scenario)),
             "span": self._span(found),
             "record": _checked(lambda: _patterns(record.get("signals")), ("record", "signals"), found),
             "every": _checked(lambda: checked_every(record.get("every", 1)), ("record", "every"), found),
@@ -166,12 +175,20 @@ def _as_in_a_file(name: str, value: Any) -> Any:
     return value
 
 
+def usual_pace(scenario: Scenario | None) -> Pace | None:
+    """From event to event, where there is nothing else. Units that move on their own need a step."""
+    models = () if scenario is None else scenario.units.values()
+    return EventDriven() if models and all(Ability.NEXT_EVENT in m.abilities for m in models) else None
+
+
 def recordable(scenario: Scenario) -> list[str]:
     """The names of all that can be recorded: inputs and outputs, those of the scenario included."""
     closed = scenario.closed()
     ports = [(unit, port) for unit, model in closed.units.items() for port in model.ports]
-    names = [closed.column(unit, p.name) for unit, p in ports if p.causality is not Causality.PARAMETER]
-    return list(dict.fromkeys([*names, *(output.port.name for output in closed.outputs)]))
+    signals = [(unit, p) for unit, p in ports if p.causality is not Causality.PARAMETER]
+    names = [closed.column(unit, p.name) for unit, p in signals]
+    own = [*(o.port.name for o in closed.outputs), *(o.port.name for o in closed.event_outputs)]
+    return list(dict.fromkeys([*names, *own]))
 
 
 def checked_every(every: Any) -> int:

@@ -41,13 +41,17 @@ class Code(enum.IntEnum):
     GOTO = 13
     FIRE = 14
     SOLVE = 15
+    DUE = 20
+    GET_EVENT = 21
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
     """A lowered program: what the core reads, and (the last four) what gives its numbers their names.
 
-    `start_block` and `instant_block` are numbers of blocks, or -1 if there is nothing in them.
+    `start_block` and `instant_block` are numbers of blocks, or -1 if there is nothing in them; `due` is the
+    cell of the next known event, or -1. `events` has the kind of each event's value and its number of cells,
+    0 if it has no value.
     """
 
     start: npt.NDArray[np.int64]
@@ -61,10 +65,11 @@ class Tables:
     instant_block: int
     now: int
     next: int
+    due: int
     slots: int
     loops: int
     strings: tuple[str, ...]
     blocks: Mapping[str, int]
-    events: tuple[str, ...]
+    events: Mapping[str, tuple[Kind, int]]
     units: tuple[str, ...]
     origins: tuple[Instruction | None, ...]

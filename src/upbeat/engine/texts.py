@@ -7,6 +7,9 @@ from collections.abc import Callable
 from upbeat.core.ports import Value
 from upbeat.master.program import Repeat
 
+NO_TIME = "the time of its next event is not a number"
+"""A unit's answer to `due`."""
+
 
 def text_of(cause: BaseException) -> str:
     """An exception of somebody's unit in one line."""
@@ -15,7 +18,13 @@ def text_of(cause: BaseException) -> str:
 
 def exhausted_text(loop: Repeat, read: Callable[[int], Value]) -> str:
     """A `Repeat` that did not end."""
-    shown = ", ".join(f"{name} {read(cell):.3g}" for name, cell in loop.shows)
+    values = [(name, read(cell)) for name, cell in loop.shows]
+    # An integer is a count, and what was counted zero times had no part in it.
+    shown = ", ".join(
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name}: {value} times"
+        for name, value in values
+        if isinstance(value, float) or value
+    )
     return f"{loop.what} did not end within {loop.most} rounds" + (f" ({shown})" if shown else "")
 
 

@@ -18,6 +18,7 @@ from upbeat.core.ports import Causality
 from upbeat.master.program import (
     Advance,
     Block,
+    Due,
     Fire,
     Get,
     If,
@@ -59,11 +60,19 @@ class Flow:
             for unit, model in models.items()
         }
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
+        self._events = {
+            unit: [port.name for port in model.ports if port.event and port.causality is Causality.INPUT]
+            for unit, model in models.items()
+        }
 
     def effects(self, instruction: Instruction) -> Effects:
         match instruction:
             case Get(unit, port, to):
-                direct = {("input", unit, name) for name in self._ports[unit, port].depends}
+                known = self._ports[unit, port]
+                if known.event:  # whether and what it sends may depend on anything
+                    everything: set[Resource] = {("state", unit), *self._inputs[unit]}
+                    return _plain(everything, self._register(to) | {("cell", to + known.cells)})
+                direct = {("input", unit, name) for name in known.depends}
                 return _plain({("state", unit)} | direct, self._register(to))
             case Set(unit, port, by):
                 # The course starts at the unit's own time, so a Set cannot cross an Advance.
@@ -79,7 +88,12 @@ class Flow:
                 reads = {("state", unit), ("cell", start), ("cell", until)} | self._inputs[unit]
                 return _plain(reads, {("state", unit), ("cell", reached)})
             case Jump(unit, again):
-                return _plain({("state", unit)} | self._inputs[unit], {("state", unit), ("cell", again)})
+                taken = {("input", unit, name) for name in self._events[unit]}
+                return _plain(
+                    {("state", unit)} | self._inputs[unit], {("state", unit), ("cell", again)} | taken
+                )
+            case Due(unit, to):
+                return _plain({("state", unit)} | self._inputs[unit], {("cell", to)})
             case Save(units, registers, slot):
                 return _plain(self._extent(units, registers), {("slot", slot)})
             case Restore(slot):
@@ -94,8 +108,9 @@ class Flow:
                     first.writes | second.writes,
                     first.sure & second.sure,
                 )
-            case Fire():
-                return _plain({("log",)}, {("log",)})
+            case Fire(_, value):
+                shown = self._register(value) if value is not None else set()
+                return _plain({("log",)} | shown, {("log",)})
 
     def block(self, block: Block) -> Effects:
         """Effects of a whole block: `reads` are the resources whose value from before it matters."""
@@ -156,6 +171,21 @@ def carried(program: Program, models: Mapping[str, Model]) -> tuple[Reg, ...]:
     )
     found = {program.layout.of(r[1]).first for r in reads if isinstance(r, tuple) and r[0] == "cell"}
     return tuple(sorted(found - {program.now, program.next}))
+
+
+def touched(block: Block, flow: Flow, dirty: Iterable[Resource]) -> tuple[Block, frozenset[Resource]]:
+    """The instructions of a block that see something of what is `dirty`, directly or through others.
+
+    And all that is dirty in the end. What is left out would compute what it has computed before.
+    """
+    spoilt = set(dirty)
+    kept: list[Instruction] = []
+    for instruction in block:
+        effects = flow.effects(instruction)
+        if not spoilt.isdisjoint(effects.reads):
+            kept.append(instruction)
+            spoilt |= effects.writes
+    return tuple(kept), frozenset(spoilt)
 
 
 def dependencies(block: Block, flow: Flow) -> list[set[int]]:

@@ -9,6 +9,7 @@ from upbeat.core.expr.nodes import with_args
 from upbeat.master.program import (
     Advance,
     Block,
+    Due,
     Fire,
     Get,
     If,
@@ -60,6 +61,8 @@ def _lines(block: Block, layout: Layout, called: Callable[[str], str]) -> Iterat
                 yield f"advance  {called(unit)} from {name(start)} to {name(until)}{how}"
             case Jump(unit, again):
                 yield f"jump     {called(unit)}, again → {name(again)}"
+            case Due(unit, to):
+                yield f"due      {called(unit)} → {name(to)}"
             case Save(units, registers, slot):
                 what = [*map(called, units), *(layout.of(r).name for r in registers)]
                 yield f"save     slot {slot}: {', '.join(what)}"
@@ -74,5 +77,5 @@ def _lines(block: Block, layout: Layout, called: Callable[[str], str]) -> Iterat
                 if orelse:
                     yield "else:"
                     yield from (f"  {line}" for line in _lines(orelse, layout, called))
-            case Fire(event):
-                yield f"fire     {event}"
+            case Fire(event, value):
+                yield f"fire     {event}" + ("" if value is None else f" with {layout.of(value).name}")

@@ -10,6 +10,7 @@ from upbeat.core.ports import Causality, Kind
 from upbeat.master.approximation import Approximation, Hold
 from upbeat.master.coupling import Coupling, Jacobi
 from upbeat.master.derivatives import with_derivative_sources
+from upbeat.master.instants import Simultaneous, instants
 from upbeat.master.needs import check_abilities
 from upbeat.master.pace import Fixed, Pace
 from upbeat.master.program import Program
@@ -21,13 +22,15 @@ from upbeat.scenario.scenario import Scenario
 class Master:
     """Everything about a run that is not the scenario. Frozen settings, no behaviour of their own.
 
-    `ports` gives single inputs an approximation of their own, by name ``unit.port``.
+    `ports` gives single inputs an approximation of their own, by name ``unit.port``; `simultaneous` says who
+    goes first where several units have events at one instant.
     """
 
     pace: Pace
     coupling: Coupling = field(default_factory=Jacobi)
     inputs: Approximation = field(default_factory=Hold)
     ports: Mapping[str, Approximation] = field(default_factory=dict)
+    simultaneous: Simultaneous = field(default_factory=Simultaneous)
 
     def program(self, scenario: Scenario) -> Program:
         """The program that runs `scenario` the way this master says."""
@@ -40,16 +43,22 @@ class Master:
         wanted = {c.target: self._approximation(c.target).derivatives for c in closed.connections}
         wiring = Wiring(with_derivative_sources(closed, wanted), self.inputs, self.ports)
         blocks, pace = self.pace.prepare(self.coupling.blocks(wiring), wiring)
+        instant = instants(wiring, blocks.exchange, self.simultaneous)
+        opened = any(port.event for port in (*closed.opened_inputs, *(o.port for o in closed.event_outputs)))
         program = Program(
             layout=wiring.registers.layout(),
             start=blocks.start,
             steps=blocks.steps,
             exchange=blocks.exchange,
-            instant=blocks.instant,
+            instant=(*blocks.instant, *instant.whole),
             now=wiring.now,
             next=wiring.next,
             columns=wiring.columns(),
             notes=blocks.notes,
+            events=instant.events,
+            due=instant.due,
+            micro=instant.micro if opened else (),
+            send=instant.send if opened else (),
         )
         check_abilities(program, pace, closed.units, wiring.called)
         return program, pace

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import MasterError
 from upbeat.master.pace import Pace
-from upbeat.master.program import Advance, Program, Save
+from upbeat.master.program import Advance, Due, Program, Save
 
 
 def needs(program: Program, pace: Pace, units: Mapping[str, Model]) -> dict[str, dict[Ability, str]]:
@@ -18,6 +18,8 @@ def needs(program: Program, pace: Pace, units: Mapping[str, Model]) -> dict[str,
             case Save(saved):
                 for unit in saved:
                     found[unit][Ability.ROLLBACK] = "the coupling repeats steps"
+            case Due(unit):
+                found[unit][Ability.NEXT_EVENT] = "it has event ports"
             case Advance(unit, early=True):
                 found[unit][Ability.EARLY_RETURN] = "the coupling lets it stop at an event"
     if pace.retries:

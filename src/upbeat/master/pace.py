@@ -1,4 +1,4 @@
-"""Paces: how far the next step goes, and whether it stands. `Fixed` is the simplest.
+"""Paces: how far the next step goes, and whether it stands. `Fixed` and `EventDriven` are the simplest.
 
 A pace is pure functions over an explicit state, a flat tuple of numbers which the loop keeps, saves and
 restores. It sees registers (through a `read` function), never units. What it needs to see (an error
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import floor
+from math import floor, inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from upbeat.core.errors import InvalidInput
@@ -109,6 +109,40 @@ class Fixed:
         index = floor((t - origin) / step + SLACK) + 1
         until = origin + index * step
         return Proposal(limit if until > limit - SLACK * step else until, "fixed step"), state
+
+    def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
+        return None, state
+
+    def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
+        return state
+
+
+@dataclass(frozen=True, slots=True)
+class EventDriven:
+    """From one known event to the next, in steps of at most `most`: for units that do nothing in between."""
+
+    most: float = inf
+
+    def __post_init__(self) -> None:
+        if self.most != inf:
+            object.__setattr__(self, "most", checked_step(self.most, "most of EventDriven"))
+
+    @property
+    def retries(self) -> bool:
+        return False
+
+    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
+        return blocks, self
+
+    def native(self) -> Twin | None:
+        return Twin("event_driven", (self.most,)) if type(self) is EventDriven else None
+
+    def begin(self, span: Span) -> State:
+        return ()
+
+    def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
+        until = t + self.most
+        return Proposal(until if t < until < limit else limit, "as far as possible"), state
 
     def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
         return None, state

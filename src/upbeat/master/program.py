@@ -1,4 +1,4 @@
-"""The program: a master as frozen data, eleven kinds of instruction over one file of registers.
+"""The program: a master as frozen data, twelve kinds of instruction over one file of registers.
 
 A program has four kinds of block: `start` (once, at the start time), named `steps` (from the time
 in register `now` to the time in register `next`), `exchange` (values again, after an input has been
@@ -26,7 +26,10 @@ Reg = int
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read an output into registers: `to` := unit.port. A real value that is not finite ends the run."""
+    """Read an output into registers: `to` := unit.port. A real value that is not finite ends the run.
+
+    An event output fills one cell more, right after its own: whether it is present.
+    """
 
     unit: str
     port: str
@@ -35,7 +38,10 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Hand an input its course from the unit's own time T on: unit.port(t) := Σ by[k]·(t - T)**k."""
+    """Hand an input its course from the unit's own time T on: unit.port(t) := Σ by[k]·(t - T)**k.
+
+    An event input gets an event with this value, which the unit's next `Jump` takes.
+    """
 
     unit: str
     port: str
@@ -71,6 +77,14 @@ class Jump:
 
     unit: str
     again: Reg
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Ask a unit when it will do something by itself: `to` := that time (infinity for never)."""
+
+    unit: str
+    to: Reg
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +142,16 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Fire:
-    """Write an entry into the event log. The effects of an event are other instructions."""
+    """Write an entry into the event log, with the contents of the register `value`, if it has one.
+
+    The effects of an event are other instructions. `event` is a name in `Program.events`, or any other.
+    """
 
     event: str
+    value: Reg | None = None
 
 
-Instruction = Get | Set | Let | Solve | Advance | Jump | Save | Restore | Repeat | If | Fire
+Instruction = Get | Set | Let | Solve | Advance | Jump | Due | Save | Restore | Repeat | If | Fire
 Block = tuple[Instruction, ...]
 
 
@@ -210,11 +228,20 @@ class Program:
     columns: Mapping[str, Recordable]
     notes: tuple[str, ...] = ()
     """What `upbeat explain` should say about the choices made while building: one sentence each."""
+    events: Mapping[str, Recordable] = field(default_factory=dict)
+    """The event ports that the log may name, and what their values are."""
+    due: Reg | None = None
+    """Holds, after an instant, the time of the next event that is known: no step goes beyond it."""
+    micro: Block = ()
+    """One micro-step of the instant, for whoever drives it from outside (a nested scenario)."""
+    send: Block = ()
+    """Computes what the next micro-step will send out of the scenario, and changes nothing."""
 
     @property
     def blocks(self) -> dict[str, Block]:
-        """All blocks by name: ``start``, each step under its own name, ``exchange``, ``instant``."""
-        return {"start": self.start, **self.steps, "exchange": self.exchange, "instant": self.instant}
+        """All blocks by name: ``start``, each step under its own name, ``exchange``, ``instant`` …"""
+        own = {"start": self.start, **self.steps, "exchange": self.exchange, "instant": self.instant}
+        return own | ({"micro": self.micro, "send": self.send} if self.micro else {})
 
     @cached_property
     def computed(self) -> frozenset[Reg]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 from upbeat.core.errors import InvalidInput, Problems, suggest
@@ -11,12 +11,13 @@ from upbeat.master.approximation import Approximation, Continuous, Hermite, Hold
 from upbeat.master.constrained import Constrained
 from upbeat.master.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.error_control import ErrorControl
+from upbeat.master.instants import Simultaneous
 from upbeat.master.iterated import Iterated
 from upbeat.master.loops import Anderson, FixedPoint, LoopSolver, Newton
 from upbeat.master.master import Master
 from upbeat.master.multirate import MultiRate
 from upbeat.master.negotiated import Negotiated
-from upbeat.master.pace import Fixed, Pace
+from upbeat.master.pace import EventDriven, Fixed, Pace
 
 COUPLINGS: dict[str, type] = {
     "jacobi": Jacobi,
@@ -27,7 +28,7 @@ COUPLINGS: dict[str, type] = {
     "negotiated": Negotiated,
 }
 LOOPS: dict[str, type] = {"newton": Newton, "anderson": Anderson, "fixed_point": FixedPoint}
-PACES: dict[str, type] = {"fixed": Fixed, "error_control": ErrorControl}
+PACES: dict[str, type] = {"fixed": Fixed, "error_control": ErrorControl, "event_driven": EventDriven}
 APPROXIMATIONS: dict[str, type] = {
     "hold": Hold,
     "linear": Linear,
@@ -46,11 +47,16 @@ PARTS: dict[str, tuple[str, dict[str, type]]] = {
 _MARKS = {"coupling": "blocks", "loop solver": "solve", "pace": "propose", "approximation": "extrapolate"}
 """What an object of each sort has."""
 
-KEYS = ("coupling", "pace", "step", "inputs", "ports")
+KEYS = ("coupling", "pace", "step", "inputs", "ports", "simultaneous")
 
 
-def master_from(settings: Mapping[str, Any], problems: Problems) -> Master | None:
-    """The master that `settings` describe; what is wrong with them goes to `problems`."""
+def master_from(
+    settings: Mapping[str, Any], problems: Problems, *, usual: Pace | None = None
+) -> Master | None:
+    """The master that `settings` describe; what is wrong with them goes to `problems`.
+
+    `usual` is the pace where they give none; without it, that is a problem.
+    """
     where = ("master",)
     before = len(problems.found)
     for key in settings:
@@ -62,7 +68,8 @@ def master_from(settings: Mapping[str, Any], problems: Problems) -> Master | Non
     inputs = _build(
         settings.get("inputs", "hold"), APPROXIMATIONS, "approximation", (*where, "inputs"), problems
     )
-    pace = _pace(settings, problems)
+    pace = _pace(settings, problems, usual)
+    simultaneous = _simultaneous(settings.get("simultaneous", {}), problems)
     ports: dict[str, Approximation] = {}
     given = settings.get("ports", {})
     if not isinstance(given, Mapping):
@@ -76,10 +83,31 @@ def master_from(settings: Mapping[str, Any], problems: Problems) -> Master | Non
             ports[name] = approximation
     if len(problems.found) > before or coupling is None or inputs is None or pace is None:
         return None
-    return Master(pace=pace, coupling=coupling, inputs=inputs, ports=ports)
+    return Master(pace=pace, coupling=coupling, inputs=inputs, ports=ports, simultaneous=simultaneous)
 
 
-def _pace(settings: Mapping[str, Any], problems: Problems) -> Pace | None:
+def _simultaneous(given: Any, problems: Problems) -> Simultaneous:
+    """Who goes first; from Python it may be the object itself, and a list is the order alone."""
+    where = ("master", "simultaneous")
+    table = {"order": given} if isinstance(given, (list, tuple)) else given
+    if isinstance(table, Simultaneous):
+        return table
+    known = [field.name for field in fields(Simultaneous)]
+    if not isinstance(table, Mapping):
+        problems.add(where, f"must be a table, not {given!r}", 'Write simultaneous = { order = ["a", "b"] }.')
+        return Simultaneous()
+    for key in table:
+        if key not in known:
+            problems.add((*where, key), f"unknown key '{key}'", suggest(key, known, "keys"))
+            return Simultaneous()
+    try:
+        return Simultaneous(**table)
+    except (InvalidInput, TypeError) as error:
+        problems.add(where, str(error))
+        return Simultaneous()
+
+
+def _pace(settings: Mapping[str, Any], problems: Problems, usual: Pace | None) -> Pace | None:
     if "step" in settings and "pace" in settings:
         problems.add(
             ("master", "step"),
@@ -87,13 +115,13 @@ def _pace(settings: Mapping[str, Any], problems: Problems) -> Pace | None:
             "Keep one: step = 0.01 means a fixed pace.",
         )
         return None
-    pace: Pace | None = None
+    pace = usual
     if "step" in settings:
         fixed = {"kind": "fixed", "step": settings["step"]}
         pace = _build(fixed, PACES, "pace", ("master", "step"), problems)
     elif "pace" in settings:
         pace = _build(settings["pace"], PACES, "pace", ("master", "pace"), problems)
-    else:
+    elif usual is None:
         hint = "Add step = 0.01 under [master]."
         problems.add(("master",), "the size of a communication step is missing", hint)
     return pace
@@ -159,6 +187,12 @@ def settings_of(master: Master) -> dict[str, Any]:
     }
     if master.ports:
         settings["ports"] = {name: _plain(item, APPROXIMATIONS) for name, item in master.ports.items()}
+    if master.simultaneous != Simultaneous():
+        settings["simultaneous"] = {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in asdict(master.simultaneous).items()
+            if value != getattr(Simultaneous(), key)
+        }
     return settings
 
 

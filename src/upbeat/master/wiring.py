@@ -71,12 +71,14 @@ class Wiring:
         self._direct = {(unit, name) for (unit, _), port in self._ports.items() for name in port.depends}
         self._courses: dict[tuple[End, Interval, bool, Guess | None], Course] = {}
         self._beside: list[tuple[End, Course]] = []
-        names: dict[str, Expr] = {}
+        self.names: dict[str, Expr] = {}
+        """What a name in a connection stands for: the cell of an output."""
+        names = self.names
         for end, port in self._ports.items():
-            if port.causality is Causality.OUTPUT:
+            if port.causality is Causality.OUTPUT and not port.event:
                 self.outputs[end] = self._register(end, port)
                 self._outputs_of[end[0]].append(end)
-                names.update(_cell_names(".".join(end), self.outputs[end], port))
+                names.update(cell_names(".".join(end), self.outputs[end], port))
                 first = self.outputs[end]
                 self._homes.update(dict.fromkeys(range(first, first + port.cells), (first, port.kind)))
         for connection in scenario.connections:
@@ -86,7 +88,7 @@ class Wiring:
             self._connect(end, cells)
             self._rates[end] = self._derived(end, connection.cells, names)
         for end, port in self._ports.items():
-            if port.causality is Causality.INPUT and end not in self.inputs:
+            if port.causality is Causality.INPUT and not port.event and end not in self.inputs:
                 self.inputs[end] = self._register(end, port)
         self._reached = {unit: self.registers.new(f"{self.called(unit)}′reached") for unit in scenario.units}
         self.results: dict[str, Reg] = {}
@@ -290,7 +292,8 @@ class Wiring:
         return {name: replace(columns[name], output=is_output) for name, is_output in origin.shown.items()}
 
 
-def _cell_names(name: str, first: Reg, port: Port) -> Iterable[tuple[str, Expr]]:
+def cell_names(name: str, first: Reg, port: Port) -> Iterable[tuple[str, Expr]]:
+    """What equations call the cells of a port, and which ones these are."""
     yield name, Cell(first)
     if port.size is not None:
         for i in range(port.size):

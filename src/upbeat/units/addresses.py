@@ -7,6 +7,7 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int64, c_void_p
 from dataclasses import dataclass
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -34,6 +35,7 @@ SIGNATURES: Mapping[str, Any] = MappingProxyType(
         "restore": CFUNCTYPE(c_int, c_void_p, c_int),
         "message": CFUNCTYPE(c_char_p, c_void_p),
         "destroy": CFUNCTYPE(None, c_void_p),
+        "due": CFUNCTYPE(c_int, c_void_p, POINTER(c_double)),
     }
 )
 """The calls of `upbeat_unit` in unit.h, and `create`, which makes one: void* create(const char* name,
@@ -91,7 +93,8 @@ class NativeUnit:
     def abilities(self) -> frozenset[Ability]:
         rollback = {Ability.ROLLBACK} if "save" in dict(self.functions) else set()
         native = {Ability.NATIVE} if speaks_for_itself(type(self)) else set()
-        return frozenset({*native, *rollback})
+        events = {Ability.NEXT_EVENT} if "due" in dict(self.functions) else set()
+        return frozenset({*native, *rollback, *events})
 
     @property
     def parameters(self) -> tuple[Value, ...]:
@@ -133,9 +136,11 @@ class AddressedUnit:
         self._get, self._set, self._advance = (self._calls[name] for name in ("get", "set", "advance"))
         self._ports = {port.name: (i, port) for i, port in enumerate(model.ports)}
         self._simple = {
-            name for name, (_, p) in self._ports.items() if p.size is None and p.kind is Kind.REAL
+            name
+            for name, (_, p) in self._ports.items()
+            if p.size is None and p.kind is Kind.REAL and not p.event
         }
-        room = max((port.cells for port in model.ports), default=1)
+        room = 1 + max((port.cells for port in model.ports), default=1)  # an event's presence comes last
         self._cells = (Cell * (room * (MAX_DEGREE + 1)))()
         # The same memory as doubles, and references made once: what ctypes would do anew in every call.
         self._reals = (c_double * len(self._cells)).from_buffer(self._cells)
@@ -163,12 +168,14 @@ class AddressedUnit:
             raise ModelError(f"there is no {noun} '{name}'. {suggest(name, known, noun + 's')}")
         return index, port
 
-    def get(self, port: str) -> Signal:
-        """The value of an output now."""
+    def get(self, port: str) -> Signal | None:
+        """The value of an output now; None for an event that is absent."""
         index, known = self._port(port, Causality.OUTPUT)
         self._check(self._get(self._self, index, self._room), "get")
         if port in self._simple:
             return self._reals[0]
+        if known.event and not self._cells[known.cells].i:
+            return None
         values = tuple(_read(self._cells[i], known.kind) for i in range(known.cells))
         return values[0] if known.size is None else values
 
@@ -207,6 +214,13 @@ class AddressedUnit:
         if "jump" in self._calls:
             self._call("jump", byref(again))
         return again.value != 0
+
+    def due(self) -> float:
+        """When something happens by itself."""
+        time = c_double(inf)
+        if "due" in self._calls:
+            self._call("due", byref(time))
+        return time.value
 
     def save(self) -> _Slot:
         """Keep the state in the lowest slot that no token holds any more."""

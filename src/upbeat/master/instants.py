@@ -1,0 +1,229 @@
+"""What happens at one instant: events in superdense time, micro-step by micro-step.
+
+The meaning is that of a network of discrete-event units with a fixed order for those that have something to
+do at the same time (thesis, definitions 8 to 10). One micro-step: the first unit in the order that is due
+is asked what it sends, and jumps; every unit that receives something jumps, too; signals that may have
+changed are exchanged; all that may be due at another time now is asked again. Micro-steps follow each
+other until nothing is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from math import inf
+
+from upbeat.core.abilities import Ability
+from upbeat.core.errors import MasterError, suggest
+from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, apply
+from upbeat.core.ports import Kind
+from upbeat.master.dataflow import Flow, Resource, touched
+from upbeat.master.event_wiring import EventWiring, Link
+from upbeat.master.program import (
+    Block,
+    Due,
+    Fire,
+    Get,
+    If,
+    Instruction,
+    Jump,
+    Let,
+    Recordable,
+    Reg,
+    Repeat,
+    Set,
+)
+from upbeat.master.wiring import Wiring
+
+
+@dataclass(frozen=True, slots=True)
+class Simultaneous:
+    """Who goes first when several units have something to do at one instant.
+
+    Units in `order` go before all others, which keep the order of their declaration. A chain of more than
+    `most` micro-steps at one instant ends the run: it would probably never end.
+    """
+
+    order: tuple[str, ...] = ()
+    most: int = 1000
+
+    def __post_init__(self) -> None:
+        if isinstance(self.order, str) or not all(isinstance(unit, str) for unit in self.order):
+            raise MasterError(f"the order of simultaneous events is a list of units, not {self.order!r}")
+        object.__setattr__(self, "order", tuple(self.order))
+        if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < 2:
+            raise MasterError(f"most of Simultaneous must be a whole number of at least 2, not {self.most!r}")
+        if len(set(self.order)) != len(self.order):
+            raise MasterError(f"the order of simultaneous events names a unit twice: {', '.join(self.order)}")
+
+    def units(self, wiring: Wiring) -> list[str]:
+        """The units that can have something to do, in the order in which they do it."""
+        models = wiring.scenario.units
+        able = [unit for unit, model in models.items() if Ability.NEXT_EVENT in model.abilities]
+        for unit in self.order:
+            if unit not in models:
+                hint = suggest(unit, models, "units")
+                raise MasterError(
+                    f"the order of simultaneous events names '{unit}', which is no unit. {hint}"
+                )
+            if unit not in able:
+                raise MasterError(
+                    f"the order of simultaneous events names '{unit}', which has no events of its own. "
+                    f"{suggest(unit, able, 'units with events')}"
+                )
+        first = [unit for unit in wiring.scenario.added_units if unit in able and unit not in self.order]
+        return [*first, *self.order, *(u for u in able if u not in self.order and u not in first)]
+
+
+@dataclass(frozen=True, slots=True)
+class Instants:
+    """The blocks of an instant, the register of the next known event, and what may be logged."""
+
+    whole: Block = ()
+    micro: Block = ()
+    send: Block = ()
+    due: Reg | None = None
+    events: Mapping[str, Recordable] = field(default_factory=dict)
+
+
+def instants(wiring: Wiring, exchange: Block, simultaneous: Simultaneous) -> Instants:
+    """How this scenario gets through an instant: with nothing to do, if no unit has events of its own.
+
+    `exchange` is what a coupling does to exchange signals once more at the present time.
+    """
+    units = simultaneous.units(wiring)
+    if not units:
+        return Instants()
+    return _Instant(wiring, exchange, units, simultaneous.most).blocks()
+
+
+class _Instant:
+    def __init__(self, wiring: Wiring, exchange: Block, units: Sequence[str], most: int) -> None:
+        self._wiring = wiring
+        self._events = EventWiring(wiring)
+        self._exchange = exchange
+        self._units = units
+        self._most = most
+        registers = wiring.registers
+        self._dues = {unit: registers.new(f"{unit}′due", start=(inf,)) for unit in units}
+        self._next = registers.new("next event", start=(inf,))
+        self._turn = registers.new("turn", Kind.INTEGER)
+        self._again = registers.new("again", Kind.BOOLEAN)
+        self._rounds = registers.new("rounds", Kind.INTEGER)
+        self._counts = {unit: registers.new(f"{unit}′jumps", Kind.INTEGER) for unit in units}
+        self._flow = Flow(registers.layout(), wiring.scenario.units)
+
+    def blocks(self) -> Instants:
+        ask: Block = tuple(Due(unit, due) for unit, due in self._dues.items())
+        turn = self._take_turns()
+        act: Block = (self._choice([(*self._act(unit),) for unit in self._units]), turn)
+        half = apply(Op.EQ, Cell(self._rounds), Number(float(self._most // 2)))
+        reset = tuple(Let(count, ZERO) for count in self._counts.values())
+        whole: Block = (
+            *ask,
+            turn,
+            If(
+                self._busy,
+                (
+                    Let(self._rounds, ZERO),
+                    Repeat(
+                        most=self._most,
+                        # Counted anew from half way on: whoever acts then is in the chain that does not end.
+                        body=(If(half, reset), *act, Let(self._rounds, Cell(self._rounds) + 1.0)),
+                        until=apply(Op.NOT, self._busy),
+                        what="the chain of events at one instant",
+                        shows=tuple(self._counts.items()),
+                    ),
+                ),
+            ),
+            self._look_ahead(),
+        )
+        micro: Block = (*ask, turn, *act, self._look_ahead())
+        nothing = tuple(Let(present, ZERO) for present in self._events.leaving_presents())
+        told = self._choice([(*self._read(unit), *self._sent(unit)) for unit in self._units])
+        send: Block = (*ask, turn, *nothing, told, self._look_ahead())
+        return Instants(whole, micro, send, self._next, self._events.recordable())
+
+    # ---------------------------------------------------------------- whose turn it is
+
+    @property
+    def _busy(self) -> Expr:
+        return apply(Op.LT, Cell(self._turn), Number(float(len(self._units))))
+
+    def _take_turns(self) -> Let:
+        """turn := the place in the order of the first unit that is due, or the number of units."""
+        now = Cell(self._wiring.now)
+        turn: Expr = Number(float(len(self._units)))
+        for place, due in reversed(list(enumerate(self._dues.values()))):
+            turn = apply(Op.WHERE, apply(Op.LE, Cell(due), now), Number(float(place)), turn)
+        return Let(self._turn, turn)
+
+    def _look_ahead(self) -> Let:
+        dues: list[Expr] = [Cell(due) for due in self._dues.values()]
+        return Let(self._next, reduce(lambda a, b: apply(Op.MIN, a, b), dues))
+
+    def _choice(self, blocks: Sequence[Block], first: int = 0) -> If:
+        """Run the block whose number is in `turn`, if there is one: found by halving."""
+        if len(blocks) == 1:
+            return If(apply(Op.EQ, Cell(self._turn), Number(float(first))), blocks[0])
+        half = len(blocks) // 2
+        before = apply(Op.LT, Cell(self._turn), Number(float(first + half)))
+        return If(before, (self._choice(blocks[:half], first),), (self._choice(blocks[half:], first + half),))
+
+    # ---------------------------------------------------------------- what a unit does
+
+    def _read(self, unit: str) -> list[Instruction]:
+        """Ask a unit what it is going to send."""
+        return [Get(*end, self._events.outputs[end]) for end in self._events.outputs_of(unit)]
+
+    def _act(self, unit: str) -> list[Instruction]:
+        """One micro-step of a unit that is due, and of those that it sends something to."""
+        events, column = self._events, self._wiring.scenario.column
+        links, leaving = events.links(unit), events.leaving(unit)
+        block = self._read(unit)
+        for link in (*links, *leaving):
+            block += link.lets
+        for end in events.outputs_of(unit):
+            block.append(_logged(column(*end), events.outputs[end], events.present(end)))
+        block += [_logged(link.end[1], link.value, link.present) for link in leaving]
+        block += [Jump(unit, self._again), Let(self._counts[unit], Cell(self._counts[unit]) + 1.0)]
+        receivers: dict[str, list[Link]] = {}
+        for link in links:
+            receivers.setdefault(link.end[0], []).append(link)
+        for other, received in receivers.items():
+            block += self._receive(other, received)
+        return block + self._settle([unit, *receivers])
+
+    def _receive(self, unit: str, links: Sequence[Link]) -> list[Instruction]:
+        """What was sent to a unit arrives, and it jumps once."""
+        arrive = [If(Cell(link.present), (Set(*link.end, (link.value,)),)) for link in links]
+        if len(links) == 1:
+            (only,) = arrive
+            return [If(only.condition, (*only.then, Jump(unit, self._again)))]
+        there: list[Expr] = [Cell(link.present) for link in links]
+        some = reduce(lambda a, b: apply(Op.OR, a, b), there)
+        return [*arrive, If(some, (Jump(unit, self._again),))]
+
+    def _settle(self, jumped: Sequence[str]) -> list[Instruction]:
+        """After jumps: signals that may have changed are exchanged, and dues that may have are read."""
+        wiring = self._wiring
+        outputs = [end for unit in jumped for end in wiring.outputs_of(unit)]
+        dirty: set[Resource] = {
+            ("cell", wiring.outputs[end] + i) for end in outputs for i in range(wiring.port(end).cells)
+        }
+        again, spoilt = touched(self._exchange, self._flow, dirty)
+        block: list[Instruction] = [Get(*end, wiring.outputs[end]) for end in outputs]
+        for end in wiring.inputs:
+            if ("input", *end) in spoilt:
+                block += wiring.restart(end)
+        block += again
+        moved = {resource[1] for resource in spoilt if isinstance(resource, tuple) and resource[0] == "input"}
+        return block + [Due(u, due) for u, due in self._dues.items() if u in moved or u in jumped]
+
+    def _sent(self, unit: str) -> list[Instruction]:
+        return [let for link in self._events.leaving(unit) for let in link.lets]
+
+
+def _logged(name: str, value: Reg, present: Reg) -> If:
+    return If(Cell(present), (Fire(name, value),))
