@@ -14,7 +14,7 @@ from upbeat.core.errors import UnitError
 from upbeat.core.expr import Name, Number, parse
 from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.engine import native
-from upbeat.master.program import Advance, Get, Instruction, Jump, Layout, Program, Register, Set
+from upbeat.master.program import Advance, Due, Get, Instruction, Jump, Layout, Program, Register, Set
 from upbeat.units.discrete import Discrete, Emission, Mode, Variable
 
 pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
@@ -50,6 +50,8 @@ class Core:
                     new(f"{port.name}?", Kind.BOOLEAN, 1)
                 steps[port.name] = (Get("m", port.name, self.at[port.name][0]),)
         self.reached, self.again = new("reached", Kind.REAL, 1), new("again", Kind.BOOLEAN, 1)
+        self.next_event = new("due", Kind.REAL, 1)
+        steps["due"] = (Due("m", self.next_event),)
         steps |= {"jump": (Jump("m", self.again),), "advance": (Advance("m", 0, 1, self.reached),)}
         program = Program(
             layout=Layout(tuple(registers)), start=(), steps=steps, exchange=(), instant=(), now=0, next=1,
@@ -81,6 +83,10 @@ class Core:
     def jump(self) -> bool:
         self.machine.execute("jump")
         return bool(self.machine.read(self.again))
+
+    def due(self) -> float:
+        self.machine.execute("due")
+        return float(self.machine.read(self.next_event))
 
     def save(self) -> Any:
         return self.time, self.machine.save()
@@ -132,7 +138,7 @@ def play(unit: Any, model: Discrete, script: list[tuple[Any, ...]]) -> list[Any]
                 kept = unit.save()
             case "restore":
                 unit.restore(kept)
-        seen += [exact(unit.get(name)) for name in outputs]
+        seen += [exact(unit.due()), *(exact(unit.get(name)) for name in outputs)]
     return seen
 
 
