@@ -151,6 +151,10 @@ class Words:
     def jump(self) -> bool:
         return False
 
+    def slope(self, output: str, port: str) -> Any:
+        assert (output, port) == ("pair", "u")
+        return (1.0, 0.0)
+
     def save(self) -> Any:
         return self.time, self.u, self.count
 
@@ -159,6 +163,10 @@ class Words:
 
 
 def python_units() -> st.SearchStrategy[Shape]:
+    return st.sampled_from([_words(slopes=True), _words(slopes=False)])
+
+
+def _words(*, slopes: bool) -> Shape:
     port, kind, way = up.Port, up.Kind, up.Causality
     ports = (
         port("u", way.INPUT),
@@ -168,8 +176,9 @@ def python_units() -> st.SearchStrategy[Shape]:
         port("pair", way.OUTPUT, size=2, depends=frozenset({"u"})),
         port("flag", way.OUTPUT, kind.BOOLEAN),
     )
+    abilities = (up.Ability.ROLLBACK, up.Ability.DERIVATIVES) if slopes else (up.Ability.ROLLBACK,)
     shape = Shape(
-        up.PythonUnit(Words, ports=ports, abilities=frozenset({up.Ability.ROLLBACK})),
+        up.PythonUnit(Words, ports=ports, abilities=frozenset(abilities)),
         {"u": ("real", None), "heard": ("string", None)},
         {
             "word": ("string", None),
@@ -178,7 +187,7 @@ def python_units() -> st.SearchStrategy[Shape]:
             "flag": ("boolean", None),
         },
     )
-    return st.just(shape)
+    return shape
 
 
 @st.composite
@@ -253,7 +262,8 @@ def scenarios(draw: st.DrawFn, nested: bool = False) -> up.Scenario:
 def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
     """Any coupling; whether it fits the scenario is for the caller to find out."""
     outputs = draw(st.sampled_from(["solved", "solved", "lagged"]))
-    loops = draw(st.sampled_from([up.Newton(most=8), up.FixedPoint(most=20), up.Anderson(most=12, depth=2)]))
+    newtons = [up.Newton(most=8, derivatives=words) for words in ("auto", "auto", "units", "differences")]
+    loops = draw(st.sampled_from([*newtons, up.FixedPoint(most=20), up.Anderson(most=12, depth=2)]))
     order = draw(st.none() | st.permutations(list(scenario.units)))
     plain = draw(
         st.sampled_from(

@@ -82,9 +82,11 @@ SolverTables solver_of(nb::handle given) {
   return solver;
 }
 
+using Slopes = std::vector<std::tuple<std::int32_t, std::int32_t, Kernel, std::uintptr_t>>;  // output, input, code
+
 OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double> states, std::vector<double> input_start,
                    std::vector<double> parameters, std::optional<Kernel> derivatives, const Kernel& compute,
-                   nb::handle solver, std::uintptr_t compiled_derivatives, std::uintptr_t compiled_compute) {
+                   const Slopes& slopes, nb::handle solver, std::uintptr_t compiled_derivatives, std::uintptr_t compiled_compute) {
   OdeTables tables;
   tables.inputs = ports_of(inputs);
   tables.outputs = ports_of(outputs);
@@ -93,6 +95,9 @@ OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double
   tables.parameters = std::move(parameters);
   if (derivatives) tables.derivatives = derivatives->tables;
   tables.compute = compute.tables;
+  for (const auto& [output, input, kernel, compiled] : slopes) {
+    tables.slopes.push_back({output, input, kernel.tables, reinterpret_cast<Compiled>(compiled)});
+  }
   tables.compiled_derivatives = reinterpret_cast<Compiled>(compiled_derivatives);
   tables.compiled_compute = reinterpret_cast<Compiled>(compiled_compute);
   tables.solver = solver_of(solver);
@@ -139,7 +144,7 @@ DiscreteTables make_discrete(const Ports& inputs, const Ports& heard, const Port
 // The addresses come in the order of upbeat_unit; 0 means none.
 upbeat_unit make_addresses(std::uintptr_t self, std::uintptr_t get, std::uintptr_t set, std::uintptr_t advance,
                          std::uintptr_t jump, std::uintptr_t save, std::uintptr_t restore, std::uintptr_t message,
-                         std::uintptr_t destroy, std::uintptr_t due) {
+                         std::uintptr_t destroy, std::uintptr_t due, std::uintptr_t slope) {
   upbeat_unit table{};
   table.size = sizeof table;
   table.self = reinterpret_cast<void*>(self);
@@ -152,6 +157,7 @@ upbeat_unit make_addresses(std::uintptr_t self, std::uintptr_t get, std::uintptr
   table.message = reinterpret_cast<decltype(table.message)>(message);
   table.destroy = reinterpret_cast<decltype(table.destroy)>(destroy);
   table.due = reinterpret_cast<decltype(table.due)>(due);
+  table.slope = reinterpret_cast<decltype(table.slope)>(slope);
   require(problem_in(table));
   return table;
 }
@@ -205,14 +211,14 @@ NB_MODULE(_native, module) {
       .def("__init__",
            [](OdeTables* self, const Ports& inputs, const Ports& outputs, std::vector<double> states,
               std::vector<double> input_start, std::vector<double> parameters, std::optional<Kernel> derivatives,
-              const Kernel& compute, nb::object solver, std::uintptr_t compiled_derivatives,
+              const Kernel& compute, const Slopes& slopes, nb::object solver, std::uintptr_t compiled_derivatives,
               std::uintptr_t compiled_compute) {
              new (self) OdeTables(make_ode(inputs, outputs, std::move(states), std::move(input_start),
-                                           std::move(parameters), std::move(derivatives), compute, solver,
+                                           std::move(parameters), std::move(derivatives), compute, slopes, solver,
                                            compiled_derivatives, compiled_compute));
            },
            "inputs"_a, "outputs"_a, "states"_a, "input_start"_a, "parameters"_a, "derivatives"_a.none(), "compute"_a,
-           "solver"_a, "compiled_derivatives"_a = 0, "compiled_compute"_a = 0);
+           "slopes"_a, "solver"_a, "compiled_derivatives"_a = 0, "compiled_compute"_a = 0);
   nb::class_<DiscreteTables>(module, "Discrete")
       .def("__init__",
            [](DiscreteTables* self, const Ports& inputs, const Ports& heard, const Ports& outputs, const Ports& sent,
@@ -227,11 +233,12 @@ NB_MODULE(_native, module) {
       .def("__init__",
            [](Addresses* self, std::uintptr_t context, std::uintptr_t get, std::uintptr_t set, std::uintptr_t advance,
               std::uintptr_t jump, std::uintptr_t save, std::uintptr_t restore, std::uintptr_t message,
-              std::uintptr_t destroy, std::uintptr_t due) {
-             new (self) Addresses(make_addresses(context, get, set, advance, jump, save, restore, message, destroy, due));
+              std::uintptr_t destroy, std::uintptr_t due, std::uintptr_t slope) {
+             new (self) Addresses(
+                 make_addresses(context, get, set, advance, jump, save, restore, message, destroy, due, slope));
            },
            "context"_a, "get"_a, "set"_a, "advance"_a, "jump"_a = 0, "save"_a = 0, "restore"_a = 0, "message"_a = 0,
-           "destroy"_a = 0, "due"_a = 0)
+           "destroy"_a = 0, "due"_a = 0, "slope"_a = 0)
       .def("__init__", [](Addresses* self, std::uintptr_t table) { new (self) Addresses(make_table(table)); }, "table"_a)
       .def("close", &Addresses::close);
   nb::class_<Python>(module, "Python")

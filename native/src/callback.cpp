@@ -53,6 +53,16 @@ bool from_python(nb::handle value, Kind kind, Strings& strings, Cell* to) {
   return true;
 }
 
+namespace {
+
+std::string but_gave(nb::handle value) {
+  const nb::object text = nb::steal(PyObject_Repr(value.ptr()));
+  if (!text.is_valid()) PyErr_Clear();
+  return ", but the unit gave " + std::string(text.is_valid() ? nb::str(text).c_str() : "something unprintable");
+}
+
+}  // namespace
+
 Callback::Callback(nb::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble)
     : get_(unit.attr("get")),
       set_(unit.attr("set")),
@@ -64,6 +74,7 @@ Callback::Callback(nb::handle unit, std::vector<Port> ports, Strings& strings, T
   if (nb::hasattr(unit, "due")) due_ = unit.attr("due");
   if (nb::hasattr(unit, "save")) save_ = unit.attr("save");
   if (nb::hasattr(unit, "restore")) restore_ = unit.attr("restore");
+  if (nb::hasattr(unit, "slope")) slope_ = unit.attr("slope");
 }
 
 int Callback::failed() {
@@ -79,9 +90,7 @@ int Callback::misfit(const Port& port, nb::handle value) {
   std::string& message = trouble_.message;
   message = "output '" + std::string(nb::str(port.name).c_str()) + "' is " + names[static_cast<int>(port.kind)];
   if (port.size >= 0) message += "[" + std::to_string(port.size) + "]";
-  const nb::object text = nb::steal(PyObject_Repr(value.ptr()));
-  if (!text.is_valid()) PyErr_Clear();
-  message += ", but the unit gave " + std::string(text.is_valid() ? nb::str(text).c_str() : "something unprintable");
+  message += but_gave(value);
   return 1;
 }
 
@@ -161,6 +170,31 @@ int Callback::due(double* time) {
   return 0;
 }
 
+int Callback::slope(int output, int input, Cell* to) {
+  const Port& made = ports_[static_cast<std::size_t>(output)];
+  const Port& given = ports_[static_cast<std::size_t>(input)];
+  const Py_ssize_t count = Py_ssize_t{made.size < 0 ? 1 : made.size} * (given.size < 0 ? 1 : given.size);
+  PyObject* arguments[] = {made.name.ptr(), given.name.ptr()};
+  const nb::object value = nb::steal(PyObject_Vectorcall(slope_.ptr(), arguments, 2, nullptr));
+  if (!value.is_valid()) return failed();
+  const auto misfit = [&] {
+    failed();
+    trouble_.message = "the slopes are " + std::to_string(count) + " numbers in a list, row by row" + but_gave(value);
+    return 1;
+  };
+  const nb::object items = nb::steal(PySequence_List(value.ptr()));
+  if (!items.is_valid()) return misfit();
+  if (PySequence_Size(items.ptr()) != count) {
+    PyErr_Format(PyExc_ValueError, "%zd values", PySequence_Size(items.ptr()));
+    return misfit();
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const nb::object item = nb::steal(PySequence_GetItem(items.ptr(), i));
+    if (!item.is_valid() || !from_python(item, Kind::Real, strings_, to + i)) return misfit();
+  }
+  return 0;
+}
+
 int Callback::save(int slot) {
   const auto index = static_cast<std::size_t>(slot);
   if (index >= tokens_.size()) tokens_.resize(index + 1);
@@ -193,6 +227,11 @@ upbeat_unit Callback::make(nb::handle unit, std::vector<Port> ports, Strings& st
     table.restore = [](void* self, int slot) { return static_cast<Callback*>(self)->restore(slot); };
   }
   if (self->due_.is_valid()) table.due = [](void* self, double* time) { return static_cast<Callback*>(self)->due(time); };
+  if (self->slope_.is_valid()) {
+    table.slope = [](void* self, int output, int input, Cell* to) {
+      return static_cast<Callback*>(self)->slope(output, input, to);
+    };
+  }
   table.destroy = [](void* self) { delete static_cast<Callback*>(self); };
   return table;
 }

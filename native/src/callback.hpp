@@ -34,6 +34,7 @@ class Callback {
   int advance(double t, double to, int early, double* reached);
   int jump(int* again);
   int due(double* time);
+  int slope(int output, int input, Cell* to);
   int save(int slot);
   int restore(int slot);
 
@@ -45,7 +46,7 @@ class Callback {
   int failed();
   int misfit(const Port& port, nanobind::handle value);
 
-  nanobind::object get_, set_, advance_, jump_, due_, save_, restore_;
+  nanobind::object get_, set_, advance_, jump_, due_, save_, restore_, slope_;
   std::vector<Port> ports_;
   std::vector<nanobind::object> tokens_;
   Strings& strings_;

@@ -17,6 +17,7 @@ enum class Call : std::int32_t {
   Save = 5,
   Restore = 6,
   Begin = 7,
+  Slope = 8,
   Due = 10
 };
 

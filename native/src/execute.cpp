@@ -125,6 +125,11 @@ bool Machine::execute(std::int32_t block) {
         solve(static_cast<std::size_t>(at->a), cells + at->b, cells + at->c, cells + at->d, solving_.data());
         ++at;
         break;
+      case code(Op::Slope):
+        if (!at->slope) return failed(at, Fault::Unable, Call::Slope);
+        if (const int status = at->slope(at->self, at->a, at->b, cells + at->c)) return refused(at, status, Call::Slope);
+        ++at;
+        break;
       case code(Op::Advance):
         do {
           const double start = cells[at->a].r;

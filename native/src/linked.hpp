@@ -22,6 +22,7 @@ struct Machine::Step {
     decltype(upbeat_unit::advance) advance;
     decltype(upbeat_unit::jump) jump;
     decltype(upbeat_unit::due) due;
+    decltype(upbeat_unit::slope) slope;
     Expression* expression;
   };
 };

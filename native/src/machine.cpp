@@ -86,6 +86,10 @@ void Machine::link() {
         step.jump = enter().jump;
         operands(row[2], row[3], 0);
         break;
+      case Op::Slope:
+        step.slope = enter().slope;
+        operands(row[2], row[3], row[4]);
+        break;
       case Op::Compute:
       case Op::Unless:
         step.expression = &expressions_[row[1]];

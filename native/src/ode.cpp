@@ -42,6 +42,28 @@ std::string shortest(double value) {
   return text;
 }
 
+const PortTables* real_port(const std::vector<PortTables>& ports, std::int32_t number) {
+  for (const PortTables& port : ports) {
+    if (port.port == number && port.kind == Kind::Real) return &port;
+  }
+  return nullptr;
+}
+
+std::string problem_in_slopes(const OdeTables& tables, std::int64_t width) {
+  for (const SlopeTables& slope : tables.slopes) {
+    const PortTables* const output = real_port(tables.outputs, slope.output);
+    const PortTables* const input = real_port(tables.inputs, slope.input);
+    if (!output || !input) return "a slope of a port that has none";
+    const auto cells = static_cast<std::size_t>(output->cells) * static_cast<std::size_t>(input->cells);
+    if (!slope.kernel || slope.kernel->inputs != width || slope.kernel->results.size() != cells) {
+      return "the kernel of a slope does not fit the ports";
+    }
+    std::string problem = problem_in(*slope.kernel);
+    if (!problem.empty()) return problem;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string problem_in(const OdeTables& tables) {
@@ -60,6 +82,7 @@ std::string problem_in(const OdeTables& tables) {
     return "the kernel of the outputs does not fit the ports";
   }
   std::string problem = problem_in(*tables.compute);
+  if (problem.empty()) problem = problem_in_slopes(tables, width);
   if (!problem.empty() || states == 0) return problem;
   if (!tables.derivatives || tables.derivatives->inputs != width || tables.derivatives->results.size() != states) {
     return "the kernel of the derivatives does not fit the states";
@@ -98,6 +121,7 @@ Ode::Ode(const OdeTables& tables, double start)
       adaptive_(tables.solver.method == Method::Adaptive),
       derivatives_(tables.derivatives, tables.compiled_derivatives),
       compute_(tables.compute, tables.compiled_compute),
+      width_(static_cast<std::size_t>(tables.compute->inputs)),
       solver_(tables.solver, n_),
       values_(cells_of(tables.outputs)) {
   state_.push_back(start);
@@ -123,6 +147,10 @@ Ode::Ode(const OdeTables& tables, double start)
     outputs_.push_back({port, cell});
     plain_ = plain_ && port.kind == Kind::Real;
     cell += static_cast<std::size_t>(port.cells);
+  }
+  for (const SlopeTables& slope : tables.slopes) {
+    const std::size_t results = slope.kernel->results.size();
+    slopes_.push_back({slope.output, slope.input, {slope.kernel, slope.compiled}, std::vector<double>(results)});
   }
   refresh();
 }
@@ -176,10 +204,16 @@ void Ode::derivatives(double t, const double* x, double* out) {
   derivatives_(out);
 }
 
-bool Ode::evaluate() {
+// What the kernel of the outputs takes, at the unit's own time.
+double* Ode::arguments() {
   double* const in = compute_.in();
   for (std::size_t j = 0; j <= n_; ++j) in[j] = state_[j];
   if (moving_) follow(state_[0], in);
+  return in;
+}
+
+bool Ode::evaluate() {
+  arguments();
   compute_(values_.data());
   current_ = true;
   return plain_ || convertible();
@@ -253,6 +287,18 @@ int Ode::set(int port, const Cell* coefficients, int count) {
   return 0;
 }
 
+int Ode::slope(int output, int input, Cell* to) {
+  for (Slope& slope : slopes_) {
+    if (slope.output != output || slope.input != input) continue;
+    std::copy_n(arguments(), width_, slope.evaluator.in());
+    slope.evaluator(slope.values.data());
+    for (std::size_t i = 0; i < slope.values.size(); ++i) to[i].r = slope.values[i];
+    return 0;
+  }
+  return refuse("the slope of output number " + std::to_string(output) + " by input number " + std::to_string(input) +
+                " was not asked for when the unit was made");
+}
+
 int Ode::advance(double t, double to) {
   if (to < t) {
     char text[96];
@@ -300,6 +346,7 @@ upbeat_unit Ode::make(const OdeTables& tables, double start) {
   unit.restore = [](void* self, int slot) { return static_cast<Ode*>(self)->restore(slot); };
   unit.message = [](void* self) { return static_cast<Ode*>(self)->message(); };
   unit.destroy = [](void* self) { delete static_cast<Ode*>(self); };
+  unit.slope = [](void* self, int output, int input, Cell* to) { return static_cast<Ode*>(self)->slope(output, input, to); };
   return unit;
 }
 

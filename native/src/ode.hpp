@@ -22,7 +22,15 @@ struct PortTables {
 // A kernel compiled to machine code, with the same inputs and outputs.
 using Compiled = void (*)(const double* in, double* out);
 
-// Both kernels take [time, states..., input cells..., parameter cells...].
+// The derivatives of an output by an input, row by row: both by the numbers of their ports.
+struct SlopeTables {
+  std::int32_t output = 0;
+  std::int32_t input = 0;
+  std::shared_ptr<const KernelTables> kernel;
+  Compiled compiled = nullptr;  // used instead of the kernel when given
+};
+
+// All kernels take [time, states..., input cells..., parameter cells...].
 struct OdeTables {
   std::vector<PortTables> inputs;
   std::vector<PortTables> outputs;
@@ -33,6 +41,7 @@ struct OdeTables {
   std::shared_ptr<const KernelTables> compute;      // one result per output cell
   Compiled compiled_derivatives = nullptr;          // used instead of the kernel when given
   Compiled compiled_compute = nullptr;
+  std::vector<SlopeTables> slopes;                  // those that a program asks for
   SolverTables solver;
 };
 
@@ -46,6 +55,7 @@ class Ode final : private Dynamics {
 
   int get(int port, Cell* to);
   int set(int port, const Cell* coefficients, int count);
+  int slope(int output, int input, Cell* to);
   int advance(double t, double to);
   int save(int slot);
   int restore(int slot);
@@ -79,10 +89,17 @@ class Ode final : private Dynamics {
     PortTables port;
     std::size_t cell;
   };
+  struct Slope {
+    std::int32_t output;
+    std::int32_t input;
+    Evaluator evaluator;
+    std::vector<double> values;
+  };
 
   template <class Port>
   static const Port* find(const std::vector<Port>& ports, const std::vector<std::int32_t>& numbers, int port);
   void derivatives(double t, const double* x, double* out) override;
+  double* arguments();
   bool evaluate();
   bool convertible();
   void settle(const Input& input);
@@ -98,6 +115,8 @@ class Ode final : private Dynamics {
   bool adaptive_;
   Evaluator derivatives_;
   Evaluator compute_;
+  std::vector<Slope> slopes_;
+  std::size_t width_;  // how many arguments a kernel takes
   Solver solver_;
   std::vector<double> state_;
   std::vector<std::vector<double>> slots_;

@@ -109,6 +109,7 @@ class Check {
       case Op::GetEvent:
         return unit(row[1]) && row[4] >= 1 && cells(row[3], static_cast<std::int64_t>(row[4]) + 1);
       case Op::Solve: return row[1] >= 1 && solves(row[1], row[2], row[3], row[4]);
+      case Op::Slope: return unit(row[1]) && row[5] >= 1 && cells(row[4], row[5]) && is_real(row[4]);
     }
     return false;
   }

@@ -29,6 +29,7 @@ enum class Op : std::int32_t {
   Goto = 13,    // target
   Fire = 14,    // event, from, cells                       (no value: -1, 0)
   Solve = 15,   // size, matrix, right, to                  (a dense linear system)
+  Slope = 16,   // unit, output, input, to, cells           (how an output reacts to an input)
   Due = 20,     // unit, to
   GetEvent = 21,  // unit, port, to, cells, kind            (and in the cell after them, whether it is present)
 };

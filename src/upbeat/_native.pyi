@@ -40,6 +40,7 @@ class Ode:
         parameters: list[float],
         derivatives: Kernel | None,
         compute: Kernel,
+        slopes: list[tuple[int, int, Kernel, int]],
         solver: object,
         compiled_derivatives: int = 0,
         compiled_compute: int = 0,
@@ -75,6 +76,7 @@ class Addresses:
         message: int = 0,
         destroy: int = 0,
         due: int = 0,
+        slope: int = 0,
     ) -> None: ...
     @overload
     def __init__(self, table: int) -> None: ...

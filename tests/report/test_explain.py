@@ -53,7 +53,8 @@ def test_the_page() -> None:
         "    outputs:    t",
         "",
         "Abilities",
-        f"  mass, damper: {abilities}, runs inside the native engine without Python",
+        f"  mass, damper: {abilities}, knows its directional derivatives, "
+        "runs inside the native engine without Python",
         f"  clock: {abilities}",
         "",
         "Connections",

@@ -82,6 +82,15 @@ class Library:
         self.state = dict(self.saved[slot])
         return 0
 
+    def slope(self, unit, output, port, to):
+        if (output, port) == (Y, U):
+            to[0].r = self.state["gain"]
+        elif (output, port) == (PAIR, W):
+            to[0].r, to[1].r, to[2].r, to[3].r = 1.0, 2.0, 3.0, 4.0
+        else:
+            return 5
+        return 0
+
     def message(self, unit):
         return ctypes.addressof(self.text)
 
@@ -122,6 +131,13 @@ def test_values_of_every_kind(unit):
     assert unit.get("count") == -(2**62)
 
 
+def test_slopes_row_by_row(unit):
+    assert unit.slope("y", "u") == [2.0]
+    assert unit.slope("pair", "w") == [1.0, 2.0, 3.0, 4.0]
+    with pytest.raises(NativeFailure, match="beyond the end of the world"):
+        unit.slope("y", "w")
+
+
 def test_advance_and_jump(unit, library):
     assert unit.advance(0.5, 1.0, False) == 1.0
     assert unit.advance(1.0, 2.0, True) == 1.5
@@ -155,8 +171,9 @@ def test_rollback_reuses_slots_that_nobody_holds(unit, library):
 
 
 def test_abilities(library):
-    assert NativeUnit(PORTS, library.functions()).abilities == {Ability.NATIVE, Ability.ROLLBACK}
-    assert NativeUnit(PORTS, library.functions("save", "restore")).abilities == {Ability.NATIVE}
+    every = {Ability.NATIVE, Ability.ROLLBACK, Ability.DERIVATIVES}
+    assert NativeUnit(PORTS, library.functions()).abilities == every
+    assert NativeUnit(PORTS, library.functions("save", "restore", "slope")).abilities == {Ability.NATIVE}
     assert NativeUnit(PORTS, library.functions()) == NativeUnit(PORTS, library.functions())
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upbeat.core.abilities import Ability, Rollback, Serialise
+from upbeat.core.abilities import Ability, Derivatives, Rollback, Serialise
 from upbeat.core.errors import ModelError
 from upbeat.core.expr import Name, Table1
 from upbeat.core.ports import Causality, Kind
@@ -143,7 +143,7 @@ def test_ports_in_order_with_units_and_feedthrough():
     assert port(model, "load").unit == "N"
     assert port(model, "x").depends == frozenset()
     assert port(model, "load").depends == {"F"}  # through the local
-    assert model.abilities == {Ability.ROLLBACK, Ability.SERIALISE, Ability.NATIVE}
+    assert model.abilities == {Ability.ROLLBACK, Ability.SERIALISE, Ability.DERIVATIVES, Ability.NATIVE}
 
 
 def test_outputs_default_to_all_states():
@@ -457,6 +457,7 @@ def test_the_abilities_are_those_of_the_protocols():
     unit = oscillator().instantiate("a", 0.0)
     assert isinstance(unit, Rollback)
     assert isinstance(unit, Serialise)
+    assert isinstance(unit, Derivatives)
 
 
 def test_the_interpolant_is_the_solution_inside_the_last_step():
@@ -494,7 +495,16 @@ def test_lowered_tables():
     assert (tables.solver.code, tables.solver.stages, len(tables.solver.a)) == (1, 7, 49)
     assert tables.derivatives.n_inputs == tables.compute.n_inputs == 1 + 5 + 10 + 5
     assert len(tables.compute.results) == sum(p.cells for p in tables.outputs)
+    assert tables.slopes == ()  # nobody has asked for any
     assert pickle.loads(pickle.dumps(tables)) == tables
+
+
+def test_lowered_slopes():
+    model = Function({"u": {"size": 2}, "v": 0.0}, {"a": ["u[0]*v", "sin(u[1])"], "b": "v"})
+    (one,) = model.lower([("a", "u")]).slopes
+    output, given, kernel = one
+    assert (output, given) == (2, 0)
+    assert kernel.python()([0.0, 3.0, 0.5, 7.0]) == [7.0, 0.0, 0.0, math.cos(0.5)]
 
 
 def test_a_function_has_no_derivatives():

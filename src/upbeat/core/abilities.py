@@ -92,8 +92,27 @@ class NextEvent(Protocol):
         ...
 
 
+@runtime_checkable
+class Derivatives(Protocol):
+    """The unit knows how its outputs react to its inputs (`Ability.DERIVATIVES`)."""
+
+    def slope(self, output: str, input: str) -> Sequence[float]:
+        """The partial derivatives of an output by an input that it depends on directly (`Port.depends`).
+
+        At the unit's own time, with its present inputs and state: row by row, one row per cell of the
+        output, one column per cell of the input. Both are real. Pure: asking twice changes nothing.
+        Where there is no finite slope (sqrt(u) at 0) it may be infinite or not a number.
+        """
+        ...
+
+
 class Core(Protocol):
     """What the native engine offers to a model that enters it. Each call gives what `enter` returns."""
+
+    @property
+    def slopes(self) -> Sequence[tuple[str, str]]:
+        """The pairs (output, input) whose slopes the program will ask of this unit."""
+        ...
 
     def ode(self, tables: Any) -> object:
         """A unit given by equations, as `upbeat.units.OdeTables`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,8 +37,15 @@ class Entry:
     def __init__(self, jit: bool) -> None:
         self._jit = jit
         self._kernels: dict[Any, _native.Kernel] = {}
+        self.slopes: Sequence[tuple[str, str]] = ()
         self.compiled: dict[Any, Any] = {}
         """Machine code, to be kept as long as the machine may run it."""
+
+    def asked(self, slopes: Sequence[tuple[str, str]]) -> Entry:
+        """The same entry for a unit of which the program asks these slopes."""
+        entry = copy(self)
+        entry.slopes = slopes
+        return entry
 
     def kernel(self, kernel: Kernel) -> _native.Kernel:
         """The kernel as checked tables."""
@@ -77,6 +85,7 @@ class Entry:
             parameters=list(tables.parameters),
             derivatives=None if derivatives is None else self.kernel(derivatives),
             compute=self.kernel(tables.compute),
+            slopes=[(y, u, self.kernel(kernel), self._address(kernel)) for y, u, kernel in tables.slopes],
             solver=tables.solver,
             compiled_derivatives=0 if derivatives is None else self._address(derivatives),
             compiled_compute=self._address(tables.compute),

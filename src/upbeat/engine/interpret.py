@@ -13,8 +13,8 @@ from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
 from upbeat.engine.linear import solve
 from upbeat.engine.machine import Fired
-from upbeat.engine.texts import NO_TIME, exhausted_text, input_text, output_text, text_of
-from upbeat.engine.values import Cells, cells_of, evaluator
+from upbeat.engine.texts import NO_SLOPES, NO_TIME, exhausted_text, input_text, output_text, slope_text, text_of
+from upbeat.engine.values import Cells, cells_of, evaluator, slopes_of
 from upbeat.master.program import (
     Advance,
     Block,
@@ -30,6 +30,7 @@ from upbeat.master.program import (
     Restore,
     Save,
     Set,
+    Slope,
     Solve,
 )
 
@@ -97,6 +98,8 @@ class Interpreter:
                 return lambda: cells.__setitem__(to, compute(cells))
             case Solve(size, matrix, right, to):
                 return lambda: solve(cells, size, matrix, right, to)
+            case Slope():
+                return self._asking(instruction)
             case Advance():
                 return self._advancing(instruction)
             case Jump(unit, again):
@@ -173,6 +176,22 @@ class Interpreter:
 
         return action
 
+    def _asking(self, instruction: Slope) -> Action:
+        cells, unit, y, u = self._cells, instruction.unit, instruction.output, instruction.input
+        to, count = instruction.to, self._ports[unit, y].cells * self._ports[unit, u].cells
+        slope = getattr(self._units[unit], "slope", None)
+
+        def action() -> None:
+            if slope is None:
+                raise self._blamed(instruction, NO_SLOPES)
+            given = slope(y, u)
+            try:
+                cells[to : to + count] = slopes_of(given, count)
+            except (TypeError, ValueError) as cause:
+                raise self._blamed(instruction, slope_text(count, given)) from cause
+
+        return action
+
     def _storing(self, instruction: Get) -> Callable[[Signal | None], None]:
         """Checks what a unit gave and puts it into its cells."""
         cells, to, port = self._cells, instruction.to, self._ports[instruction.unit, instruction.port]
@@ -224,6 +243,8 @@ class Interpreter:
                 call = f"get('{port}')"
             case Set(unit, port):
                 call = f"set('{port}')"
+            case Slope(unit, output, port):
+                call = f"slope('{output}', '{port}')"
             case Advance(unit, start, until):
                 call = f"advance({self._cells[start]:.9g}, {self._cells[until]:.9g})"
             case Jump(unit):

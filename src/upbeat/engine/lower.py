@@ -31,6 +31,7 @@ from upbeat.master.program import (
     Restore,
     Save,
     Set,
+    Slope,
     Solve,
 )
 
@@ -38,6 +39,15 @@ from upbeat.master.program import (
 def port_numbers(model: Model) -> dict[str, int]:
     """The numbers under which a unit of this model knows its ports in the core: their places."""
     return {port.name: number for number, port in enumerate(model.ports)}
+
+
+def slopes_asked(program: Program) -> dict[str, list[tuple[str, str]]]:
+    """For each unit, the pairs (output, input) whose slopes a program asks for; each once."""
+    asked = dict.fromkeys((i.unit, i.output, i.input) for i in program.instructions() if isinstance(i, Slope))
+    found: dict[str, list[tuple[str, str]]] = {}
+    for unit, output, port in asked:
+        found.setdefault(unit, []).append((output, port))
+    return found
 
 
 def lower(program: Program, models: Mapping[str, Model]) -> Tables:
@@ -166,6 +176,10 @@ class _Lowering:
                     self.rows[branch][2] = self.label()
             case Solve(size, matrix, right, to):
                 self.emit(instruction, Code.SOLVE, size, matrix, right, to)
+            case Slope(unit, output, given, to):
+                count = self.port(unit, output, (to,)).cells * self.port(unit, given, (to,)).cells
+                numbers = self._numbers[unit][output], self._numbers[unit][given]
+                self.emit(instruction, Code.SLOPE, self._units[unit], *numbers, to, count)
             case Due(unit, to):
                 self.emit(instruction, Code.DUE, self._units[unit], to)
             case Fire():

@@ -17,7 +17,7 @@ from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
 from upbeat.engine.entry import Entry, names_of, step_blocks
 from upbeat.engine.fired import FiredColumns, Raw
-from upbeat.engine.lower import lower, port_numbers
+from upbeat.engine.lower import lower, port_numbers, slopes_asked
 from upbeat.engine.machine import Fired
 from upbeat.engine.native_errors import CLOSED, CoreError, blame
 from upbeat.engine.tables import KINDS, Tables
@@ -100,8 +100,9 @@ class Machine:
         self._compiled = entry.compiled  # which must live as long as the machine
         entered: dict[str, Any] = {}
         try:
+            slopes = slopes_asked(program)
             for name, model in models.items():
-                entered[name] = self._enter(entry, name, model, start)
+                entered[name] = self._enter(entry.asked(slopes.get(name, ())), name, model, start)
             kernels = [entry.kernel(kernel) for kernel in self._tables.kernels]
             self._machine = _native.Machine(self._tables, kernels, list(entered.values()), start)
             self._names = names_of(self._tables, models, entered, {})

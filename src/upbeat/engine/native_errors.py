@@ -12,8 +12,8 @@ from upbeat.core.errors import RunError, StepError, UnitError
 from upbeat.core.ports import Port, Value
 from upbeat.engine.loop import MOST_RETRIES
 from upbeat.engine.tables import Tables
-from upbeat.engine.texts import NO_TIME, exhausted_text, input_text, output_text, text_of
-from upbeat.master.program import Advance, Due, Get, Repeat, Set
+from upbeat.engine.texts import NO_SLOPES, NO_TIME, exhausted_text, input_text, output_text, text_of
+from upbeat.master.program import Advance, Due, Get, Repeat, Set, Slope
 
 
 class Fault(enum.IntEnum):
@@ -64,7 +64,8 @@ class Names:
 
 
 _CALLS = {
-    1: "get", 2: "set", 3: "advance", 4: "jump", 5: "save", 6: "restore", 7: "instantiate", 10: "due",
+    1: "get", 2: "set", 3: "advance", 4: "jump", 5: "save", 6: "restore", 7: "instantiate", 8: "slope",
+    10: "due",
 }  # fmt: skip
 _SET = 2
 CLOSED = "the run was closed while it was at work"
@@ -112,6 +113,8 @@ def blame(
             call = f"get('{port}')"
         case Set(port=port):
             call = f"set('{port}')"
+        case Slope(output=output, input=port):
+            call = f"slope('{output}', '{port}')"
         case Advance():
             call = f"advance({error.start:.9g}, {until:.9g})"
         case _ if error.call == _SET:  # outside any block
@@ -129,7 +132,7 @@ def blame(
         case Fault.NOT_REACHED:
             text = f"it stopped at {error.value:.9g} instead of {until:.9g}"
         case Fault.UNABLE:
-            text = "it cannot be set back to an earlier state"
+            text = NO_SLOPES if isinstance(origin, Slope) else "it cannot be set back to an earlier state"
         case _:
             text = _refusal(error, name in names.by_address)
     return UnitError(text, unit=name, call=call, time=time)

@@ -41,6 +41,7 @@ class Code(enum.IntEnum):
     GOTO = 13
     FIRE = 14
     SOLVE = 15
+    SLOPE = 16
     DUE = 20
     GET_EVENT = 21
 

@@ -33,6 +33,14 @@ def output_text(port: str, value: object) -> str:
     return f"output '{port}' is {value}"
 
 
+NO_SLOPES = "it does not know its directional derivatives"
+
+
+def slope_text(count: int, given: object) -> str:
+    """A unit gave something else than slopes."""
+    return f"the slopes are {count} numbers in a list, row by row, but the unit gave {given!r}"
+
+
 def input_text(port: str, value: object) -> str:
     """A connection gave one, although all outputs were finite."""
     return f"input '{port}' would become {value}: check the expression that it is connected to"

@@ -44,3 +44,11 @@ _FROM_FLOAT: dict[Kind, Callable[[float], Value]] = {
 def cells_of(port: Port, value: Any) -> list[Value]:
     """What a unit gave for `port`, one value per cell; TypeError or ValueError if it does not fit."""
     return port.accept(value)
+
+
+def slopes_of(given: Any, count: int) -> list[float]:
+    """What a unit gave as slopes; TypeError or ValueError if these are not `count` numbers."""
+    values = [float(value) for value in given]
+    if len(values) != count:
+        raise ValueError(f"{len(values)} values")
+    return values

@@ -32,6 +32,7 @@ from upbeat.master.program import (
     Restore,
     Save,
     Set,
+    Slope,
     Solve,
 )
 
@@ -71,12 +72,15 @@ class Flow:
                 known = self._ports[unit, port]
                 if known.event:  # whether and what it sends may depend on anything
                     everything: set[Resource] = {("state", unit), *self._inputs[unit]}
-                    return _plain(everything, self._register(to) | {("cell", to + known.cells)})
-                direct = {("input", unit, name) for name in known.depends}
-                return _plain({("state", unit)} | direct, self._register(to))
+                    return _plain(everything, _row(to, known.cells + 1))
+                return _plain(self._behind(unit, port), _row(to, known.cells))
+            case Slope(unit, output, port, to):
+                count = self._ports[unit, output].cells * self._ports[unit, port].cells
+                return _plain(self._behind(unit, output), _row(to, count))
             case Set(unit, port, by):
                 # The course starts at the unit's own time, so a Set cannot cross an Advance.
-                reads = {("state", unit)}.union(*(self._register(r) for r in by))
+                # Coefficients may lie inside a longer register, so the port says how many cells they have.
+                reads = {("state", unit)}.union(*(_row(r, self._ports[unit, port].cells) for r in by))
                 return _plain(reads, {("input", unit, port)})
             case Let(to, value):
                 return _plain(_cells(value), {("cell", to)})
@@ -129,6 +133,10 @@ class Flow:
             sure |= one.sure
         return Effects(frozenset(reads), frozenset(writes), frozenset(sure))
 
+    def _behind(self, unit: str, output: str) -> set[Resource]:
+        """What the present value of an output comes from."""
+        return {("state", unit)} | {("input", unit, name) for name in self._ports[unit, output].depends}
+
     def _restored(self, slot: int) -> Effects:
         # Outside the block that saved it a slot may hold anything: assume everything.
         everything = {("state", unit) for unit in self._inputs} | frozenset().union(*self._inputs.values())
@@ -136,7 +144,7 @@ class Flow:
         return Effects(frozenset({("slot", slot)}), frozenset(everything | all_cells), frozenset())
 
     def _register(self, register: Reg) -> set[Resource]:
-        return {("cell", register + i) for i in range(self._layout.of(register).size)}
+        return _row(register, self._layout.of(register).size)
 
     def _extent(self, units: Iterable[str], registers: Iterable[Reg]) -> frozenset[Resource]:
         states: set[Resource] = {("state", unit) for unit in units}
@@ -148,6 +156,10 @@ class Flow:
 def _plain(reads: Iterable[Resource], writes: Iterable[Resource]) -> Effects:
     written = frozenset(writes)
     return Effects(frozenset(reads), written, written)
+
+
+def _row(first: Reg, count: int) -> set[Resource]:
+    return {("cell", first + i) for i in range(count)}
 
 
 def _cells(value: Expr) -> frozenset[Resource]:

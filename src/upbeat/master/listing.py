@@ -20,6 +20,7 @@ from upbeat.master.program import (
     Restore,
     Save,
     Set,
+    Slope,
     Solve,
 )
 
@@ -56,6 +57,8 @@ def _lines(block: Block, layout: Layout, called: Callable[[str], str]) -> Iterat
             case Solve(size, matrix, right, to):
                 system, rest, result = (layout.of(r).name for r in (matrix, right, to))
                 yield f"solve    {system} · {result} = {rest} ({size} equations)"
+            case Slope(unit, output, port, to):
+                yield f"slope    ∂{unit}.{output}/∂{unit}.{port} → {layout.of(to).name}"
             case Advance(unit, start, until, reached, early):
                 how = f", early return, reached → {name(reached)}" if early else ""
                 yield f"advance  {called(unit)} from {name(start)} to {name(until)}{how}"

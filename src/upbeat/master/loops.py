@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
-from upbeat.core.ports import Kind
 from upbeat.master import checks
-from upbeat.master.program import Block, If, Instruction, Let, Reg, Repeat, Set, Solve
-from upbeat.master.wiring import End, Wiring
-from upbeat.master.worst import worst_of
+from upbeat.master.program import If, Instruction, Let, Reg, Solve
+from upbeat.master.slopes import chain_rule, products, unable
+from upbeat.master.torn import Torn
+from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import Node
+
+Derivatives = Literal["auto", "units", "differences"]
+MOST_PRODUCTS = 20_000
+"""A loop whose chain rule may need more than this is solved with differences, unless told otherwise."""
 
 
 class LoopSolver(Protocol):
@@ -27,111 +31,6 @@ class LoopSolver(Protocol):
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
         """`warm`: begin with what the inputs are now; else with their start values (start of a run)."""
         ...
-
-
-class _Torn:
-    """A loop cut open: registers for the guesses, and the instructions that evaluate it."""
-
-    def __init__(self, loop: Sequence[Node], wiring: Wiring, tolerance: float, warm: bool) -> None:
-        tears, rest = wiring.scenario.graph.torn(loop)
-        self.ports = " → ".join(wiring.label((node.unit, node.port)) for node in loop)
-        for node in loop:
-            port = wiring.port((node.unit, node.port))
-            if port.kind is not Kind.REAL:
-                raise MasterError(
-                    f"{wiring.label((node.unit, node.port))} in the algebraic loop {self.ports} is "
-                    f"{port.kind.value}: only real signals can be "
-                    'iterated. Break the loop with outputs = "lagged".'
-                )
-        self._wiring = wiring
-        self._rest = rest
-        self._tears: list[End] = [(node.unit, node.port) for node in tears]
-        self.names = [name for end in self._tears for name in _cell_names(end, wiring)]
-        self.size = len(self.names)
-        self._mark = wiring.registers.unique(f"loop {self.names[0]}")
-        self._initial = [float(value) for end in self._tears for value in wiring.port(end).initial]
-        self.guess = self.register("x", self.size)
-        self._warm = warm
-        self.residual = self.register("r", self.size)
-        self.error = self.register("error")
-        self._first, self._begun = self.register("first"), self.register("begun")
-        self._origin = self.register("origin", self.size)
-        self._tolerance = tolerance
-
-    def register(self, name: str, size: int = 1) -> Reg:
-        return self._wiring.registers.new(f"{self._mark}′{name}", size=size)
-
-    def values(self) -> list[Reg]:
-        """The cells that hold g(x) after an evaluation."""
-        w = self._wiring
-        return [w.inputs[end] + i for end in self._tears for i in range(w.port(end).cells)]
-
-    def start(self) -> list[Instruction]:
-        """The guesses to begin with, and what has to be remembered of them."""
-        first: list[Expr] = [Cell(value) for value in self.values()]
-        if not self._warm:
-            first = [Number(value) for value in self._initial]
-        known = [Let(self.guess + i, value) for i, value in enumerate(first)]
-        origin = [Let(self._origin + i, Cell(self.guess + i)) for i in range(self.size)]
-        return [*known, *origin, Let(self._begun, Number(0.0))]
-
-    def evaluate(self, at: Reg) -> list[Instruction]:
-        """g of the guesses in `at`, into the registers of the inputs."""
-        w, first = self._wiring, at
-        instructions: list[Instruction] = []
-        for end in self._tears:
-            instructions.append(Set(*end, (first,)))
-            first += w.port(end).cells
-        for node in self._rest:
-            end = (node.unit, node.port)
-            instructions += w.get(end) if node.side == "out" else w.hold(end)
-        for end in self._tears:
-            instructions += w.compute(end)
-        return instructions
-
-    def judge(self) -> list[Instruction]:
-        """The residual g(x) - x, and its size relative to the tolerance.
-
-        A loop without solution can drift to values so large that any residual is small beside them.
-        So after the first round the residual itself must have shrunk, too.
-        """
-        lets: list[Instruction] = []
-        for i, value in enumerate(self.values()):
-            lets.append(Let(self.residual + i, Cell(value) - Cell(self.guess + i)))
-        sizes = [apply(Op.ABS, Cell(self.residual + i)) for i in range(self.size)]
-        scales = [self._tolerance * (apply(Op.ABS, Cell(value)) + 1.0) for value in self.values()]
-        worst = worst_of(size / scale for size, scale in zip(sizes, scales, strict=True))
-        size = worst_of(sizes)
-        lets.append(Let(self._first, apply(Op.WHERE, Cell(self._begun), Cell(self._first), size)))
-        drifted = apply(Op.AND, Cell(self._begun), apply(Op.GT, size, 0.5 * Cell(self._first)))
-        lets.append(Let(self.error, apply(Op.WHERE, drifted, apply(Op.MAX, 2.0, worst), worst)))
-        return [*lets, Let(self._begun, Number(1.0))]
-
-    @property
-    def solved(self) -> Expr:
-        return apply(Op.LE, Cell(self.error), 1.0)
-
-    def move(self, steps: Sequence[Expr]) -> list[Instruction]:
-        """x := x + steps, except where that would leave the numbers one can go on with."""
-        lets: list[Instruction] = []
-        for i, step in enumerate(steps):
-            moved = Cell(self.guess + i) + step
-            # Further out, a residual of the size of the start would drown in rounding and look like none.
-            furthest = 1e12 * (apply(Op.ABS, Cell(self._origin + i)) + 1.0)
-            sane = apply(Op.LT, apply(Op.ABS, moved), furthest)
-            lets.append(Let(self.guess + i, apply(Op.WHERE, sane, moved, Cell(self.guess + i))))
-        return lets
-
-    def repeat(self, most: int, body: Sequence[Instruction]) -> list[Instruction]:
-        shows = tuple((f"residual of {name}", self.residual + i) for i, name in enumerate(self.names))
-        what = f"solving the algebraic loop {self.ports}"
-        return [*self.start(), Repeat(most, tuple(body), self.solved, "fail", what, shows)]
-
-
-def _cell_names(end: End, wiring: Wiring) -> list[str]:
-    port = wiring.port(end)
-    name = wiring.label(end)
-    return [name] if port.size is None else [f"{name}[{i}]" for i in range(port.size)]
 
 
 def _check(solver: FixedPoint | Newton | Anderson, *numbers: str) -> None:
@@ -153,7 +52,7 @@ class FixedPoint:
         _check(self, "tolerance", "damping")
 
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
-        torn = _Torn(loop, wiring, self.tolerance, warm)
+        torn = Torn(loop, wiring, self.tolerance, warm)
         move = torn.move([self.damping * Cell(torn.residual + i) for i in range(torn.size)])
         body = [*torn.evaluate(torn.guess), *torn.judge(), If(torn.solved, (), tuple(move))]
         return torn.repeat(self.most, body)
@@ -161,24 +60,78 @@ class FixedPoint:
 
 @dataclass(frozen=True, slots=True)
 class Newton:
-    """Newton's method on g(x) - x = 0, with the derivatives by finite differences."""
+    """Newton's method on g(x) - x = 0.
+
+    `derivatives` says where the slopes of g come from. "units": from the units themselves, through the
+    formulas of the connections by the chain rule; every unit on the loop must know its directional
+    derivatives. "differences": from evaluating the loop once more for every unknown, changed by `difference`
+    (relative to max(1, |x|)). "auto" (the default) asks the units where all of them know; in a round in which
+    some slope is not finite, as that of sqrt(u) at 0, it takes differences. Wrong slopes from a unit
+    never give a wrong solution: the iteration ends where outputs and inputs agree, or not at all.
+    """
 
     tolerance: float = 1e-10
     most: int = 50
     difference: float = 1e-7
+    derivatives: Derivatives = "auto"
 
     def __post_init__(self) -> None:
         _check(self, "tolerance", "difference")
+        if self.derivatives not in get_args(Derivatives):
+            known = ", ".join(f'"{word}"' for word in get_args(Derivatives))
+            raise MasterError(f"derivatives of Newton must be one of {known}, not {self.derivatives!r}")
 
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
-        torn = _Torn(loop, wiring, self.tolerance, warm)
-        body = [*torn.evaluate(torn.guess), *torn.judge(), If(torn.solved, (), self._step(torn))]
+        torn = Torn(loop, wiring, self.tolerance, warm)
+        change = torn.register("dx", torn.size)
+        find = self._slopes if self._asks_units(torn) else self._differences
+        step, moves = find(torn, change), torn.move([Cell(change + i) for i in range(torn.size)])
+        body = [*torn.evaluate(torn.guess), *torn.judge(), If(torn.solved, (), (*step, *moves))]
         return torn.repeat(self.most, body)
 
-    def _step(self, torn: _Torn) -> Block:
+    def _asks_units(self, torn: Torn) -> bool:
+        """Whether the units give the derivatives. The choice is noted, with the reason."""
+        lacking, note = unable(torn), f"the loop {torn.ports} is solved by Newton's method with "
+        if self.derivatives == "differences":
+            torn.wiring.note(note + "finite differences, as asked for")
+            return False
+        if not lacking and self.derivatives == "auto" and products(torn) > MOST_PRODUCTS:
+            torn.wiring.note(note + "finite differences, because its arrays make many products of slopes")
+            return False
+        if not lacking:
+            torn.wiring.note(note + "the derivatives that its units know")
+            return True
+        who = f"{', '.join(lacking)} {'does' if len(lacking) == 1 else 'do'} not know directional derivatives"
+        if self.derivatives == "units":
+            raise MasterError(
+                f"the loop {torn.ports} cannot be solved with the derivatives of its units: {who}. Use "
+                'Newton(derivatives="auto") (in a file: loops = "newton"), which then takes differences.'
+            )
+        torn.wiring.note(f"{note}finite differences, because {who}")
+        return False
+
+    def _slopes(self, torn: Torn, change: Reg) -> list[Instruction]:
+        """The change of x, from the slopes of the units."""
+        n, r = torn.size, torn.residual
+        matrix = torn.register("J", n * n)
+        block = [*chain_rule(torn, matrix), Solve(n, matrix, r, change)]
+        # Both count: an infinite slope gives a change of zero, and a singular matrix one that is no number.
+        found = [*range(change, change + n), *range(matrix, matrix + n * n)]
+        size: Expr = apply(Op.ABS, Cell(found[0]))
+        for cell in found[1:]:
+            size = size + apply(Op.ABS, Cell(cell))
+        finite = apply(Op.LT, size, 1e100)
+        if self.derivatives == "auto":
+            return [*block, If(finite, (), tuple(self._differences(torn, change)))]
+        # Nothing but the units is to be used: a plain substitution leads away from such a point, too.
+        substitution = tuple(Let(change + i, Cell(r + i)) for i in range(n))
+        return [*block, If(finite, (), substitution)]
+
+    def _differences(self, torn: Torn, change: Reg) -> list[Instruction]:
+        """The change of x, from one more evaluation of the loop for every unknown."""
         n, x, r = torn.size, torn.guess, torn.residual
         base, at = torn.register("g", n), torn.register("at", n)
-        width, matrix, move = torn.register("d"), torn.register("J", n * n), torn.register("dx", n)
+        width, matrix = torn.register("d"), torn.register("D", n * n)
         block: list[Instruction] = [Let(base + i, Cell(value)) for i, value in enumerate(torn.values())]
         for j in range(n):
             block += [Let(at + i, Cell(x + i)) for i in range(n)]
@@ -189,9 +142,8 @@ class Newton:
             for i, value in enumerate(torn.values()):
                 slope = (Cell(value) - Cell(base + i)) / Cell(width)
                 block.append(Let(matrix + i * n + j, 1.0 - slope if i == j else -slope))
-        block.append(Solve(n, matrix, r, move))
-        block += torn.move([Cell(move + i) for i in range(n)])
-        return tuple(block)
+        block.append(Solve(n, matrix, r, change))
+        return block
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +159,7 @@ class Anderson:
         checks.count(self.depth, "the depth of Anderson")
 
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
-        torn = _Torn(loop, wiring, self.tolerance, warm)
+        torn = Torn(loop, wiring, self.tolerance, warm)
         n, x, r, depth = torn.size, torn.guess, torn.residual, self.depth
         past_x, past_r = torn.register("x′", n), torn.register("r′", n)
         dx = [torn.register(f"dx{k}", n) for k in range(depth)]

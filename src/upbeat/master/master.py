@@ -54,7 +54,7 @@ class Master:
             now=wiring.now,
             next=wiring.next,
             columns=wiring.columns(),
-            notes=blocks.notes,
+            notes=(*blocks.notes, *wiring.notes),
             events=instant.events,
             due=instant.due,
             micro=instant.micro if opened else (),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import MasterError
 from upbeat.master.pace import Pace
-from upbeat.master.program import Advance, Due, Program, Save
+from upbeat.master.program import Advance, Due, Program, Save, Slope
 
 
 def needs(program: Program, pace: Pace, units: Mapping[str, Model]) -> dict[str, dict[Ability, str]]:
@@ -22,6 +22,8 @@ def needs(program: Program, pace: Pace, units: Mapping[str, Model]) -> dict[str,
                 found[unit][Ability.NEXT_EVENT] = "it has event ports"
             case Advance(unit, early=True):
                 found[unit][Ability.EARLY_RETURN] = "the coupling lets it stop at an event"
+            case Slope(unit):
+                found[unit][Ability.DERIVATIVES] = "an algebraic loop is solved with them"
     if pace.retries:
         for needed in found.values():
             needed[Ability.ROLLBACK] = "the pace may reject a step"

@@ -1,4 +1,4 @@
-"""The program: a master as frozen data, twelve kinds of instruction over one file of registers.
+"""The program: a master as frozen data, thirteen kinds of instruction over one file of registers.
 
 A program has four kinds of block: `start` (once, at the start time), named `steps` (from the time
 in register `now` to the time in register `next`), `exchange` (values again, after an input has been
@@ -132,6 +132,20 @@ class Solve:
 
 
 @dataclass(frozen=True, slots=True)
+class Slope:
+    """Ask a unit how an output reacts to an input that it depends on directly: `to` := ∂output/∂input.
+
+    `to` has one row per cell of the output, one column per cell of the input. A slope may be infinite or
+    not a number: that is a fact about a function at a point, and no failure.
+    """
+
+    unit: str
+    output: str
+    input: str
+    to: Reg
+
+
+@dataclass(frozen=True, slots=True)
 class If:
     """Run `then` when `condition` is true, else `orelse`."""
 
@@ -151,7 +165,7 @@ class Fire:
     value: Reg | None = None
 
 
-Instruction = Get | Set | Let | Solve | Advance | Jump | Due | Save | Restore | Repeat | If | Fire
+Instruction = Get | Set | Let | Solve | Slope | Advance | Jump | Due | Save | Restore | Repeat | If | Fire
 Block = tuple[Instruction, ...]
 
 
@@ -245,7 +259,7 @@ class Program:
 
     @cached_property
     def computed(self) -> frozenset[Reg]:
-        """The cells that expressions write: these may be anything, while outputs are checked when read."""
+        """The cells that are not checked when written: these may be anything, while outputs are numbers."""
         found: set[Reg] = set()
         for instruction in self.instructions():
             match instruction:
@@ -253,6 +267,8 @@ class Program:
                     found.add(to)
                 case Solve(size, to=to):
                     found.update(range(to, to + size))
+                case Slope(to=to):
+                    found.update(range(to, to + self.layout.of(to).size))
         return frozenset(found)
 
     def instructions(self) -> Iterator[Instruction]:

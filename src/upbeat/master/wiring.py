@@ -53,6 +53,7 @@ class Wiring:
     ) -> None:
         self.scenario = scenario
         self.registers = Registers()
+        self.notes: dict[str, None] = {}
         self.now = self.registers.new("now")
         self.next = self.registers.new("next")
         self.whole = Interval(self.now, self.next)
@@ -156,6 +157,10 @@ class Wiring:
     def interval(self, name: str) -> Interval:
         """Registers for the ends of a part of a step."""
         return Interval(self.registers.new(f"{name}′now"), self.registers.new(f"{name}′next"))
+
+    def note(self, text: str) -> None:
+        """Something that `upbeat explain` should say, once."""
+        self.notes[text] = None
 
     def port(self, end: End) -> Port:
         return self._ports[end]

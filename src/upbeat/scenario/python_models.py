@@ -32,7 +32,8 @@ from upbeat.units.solvers import solver_spec
 _PORTS = ("inputs", "outputs", "parameters")
 _DISCRETE = ("time_advance", "internal", "output", "external", "shows", "encode", "decode")
 KEYS = (
-    "class", "function", "arguments", "states", "compute", *_PORTS, "solver", *_DISCRETE, "start", "elapsed",
+    "class", "function", "arguments", "states", "compute", "slopes", *_PORTS, "solver", *_DISCRETE,
+    "start", "elapsed",
 )  # fmt: skip
 """What a table of kind "python" may contain."""
 
@@ -71,10 +72,12 @@ def _from_discrete(table: Mapping[str, Any]) -> Model:
 def _from_function(table: Mapping[str, Any]) -> Model:
     function = _load(table["function"], "function")
     options = {key: table[key] for key in _PORTS if key in table}
+    if "slopes" in table:
+        options["slopes"] = _load(table["slopes"], "slopes")
     if "states" not in table:
-        _only(table, ("function", *_PORTS), "without states")
+        _only(table, ("function", "slopes", *_PORTS), "without states")
         return PythonFunction(function, **options)
-    _only(table, ("function", "states", "compute", "solver", *_PORTS), "with states")
+    _only(table, ("function", "states", "compute", "slopes", "solver", *_PORTS), "with states")
     if "compute" in table:
         options["compute"] = _load(table["compute"], "compute")
     return PythonOde(function, table["states"], solver=table.get("solver"), **options)
@@ -150,12 +153,17 @@ def python_table(name: str, model: Model) -> dict[str, Any]:
     """The table that `python_model` reads back; an error if `model` cannot be named in a file."""
     match model:
         case PythonFunction():
-            return {"function": _reference(name, model.function), **_port_tables(model)}
+            return {
+                "function": _reference(name, model.function),
+                **_slopes(name, model),
+                **_port_tables(model),
+            }
         case PythonOde():
             table: dict[str, Any] = {
                 "function": _reference(name, model.derivatives),
                 "states": {port.name: port_spec(port) for port in model.states},
                 "solver": solver_spec(model.solver),
+                **_slopes(name, model),
                 **_port_tables(model),
             }
             if any(callable(source) for source in model.sources):
@@ -190,6 +198,10 @@ def _writable(value: Any) -> bool:
     if type(value) is dict:
         return all(type(key) is str and _writable(item) for key, item in value.items())
     return type(value) in (str, int, float, bool)
+
+
+def _slopes(name: str, model: PythonFunction | PythonOde) -> dict[str, str]:
+    return {} if model.slopes is None else {"slopes": _reference(name, model.slopes)}
 
 
 def _port_tables(model: Model) -> dict[str, dict[str, Any]]:

@@ -36,6 +36,7 @@ SIGNATURES: Mapping[str, Any] = MappingProxyType(
         "message": CFUNCTYPE(c_char_p, c_void_p),
         "destroy": CFUNCTYPE(None, c_void_p),
         "due": CFUNCTYPE(c_int, c_void_p, POINTER(c_double)),
+        "slope": CFUNCTYPE(c_int, c_void_p, c_int, c_int, POINTER(Cell)),
     }
 )
 """The calls of `upbeat_unit` in unit.h, and `create`, which makes one: void* create(const char* name,
@@ -92,9 +93,10 @@ class NativeUnit:
     @property
     def abilities(self) -> frozenset[Ability]:
         rollback = {Ability.ROLLBACK} if "save" in dict(self.functions) else set()
+        slopes = {Ability.DERIVATIVES} if "slope" in dict(self.functions) else set()
         native = {Ability.NATIVE} if speaks_for_itself(type(self)) else set()
         events = {Ability.NEXT_EVENT} if "due" in dict(self.functions) else set()
-        return frozenset({*native, *rollback, *events})
+        return frozenset({*native, *rollback, *events, *slopes})
 
     @property
     def parameters(self) -> tuple[Value, ...]:
@@ -201,6 +203,14 @@ class AddressedUnit:
             raise ModelError(f"input '{port.name}' has {port.cells} cells, but was given {len(flat)} values")
         for cell, value in zip(self._cells, flat, strict=False):
             _write(cell, port.kind, value)
+
+    def slope(self, output: str, input: str) -> Sequence[float]:
+        """The partial derivatives of an output by an input, row by row."""
+        row, made = self._port(output, Causality.OUTPUT)
+        column, given = self._port(input, Causality.INPUT)
+        room = (Cell * (made.cells * given.cells))()
+        self._call("slope", row, column, room)
+        return [float(cell.r) for cell in room]
 
     def advance(self, t: float, to: float, early: bool = False) -> float:
         """Simulate, and say how far."""

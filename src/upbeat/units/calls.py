@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any
 
+import numpy as np
+
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Port
 from upbeat.units.shorthand import Complaints
@@ -78,3 +80,24 @@ def cells_of(port: Port, value: Any, what: str) -> Sequence[Any]:
             f"{what} returned {len(cells)} value(s) for '{port.name}', which has {port.size} cells"
         )
     return cells
+
+
+def slopes_of(result: Any, output: Port, given: Port) -> list[float]:
+    """The slopes of one output by one input, row by row, in what a function of slopes returned.
+
+    That is ``{output: {input: slope}}``. The slope is a number between single values; for arrays a list of
+    rows, or of all entries.
+    """
+    pair, shape = f"'{output.name}' by '{given.name}'", (output.cells, given.cells)
+    try:
+        slope = result[output.name][given.name]
+    except (KeyError, IndexError, TypeError):
+        raise ModelError(f"slopes returned none of {pair}: expected {{output: {{input: slope}}}}") from None
+    try:
+        entries = np.asarray(slope, dtype=float)
+    except (TypeError, ValueError):
+        raise ModelError(f"slopes returned {slope!r} for {pair}, which is no number and no matrix") from None
+    count = output.cells * given.cells
+    if entries.size != count or entries.shape not in ((), (count,), shape):
+        raise ModelError(f"slopes returned {entries.shape} entries for {pair}, which has {shape}")
+    return [float(entry) for entry in entries.ravel()]

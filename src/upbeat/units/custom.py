@@ -19,6 +19,7 @@ _CALLS = {
     Ability.ROLLBACK: ("save", "restore"),
     Ability.SERIALISE: ("to_bytes", "from_bytes"),
     Ability.NEXT_EVENT: ("due",),
+    Ability.DERIVATIVES: ("slope",),
 }
 
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from upbeat.core.errors import ModelError
-from upbeat.core.expr import Expr, Kernel, Name, Table1, Table2, names, substitute
+from upbeat.core.errors import ModelError, suggest
+from upbeat.core.expr import Expr, Kernel, Name, Table1, Table2, differentiate, names, substitute
 from upbeat.core.ports import Kind, Port
 from upbeat.units.shorthand import check_settable, plain, port_spec, with_starts
 
@@ -105,6 +105,27 @@ class Equations:
     def computed(self) -> Kernel:
         """The value of every output cell."""
         return self._kernel([cell for output in self.outputs for cell in output.definition.cells])
+
+    def slope(self, output: str, input: str) -> Kernel:
+        """The derivative of every cell of an output by every cell of an input, row by row; both are real.
+
+        As far as locals depend on the input, through them. Where an expression has a kink or a jump, it is
+        that of one side.
+        """
+        made = next((known for known in self.outputs if known.port.name == output), None)
+        given = next((known for known in self.inputs if known.name == input), None)
+        if made is None:
+            outputs = [known.port.name for known in self.outputs]
+            raise ModelError(f"there is no output '{output}'. {suggest(output, outputs, 'outputs')}")
+        if given is None:
+            inputs = [known.name for known in self.inputs]
+            raise ModelError(f"there is no input '{input}'. {suggest(input, inputs, 'inputs')}")
+        for port in (made.port, given):
+            if port.kind is not Kind.REAL:
+                raise ModelError(f"'{port.name}' is {port.kind.value}: only real values have slopes")
+        rows = [substitute(cell, self._local_cells) for cell in made.definition.cells]
+        columns = cell_names(given.name, given.size)
+        return self._kernel([differentiate(row, column) for row in rows for column in columns])
 
     def _kernel(self, cells: list[Expr]) -> Kernel:
         return Kernel(self.arguments, tuple(substitute(cell, self._local_cells) for cell in cells))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from upbeat.core.errors import ModelError
@@ -69,6 +70,8 @@ class OdeTables:
     * `derivatives`: the kernel [time, states, inputs, parameters] → derivative of every state cell;
       None if there is no state, and then `advance` only moves the time.
     * `compute`: the kernel with the same arguments → value of every output cell, as doubles.
+    * `slopes`: for each pair that was asked for, the positions of an output and of an input among all ports,
+      and the kernel with the same arguments → derivatives of the output's cells by the input's, row by row.
     * `solver`: how `advance` integrates.
     * `state_size`: the length of the state array [time, states, step to try next (adaptive only, 0.0 at
       first), then for each input: origin, number of coefficients, (MAX_DEGREE + 1) × cells coefficients].
@@ -81,6 +84,7 @@ class OdeTables:
     parameters: tuple[float, ...]
     derivatives: Kernel | None
     compute: Kernel
+    slopes: tuple[tuple[int, int, Kernel], ...]
     solver: SolverTable
     state_size: int
 
@@ -100,8 +104,9 @@ def lower_solver(solver: Solver) -> SolverTable:
     return SolverTable(FIXED, t.stages, t.c, a, t.b, t.e, t.d, micro=solver.micro, step=solver.step or 0.0)
 
 
-def lower(equations: Equations, solver: Solver) -> OdeTables:
+def lower(equations: Equations, solver: Solver, slopes: Sequence[tuple[str, str]] = ()) -> OdeTables:
     """The tables of a unit."""
+    number = {port.name: i for i, port in enumerate(equations.ports)}
     outputs = tuple(output.port for output in equations.outputs)
     direct = frozenset(name for port in outputs for name in port.depends)
     return OdeTables(
@@ -112,6 +117,7 @@ def lower(equations: Equations, solver: Solver) -> OdeTables:
         parameters=equations.values,
         derivatives=equations.derivatives,
         compute=equations.computed,
+        slopes=tuple((number[y], number[u], equations.slope(y, u)) for y, u in slopes),
         solver=lower_solver(solver),
         state_size=state_size(len(equations.start), solver, equations.inputs),
     )

@@ -12,7 +12,7 @@ from upbeat.units.equations import Equations
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.lowered import OdeTables, lower
 from upbeat.units.shorthand import Complaints
-from upbeat.units.solved import Behaviour, SolvedUnit, from_number
+from upbeat.units.solved import Behaviour, Equation, SolvedUnit, from_number
 from upbeat.units.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
 from upbeat.units.spec import read_equations
 
@@ -36,8 +36,9 @@ class _Model:
     @property
     def abilities(self) -> frozenset[Ability]:
         alone = speaks_for_itself(type(self)) and not isinstance(self.solver, Cvode)
+        own = {Ability.DERIVATIVES} if speaks_for_itself(type(self)) else set()
         native = {Ability.NATIVE} if alone else set()
-        return frozenset({Ability.ROLLBACK, Ability.SERIALISE, *native})
+        return frozenset({Ability.ROLLBACK, Ability.SERIALISE, *own, *native})
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other parameters, input starts or state starts."""
@@ -51,6 +52,11 @@ class _Model:
         parameters = equations.values
         compute = equations.computed.python()
         derivatives = (equations.derivatives or equations.computed).python()
+
+        def slope(output: str, input: str) -> Equation:
+            kernel = equations.slope(output, input).python()
+            return lambda t, x, u: kernel((t, *x, *u, *parameters))
+
         behaviour = Behaviour(
             inputs=equations.inputs,
             outputs=tuple(output.port for output in equations.outputs),
@@ -60,16 +66,17 @@ class _Model:
             compute=lambda t, x, u: compute((t, *x, *u, *parameters)),
             convert=NUMBERS,
             deliver=from_number,
+            slope=slope,
         )
         return SolvedUnit(behaviour, start)
 
     def enter(self, core: Core, name: str, start: float) -> object:
         """A unit for the native engine, in its start state."""
-        return core.ode(self.lower())
+        return core.ode(self.lower(core.slopes))
 
-    def lower(self) -> OdeTables:
-        """The same unit as flat tables, for the native engine."""
-        return lower(self.equations, self.solver)
+    def lower(self, slopes: Sequence[tuple[str, str]] = ()) -> OdeTables:
+        """The same unit as flat tables, for the native engine, with the `slopes` of (output, input) pairs."""
+        return lower(self.equations, self.solver, slopes)
 
     def to_spec(self) -> dict[str, Any]:
         """The plain table that the constructor takes: ``type(model)(**model.to_spec()) == model``."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import suggest
 from upbeat.core.ports import Causality, Kind, Port, Value
-from upbeat.units.calls import cells_of, check_callable, check_fields, flat, record
+from upbeat.units.calls import cells_of, check_callable, check_fields, flat, record, slopes_of
 from upbeat.units.inputs import EXACT
 from upbeat.units.shorthand import (
     Complaints,
@@ -21,7 +21,7 @@ from upbeat.units.shorthand import (
     read_ports,
     with_starts,
 )
-from upbeat.units.solved import Behaviour, ExactUnit
+from upbeat.units.solved import Behaviour, Equation, ExactUnit
 from upbeat.units.solvers import RK4, Euler, Solver, solver_from
 
 
@@ -40,6 +40,7 @@ class _Coded:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     parameters: tuple[Port, ...]
+    slopes: Callable[..., Any] | None
 
     @property
     def ports(self) -> tuple[Port, ...]:
@@ -48,7 +49,8 @@ class _Coded:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        return frozenset({Ability.ROLLBACK, Ability.SERIALISE})
+        known = set() if self.slopes is None else {Ability.DERIVATIVES}
+        return frozenset({Ability.ROLLBACK, Ability.SERIALISE, *known})
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other parameters, input starts or state starts."""
@@ -61,6 +63,18 @@ class _Coded:
     def _fix(self, **values: Any) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    def _slope(self, arguments: Callable[..., tuple[Any, ...]]) -> Callable[[str, str], Equation] | None:
+        """The slopes by pair, where `arguments` makes what the user's functions take of (t, x, u)."""
+        function = self.slopes
+        if function is None:
+            return None
+        known = {port.name: port for port in self.ports}
+
+        def slope(output: str, given: str) -> Equation:
+            return lambda t, x, u: slopes_of(function(*arguments(t, x, u)), known[output], known[given])
+
+        return slope
 
     def _unit(self, start: float, solver: Solver, state: Sequence[Port], **equations: Any) -> ExactUnit:
         values = tuple(float(value) for port in state for value in port.initial)
@@ -88,6 +102,10 @@ class PythonOde(_Coded):
     function of their own come from `compute(t, x, u, p)`, which returns a mapping or a sequence.
     Code cannot be searched for the inputs it reads: what a function computes counts as depending directly
     on all inputs, unless `depends` says on which. Without `outputs`, all states are given out.
+
+    `slopes(t, x, u, p)`, if it is given, returns the derivatives of outputs by the inputs that they depend on
+    directly, as ``{output: {input: slope}}``; for arrays a slope is a list of rows. They serve to solve
+    algebraic loops.
     """
 
     derivatives: Callable[..., Any]
@@ -106,9 +124,12 @@ class PythonOde(_Coded):
         compute: Callable[..., Any] | None = None,
         parameters: Mapping[str, Any] | None = None,
         solver: Solver | str | Mapping[str, Any] | None = None,
+        slopes: Callable[..., Any] | None = None,
     ) -> None:
         complaints = Complaints()
         check_callable("derivatives", derivatives, complaints)
+        if slopes is not None:
+            check_callable("slopes", slopes, complaints)
         known = _read_states(states, complaints)
         given = read_ports(inputs, Causality.INPUT, "inputs", complaints)
         table = entries(list(known) if outputs is None else outputs, "outputs", complaints)
@@ -125,7 +146,7 @@ class PythonOde(_Coded):
         self._fix(
             derivatives=derivatives, states=tuple(known.values()), sources=tuple(sources), compute=compute
         )
-        self._fix(inputs=given, outputs=computed, parameters=values)
+        self._fix(inputs=given, outputs=computed, parameters=values, slopes=slopes)
 
     def instantiate(self, name: str, start: float) -> ExactUnit:
         """A unit in its start state."""
@@ -150,7 +171,10 @@ class PythonOde(_Coded):
                     cells += cells_of(port, value, f"the function of output '{port.name}'")
             return cells
 
-        return self._unit(start, self.solver, self.states, derivatives=derivatives, compute=compute)
+        slope = self._slope(lambda t, x, u: (t, of_states(x), of_inputs(u), p))
+        return self._unit(
+            start, self.solver, self.states, derivatives=derivatives, compute=compute, slope=slope
+        )
 
 
 def _read_states(given: object, complaints: Complaints) -> dict[str, Port]:
@@ -197,7 +221,8 @@ class PythonFunction(_Coded):
 
     `function(t, u, p)` is given the time and named tuples of inputs and parameters, and returns a mapping,
     a sequence in the order of `outputs`, or the value of the only output. It must be pure. Every output
-    counts as depending directly on all inputs, unless its `depends` says on which.
+    counts as depending directly on all inputs, unless its `depends` says on which. `slopes(t, u, p)`, if it
+    is given, returns the derivatives of outputs by inputs, as for `PythonOde`: ``{"y": {"a": p.gain}}``.
     """
 
     function: Callable[..., Any]
@@ -209,9 +234,12 @@ class PythonFunction(_Coded):
         outputs: Mapping[str, Any] | Sequence[str] = ("y",),
         *,
         parameters: Mapping[str, Any] | None = None,
+        slopes: Callable[..., Any] | None = None,
     ) -> None:
         complaints = Complaints()
         check_callable("function", function, complaints)
+        if slopes is not None:
+            check_callable("slopes", slopes, complaints)
         given = read_ports(inputs, Causality.INPUT, "inputs", complaints)
         computed = read_outputs(entries(outputs, "outputs", complaints), given, "outputs", complaints)
         values = read_ports(parameters, Causality.PARAMETER, "parameters", complaints)
@@ -220,7 +248,7 @@ class PythonFunction(_Coded):
         if not outputs:
             complaints.add("outputs", "a function needs at least one output")
         complaints.raise_if_any()
-        self._fix(function=function, inputs=given, outputs=computed, parameters=values)
+        self._fix(function=function, inputs=given, outputs=computed, parameters=values, slopes=slopes)
 
     def instantiate(self, name: str, start: float) -> ExactUnit:
         """A unit; its only memory are its inputs."""
@@ -230,4 +258,5 @@ class PythonFunction(_Coded):
         def compute(t: float, x: Sequence[float], u: Sequence[Any]) -> list[Any]:
             return flat(self.function(t, of_inputs(u), p), self.outputs, "the function")
 
-        return self._unit(start, Euler(), (), derivatives=compute, compute=compute)
+        slope = self._slope(lambda t, x, u: (t, of_inputs(u), p))
+        return self._unit(start, Euler(), (), derivatives=compute, compute=compute, slope=slope)

@@ -59,6 +59,8 @@ class Behaviour:
     compute: Equation
     convert: Conversion
     deliver: Callable[[Port], Callable[[Any], Value]]
+    slope: Callable[[str, str], Equation] | None = None
+    """The derivatives of an output by an input, if they are known."""
 
 
 class SolvedUnit:
@@ -76,6 +78,7 @@ class SolvedUnit:
         self._solver = integrator(behaviour.solver, self._courses.courses)
         self._deliver = [(port, behaviour.deliver(port)) for port in behaviour.outputs]
         self._cached: dict[str, Signal] | None = None
+        self._slopes: dict[tuple[str, str], Equation] = {}
         self._direct = frozenset(name for port in behaviour.outputs for name in port.depends)
 
     def _rhs(self, t: float, x: list[float]) -> Sequence[float]:
@@ -102,6 +105,15 @@ class SolvedUnit:
                 values[port.name] = tuple(deliver(cell) for cell in cells[first : first + port.size])
             first += port.cells
         return values
+
+    def slope(self, output: str, input: str) -> Sequence[float]:
+        """The derivatives of an output by an input, now; found when they are asked for the first time."""
+        pair = (output, input)
+        if pair not in self._slopes:
+            if self._is.slope is None:
+                raise ModelError("it does not know its directional derivatives")
+            self._slopes[pair] = self._is.slope(output, input)
+        return self._slopes[pair](self.time, self._x, self._courses.at(self.time))
 
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
         """From now on the input is Σ coefficients[k]·(t - now)**k."""

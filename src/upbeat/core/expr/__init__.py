@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upbeat.core.expr.derive import differentiate, time_derivative
+from upbeat.core.expr.derive import differentiate, directional_derivative, time_derivative
 from upbeat.core.expr.evaluate import evaluate
 from upbeat.core.expr.kernel import Kernel
 from upbeat.core.expr.kinds import fits, kind_of, labelled
@@ -48,6 +48,7 @@ __all__ = [
     "apply",
     "cells",
     "differentiate",
+    "directional_derivative",
     "evaluate",
     "fits",
     "fold",

@@ -27,6 +27,11 @@ def time_derivative(expr: Expr, rates: Mapping[str, Expr]) -> Expr:
     return _rate(expr, lambda leaf: known.get(leaf.id, ZERO) if isinstance(leaf, Name) else ZERO)
 
 
+def directional_derivative(expr: Expr, rates: Mapping[Expr, Expr]) -> Expr:
+    """How fast `expr` changes where its leaves (names or cells) change at `rates`; others are constant."""
+    return _rate(expr, lambda leaf: rates.get(leaf, ZERO))
+
+
 def _rate(expr: Expr, leaf_rate: Callable[[Leaf], Expr]) -> Expr:
     # Values and rates travel together, so that a rate refers to the very nodes of the original.
     def inner(node: Inner, args: list[tuple[Expr, Expr]]) -> tuple[Expr, Expr]:
