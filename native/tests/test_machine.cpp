@@ -229,6 +229,28 @@ TEST(a_machine_runs_inside_a_unit_of_another) {
   CHECK(outer.cells()[2].r == 7.0);
 }
 
+TEST(slopes_are_asked_for_or_missed) {
+  Echo echo;
+  const ProgramTables tables = program_of(2, {row(Op::Slope, {0, 1, 0, 2, 2})});
+  CHECK(problem_in(tables, 1).empty());
+  upbeat_unit able = echo.table();
+  able.slope = [](void*, int output, int input, Cell* to) {
+    to[0].r = output;
+    to[1].r = std::numeric_limits<double>::infinity();
+    return input == 0 ? 0 : 3;
+  };
+  Machine machine(tables, {able}, 0.0);
+  CHECK(machine.execute(0));
+  CHECK(machine.cells()[2].r == 1.0 && std::isinf(machine.cells()[3].r));
+  Machine refusing(program_of(2, {row(Op::Slope, {0, 1, 7, 2, 2})}), {able}, 0.0);
+  CHECK(!refusing.execute(0));
+  CHECK(refusing.error().fault == Fault::Refused && refusing.error().call == Call::Slope && refusing.error().status == 3);
+  Machine unable(tables, {echo.table()}, 0.0);
+  CHECK(!unable.execute(0));
+  CHECK(unable.error().fault == Fault::Unable && unable.error().call == Call::Slope);
+  CHECK(!problem_in(program_of(2, {row(Op::Slope, {0, 1, 0, 2, 3})}), 1).empty());  // too many cells
+}
+
 TEST(unsound_tables_are_refused) {
   CHECK(!problem_in(program_of(1, {row(Op::Get, {0, 0, 2, 1, 0})}), 0).empty());      // no such unit
   CHECK(!problem_in(program_of(1, {row(Op::Get, {0, 0, 2, 2, 0})}), 1).empty());      // too many cells

@@ -151,6 +151,31 @@ TEST(solver_failures_say_why) {
   unit.destroy(unit.self);
 }
 
+TEST(slopes_are_those_of_the_present_inputs) {
+  OdeTables tables = decay(rk4(1));
+  tables.compute = shared(kernel_of(4, {}, {{UPBEAT_MUL, 4, 2, 2, 0}}, {4, 4}));  // y = u·u
+  tables.slopes.push_back({1, 0, shared(kernel_of(4, {2.0}, {{UPBEAT_MUL, 5, 4, 2, 0}}, {5})), nullptr});
+  CHECK(problem_in(tables).empty());
+  upbeat_unit unit = Ode::make(tables, 0.0);
+  Cell course[2] = {real(3.0), real(4.0)};
+  Cell slope;
+  CHECK(unit.set(unit.self, 0, course, 1) == 0);
+  CHECK(unit.slope(unit.self, 1, 0, &slope) == 0 && slope.r == 6.0);
+  CHECK(unit.set(unit.self, 0, course, 2) == 0);
+  double reached = 0.5;
+  CHECK(unit.advance(unit.self, 0.0, 0.5, 0, &reached) == 0);
+  CHECK(unit.slope(unit.self, 1, 0, &slope) == 0 && slope.r == 10.0);
+  CHECK(unit.slope(unit.self, 2, 0, &slope) != 0);
+  CHECK(std::string(unit.message(unit.self)).find("output number 2 by input number 0") != std::string::npos);
+  unit.destroy(unit.self);
+  tables.slopes[0].output = 2;  // a boolean
+  CHECK(!problem_in(tables).empty());
+  tables.slopes[0] = {1, 0, tables.derivatives, nullptr};
+  CHECK(problem_in(tables).empty());
+  tables.slopes[0].kernel = tables.compute;
+  CHECK(!problem_in(tables).empty());
+}
+
 TEST(bad_tables_are_refused) {
   OdeTables tables = decay(rk4(1));
   tables.solver.b.pop_back();

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import upbeat as up
 from upbeat.master.dataflow import Flow, carried, dependencies
-from upbeat.master.program import Advance, Get, Program, Set
+from upbeat.master.program import Advance, Get, Program, Set, Slope
 
 MASS = up.Ode(states={"x": "v", "v": "F - x"}, inputs=["F"], outputs=["x"])
 SPRING = up.Function(inputs=["x"], outputs={"F": "-x"})
@@ -38,3 +38,22 @@ def test_what_must_come_first_and_what_need_not() -> None:
     assert needed[place["Advancemass"]] == needed[place["Advancespring"]] == set()
     kinds = [type(i) for i in block]
     assert kinds.count(Advance) == kinds.count(Get) == kinds.count(Set) == 2
+
+
+def test_slopes_read_what_their_output_depends_on() -> None:
+    """Two tears share one register: each Set reads its own cell only, and nothing beyond."""
+    a = up.Function(inputs={"u": 1.0, "w": 0.5, "far": 0.0}, outputs={"y": "cos(u) + w", "z": "u*w + far"})
+    links = {"a.u": "a.z", "a.w": "2*a.y"}
+    scenario = up.Scenario(units={"a": a}, connections=links)
+    program = up.Master(pace=up.Fixed(0.1)).program(scenario)
+    flow = Flow(program.layout, scenario.units)
+    slopes = [i for i in program.instructions() if isinstance(i, Slope)]
+    assert {(i.output, i.input) for i in slopes} == {("y", "u"), ("y", "w"), ("z", "u"), ("z", "w")}
+    for slope in slopes:
+        direct = {("state", "a"), ("input", "a", "u"), ("input", "a", "w")}
+        more = {("input", "a", "far")} if slope.output == "z" else set()
+        assert flow.effects(slope).reads == direct | more
+        assert flow.effects(slope).writes == {("cell", slope.to)}
+    for instruction in program.instructions():
+        if isinstance(instruction, Set):
+            assert flow.effects(instruction).reads == {("state", "a"), ("cell", instruction.by[0])}

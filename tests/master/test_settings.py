@@ -13,6 +13,7 @@ MASTERS = [
         pace=up.Fixed(0.1), coupling=up.Iterated(up.GaussSeidel(loops=up.Anderson(depth=2)), corrections=2)
     ),
     up.Master(pace=up.Fixed(0.1), coupling=up.Jacobi(loops=up.FixedPoint()), inputs=up.Hermite(2)),
+    up.Master(pace=up.Fixed(0.1), coupling=up.Jacobi(loops=up.Newton(derivatives="units"))),
     up.Master(
         pace=up.Fixed(0.1), inputs=up.Polynomial(3), ports={"a.u": up.Smooth(), "a.v": up.Continuous()}
     ),
@@ -38,6 +39,10 @@ def test_settings_give_the_master_back(master: up.Master) -> None:
     [
         ({}, ["step of a communication|communication step"]),
         ({"step": 0}, ["positive"]),
+        (
+            {"step": 1, "coupling": {"kind": "jacobi", "loops": {"kind": "newton", "derivatives": "exact"}}},
+            ["one of .*differences.*not 'exact'"],
+        ),
         ({"step": -1.0}, ["positive"]),
         ({"step": float("nan")}, ["positive and finite"]),
         ({"step": "fast"}, ["must be a number"]),

@@ -25,6 +25,9 @@ def motion(t, x, u, p):
 def double(t, x, u, p):
     return {"twice": 2 * x.x}
 
+def slopes(t, u, p):
+    return {"v": {"x": -p.gain}}
+
 class Counter:
     def __init__(self, name, start, parameters):
         self.count = 0
@@ -64,6 +67,7 @@ FILE = """
 [units.controller]
 kind = "python"
 function = "plant_code:control"
+slopes = "plant_code:slopes"
 inputs = ["x"]
 outputs = { v = { unit = "m/s", depends = ["x"] } }
 parameters = { gain = 2.0, target = 1.0 }
@@ -126,6 +130,7 @@ def test_modules_beside_the_file_are_found(folder: Path) -> None:
     assert isinstance(plant, PythonOde)
     assert isinstance(counter, PythonUnit)
     assert controller.instantiate("c", 0.0).get("v") == 2.0
+    assert controller.instantiate("c", 0.0).slope("v", "x") == [-2.0]
     assert plant.instantiate("p", 0.0).get("twice") == 1.0
     assert counter.instantiate("n", 0.0).get("n") == 0
 

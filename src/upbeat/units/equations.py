@@ -109,8 +109,8 @@ class Equations:
     def slope(self, output: str, input: str) -> Kernel:
         """The derivative of every cell of an output by every cell of an input, row by row; both are real.
 
-        As far as locals depend on the input, through them. Where an expression has a kink or a jump, it is
-        that of one side.
+        As far as locals depend on the input, through them. At a kink or a jump it is that of the branch which
+        the expression takes there.
         """
         made = next((known for known in self.outputs if known.port.name == output), None)
         given = next((known for known in self.inputs if known.name == input), None)
