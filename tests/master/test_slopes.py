@@ -125,6 +125,19 @@ def test_formulas_of_connections_and_states_take_part(engine: str) -> None:
     np.testing.assert_allclose(trace["p.y"], trace["p.x"] + np.sin(u), atol=1e-9)
 
 
+def test_a_loop_inside_a_nested_scenario(engine: str) -> None:
+    """y = 3u + push and u = 2y, in a run of its own: y = -push/5."""
+    inner = up.Scenario(
+        units={"a": up.Function({"u": 0.0, "push": 0.0}, {"y": "3*u + push"})},
+        connections={"a.u": "2*a.y", "a.push": "push"},
+        inputs={"push": 4.0},
+        outputs={"y": "a.y"},
+    )
+    box = up.Nested(inner, up.Master(pace=up.Fixed(0.5), coupling=UNITS), flatten=False)
+    scenario = up.Scenario(units={"box": box})
+    assert solve(scenario, engine)["box.y"][-1] == pytest.approx(-0.8, rel=1e-12)
+
+
 def test_python_functions_may_give_their_slopes(engine: str) -> None:
     """u = G·u + h with a matrix, once as rows and once flat."""
     g, h = np.array([[0.5, 2.0], [-1.0, 0.25]]), np.array([1.0, -2.0])

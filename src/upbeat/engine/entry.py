@@ -12,7 +12,7 @@ from upbeat.core.abilities import Model, Native, Unit
 from upbeat.core.expr import Kernel, Table, Table1
 from upbeat.core.ports import Port
 from upbeat.engine.inside import Inside
-from upbeat.engine.lower import lower
+from upbeat.engine.lower import lower, slopes_asked
 from upbeat.engine.native_errors import Names
 from upbeat.engine.tables import KINDS, Tables
 from upbeat.master.program import Program
@@ -139,7 +139,11 @@ class Entry:
         from upbeat import _native
 
         tables = lower(inside.program, inside.models)
-        entered = {name: self._entered(name, model, start) for name, model in inside.models.items()}
+        slopes = slopes_asked(inside.program)
+        entered = {
+            name: self.asked(slopes.get(name, ()))._entered(name, model, start)
+            for name, model in inside.models.items()
+        }
         name, parameters, texts = inside.pace
         return _native.Nested(
             tables=tables,
