@@ -13,7 +13,15 @@ from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
 from upbeat.engine.linear import solve
 from upbeat.engine.machine import Fired
-from upbeat.engine.texts import NO_SLOPES, NO_TIME, exhausted_text, input_text, output_text, slope_text, text_of
+from upbeat.engine.texts import (
+    NO_SLOPES,
+    NO_TIME,
+    exhausted_text,
+    input_text,
+    output_text,
+    slope_text,
+    text_of,
+)
 from upbeat.engine.values import Cells, cells_of, evaluator, slopes_of
 from upbeat.master.program import (
     Advance,
@@ -99,7 +107,7 @@ class Interpreter:
             case Solve(size, matrix, right, to):
                 return lambda: solve(cells, size, matrix, right, to)
             case Slope():
-                return self._asking(instruction)
+                return self._sloping(instruction)
             case Advance():
                 return self._advancing(instruction)
             case Jump(unit, again):
@@ -176,7 +184,7 @@ class Interpreter:
 
         return action
 
-    def _asking(self, instruction: Slope) -> Action:
+    def _sloping(self, instruction: Slope) -> Action:
         cells, unit, y, u = self._cells, instruction.unit, instruction.output, instruction.input
         to, count = instruction.to, self._ports[unit, y].cells * self._ports[unit, u].cells
         slope = getattr(self._units[unit], "slope", None)
