@@ -82,6 +82,10 @@ class Library:
         self.state = dict(self.saved[slot])
         return 0
 
+    def due(self, unit, time):
+        time[0] = 7.5
+        return 0
+
     def slope(self, unit, output, port, to):
         if (output, port) == (Y, U):
             to[0].r = self.state["gain"]
@@ -171,9 +175,11 @@ def test_rollback_reuses_slots_that_nobody_holds(unit, library):
 
 
 def test_abilities(library):
-    every = {Ability.NATIVE, Ability.ROLLBACK, Ability.DERIVATIVES}
+    every = {Ability.NATIVE, Ability.ROLLBACK, Ability.DERIVATIVES, Ability.NEXT_EVENT}
     assert NativeUnit(PORTS, library.functions()).abilities == every
-    assert NativeUnit(PORTS, library.functions("save", "restore", "slope")).abilities == {Ability.NATIVE}
+    assert NativeUnit(PORTS, library.functions("save", "restore", "slope", "due")).abilities == {
+        Ability.NATIVE
+    }
     assert NativeUnit(PORTS, library.functions()) == NativeUnit(PORTS, library.functions())
 
 
