@@ -21,6 +21,7 @@ _HOMES = {
     "engine.experiment": "Experiment experiment",
     "engine.files": "load write_scenario",
     "engine.nested": "Nested",
+    "engine.realtime": "LateWarning RealTime",
     "engine.run": "Run",
     "engine.settings": "Settings",
     "engine.simulate": "simulate start",
@@ -41,6 +42,7 @@ _HOMES = {
     "scenario.signals": "Signals read_signals",
     "trace.eventkinds": "EventKind",
     "trace.events": "EventLog Occurrence",
+    "trace.lateness": "Lateness",
     "trace.log": "Outcome",
     "trace.trace": "Trace read",
     "units": (

@@ -19,6 +19,7 @@ from upbeat.engine.consistent import consistent
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.files import load, write_scenario
 from upbeat.engine.nested import Nested
+from upbeat.engine.realtime import LateWarning, RealTime
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings
 from upbeat.engine.simulate import simulate, start
@@ -39,6 +40,7 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, read_signals
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog, Occurrence
+from upbeat.trace.lateness import Lateness
 from upbeat.trace.log import Outcome
 from upbeat.trace.trace import Trace, read
 from upbeat.units import (
@@ -91,6 +93,8 @@ __all__ = [
     "Iterated",
     "Jacobi",
     "Kind",
+    "LateWarning",
+    "Lateness",
     "Linear",
     "Master",
     "MasterError",
@@ -113,6 +117,7 @@ __all__ = [
     "PythonFunction",
     "PythonOde",
     "PythonUnit",
+    "RealTime",
     "RecordingError",
     "Run",
     "RunError",

@@ -315,3 +315,44 @@ def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path) -> None:
     assert b"interrupted" in err
     assert str(out).encode() in err
     assert last_row(out)["time"] > 0
+
+
+def test_real_time_from_the_command_line(decay: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said, _ = call(capsys, "run", decay, "--real-time", "1000", "--late", "skip", "--json")
+    data = json.loads(said)
+    assert (code, data["ok"], data["lateness"]["count"]) == (0, True, 100)
+    code, said, _ = call(capsys, "run", decay, "--json")
+    assert json.loads(said)["lateness"] is None
+    code, said, _ = call(capsys, "run", decay, "--real-time", "1e9", "--late", "stop", "--set", "a.k=1")
+    assert code in (0, 4), "whether it keeps up with that is not ours to say"
+    decay.write_text(DECAY + "real_time = { factor = 1e-3, tolerance = 9.0 }\n")
+    code, said, _ = call(capsys, "run", decay, "--real-time", "off", "--json")
+    assert (code, json.loads(said)["lateness"]) == (0, None)
+
+
+def test_a_run_that_falls_behind_is_told_by_its_exit_code(
+    decay: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = iter(range(0, 10**6, 10))
+    monkeypatch.setattr("upbeat.engine.realtime.WallClock.now", lambda self: float(next(ticks)))
+    code, said, _ = call(capsys, "run", decay, "--real-time", "--late", "stop")
+    assert code == 4
+    assert "The run fell behind real time and was stopped" in said
+    code, said, _ = call(capsys, "run", decay, "--real-time", "--late", "stop", "--json")
+    assert (code, json.loads(said)["ok"], json.loads(said)["steps"]) == (4, False, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--late", "skip"), "--real-time"),
+        (("--real-time", "0"), r"[--real-time] the factor of real time must be more than 0"),
+        (("--real-time", "fast"), "'fast' is no factor. Write the file first"),
+    ],
+)
+def test_wrong_words_about_real_time(
+    decay: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    code, _, said = call(capsys, "run", decay, *words)
+    assert code in (2, 3)
+    assert message in said

@@ -5,7 +5,9 @@ from __future__ import annotations
 import codecs
 import os
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
 _PLAIN = {
     "─": "-",
@@ -38,6 +40,12 @@ def prepare() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="upbeat.plain")
+    warnings.showwarning = _warn
+
+
+def _warn(message: Warning | str, *where: Any, **more: Any) -> None:
+    """A warning is for the user, who does not care which line of ours gave it."""
+    complain(f"upbeat: warning: {message}")
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

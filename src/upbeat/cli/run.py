@@ -42,13 +42,27 @@ def add_to(commands: Any) -> None:
         default=None,
         help="compile expressions to machine code (upbeat[jit]; native engine only)",
     )
+    parser.add_argument(
+        "--real-time",
+        type=_factor,
+        nargs="?",
+        const=1.0,
+        metavar="FACTOR",
+        help="keep up with the clock, at FACTOR times its speed (1); 'off': whatever the file says, do not",
+    )
+    parser.add_argument(
+        "--late",
+        choices=("warn", "skip", "stop"),
+        help="what to do in real time when a step comes too late (default: warn)",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
     parser.set_defaults(call=call)
 
 
 def call(options: argparse.Namespace) -> Exit:
-    settings = {name: getattr(options, name) for name in ("out", "record", "every", "jit")}
+    names = ("out", "record", "every", "jit", "real_time", "late")
+    settings = {name: getattr(options, name) for name in names}
     made = scenario_options.experiment(options, settings)
     if options.plot is not None:
         checked_target(options.plot)
@@ -71,7 +85,17 @@ def call(options: argparse.Namespace) -> Exit:
     for what, path in (("results", made.out), ("picture", options.plot)):
         if path is not None and not quiet:
             say(f"{what}: {path}")
-    return Exit.OK
+    return Exit.OK if trace.outcome.ok else Exit.FAILED
+
+
+def _factor(text: str) -> float | bool:
+    """A factor of real time, or False for none."""
+    try:
+        return False if text == "off" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no factor. Write the file first (upbeat run FILE --real-time), or --real-time 1"
+        ) from None
 
 
 def as_data(made: Experiment, trace: Trace) -> dict[str, Any]:
@@ -83,6 +107,7 @@ def as_data(made: Experiment, trace: Trace) -> dict[str, Any]:
         "why": trace.info["why"],
         "monolithic": made.scenario.origin is not None,
         "wall_seconds": trace.info["wall_seconds"],
+        "lateness": trace.info.get("lateness"),
         "out": None if made.out is None else str(made.out),
         "final": {name: _final(trace, name) for name in trace.names},
     }

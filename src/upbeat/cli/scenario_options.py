@@ -94,7 +94,7 @@ def _option(where: tuple[str, ...]) -> tuple[str, ...]:
         case ("values", *names):
             return (f"--set {'.'.join(names)}",)
         case (name, *rest) if name.endswith("="):
-            return (f"--{name[:-1]}", *rest)
+            return (f"--{name[:-1].replace('_', '-')}", *rest)
     return where
 
 

@@ -12,6 +12,7 @@ from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.flatten import Flat, flattened, kept_nested
+from upbeat.engine.realtime import RealTime
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings, Tables, checked_every, usual_pace
 from upbeat.master.master import Master, as_pace
@@ -45,6 +46,7 @@ class Experiment:
     signals: Signals | None = None
     jit: bool = False
     flatten: bool = True
+    real_time: RealTime | None = None
 
     def __post_init__(self) -> None:
         checked_every(self.every)
@@ -92,6 +94,7 @@ class Experiment:
             every=self.every,
             out=self.out,
             jit=self.jit,
+            real_time=self.real_time,
         )
 
     def run(self, report: Report | None = None) -> Trace:
@@ -167,6 +170,7 @@ _EXAMPLES = {
     "engine": 'engine="interpret"',
     "jit": "jit=True",
     "flatten": "flatten=False",
+    "real_time": 'real_time=1.0, or real_time=up.RealTime(1.0, late="skip")',
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from upbeat.core.errors import InvalidInput, Problems
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.nested_files import master_table, nested_table, nesting
+from upbeat.engine.realtime import real_time_table
 from upbeat.engine.settings import Settings, Tables
 from upbeat.scenario import files
 from upbeat.scenario.files import ScenarioFile, read_scenario
@@ -86,6 +87,8 @@ def file_of(experiment: Experiment) -> ScenarioFile:
         run["jit"] = True
     if not experiment.flatten:
         run["flatten"] = False
+    if experiment.real_time is not None:
+        run["real_time"] = real_time_table(experiment.real_time)
     record: dict[str, Any] = {}
     if experiment.record is not None:
         record["signals"] = list(experiment.record)

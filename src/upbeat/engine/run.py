@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Protocol
 
 from upbeat.core.errors import Interrupted, InvalidInput, RunError, StepError, UnitError, suggest
@@ -17,9 +16,11 @@ from upbeat.core.time import Span
 from upbeat.engine import native
 from upbeat.engine.choose import Choice
 from upbeat.engine.interpret import Interpreter
+from upbeat.engine.interrupt import interruptible
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.native_loop import NativeLoop
+from upbeat.engine.realtime import Paced, RealTime
 from upbeat.engine.selection import Selection, event_kinds, select
 from upbeat.master.pace import Pace
 from upbeat.master.program import Program
@@ -36,8 +37,11 @@ BUDGET_SECONDS = 0.05
 class Drive(Protocol):
     """What turns a machine into a run: the loop in Python, or the one in the native core."""
 
-    time: float
-    steps: StepLog
+    @property
+    def time(self) -> float: ...
+
+    @property
+    def steps(self) -> StepLog: ...
 
     @property
     def finished(self) -> bool: ...
@@ -68,6 +72,7 @@ class Run:
         every: int = 1,
         out: Path | None = None,
         jit: bool = False,
+        real_time: RealTime | None = None,
     ) -> None:
         self._program = program
         self._scenario = scenario
@@ -84,10 +89,13 @@ class Run:
             selection.columns, open_sink(out), every, strings=self._strings, kinds=kinds
         )
         self._drive: Drive | None = None
+        self._paced: Paced | None = None
         self._machine: Machine | None = None
         self._turn = threading.RLock()  # one thread at a time; `close` waits for a slice, not for the end
         with self._guarded():
             self._machine, self._drive = self._build(pace, selection, jit)
+            if real_time is not None:
+                self._drive = self._paced = Paced(self._drive, real_time)
             self._drive.begin()
 
     def _build(self, pace: Pace, selection: Selection, jit: bool) -> tuple[Machine, Drive]:
@@ -115,18 +123,18 @@ class Run:
         with self._turn:
             drive = self._live()
             if drive.finished:
-                raise StepError(f"the run has reached its stop time {self._span.stop:g}")
+                raise StepError(self._over())
             with self._guarded():
                 self._refresh(drive)
                 drive.step()
             if drive.finished:
-                self._outcome = Outcome.FINISHED
+                self._outcome = self._end()
             return drive.time
 
     def finish(self, report: Callable[[float], None] | None = None) -> Trace:
         """Run to the stop time. Ctrl-C ends it between two steps and raises `Interrupted`."""
         drive = self._live()
-        with self._guarded(), _interruptible() as asked:
+        with self._guarded(), interruptible() as asked:
             while not drive.finished:
                 with self._turn:
                     self._live()
@@ -138,9 +146,18 @@ class Run:
                     self._outcome = Outcome.INTERRUPTED
                     self.close()
                     raise Interrupted(f"interrupted at t = {drive.time:.9g}", self.trace)
-            self._outcome = Outcome.FINISHED
+            self._outcome = self._end()
             self.close()  # writes the last rows: here, too, the disk may turn out to be full
         return self.trace
+
+    def _end(self) -> Outcome:
+        """How a run ends whose drive has nothing left to do."""
+        return Outcome.TOO_LATE if self._paced is not None and self._paced.too_late else Outcome.FINISHED
+
+    def _over(self) -> str:
+        if self._end() is Outcome.TOO_LATE:
+            return f"the run stopped at t = {self.time:.9g}, because it fell behind real time"
+        return f"the run has reached its stop time {self._span.stop:g}"
 
     def __getitem__(self, name: str) -> Signal:
         """The present value of a signal, by its column name (``unit.port``)."""
@@ -189,7 +206,7 @@ class Run:
 
     def _story(self) -> dict[str, Any]:
         """What a trace tells besides the signals."""
-        drive = self._drive
+        drive, paced = self._drive, self._paced
         return {
             "steps": drive.steps if drive else StepLog(),
             "info": {
@@ -198,6 +215,7 @@ class Run:
                 "wall_seconds": self._ended - self._began
                 if self._ended
                 else time.perf_counter() - self._began,
+                **({} if paced is None else {"lateness": paced.lateness.to_data()}),
             },
             "notes": self._program.notes,
         }
@@ -251,23 +269,3 @@ class Run:
         if not isinstance(error, UnitError) or error.unit not in paths:
             return error
         return UnitError(error.reason, unit=paths[error.unit], call=error.call, time=error.time)
-
-
-@contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """Turns the first Ctrl-C into a flag: it never hits in the middle of a step. The second one hits."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked  # only the main thread can handle signals
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    previous = signal.signal(signal.SIGINT, handle)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, previous)

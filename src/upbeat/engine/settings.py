@@ -14,6 +14,7 @@ from upbeat.core.errors import InvalidInput, Problem, Problems, suggest
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.choose import EngineName
+from upbeat.engine.realtime import RealTime, overruled, real_time_from, with_policy
 from upbeat.master.approximation import Approximation
 from upbeat.master.coupling import Coupling
 from upbeat.master.instants import Simultaneous
@@ -49,6 +50,7 @@ class Settings(TypedDict, total=False):
     * `engine`: ``"auto"``, ``"native"`` or ``"interpret"``.
     * `jit`: compile expressions to machine code (needs ``upbeat[jit]`` and the native engine).
     * `flatten`: whether the units of nested scenarios take their place where that means the same (True).
+    * `real_time`: keep up with the clock, at this many times its speed, or as `RealTime` says.
 
     The words of a scenario file will do, too: ``coupling="gauss_seidel"``, ``inputs="linear"``,
     ``coupling={"kind": "jacobi", "outputs": "lagged"}``. None stands for what is usual.
@@ -68,6 +70,7 @@ class Settings(TypedDict, total=False):
     engine: EngineName | None
     jit: bool | None
     flatten: bool | None
+    real_time: RealTime | float | bool | Mapping[str, Any] | None
 
 
 _PLACES = {
@@ -82,13 +85,18 @@ _PLACES = {
     "engine": ("run", "engine"),
     "jit": ("run", "jit"),
     "flatten": ("run", "flatten"),
+    "real_time": ("run", "real_time"),
+    "late": ("run", "real_time"),
     "record": ("record", "signals"),
     "every": ("record", "every"),
     "out": ("record", "out"),
 }
 """Where a file says what an argument says; it has no word for `signals`."""
 
-_KEYS = {"run": ("start", "until", "engine", "jit", "flatten"), "record": ("signals", "every", "out")}
+_KEYS = {
+    "run": ("start", "until", "engine", "jit", "flatten", "real_time"),
+    "record": ("signals", "every", "out"),
+}
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,7 @@ class Tables:
             if name in ("pace", "step"):
                 tables["master"] = {k: v for k, v in tables["master"].items() if k not in ("pace", "step")}
             table, key = _PLACES[name]
-            tables[table][key] = _as_in_a_file(name, value)
+            tables[table][key] = _as_in_a_file(name, value, tables[table].get(key))
         return Tables(**tables, given=self.given | given.keys())
 
     def fields(
@@ -134,6 +142,7 @@ class Tables:
             "engine": _checked(lambda: _engine(run.get("engine", "auto")), ("run", "engine"), found),
             "jit": _checked(lambda: _truth(run.get("jit", False)), ("run", "jit"), found),
             "flatten": _checked(lambda: _truth(run.get("flatten", True)), ("run", "flatten"), found),
+            "real_time": _checked(lambda: real_time_from(run.get("real_time")), ("run", "real_time"), found),
         }
         problems.found += map(self._named, found.found)
         return None if found.found else fields
@@ -159,13 +168,17 @@ class Tables:
 
     def _named(self, problem: Problem) -> Problem:
         """The problem under the name of the argument that caused it, where that was not the file."""
-        for name in self.given:
+        for name in sorted(self.given - {"late"}):
             if problem.where[:2] == _PLACES[name]:
                 return replace(problem, where=(f"{name}=", *problem.where[2:]))
         return problem
 
 
-def _as_in_a_file(name: str, value: Any) -> Any:
+def _as_in_a_file(name: str, value: Any, before: Any) -> Any:
+    if name == "real_time":
+        return overruled(before, value)
+    if name == "late":
+        return with_policy(before, value)
     if name == "pace" and isinstance(value, Real) and not isinstance(value, bool):
         return {"kind": "fixed", "step": float(value)}
     if name in ("until", "start") and isinstance(value, Real) and not isinstance(value, bool):

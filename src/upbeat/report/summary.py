@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Column
+from upbeat.trace.lateness import Lateness
 from upbeat.trace.statistics import Summary
 from upbeat.trace.trace import Trace
 
@@ -38,10 +39,27 @@ def _opening(trace: Trace) -> list[str]:
         lines.append("Nothing was recorded.")
     if trace.event_counts:
         lines.append(f"Events: {_events(trace.event_counts)}.")
+    if trace.lateness is not None:
+        lines.append(_lateness(trace.lateness))
     if "engine" in trace.info:
         why = f": {trace.info['why']}" if trace.info.get("why") else ""
         lines.append(f"Engine {trace.info['engine']}{why}".rstrip(".") + ".")
     return lines
+
+
+def _lateness(late: Lateness) -> str:
+    """How well a run kept up with the clock."""
+    if not late.maximum:
+        return "Real time: no step was late."
+    facts = [f"{late.beyond:,} of {_counted(late.count, 'step')} more than {_seconds(late.tolerance)} late"]
+    facts += [f"{name} {_seconds(value)}" for name, value in _figures(late)]
+    if late.skips:
+        facts.append(f"{_seconds(late.given_up)} given up in {_counted(late.skips, 'piece')}")
+    return f"Real time: {', '.join(facts)}."
+
+
+def _figures(late: Lateness) -> list[tuple[str, float]]:
+    return [("mean", late.mean), ("99 % within", late.percentile(99)), ("latest", late.maximum)]
 
 
 def _events(counts: Mapping[str, int]) -> str:

@@ -22,6 +22,9 @@ class Outcome(enum.Enum):
     STOPPED_BY_EVENT = "the run stopped at an event, as it was asked to"
     INTERRUPTED = "the run was interrupted; the results so far are kept"
     STOPPED = "the run was ended before its stop time; the results so far are kept"
+    TOO_LATE = (
+        "the run fell behind real time and was stopped, as it was asked to; the results so far are kept"
+    )
     FAILED = "the run failed; the results so far are kept"
     RUNNING = "the run is still going"
     CUT_OFF = "the run was killed or is still going; the results so far are kept"
@@ -174,7 +177,7 @@ class Ending:
     steps: StepLog = field(default_factory=StepLog)
     events: EventLog = field(default_factory=EventLog)
     info: dict[str, Any] = field(default_factory=dict)
-    """Plain values: ``engine``, ``why`` (that engine), ``wall_seconds``, and what a master adds."""
+    """Plain values: ``engine``, ``why`` (that engine), ``wall_seconds``, ``lateness`` in real time."""
     notes: list[str] = field(default_factory=list)
     """Complete sentences that the user should read."""
 

@@ -15,6 +15,7 @@ from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column, Pool
 from upbeat.trace.events import EventLog, StoredEvents
 from upbeat.trace.extras import need
+from upbeat.trace.lateness import Lateness
 from upbeat.trace.log import Ending, Outcome, StepLog
 from upbeat.trace.sinks import load, open_file
 from upbeat.trace.statistics import Statistics, Summary
@@ -110,6 +111,11 @@ class Trace:
     def event_counts(self) -> dict[str, int]:
         """How many of which events fired; does not read a file that a long run has just written."""
         return self._events.counts if isinstance(self._events, StoredEvents) else self._events.counts()
+
+    @property
+    def lateness(self) -> Lateness | None:
+        """How late the steps of a run in real time were; None of any other run, and of a CSV file."""
+        return Lateness.from_data(self.info["lateness"]) if "lateness" in self.info else None
 
     @property
     def time(self) -> NDArray[np.float64]:

@@ -1,0 +1,203 @@
+"""Runs in real time: simulated time t = α·τ keeps up with the time τ of a clock, and never runs ahead of it.
+
+A step is made as soon as the one before it was due, and the run then waits until the clock shows where the
+step has ended. So a step has all of its own time to be computed in, and paces that find out only during a
+step how long it will be are paced like all others.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from math import inf, isfinite
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+from upbeat.core.errors import InvalidInput, suggest
+from upbeat.trace.lateness import Lateness
+from upbeat.trace.log import StepLog
+
+if TYPE_CHECKING:
+    from upbeat.engine.run import Drive
+
+Late = Literal["warn", "skip", "stop"]
+
+
+class LateWarning(UserWarning):
+    """A run in real time fell behind the clock by more than its tolerance."""
+
+
+class Clock(Protocol):
+    """What a run keeps up with. Seconds from anywhere, never going back."""
+
+    def now(self) -> float: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class WallClock:
+    """The clock of the computer."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class RealTime:
+    """Keep up with the clock: `factor` seconds of simulated time in a second.
+
+    `late` says what to do when a step is done more than `tolerance` seconds after it was due: "warn" once
+    and try to catch up; "skip" the lost time, so that all that follows is due later; or "stop" the run, which
+    keeps its results. `trace.lateness` tells how late the steps were. `clock` may be any other one, such as
+    that of the machine on the test bench.
+    """
+
+    factor: float = 1.0
+    late: Late = "warn"
+    tolerance: float = 0.05
+    clock: Clock = field(default_factory=WallClock, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("factor", "tolerance"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+                raise InvalidInput(f"the {name} of real time must be a number, not {value!r}")
+            object.__setattr__(self, name, float(value))
+        if self.factor <= 0:
+            raise InvalidInput(f"the factor of real time must be more than 0, not {self.factor:g}")
+        if self.tolerance < 0:
+            raise InvalidInput(f"the tolerance of real time must not be negative, but is {self.tolerance:g}")
+        if self.late not in get_args(Late):
+            known = get_args(Late)
+            raise InvalidInput(
+                f"'late' cannot be {self.late!r}. {suggest(str(self.late), known, 'policies')}"
+            )
+
+
+def real_time_from(given: Any) -> RealTime | None:
+    """What a file or an argument says: a factor, true or false, a table, or a `RealTime`."""
+    if given is None or given is False or isinstance(given, RealTime):
+        return given or None
+    if not isinstance(given, Mapping):
+        return RealTime() if given is True else RealTime(given)
+    for key in given:
+        if key not in KEYS:
+            raise InvalidInput(f"real_time has no option '{key}'. {suggest(key, KEYS, 'options')}")
+    return RealTime(**given)
+
+
+KEYS = tuple(f.name for f in fields(RealTime) if f.name != "clock")
+"""What a file may say."""
+
+
+def real_time_table(given: RealTime) -> float | dict[str, Any]:
+    """The words of a file that give the same."""
+    options = {k: getattr(given, k) for k in KEYS if getattr(given, k) != getattr(RealTime(), k)}
+    return given.factor if options.keys() <= {"factor"} else options
+
+
+def overruled(before: Any, given: Any) -> Any:
+    """The setting `before`, with what is `given` instead: a number overrules the factor alone."""
+    plain = isinstance(given, Real) and not isinstance(given, bool)
+    return {**before, "factor": given} if plain and isinstance(before, Mapping) else given
+
+
+def with_policy(before: Any, late: Any) -> Any:
+    """The setting `before` with another policy."""
+    if before is None or before is False:
+        raise InvalidInput("there is no real time to be late for: give real_time (--real-time), too")
+    if isinstance(before, RealTime):
+        return RealTime(before.factor, late, before.tolerance, before.clock)
+    table = before if isinstance(before, Mapping) else {} if before is True else {"factor": before}
+    return {**table, "late": late}
+
+
+class Paced:
+    """A drive (see `engine.run`) that makes another one keep up with the clock."""
+
+    def __init__(self, drive: Drive, settings: RealTime) -> None:
+        self.lateness = Lateness(settings.tolerance)
+        self.too_late = False
+        """Whether the policy "stop" has ended the run."""
+        self._drive = drive
+        self._settings = settings
+        self._clock = settings.clock
+        self._anchor: tuple[float, float] | None = (
+            None  # a time of the clock, and the simulated one it stands for
+        )
+        self._due: float | None = None  # what the clock is waited for to show
+
+    @property
+    def time(self) -> float:
+        return self._drive.time
+
+    @property
+    def steps(self) -> StepLog:
+        return self._drive.steps
+
+    @property
+    def finished(self) -> bool:
+        return self.too_late or (self._drive.finished and self._due is None)
+
+    def begin(self) -> None:
+        self._drive.begin()
+
+    def exchange(self) -> None:
+        self._drive.exchange()
+
+    def step(self) -> None:
+        """One step, and the wait for the clock."""
+        self._make()
+        self._wait(inf)
+
+    def go(self, seconds: float) -> None:
+        """Step and wait for about `seconds`; a wait that is not over then goes on in the next call."""
+        deadline = self._clock.now() + seconds
+        while not self.finished:
+            if self._due is None:
+                self._make()
+            self._wait(deadline)
+            if self._clock.now() >= deadline:
+                return
+
+    def _make(self) -> None:
+        """One step, and how late it was."""
+        if self._anchor is None:  # not when the run was set up, which may take any time
+            self._anchor = self._clock.now(), self._drive.time
+        self._drive.step()
+        wall, began = self._anchor
+        due = wall + (self._drive.time - began) / self._settings.factor
+        late = self._clock.now() - due
+        self.lateness.add(late)
+        if late <= self._settings.tolerance:
+            self._due = due if late < 0 else None
+            return
+        match self._settings.late:
+            case "warn" if self.lateness.beyond == 1:
+                warnings.warn(
+                    f"the run is {late:.3g} s behind real time at t = {self._drive.time:.9g}; it goes on as "
+                    "fast as it can, and trace.lateness counts what else is late",
+                    LateWarning,
+                    stacklevel=2,
+                )
+            case "skip":
+                self._anchor = self._clock.now(), self._drive.time
+                self.lateness.skip(late)
+            case "stop":
+                self.too_late = not self._drive.finished
+
+    def _wait(self, deadline: float) -> None:
+        """Until the clock shows what it should, but not beyond `deadline`."""
+        while self._due is not None:
+            now = self._clock.now()
+            if now >= self._due:
+                self._due = None
+            elif now >= deadline:
+                return
+            else:
+                self._clock.sleep(min(self._due, deadline) - now)
