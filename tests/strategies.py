@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -161,6 +162,13 @@ class Words:
     def restore(self, token: Any) -> None:
         self.time, self.u, self.count = token
 
+    def to_bytes(self, token: Any) -> bytes:
+        return json.dumps(token).encode()
+
+    def from_bytes(self, data: bytes) -> Any:
+        time, u, count = json.loads(data)
+        return time, tuple(u), count
+
 
 def python_units() -> st.SearchStrategy[Shape]:
     return st.sampled_from([_words(slopes=True), _words(slopes=False)])
@@ -178,7 +186,7 @@ def _words(*, slopes: bool) -> Shape:
     )
     abilities = (up.Ability.ROLLBACK, up.Ability.DERIVATIVES) if slopes else (up.Ability.ROLLBACK,)
     shape = Shape(
-        up.PythonUnit(Words, ports=ports, abilities=frozenset(abilities)),
+        up.PythonUnit(Words, ports=ports, abilities={*abilities, up.Ability.SERIALISE}),
         {"u": ("real", None), "heard": ("string", None)},
         {
             "word": ("string", None),

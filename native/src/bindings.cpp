@@ -9,6 +9,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -144,7 +145,8 @@ DiscreteTables make_discrete(const Ports& inputs, const Ports& heard, const Port
 // The addresses come in the order of upbeat_unit; 0 means none.
 upbeat_unit make_addresses(std::uintptr_t self, std::uintptr_t get, std::uintptr_t set, std::uintptr_t advance,
                          std::uintptr_t jump, std::uintptr_t save, std::uintptr_t restore, std::uintptr_t message,
-                         std::uintptr_t destroy, std::uintptr_t due, std::uintptr_t slope) {
+                         std::uintptr_t destroy, std::uintptr_t due, std::uintptr_t slope, std::uintptr_t pack,
+                         std::uintptr_t unpack) {
   upbeat_unit table{};
   table.size = sizeof table;
   table.self = reinterpret_cast<void*>(self);
@@ -158,6 +160,8 @@ upbeat_unit make_addresses(std::uintptr_t self, std::uintptr_t get, std::uintptr
   table.destroy = reinterpret_cast<decltype(table.destroy)>(destroy);
   table.due = reinterpret_cast<decltype(table.due)>(due);
   table.slope = reinterpret_cast<decltype(table.slope)>(slope);
+  table.pack = reinterpret_cast<decltype(table.pack)>(pack);
+  table.unpack = reinterpret_cast<decltype(table.unpack)>(unpack);
   require(problem_in(table));
   return table;
 }
@@ -233,12 +237,13 @@ NB_MODULE(_native, module) {
       .def("__init__",
            [](Addresses* self, std::uintptr_t context, std::uintptr_t get, std::uintptr_t set, std::uintptr_t advance,
               std::uintptr_t jump, std::uintptr_t save, std::uintptr_t restore, std::uintptr_t message,
-              std::uintptr_t destroy, std::uintptr_t due, std::uintptr_t slope) {
-             new (self) Addresses(
-                 make_addresses(context, get, set, advance, jump, save, restore, message, destroy, due, slope));
+              std::uintptr_t destroy, std::uintptr_t due, std::uintptr_t slope, std::uintptr_t pack,
+              std::uintptr_t unpack) {
+             new (self) Addresses(make_addresses(context, get, set, advance, jump, save, restore, message, destroy, due,
+                                                 slope, pack, unpack));
            },
            "context"_a, "get"_a, "set"_a, "advance"_a, "jump"_a = 0, "save"_a = 0, "restore"_a = 0, "message"_a = 0,
-           "destroy"_a = 0, "due"_a = 0, "slope"_a = 0)
+           "destroy"_a = 0, "due"_a = 0, "slope"_a = 0, "pack"_a = 0, "unpack"_a = 0)
       .def("__init__", [](Addresses* self, std::uintptr_t table) { new (self) Addresses(make_table(table)); }, "table"_a)
       .def("close", &Addresses::close);
   nb::class_<Python>(module, "Python")
@@ -264,6 +269,8 @@ NB_MODULE(_native, module) {
       .def("execute", &Host::execute)
       .def("save", &Host::save)
       .def("restore", &Host::restore)
+      .def("pack", &Host::pack)
+      .def("unpack", &Host::unpack)
       .def("set_input", &Host::set_input)
       .def("read", &Host::read)
       .def("write", &Host::write)
@@ -275,10 +282,11 @@ NB_MODULE(_native, module) {
       .def(nb::init<nb::object, const std::string&, const std::vector<double>&, const std::vector<std::string>&,
                     const std::vector<std::int32_t>&, const std::optional<std::vector<std::int32_t>>&, std::int64_t>(),
            "machine"_a, "pace"_a, "parameters"_a, "texts"_a, "blocks"_a, "columns"_a.none(), "every"_a)
-      .def("begin", &Drive::begin, "chunk"_a.none())
+      .def("begin", &Drive::begin, "chunk"_a.none(), "limit"_a = std::numeric_limits<double>::infinity())
       .def("run", &Drive::run, "chunk"_a.none(), "limit"_a, "budget"_a, "most"_a)
       .def("reason", &Drive::reason)
-      .def_prop_ro("state", &Drive::state);
+      .def_prop_ro("state", &Drive::state)
+      .def("stand", &Drive::stand);
   nb::exception<Busy>(module, "Busy", PyExc_RuntimeError);
   nb::exception<Closed>(module, "Closed", PyExc_RuntimeError);
   module.def("opcodes", &opcodes);

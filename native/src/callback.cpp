@@ -1,6 +1,8 @@
 // See callback.hpp.
 #include "callback.hpp"
 
+#include <cstring>
+
 namespace nb = nanobind;
 
 namespace upbeat {
@@ -75,6 +77,8 @@ Callback::Callback(nb::handle unit, std::vector<Port> ports, Strings& strings, T
   if (nb::hasattr(unit, "save")) save_ = unit.attr("save");
   if (nb::hasattr(unit, "restore")) restore_ = unit.attr("restore");
   if (nb::hasattr(unit, "slope")) slope_ = unit.attr("slope");
+  if (nb::hasattr(unit, "to_bytes")) to_bytes_ = unit.attr("to_bytes");
+  if (nb::hasattr(unit, "from_bytes")) from_bytes_ = unit.attr("from_bytes");
 }
 
 int Callback::failed() {
@@ -201,12 +205,48 @@ int Callback::save(int slot) {
   nb::object token = nb::steal(PyObject_CallNoArgs(save_.ptr()));
   if (!token.is_valid()) return failed();
   tokens_[index] = std::move(token);
+  asked_slot_ = -1;
   return 0;
 }
 
 int Callback::restore(int slot) {
   const nb::object& token = tokens_[static_cast<std::size_t>(slot)];
   return nb::steal(PyObject_CallOneArg(restore_.ptr(), token.ptr())).is_valid() ? 0 : failed();
+}
+
+// Whoever asks for the size will want the bytes next: they are made once.
+int Callback::pack(int slot, void* to, std::uint64_t* size) {
+  if (asked_slot_ != slot) {
+    const nb::object& token = tokens_[static_cast<std::size_t>(slot)];
+    asked_slot_ = -1;
+    asked_ = nb::steal(PyObject_CallOneArg(to_bytes_.ptr(), token.ptr()));
+    if (!asked_.is_valid()) return failed();
+    if (!PyBytes_Check(asked_.ptr())) {
+      PyErr_Format(PyExc_TypeError, "to_bytes gave %.80s instead of bytes", Py_TYPE(asked_.ptr())->tp_name);
+      return failed();
+    }
+    asked_slot_ = slot;
+  }
+  const std::uint64_t room = *size;
+  *size = static_cast<std::uint64_t>(PyBytes_Size(asked_.ptr()));
+  if (room < *size) return 0;
+  if (*size > 0) std::memcpy(to, PyBytes_AsString(asked_.ptr()), *size);
+  asked_.reset();
+  asked_slot_ = -1;
+  return 0;
+}
+
+int Callback::unpack(int slot, const void* from, std::uint64_t size) {
+  const nb::object data =
+      nb::steal(PyBytes_FromStringAndSize(static_cast<const char*>(from), static_cast<Py_ssize_t>(size)));
+  if (!data.is_valid()) return failed();
+  nb::object token = nb::steal(PyObject_CallOneArg(from_bytes_.ptr(), data.ptr()));
+  if (!token.is_valid()) return failed();
+  const auto index = static_cast<std::size_t>(slot);
+  if (index >= tokens_.size()) tokens_.resize(index + 1);
+  tokens_[index] = std::move(token);
+  asked_slot_ = -1;
+  return 0;
 }
 
 upbeat_unit Callback::make(nb::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble) {
@@ -230,6 +270,14 @@ upbeat_unit Callback::make(nb::handle unit, std::vector<Port> ports, Strings& st
   if (self->slope_.is_valid()) {
     table.slope = [](void* self, int output, int input, Cell* to) {
       return static_cast<Callback*>(self)->slope(output, input, to);
+    };
+  }
+  if (table.save && self->to_bytes_.is_valid() && self->from_bytes_.is_valid()) {
+    table.pack = [](void* self, int slot, void* to, std::uint64_t* size) {
+      return static_cast<Callback*>(self)->pack(slot, to, size);
+    };
+    table.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
+      return static_cast<Callback*>(self)->unpack(slot, from, size);
     };
   }
   table.destroy = [](void* self) { delete static_cast<Callback*>(self); };

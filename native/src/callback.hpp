@@ -37,6 +37,8 @@ class Callback {
   int slope(int output, int input, Cell* to);
   int save(int slot);
   int restore(int slot);
+  int pack(int slot, void* to, std::uint64_t* size);
+  int unpack(int slot, const void* from, std::uint64_t size);
 
   // The table owns the callback.
   static upbeat_unit make(nanobind::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble);
@@ -46,9 +48,11 @@ class Callback {
   int failed();
   int misfit(const Port& port, nanobind::handle value);
 
-  nanobind::object get_, set_, advance_, jump_, due_, save_, restore_, slope_;
+  nanobind::object get_, set_, advance_, jump_, due_, save_, restore_, slope_, to_bytes_, from_bytes_;
   std::vector<Port> ports_;
   std::vector<nanobind::object> tokens_;
+  nanobind::object asked_;  // the bytes whose size was asked for last, with their slot
+  int asked_slot_ = -1;
   Strings& strings_;
   Trouble& trouble_;
 };

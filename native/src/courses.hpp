@@ -68,13 +68,15 @@ class Courses {
     }
   }
 
-  // The first impossible number of coefficients in a state from elsewhere, or 0.
-  double problem_in(const double* state) const {
+  // The numbers of coefficients in a state from elsewhere that are impossible: following them would lead
+  // beyond the end.
+  std::vector<double> impossible(const double* state) const {
+    std::vector<double> found;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const double count = state[inputs_[i].state + 1];
-      if (!(count >= 1.0 && count <= most(i) && count == std::floor(count))) return count;
+      if (!(count >= 1.0 && count <= most(i) && count == std::floor(count))) found.push_back(count);
     }
-    return 0.0;
+    return found;
   }
 
  private:

@@ -2,6 +2,8 @@
 // reads nothing is run once, when the unit is made.
 #include "discrete.hpp"
 
+#include "packing.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -171,14 +173,17 @@ void Discrete::changed(unsigned sources) {
 }
 
 // Make the mode that holds the active one.
+bool Discrete::has_mode(double mode) {
+  if (mode >= 0.0 && mode < static_cast<double>(modes_.size())) return true;
+  char text[400];  // a double may have 309 digits
+  std::snprintf(text, sizeof text, "there is no mode %.0f, only 0 to %zu", mode, modes_.size() - 1);
+  refuse(text);
+  return false;
+}
+
 bool Discrete::select() {
   const double mode = mode_ < 0 ? 0.0 : arguments_[1 + static_cast<std::size_t>(mode_)];
-  if (!(mode >= 0.0 && mode < static_cast<double>(modes_.size()))) {
-    char text[96];
-    std::snprintf(text, sizeof text, "there is no mode %.0f, only 0 to %zu", mode, modes_.size() - 1);
-    refuse(text);
-    return false;
-  }
+  if (!has_mode(mode)) return false;
   Mode* const found = &modes_[static_cast<std::size_t>(mode)];
   if (found == active_) return true;
   active_ = found;
@@ -355,6 +360,33 @@ int Discrete::restore(int slot) {
   return select() ? 0 : 1;
 }
 
+int Discrete::pack(int slot, void* to, std::uint64_t* size) {
+  const auto index = static_cast<std::size_t>(slot);
+  if (index >= slots_.size() || slots_[index].empty()) return refuse("nothing was saved here");
+  return pack_doubles(slots_[index], to, size);
+}
+
+int Discrete::unpack(int slot, const void* from, std::uint64_t size) {
+  const auto foreign = [this](const std::string& why) {
+    message_ = "not a state of this unit: " + why;
+    return 1;
+  };
+  std::vector<double> found;
+  state(found);  // for its length
+  if (size != 8 * found.size()) {
+    return foreign("expected " + std::to_string(8 * found.size()) + " bytes, not " + std::to_string(size));
+  }
+  Reader reader(from, size);
+  for (double& value : found) value = double_of(reader.word());
+  if (mode_ >= 0 && !has_mode(found[1 + static_cast<std::size_t>(mode_)])) return foreign(std::string(message_));
+  const std::vector<double> wrong = courses_.impossible(found.data() + inputs_at_);
+  if (!wrong.empty()) return foreign("an input with " + shortest(wrong[0]) + " coefficients");
+  const auto index = static_cast<std::size_t>(slot);
+  if (index >= slots_.size()) slots_.resize(index + 1);
+  slots_[index] = std::move(found);
+  return 0;
+}
+
 int Discrete::refuse(std::string message) {
   message_ = "DiscreteError: " + std::move(message);
   return 1;
@@ -375,6 +407,12 @@ upbeat_unit Discrete::make(const DiscreteTables& tables, double start) {
   unit.due = [](void* self, double* time) { return static_cast<Discrete*>(self)->due(time); };
   unit.save = [](void* self, int slot) { return static_cast<Discrete*>(self)->save(slot); };
   unit.restore = [](void* self, int slot) { return static_cast<Discrete*>(self)->restore(slot); };
+  unit.pack = [](void* self, int slot, void* to, std::uint64_t* size) {
+    return static_cast<Discrete*>(self)->pack(slot, to, size);
+  };
+  unit.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
+    return static_cast<Discrete*>(self)->unpack(slot, from, size);
+  };
   unit.message = [](void* self) { return static_cast<Discrete*>(self)->message(); };
   unit.destroy = [](void* self) { delete static_cast<Discrete*>(self); };
   return unit;

@@ -63,6 +63,8 @@ class Discrete final {
   int due(double* time);
   int save(int slot);
   int restore(int slot);
+  int pack(int slot, void* to, std::uint64_t* size);
+  int unpack(int slot, const void* from, std::uint64_t size);
   const char* message() const { return message_.c_str(); }
 
   // [time, variables, courses of the ordinary inputs, cells of the event inputs, whether each has been set]:
@@ -124,6 +126,7 @@ class Discrete final {
   bool know_outputs();
   bool fits(double value, Kind kind);
   bool select();
+  bool has_mode(double mode);
   int refuse(std::string message);
 
   std::vector<Port> ports_;  // by number

@@ -28,11 +28,11 @@ class Drive {
     recorder_.emplace(*columns, every);
   }
 
-  // What happens at the start time.
-  nb::tuple begin(const std::optional<Chunk>& chunk) {
+  // What happens at the start time of a run to `limit`.
+  nb::tuple begin(const std::optional<Chunk>& chunk, double limit) {
     Host::Visit visit(host_);
     open(chunk);
-    const bool done = visit.work([&] { return upbeat::begin(visit.machine(), *pace_, recorder()); });
+    const bool done = visit.work([&] { return upbeat::begin(visit.machine(), *pace_, recorder(), limit); });
     return left(visit, done ? Status::Paused : Status::Failed);
   }
 
@@ -45,7 +45,17 @@ class Drive {
   }
 
   std::string reason(std::int32_t code) const { return code == known_event ? "known event" : pace_->reason(code); }
-  std::vector<double> state() const { return pace_->state(); }
+
+  // What the pace remembers, to be taken up again when the machine is set back. Neither while the loop is at
+  // work.
+  std::vector<double> state() {
+    Host::Visit visit(host_);
+    return pace_->state();
+  }
+  bool stand(const std::vector<double>& state) {
+    Host::Visit visit(host_);
+    return pace_->stand(state);
+  }
 
  private:
   Recorder* recorder() { return recorder_ ? &*recorder_ : nullptr; }

@@ -18,7 +18,9 @@ enum class Call : std::int32_t {
   Restore = 6,
   Begin = 7,
   Slope = 8,
-  Due = 10
+  Pack = 9,
+  Due = 10,
+  Unpack = 11
 };
 
 enum class Fault : std::int32_t {
@@ -34,6 +36,7 @@ enum class Fault : std::int32_t {
                    // is no number, the pace gave up for the reason `cell`
   Rejected = 9,    // the pace sent a step back too often, last for the reason `cell`
   Stopped = 10,    // somebody asked a nested machine to stop
+  BadBytes = 11,   // these bytes are not a state of this machine
 };
 
 struct Inside;

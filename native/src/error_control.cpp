@@ -34,8 +34,16 @@ ErrorControl::ErrorControl(const ErrorControlSettings& settings, std::vector<std
   }
 }
 
-// How long the run is comes with the first proposal.
-void ErrorControl::begin(double) { state_.assign(Places, 0.0); }
+// How long the run is may come only with the first proposal.
+void ErrorControl::begin(double t, double limit) {
+  state_.assign(Places, 0.0);
+  if (std::isfinite(limit)) start(t, limit);
+}
+
+bool ErrorControl::stand(const std::vector<double>& state) {
+  if (state.size() != Places || !(state[Port] >= 0.0 && state[Port] < is_.count)) return false;
+  return Pace::stand(state);
+}
 
 void ErrorControl::start(double t, double limit) {
   const double length = limit - t;

@@ -30,7 +30,8 @@ class ErrorControl final : public Pace {
   ErrorControl(const ErrorControlSettings& settings, std::vector<std::string> texts, std::int32_t block);
 
   bool retries() const override { return is_.repeat; }
-  void begin(double t) override;
+  void begin(double t, double limit) override;
+  bool stand(const std::vector<double>& state) override;
   Proposal propose(double t, double limit, const Cell* cells) override;
   bool review(double t, double reached, const Cell* cells, Proposal& step) override;
   void note(double t, const Fired* fired, std::size_t count, const Cell* cells) override;

@@ -124,6 +124,20 @@ class Host {
     return visit.checked(visit.work([&] { return visit.machine().restore(place); }));
   }
 
+  // The bytes of a place, or none if that failed.
+  nb::object pack(std::int32_t place) {
+    Visit visit(*this);
+    if (place < 0) throw std::out_of_range("places are counted from 0");
+    Bytes bytes;
+    if (!visit.checked(visit.work([&] { return visit.machine().pack(place, strings_, bytes); }))) return nb::none();
+    return nb::bytes(bytes.data(), bytes.size());
+  }
+  bool unpack(std::int32_t place, nb::bytes from) {
+    Visit visit(*this);
+    if (place < 0) throw std::out_of_range("places are counted from 0");
+    return visit.checked(visit.work([&] { return visit.machine().unpack(place, strings_, from.data(), from.size()); }));
+  }
+
   bool set_input(std::int32_t unit, std::int32_t port, std::int32_t kind, nb::list values, std::int32_t count) {
     Visit visit(*this);
     std::vector<Cell> cells(values.size());

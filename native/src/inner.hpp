@@ -66,7 +66,7 @@ struct Inner {
     }
     std::unique_ptr<Pace> steps = pace.made(own);
     auto machine = std::make_unique<Machine>(std::move(own), std::move(entered), start);
-    return Nested::make(std::move(machine), std::move(steps), tables, start);
+    return Nested::make(std::move(machine), std::move(steps), tables, start, &pool);
   }
 
   void close() {

@@ -148,10 +148,10 @@ Status chase(Machine& machine, P& pace, double limit, bool early) {
 
 }  // namespace
 
-bool begin(Machine& machine, Pace& pace, Recorder* recorder) {
+bool begin(Machine& machine, Pace& pace, Recorder* recorder, double limit) {
   const ProgramTables& tables = machine.tables();
   const double t = machine.cells()[tables.now].r;
-  pace.begin(t);
+  pace.begin(t, limit);
   if (tables.start_block >= 0 && !machine.execute(tables.start_block)) return false;
   return commit(machine, pace, recorder, 0, t, false);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "log.hpp"
 #include "machine.hpp"
@@ -25,8 +26,9 @@ constexpr std::int32_t known_event = -1;
 constexpr std::int64_t most_retries = 100;
 
 // Everything that happens at the start time, which is in the register `now`. The recorder (or none) needs
-// room for one row. False: see the machine's error.
-bool begin(Machine& machine, Pace& pace, Recorder* recorder);
+// room for one row. `limit` is where the run will end, as far as that is known. False: see the machine's error.
+bool begin(Machine& machine, Pace& pace, Recorder* recorder,
+           double limit = std::numeric_limits<double>::infinity());
 
 // Goes on from the time in the register `now`: to `limit`, until something is full, for `most` steps, for
 // about `budget` seconds, or until the machine is asked to stop. Events that fired outside any step

@@ -192,6 +192,10 @@ bool Machine::goes_back() const {
   return std::all_of(units_.begin(), units_.end(), [](const upbeat_unit& unit) { return unit.save && unit.restore; });
 }
 
+bool Machine::packs() const {
+  return std::all_of(units_.begin(), units_.end(), [](const upbeat_unit& unit) { return unit.pack && unit.unpack; });
+}
+
 bool Machine::begin_units() {
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
     Nested* const nested = Nested::behind(units_[unit]);

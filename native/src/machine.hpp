@@ -9,6 +9,7 @@
 
 #include "cell.hpp"
 #include "error.hpp"
+#include "packing.hpp"
 #include "program.hpp"
 
 namespace upbeat {
@@ -86,11 +87,17 @@ class Machine {
   // Places from here on are free for whoever owns the machine.
   static constexpr std::int32_t for_others = 1;
 
-  // Whether every unit can be set back.
+  // Whether every unit can be set back; whether the states of all can be turned into bytes.
   bool goes_back() const;
+  bool packs() const;
 
   // What happens at the start time inside the units that are scenarios themselves. Call it before any block.
   bool begin_units();
+
+  // What a place holds as bytes, strings as texts, and back, in another process too (see packing.cpp). These
+  // allocate. After a refused `unpack` the place is empty and the machine as it was.
+  bool pack(std::int32_t place, const Strings& strings, Bytes& to);
+  bool unpack(std::int32_t place, Strings& strings, const void* from, std::uint64_t size);
 
   // Ends the run from outside any block. False, for the caller to pass on.
   bool stop(const Error& error);
@@ -124,6 +131,7 @@ class Machine {
   bool restore_slot(std::int32_t row);
   bool save_unit(std::int32_t unit, std::int32_t slot, std::int32_t row);
   bool restore_unit(std::int32_t unit, std::int32_t slot, std::int32_t row);
+  bool pack_unit(std::int32_t unit, std::int32_t slot, Bytes& to);
   bool fail(Fault fault, Call call, std::int32_t unit, std::int32_t row);
 
   ProgramTables tables_;

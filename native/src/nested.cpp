@@ -31,6 +31,7 @@ std::string what(const Error& error, const std::string& reason) {
     case Fault::NoProgress: return "the step from t = " + shown(error.time) + " did not move on";
     case Fault::BadStep:
     case Fault::Rejected: return "the step from t = " + shown(error.time) + " cannot be made: " + reason;
+    case Fault::BadBytes: return "these bytes are not a state of it";
     case Fault::Stopped: return "the run was closed while it was at work";
     default: return error.message.empty() ? "no message" : error.message;
   }
@@ -49,18 +50,21 @@ std::string problem_in(const NestedTables& tables, const ProgramTables& program,
   return block ? "" : "a nested unit needs a block to exchange values";
 }
 
-Nested::Nested(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start)
-    : machine_(std::move(machine)), pace_(std::move(pace)), tables_(std::move(tables)), start_(start) {}
+Nested::Nested(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start,
+               Strings* strings)
+    : machine_(std::move(machine)),
+      pace_(std::move(pace)),
+      tables_(std::move(tables)),
+      start_(start),
+      strings_(strings) {}
 
 bool Nested::begin() {
   const ProgramTables& program = machine_->tables();
   machine_->cells()[program.now].r = start_;
   machine_->cells()[program.next].r = start_;
-  if (!machine_->begin_units() || !upbeat::begin(*machine_, *pace_, nullptr)) return false;
+  // How long the run is, nobody knows here, and both engines say one second.
+  if (!machine_->begin_units() || !upbeat::begin(*machine_, *pace_, nullptr, start_ + 1.0)) return false;
   machine_->fired().cut(0);
-  // A pace that wants to know how long the run is takes that from its first proposal. Here nobody knows, and
-  // both engines say one second.
-  pace_->propose(start_, start_ + 1.0, machine_->cells());
   return true;
 }
 
@@ -103,6 +107,7 @@ int Nested::save(int slot) {
   if (index >= kept_.size()) kept_.resize(index + 1);
   kept_[index].pace = pace_->state();
   kept_[index].stale = stale_;
+  kept_[index].time = machine_->cells()[machine_->tables().now].r;
   return 0;
 }
 
@@ -111,6 +116,50 @@ int Nested::restore(int slot) {
   const Standing& standing = kept_[static_cast<std::size_t>(slot)];
   pace_->stand(standing.pace);
   stale_ = standing.stale;
+  return 0;
+}
+
+int Nested::pack(int slot, void* to, std::uint64_t* size) {
+  Bytes inside;
+  if (!machine_->pack(slot + Machine::for_others, *strings_, inside)) return 1;
+  const Standing& standing = kept_[static_cast<std::size_t>(slot)];
+  const std::uint64_t room = *size;
+  const std::uint64_t head = 8 * (3 + standing.pace.size());
+  *size = head + inside.size();
+  if (room < *size) return 0;
+  auto* next = static_cast<unsigned char*>(to);
+  const auto append = [&next](std::uint64_t word) {
+    write_word(next, word);
+    next += 8;
+  };
+  append(bits_of(standing.time));
+  append(standing.stale ? 1 : 0);
+  append(standing.pace.size());
+  for (const double number : standing.pace) append(bits_of(number));
+  std::copy(inside.begin(), inside.end(), next);
+  return 0;
+}
+
+int Nested::unpack(int slot, const void* from, std::uint64_t size) {
+  foreign_.clear();
+  Reader reader(from, size);
+  Standing standing;
+  standing.time = double_of(reader.word());
+  standing.stale = reader.word() != 0;
+  const std::uint64_t count = reader.word();
+  const std::vector<double> present = pace_->state();
+  for (std::uint64_t i = 0; reader.sound() && i < count; ++i) standing.pace.push_back(double_of(reader.word()));
+  const bool fits = reader.sound() && pace_->stand(standing.pace);
+  pace_->stand(present);  // it was only asked whether it would
+  if (!fits) {
+    foreign_ = "not a state of this nested scenario: its pace remembers something else";
+    return 1;
+  }
+  const std::uint64_t left = reader.left();
+  if (!machine_->unpack(slot + Machine::for_others, *strings_, reader.bytes(left), left)) return 1;
+  const auto index = static_cast<std::size_t>(slot);
+  if (index >= kept_.size()) kept_.resize(index + 1);
+  kept_[index] = std::move(standing);
   return 0;
 }
 
@@ -131,6 +180,7 @@ std::shared_ptr<const Inside> Nested::failure() const {
 }
 
 const char* Nested::message() {
+  if (!foreign_.empty()) return foreign_.c_str();
   const std::shared_ptr<const Inside> found = failure();
   const Error* innermost = &found->error;
   const std::string* reason = &found->reason;
@@ -140,11 +190,13 @@ const char* Nested::message() {
   return message_.c_str();
 }
 
-upbeat_unit Nested::make(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start) {
+upbeat_unit Nested::make(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start,
+                         Strings* strings) {
   upbeat_unit table{};
   table.size = sizeof table;
   const bool goes_back = machine->goes_back();
-  table.self = new Nested(std::move(machine), std::move(pace), std::move(tables), start);
+  const bool packs = goes_back && strings && machine->packs();
+  table.self = new Nested(std::move(machine), std::move(pace), std::move(tables), start, strings);
   table.get = [](void* self, int port, Cell* to) { return nested(self).get(port, to); };
   table.set = [](void* self, int port, const Cell* from, int count) { return nested(self).set(port, from, count); };
   table.advance = [](void* self, double, double to, int early, double* reached) {
@@ -153,6 +205,12 @@ upbeat_unit Nested::make(std::unique_ptr<Machine> machine, std::unique_ptr<Pace>
   if (goes_back) {
     table.save = [](void* self, int slot) { return nested(self).save(slot); };
     table.restore = [](void* self, int slot) { return nested(self).restore(slot); };
+  }
+  if (packs) {
+    table.pack = [](void* self, int slot, void* to, std::uint64_t* size) { return nested(self).pack(slot, to, size); };
+    table.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
+      return nested(self).unpack(slot, from, size);
+    };
   }
   table.message = [](void* self) { return nested(self).message(); };
   table.destroy = &destroy;

@@ -30,7 +30,9 @@ std::string problem_in(const NestedTables& tables, const ProgramTables& program,
 
 class Nested {
  public:
-  Nested(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start);
+  // `strings`: the pool of the run, without which states cannot be turned into bytes.
+  Nested(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start,
+         Strings* strings = nullptr);
 
   // Everything that happens inside at the start time; once, before any other call. False: see `failure`.
   bool begin();
@@ -41,6 +43,11 @@ class Nested {
   int save(int slot);
   int restore(int slot);
 
+  // [time, whether an input has changed, how many numbers the pace remembers, these], then the machine
+  // inside (see packing.cpp).
+  int pack(int slot, void* to, std::uint64_t* size);
+  int unpack(int slot, const void* from, std::uint64_t size);
+
   // What failed inside, with what its words are made of: the host may have better ones than `message`.
   std::shared_ptr<const Inside> failure() const;
   const char* message();
@@ -48,7 +55,8 @@ class Nested {
   Machine& machine() { return *machine_; }
 
   // A unit as the engine enters it; the table owns the unit.
-  static upbeat_unit make(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start);
+  static upbeat_unit make(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start,
+                          Strings* strings = nullptr);
 
   // The nested scenario behind a table, or null if it is any other unit.
   static Nested* behind(const upbeat_unit& table);
@@ -57,6 +65,7 @@ class Nested {
   struct Standing {
     std::vector<double> pace;
     bool stale = false;
+    double time = 0.0;
   };
 
   bool refresh();
@@ -67,6 +76,8 @@ class Nested {
   double start_;
   bool stale_ = false;  // an input was set, and nobody inside has seen it yet
   std::vector<Standing> kept_;
+  Strings* strings_;
+  std::string foreign_;  // why bytes were refused by the nested unit itself
   std::string message_;
 };
 

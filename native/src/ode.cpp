@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "packing.hpp"
+
 namespace upbeat {
 
 namespace {
@@ -328,6 +330,37 @@ int Ode::restore(int slot) {
   return 0;
 }
 
+// The state, double by double: what SolvedUnit.to_bytes writes in Python.
+int Ode::pack(int slot, void* to, std::uint64_t* size) {
+  const auto index = static_cast<std::size_t>(slot);
+  if (index >= slots_.size() || slots_[index].empty()) return refuse("nothing was saved here");
+  return pack_doubles(slots_[index], to, size);
+}
+
+int Ode::unpack(int slot, const void* from, std::uint64_t size) {
+  const auto foreign = [this](const std::string& why) {
+    message_ = "not a state of this unit: " + why;
+    return 1;
+  };
+  if (size != 8 * state_.size()) {
+    return foreign("expected " + std::to_string(8 * state_.size()) + " bytes, not " + std::to_string(size));
+  }
+  std::vector<double> state(state_.size());
+  Reader reader(from, size);
+  for (double& value : state) value = double_of(reader.word());
+  for (const Input& input : inputs_) {  // a wrong count would be followed beyond the end
+    const double count = state[input.state + 1];
+    const double most = input.port.kind == Kind::Real ? static_cast<double>(rows) : 1.0;
+    if (!(count >= 1.0 && count <= most && count == std::floor(count))) {
+      return foreign("an input with " + shortest(count) + " coefficients");
+    }
+  }
+  const auto index = static_cast<std::size_t>(slot);
+  if (index >= slots_.size()) slots_.resize(index + 1);
+  slots_[index] = std::move(state);
+  return 0;
+}
+
 int Ode::refuse(std::string message) {
   message_ = "SolverError: " + std::move(message);
   return 1;
@@ -344,6 +377,12 @@ upbeat_unit Ode::make(const OdeTables& tables, double start) {
   unit.advance = [](void* self, double t, double to, int, double*) { return static_cast<Ode*>(self)->advance(t, to); };
   unit.save = [](void* self, int slot) { return static_cast<Ode*>(self)->save(slot); };
   unit.restore = [](void* self, int slot) { return static_cast<Ode*>(self)->restore(slot); };
+  unit.pack = [](void* self, int slot, void* to, std::uint64_t* size) {
+    return static_cast<Ode*>(self)->pack(slot, to, size);
+  };
+  unit.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
+    return static_cast<Ode*>(self)->unpack(slot, from, size);
+  };
   unit.message = [](void* self) { return static_cast<Ode*>(self)->message(); };
   unit.destroy = [](void* self) { delete static_cast<Ode*>(self); };
   unit.slope = [](void* self, int output, int input, Cell* to) { return static_cast<Ode*>(self)->slope(output, input, to); };

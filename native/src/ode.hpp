@@ -59,6 +59,8 @@ class Ode final : private Dynamics {
   int advance(double t, double to);
   int save(int slot);
   int restore(int slot);
+  int pack(int slot, void* to, std::uint64_t* size);
+  int unpack(int slot, const void* from, std::uint64_t size);
   const char* message() const { return message_.c_str(); }
 
   // [time, states, step to try next (adaptive only), then for each input: origin, number of

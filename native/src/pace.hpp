@@ -2,6 +2,7 @@
 // upbeat.master.pace, bit for bit.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -28,8 +29,8 @@ class Pace {
   // Whether `review` may send a step back; then every unit needs save and restore.
   virtual bool retries() const { return false; }
 
-  // Before the first step, at the start time.
-  virtual void begin(double t) = 0;
+  // Before the first step, at the start time `t` of a run to `limit` (infinity: not known yet).
+  virtual void begin(double t, double limit) = 0;
 
   // The next step from `t`, not beyond `limit`.
   virtual Proposal propose(double t, double limit, const Cell* cells) = 0;
@@ -47,10 +48,15 @@ class Pace {
   // In words, such as "fixed step".
   virtual const char* reason(std::int32_t code) const = 0;
 
+  // What it remembers, the same numbers as the state of its twin.
   const std::vector<double>& state() const { return state_; }
 
-  // Stand there again: a state of before.
-  virtual void stand(const std::vector<double>& state) { state_ = state; }
+  // Go on from what such a pace remembered. False: these are not such numbers, and nothing has changed.
+  virtual bool stand(const std::vector<double>& state) {
+    if (state.size() != state_.size()) return false;
+    std::copy(state.begin(), state.end(), state_.begin());
+    return true;
+  }
 
  protected:
   std::vector<double> state_;
@@ -62,14 +68,15 @@ class Fixed final : public Pace {
  public:
   Fixed(double step, std::int32_t block) : block_(block) { state_ = {0.0, step}; }
 
-  void begin(double t) override {
+  void begin(double t, double) override {
     state_[0] = t;
     safe_limit_ = none;
   }
 
-  void stand(const std::vector<double>& state) override {
-    state_ = state;
-    safe_limit_ = none;
+  bool stand(const std::vector<double>& state) override {
+    if (state.size() != 2 || !(state[1] > 0.0) || !Pace::stand(state)) return false;
+    safe_limit_ = none;  // the next index is computed, not counted on
+    return true;
   }
 
   Proposal propose(double t, double limit, const Cell*) override {
@@ -119,7 +126,7 @@ class EventDriven final : public Pace {
  public:
   EventDriven(double most, std::int32_t block) : most_(most), block_(block) {}
 
-  void begin(double) override {}
+  void begin(double, double) override {}
   Proposal propose(double t, double limit, const Cell*) override {
     const double until = t + most_;
     return {t < until && until < limit ? until : limit, 0, block_};

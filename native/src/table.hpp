@@ -22,6 +22,8 @@ inline upbeat_unit adopted(const upbeat_unit* given) {
 inline std::string problem_in(const upbeat_unit& table) {
   if (!table.get || !table.set || !table.advance) return "a unit needs get, set and advance";
   if (!table.save != !table.restore) return "save and restore come together";
+  if (!table.pack != !table.unpack) return "pack and unpack come together";
+  if (table.pack && !table.save) return "pack and unpack need save and restore";
   return "";
 }
 

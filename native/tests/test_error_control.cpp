@@ -2,6 +2,7 @@
 // twin is tested from there.
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "check.hpp"
 #include "pace.hpp"
@@ -22,7 +23,7 @@ TEST(error_control_starts_grows_and_lands) {
   const auto pace = control(true);
   CHECK(pace->retries() && pace->sees() == 1);
   Cell cells[2] = {real(0.0), real(0.0)};
-  pace->begin(0.0);
+  pace->begin(0.0, std::numeric_limits<double>::infinity());
   Proposal step = pace->propose(0.0, 10.0, cells);
   CHECK(step.until == 0.1 && step.block == 7 && !std::strcmp(pace->reason(step.reason), "first step"));
   CHECK(pace->review(0.0, step.until, cells, step));
@@ -37,7 +38,7 @@ TEST(error_control_starts_grows_and_lands) {
 TEST(error_control_sends_back_and_gives_up) {
   const auto pace = control(true);
   Cell cells[2] = {real(2.0), real(4.0)};
-  pace->begin(0.0);
+  pace->begin(0.0, std::numeric_limits<double>::infinity());
   Proposal step = pace->propose(0.0, 10.0, cells);
   CHECK(!pace->review(0.0, step.until, cells, step));
   CHECK(std::fabs(step.until - 0.1 * 0.9 / 2.0) < 1e-15);
@@ -56,7 +57,7 @@ TEST(error_control_sends_back_and_gives_up) {
 TEST(error_control_corrects_the_next_step) {
   const auto pace = control(false);
   Cell cells[2] = {real(4.0), real(2.0)};
-  pace->begin(0.0);
+  pace->begin(0.0, std::numeric_limits<double>::infinity());
   Proposal step = pace->propose(0.0, 10.0, cells);
   CHECK(!pace->retries() && pace->review(0.0, step.until, cells, step));
   step = pace->propose(0.1, 10.0, cells);

@@ -56,7 +56,7 @@ class Halving final : public Pace {
  public:
   explicit Halving(double factor) : factor_(factor) { state_ = {0.0}; }
   bool retries() const override { return true; }
-  void begin(double) override {}
+  void begin(double, double) override {}
   Proposal propose(double t, double limit, const Cell*) override { return {std::min(t + 1.0, limit), 0, 0}; }
   bool review(double t, double reached, const Cell*, Proposal& step) override {
     if (reached - t <= 0.5) return true;
@@ -154,7 +154,7 @@ TEST(a_limit_of_steps_pauses) {
 
 TEST(the_grid_survives_steps_that_end_early) {
   Fixed pace(0.1, 0);
-  pace.begin(1.0);
+  pace.begin(1.0, 10.0);
   CHECK(pace.propose(1.0, 9.0, nullptr).until == 1.0 + 0.1);
   CHECK(pace.propose(1.05, 9.0, nullptr).until == 1.0 + 0.1);
   CHECK(pace.propose(1.0 + 0.1, 9.0, nullptr).until == 1.0 + 2 * 0.1);
@@ -249,7 +249,7 @@ TEST(a_long_log_is_drained_like_rows) {
   Machine machine(ring(), {unit.table()}, 0.0);
   class Growing final : public Pace {
    public:
-    void begin(double) override {}
+    void begin(double, double) override {}
     Proposal propose(double t, double limit, const Cell*) override { return {std::min(t + 1e-3 + 0.003 * t, limit), 0, 0}; }
     bool review(double, double, const Cell*, Proposal&) override { return true; }
     void note(double, const Fired*, std::size_t, const Cell*) override {}
@@ -316,12 +316,12 @@ TEST(the_short_cut_of_the_grid_changes_nothing) {
   for (const double origin : {0.0, -3.7, 1e6}) {
     for (const double step : {0.1, 1e-3, 1.0 / 3.0, 7e-3, 1e-4}) {
       Fixed pace(step, 0);
-      pace.begin(origin);
       const double limit = origin + 20000.5 * step;
+      pace.begin(origin, limit);
       double t = origin;
       while (t < limit) {
         Fixed fresh(step, 0);
-        fresh.begin(origin);
+        fresh.begin(origin, limit);
         const double until = pace.propose(t, limit, nullptr).until;
         CHECK(until == fresh.propose(t, limit, nullptr).until && until > t);
         t = until;

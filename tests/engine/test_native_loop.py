@@ -329,9 +329,9 @@ def test_they_can_be_set_back_if_they_say_so(library: ctypes.CDLL) -> None:
         assert machine.read(2) == 2.0**k - 1.0
         machine.execute("step")
         assert machine.read(2) == 2.0 ** (k + 1) - 1.0
-    places = [token.place for token in tokens]
+    places = [token.number for token in tokens]
     del tokens[1:3]
-    assert sorted([machine.save().place, machine.save().place]) == [places[1]] * 2, "given back at once"
+    assert sorted([machine.save().number, machine.save().number]) == [places[1]] * 2, "given back at once"
     with pytest.raises(StepError, match="another machine"):
         Machine(ring(), {"m": model}, 0.0).restore(tokens[0])
     stubborn = NativeUnit(model.ports, {n: at for n, at in model.functions if n not in ("save", "restore")})
@@ -376,4 +376,5 @@ class Table(ctypes.Structure):
             (name, ctypes.c_void_p)
             for name in ("self", "get", "set", "advance", "jump", "save", "restore", "message", "destroy")
         ),
+        *((name, ctypes.c_void_p) for name in ("slope", "pack", "unpack", "due")),
     )

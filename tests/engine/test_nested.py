@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 import upbeat as up
 from upbeat.engine import native
+from upbeat.engine.interpret import Interpreter
 
 MASS = up.Ode(states={"x": "v", "v": "F - x"}, start={"x": 1.0}, inputs=["F"], outputs=["x", "v"])
 SPRING = up.Function(inputs=["x"], outputs={"F": "-2*x"})
@@ -193,17 +195,88 @@ def test_states_travel_as_bytes_to_another_process() -> None:
     assert json.loads(other.stdout) == [unit.get("x"), unit.get("v")]
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff", b"3", b'["[{}, []]", 0, [], false]', b"[1, 2, 3, 4]"])
+@pytest.mark.parametrize("data", [b"", b"\xff", b"3", b"UPBEAT state\n", b"[1, 2, 3, 4]", bytes(100)])
 def test_other_bytes_are_refused(data: bytes) -> None:
     unit: Any = deep_model().instantiate("n", 0.0)
     with pytest.raises(up.ModelError, match="not a state of"):
         unit.from_bytes(data)
 
 
-def test_native_states_are_not_said_to_travel() -> None:
-    model = up.Nested(FLAT, master())
-    expected = native.available()[0]
-    assert (up.Ability.SERIALISE not in model.abilities) == expected
+@pytest.mark.parametrize("engine", ["interpret", "native"] if native.available()[0] else ["interpret"])
+def test_incomplete_bytes_are_refused(engine: str) -> None:
+    """Other damage is noticed by the checksum of the machine that the unit runs in."""
+    outer = up.experiment(
+        up.Scenario(units={"n": deep_model()}, outputs={"x": "n.x"}), pace=H, until=1.0, engine=engine
+    )
+    made: Any = Interpreter if engine == "interpret" else native.Machine
+    machine = made(outer.program(), outer.closed.units, 0.0)
+    data = machine.to_bytes(machine.save())
+    unit: Any = deep_model().instantiate("n", 0.0)
+    own = unit.to_bytes(unit.save())
+    for at in range(0, len(data), 7):
+        with pytest.raises(up.ModelError, match="not a state of"):
+            machine.from_bytes(data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :])
+        with pytest.raises(up.ModelError, match="not a state of"):
+            unit.from_bytes(own[:at][:-1])
+    machine.close()
+
+
+@pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+@pytest.mark.parametrize("engines", [("interpret", "native"), ("native", "interpret"), ("native", "native")])
+def test_states_travel_between_engines(engines: tuple[str, str]) -> None:
+    first, second = (replace(deep_model(), engine=engine) for engine in engines)  # type: ignore[arg-type]
+    assert up.Ability.SERIALISE in first.abilities
+    assert up.Ability.SERIALISE in second.abilities
+    unit: Any = first.instantiate("n", 0.0)
+    unit.set("push", [0.25, 1.0])
+    unit.advance(0.0, 5 * H, False)
+    state = unit.to_bytes(unit.save())
+    unit.advance(5 * H, 9 * H, False)
+    other: Any = second.instantiate("m", 0.0)
+    other.restore(other.from_bytes(state))
+    assert other.to_bytes(other.save()) == state
+    other.advance(5 * H, 9 * H, False)
+    assert [other.get("x"), other.get("v")] == [unit.get("x"), unit.get("v")]
+
+
+@pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+@pytest.mark.parametrize("engines", [("interpret", "native"), ("native", "interpret"), ("native", "native")])
+@pytest.mark.parametrize("pace", [up.Fixed(H / 2), up.ErrorControl(1e-2)], ids=["fixed", "error control"])
+def test_a_nest_inside_the_core_writes_the_same_bytes(engines: tuple[str, str], pace: Any) -> None:
+    inner = up.Nested(FLAT, up.Master(pace=pace), flatten=False)
+    middle = up.Scenario(
+        units={"box": inner}, connections={"box.push": "push"}, inputs={"push": 0.5}, outputs={"x": "box.x"}
+    )
+    units = {"nest": up.Nested(middle, master(H / 2), flatten=False), "gain": SPRING}
+    outer = up.experiment(
+        up.Scenario(units=units, connections={"nest.push": "gain.F", "gain.x": "nest.x"}), pace=H, until=1.0
+    )
+    program, models = outer.program(), outer.closed.units
+    assert up.Ability.NATIVE in models["nest"].abilities
+    build = {"interpret": Interpreter, "native": native.Machine}
+    one, same, other = (build[engine](program, models, 0.0) for engine in (engines[0], *engines))
+
+    def step(machine: Any, k: int) -> None:
+        machine.write(program.now, k * H)
+        machine.write(program.next, (k + 1) * H)
+        machine.execute("step")
+
+    for machine in (one, same):
+        machine.execute("start")
+        for k in range(4):
+            step(machine, k)
+    data = one.to_bytes(one.save())
+    other.restore(other.from_bytes(data))
+    assert same.to_bytes(same.save()) == data
+    assert other.to_bytes(other.save()) == data
+    for k in range(4, 8):
+        step(one, k)
+        step(other, k)
+    assert other.to_bytes(other.save()) == one.to_bytes(one.save())
+    foreign = {**units, "nest": up.Nested(middle, master(H / 2, inputs=up.Linear()), flatten=False)}
+    stranger = Interpreter(program, foreign, 0.0)
+    with pytest.raises(up.ModelError, match="other ports, other states or another master"):
+        one.from_bytes(stranger.to_bytes(stranger.save()))
 
 
 class Limited:

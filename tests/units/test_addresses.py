@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 
 import pytest
 
-from upbeat.core.abilities import Ability
+from upbeat.core.abilities import Ability, Serialise
 from upbeat.core.errors import ModelError
 from upbeat.units import NativeUnit, ports
 from upbeat.units.addresses import SIGNATURES, NativeFailure
@@ -95,6 +96,20 @@ class Library:
             return 5
         return 0
 
+    def pack(self, unit, slot, to, size):
+        data = repr(self.saved[slot]).encode()
+        if size[0] >= len(data):
+            ctypes.memmove(to, data, len(data))
+        size[0] = len(data)
+        return 0
+
+    def unpack(self, unit, slot, data, size):
+        text = ctypes.string_at(data, size).decode()
+        if not text.startswith("{"):
+            return 4
+        self.saved[slot] = ast.literal_eval(text)
+        return 0
+
     def message(self, unit):
         return ctypes.addressof(self.text)
 
@@ -174,12 +189,26 @@ def test_rollback_reuses_slots_that_nobody_holds(unit, library):
     assert len(library.saved) <= 3
 
 
+def test_states_as_bytes(unit, library):
+    unit.set("u", (1.5,))
+    data = unit.to_bytes(unit.save())
+    assert ast.literal_eval(data.decode()) == library.state
+    unit.set("u", (2.0,))
+    unit.restore(unit.from_bytes(data))
+    assert unit.get("y") == 3.0
+    with pytest.raises(NativeFailure, match="beyond the end of the world"):
+        unit.from_bytes(b"something else")
+
+
 def test_abilities(library):
+    packing, others = ("pack", "unpack"), ("save", "restore", "slope", "due")
     every = {Ability.NATIVE, Ability.ROLLBACK, Ability.DERIVATIVES, Ability.NEXT_EVENT}
-    assert NativeUnit(PORTS, library.functions()).abilities == every
-    assert NativeUnit(PORTS, library.functions("save", "restore", "slope", "due")).abilities == {
-        Ability.NATIVE
-    }
+    assert NativeUnit(PORTS, library.functions()).abilities == every | {Ability.SERIALISE}
+    assert NativeUnit(PORTS, library.functions(*packing)).abilities == every
+    assert NativeUnit(PORTS, library.functions(*packing, *others)).abilities == {Ability.NATIVE}
+    with_packing, without = (NativeUnit(PORTS, library.functions(*names)) for names in ((), packing))
+    assert isinstance(with_packing.instantiate("a", 0.0), Serialise)
+    assert not isinstance(without.instantiate("b", 0.0), Serialise)
     assert NativeUnit(PORTS, library.functions()) == NativeUnit(PORTS, library.functions())
 
 
@@ -206,6 +235,8 @@ def test_wrong_calls(unit, call, message):
         ({"create": 1, "get": 1, "set": 1, "advance": 1.5}, "positive integer, not 1.5"),
         ({"create": 1, "get": 1, "set": 1, "advance": 1, "sav": 1}, "sav: there is no such function.*'save'"),
         ({"create": 1, "get": 1, "set": 1, "advance": 1, "save": 1}, "save and restore come together"),
+        ({"create": 1, "get": 1, "set": 1, "advance": 1, "unpack": 1}, "pack and unpack come together"),
+        (dict.fromkeys(("create", "get", "set", "advance", "pack", "unpack"), 1), "give save and restore"),
     ],
 )
 def test_problems(functions, message):

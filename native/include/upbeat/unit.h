@@ -81,6 +81,7 @@ typedef struct upbeat_unit {
 
   /* A saved state as bytes, and back, in another process too. `pack` writes at most `*size` bytes to `to`
    * and leaves in `*size` how many there are: call it with 0 to ask. `unpack` makes `slot` hold the state.
+   * `unpack` may refuse bytes that are no state of this unit without harm: the unit goes on as it was.
    * These two may allocate. Both null: states do not leave the process. */
   int (*pack)(void* self, int slot, void* to, uint64_t* size);
   int (*unpack)(void* self, int slot, const void* from, uint64_t size);

@@ -76,7 +76,11 @@ class Rollback(Protocol):
 
 @runtime_checkable
 class Serialise(Protocol):
-    """The unit's tokens can be turned into bytes and back, in another process too."""
+    """The unit's tokens can be turned into bytes and back, in another process too.
+
+    Call order: `to_bytes` any time after the `save` of the token; what `from_bytes` gives can be restored.
+    Bytes that are no state of this unit make `from_bytes` raise, and leave the unit as it was.
+    """
 
     def to_bytes(self, token: Any) -> bytes: ...
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from math import isfinite, isnan
 from typing import Any
 
-from upbeat.core.abilities import Model, Rollback, Unit
-from upbeat.core.errors import MissingExtra, ModelError, RunError, StepError, UnitError
+from upbeat.core.abilities import Model, Rollback, Serialise, Unit
+from upbeat.core.errors import MissingExtra, RunError, StepError, UnitError
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
 from upbeat.engine.linear import solve
 from upbeat.engine.machine import Fired
+from upbeat.engine.packing import Contents, Packing, foreign
 from upbeat.engine.texts import (
     NO_SLOPES,
     NO_TIME,
+    UNPACKABLE,
     exhausted_text,
     input_text,
     output_text,
@@ -61,6 +63,7 @@ class Interpreter:
 
     def __init__(self, program: Program, models: Mapping[str, Model], start: float) -> None:
         self.fired: list[Fired] = []
+        self._made_of = program, models
         self._layout = program.layout
         self._computed = program.computed
         self._cells: Cells = list(program.layout.start)
@@ -315,25 +318,37 @@ class Interpreter:
         self._restore_units(kept)
         self._cells[:] = cells
 
+    @cached_property
+    def _packing(self) -> Packing:
+        return Packing(*self._made_of)
+
     def to_bytes(self, token: tuple[Kept, Cells]) -> bytes:
-        """A token of `save` for another process; all units must be able to serialise theirs."""
-        kept, cells = token
-        states = {
-            name: [self._units[name].to_bytes(state).hex(), time]  # type: ignore[attr-defined]
-            for name, (state, time) in kept.items()
-        }
-        return json.dumps([states, cells]).encode()
+        return self._packing.sealed(self.pack(token))
 
     def from_bytes(self, data: bytes) -> tuple[Kept, Cells]:
-        """The token that `to_bytes` was given."""
-        try:
-            states, cells = json.loads(data)
-            if states.keys() != self._units.keys() or len(cells) != len(self._cells):
-                raise ValueError("of other units")
-            found = {name: (bytes.fromhex(state), float(time)) for name, (state, time) in states.items()}
-        except (ValueError, TypeError, AttributeError) as error:
-            raise ModelError(f"not a state of these units: {error}") from None
-        return {n: (self._units[n].from_bytes(state), t) for n, (state, t) in found.items()}, cells  # type: ignore[attr-defined]
+        return self.unpack(self._packing.opened(data))
+
+    def pack(self, token: tuple[Kept, Cells]) -> bytes:
+        kept, cells = token
+        states = []
+        for name, (state, _) in kept.items():
+            unit = self._units[name]
+            if not isinstance(unit, Serialise):
+                raise UnitError(UNPACKABLE, unit=name, call="to_bytes()", time=self._clock[name])
+            states.append(self._call(name, "to_bytes()", unit.to_bytes, state))
+        return self._packing.written(Contents(cells, [time for _, time in kept.values()], states))
+
+    def unpack(self, body: bytes) -> tuple[Kept, Cells]:
+        cells, clocks, states = self._packing.read(body)
+        kept: Kept = {}
+        for (name, unit), time, state in zip(self._units.items(), clocks, states, strict=True):
+            if not isinstance(unit, Serialise):
+                raise UnitError(UNPACKABLE, unit=name, call="from_bytes()", time=self._clock[name])
+            try:
+                kept[name] = unit.from_bytes(state), time
+            except Exception as cause:
+                raise foreign(name, cause) from cause
+        return kept, cells
 
     def close(self) -> None:
         units, self._units = self._units, {}

@@ -109,11 +109,14 @@ class Loop:
         return min(self.limit, float(self._machine.read(self._program.due)))
 
     def standing(self) -> tuple[float, State]:
-        """Where the loop stands, for somebody who sets the machine back: time and state of the pace."""
+        """Where the loop stands between two steps: the time and the state of the pace.
+
+        With a saved state of the machine it is all that the rest of the run depends on, on either engine.
+        """
         return self.time, self._state
 
     def stand(self, standing: tuple[float, State]) -> None:
-        """Stand there again."""
+        """Stand there again, after the machine was set back to that time."""
         self.time, self._state = standing
 
     def _commit(self, t: float, state: State) -> None:

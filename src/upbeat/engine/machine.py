@@ -41,6 +41,24 @@ class Machine(Protocol):
         """Set registers and units back to what `token` holds."""
         ...
 
+    def to_bytes(self, token: Any) -> bytes:
+        """A token of `save` as bytes (see `engine.packing`), for any machine of the same program: in another
+        process, or of the other engine. All units must be able to serialise their states."""
+        ...
+
+    def from_bytes(self, data: bytes) -> Any:
+        """The token that `to_bytes` was given. `ModelError`: the bytes are damaged, or of something else."""
+        ...
+
+    def pack(self, token: Any) -> bytes:
+        """As `to_bytes`, without head and checksum: for a machine inside a unit, whose bytes are part of
+        those of the machine around it."""
+        ...
+
+    def unpack(self, body: bytes) -> Any:
+        """The token that `pack` was given."""
+        ...
+
     def close(self) -> None:
         """Let go of the units. Never raises; a second call does nothing."""
         ...

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-import heapq
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -12,14 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from upbeat.core.abilities import Ability, Model, Native
-from upbeat.core.errors import MissingExtra, StepError, UnitError
+from upbeat.core.errors import MissingExtra, ModelError, RunError, StepError, UnitError
+from upbeat.core.places import Place, Places
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
 from upbeat.engine.entry import Entry, names_of, step_blocks
 from upbeat.engine.fired import FiredColumns, Raw
 from upbeat.engine.lower import lower, port_numbers, slopes_asked
 from upbeat.engine.machine import Fired
-from upbeat.engine.native_errors import CLOSED, CoreError, blame
+from upbeat.engine.native_errors import CLOSED, CoreError, blame, not_taken
+from upbeat.engine.packing import Packing
 from upbeat.engine.tables import KINDS, Tables
 from upbeat.engine.texts import text_of
 from upbeat.master.pace import Twin
@@ -54,19 +57,6 @@ class Status(enum.IntEnum):
     STOPPED = 4
 
 
-class Token:
-    """A kept state: the number of its place in the core, which is free again once nobody holds the token."""
-
-    __slots__ = ("free", "place")
-
-    def __init__(self, place: int, free: list[int]) -> None:
-        self.place = place
-        self.free = free
-
-    def __del__(self) -> None:
-        heapq.heappush(self.free, self.place)
-
-
 class Machine:
     """A machine (see `engine.machine`) in C++. With `jit`, expression units run as machine code ([jit]).
 
@@ -89,12 +79,12 @@ class Machine:
         self.fired: list[Fired] = []
         self.strings: list[str] = [] if strings is None else strings
         """The texts of string cells, by number. It grows in place: pass an empty list to share it."""
+        self._made_of = program, models
         self._numbers = {unit: port_numbers(model) for unit, model in models.items()}
         self._tables = lower(program, models)
         self._step_blocks = step_blocks(self._tables, program)
         self._has_strings = any(register.kind is Kind.STRING for register in program.layout.registers)
-        self._free: list[int] = []
-        self._places = 1  # place 0 is for the core's own loop
+        self._places = Places(1)  # place 0 is for the core's own loop
         self._python: dict[str, Any] = {}
         entry = Entry(jit)
         self._compiled = entry.compiled  # which must live as long as the machine
@@ -165,18 +155,44 @@ class Machine:
         done = self._machine.set_input(at, number, kind, values, len(coefficients))
         self._check(done)
 
-    def save(self) -> Token:
-        if not self._free:
-            heapq.heappush(self._free, self._places)
-            self._places += 1
-        token = Token(heapq.heappop(self._free), self._free)
-        self._check(self._machine.save(token.place))
+    def save(self) -> Place:
+        token = self._places.take()
+        self._check(self._machine.save(token.number))
         return token
 
-    def restore(self, token: Token) -> None:
-        if token.free is not self._free:
+    def restore(self, token: Place) -> None:
+        self._own(token)
+        self._check(self._machine.restore(token.number))
+
+    def _own(self, token: Place) -> None:
+        if not self._places.owns(token):
             raise StepError("this state was saved by another machine")
-        self._check(self._machine.restore(token.place))
+
+    @cached_property
+    def _packing(self) -> Packing:
+        return Packing(*self._made_of)
+
+    def to_bytes(self, token: Place) -> bytes:
+        return self._packing.sealed(self.pack(token))
+
+    def from_bytes(self, data: bytes) -> Place:
+        return self.unpack(self._packing.opened(data))
+
+    def pack(self, token: Place) -> bytes:
+        self._own(token)
+        body = self._machine.pack(token.number)
+        if body is None:
+            self.fail()
+        return body
+
+    def unpack(self, body: bytes) -> Place:
+        self._packing.read(body)  # what is wrong is said in the words of the interpreter
+        token = self._places.take()
+        if not self._machine.unpack(token.number, body):
+            error = CoreError(*self._machine.take_error())
+            raise not_taken(error, self._tables) or self._blame(error) from error.cause
+        self.note_strings()
+        return token
 
     def close(self) -> None:
         units, self._python = self._python, {}
@@ -211,7 +227,10 @@ class Machine:
     def fail(self, reason: Callable[[int], str] = str) -> NoReturn:
         """Raise what the core says."""
         error = CoreError(*self._machine.take_error())
-        raise blame(error, self._names, self.read, reason=reason) from error.cause
+        raise self._blame(error, reason) from error.cause
+
+    def _blame(self, error: CoreError, reason: Callable[[int], str] = str) -> RunError:
+        return blame(error, self._names, self.read, reason=reason)
 
 
 class Stretch(NamedTuple):
@@ -241,9 +260,9 @@ class CoreLoop:
         self._blocks = list(machine.tables.blocks)
         self._reasons: dict[int, str] = {}
 
-    def begin(self, chunk: Chunk | None) -> Stretch:
-        """Everything that happens at the start time; its row goes into `chunk`."""
-        return self._stretch(self._loop.begin, chunk)
+    def begin(self, chunk: Chunk | None, limit: float = math.inf) -> Stretch:
+        """Everything that happens at the start time of a run to `limit`; its row goes into `chunk`."""
+        return self._stretch(self._loop.begin, chunk, limit)
 
     def run(self, chunk: Chunk | None, limit: float, budget_s: float, most: int = 1 << 62) -> Stretch:
         """Go on to the time `limit`, until `chunk` (rows × (1 + cells)) or the core's log is full, for about
@@ -253,6 +272,16 @@ class CoreLoop:
     def exchange(self) -> None:
         """Exchange values at the present time. Events that fire count as those of the next step."""
         self._machine.execute("exchange", take=False)
+
+    @property
+    def state(self) -> tuple[float, ...]:
+        """What the pace remembers: the numbers of its twin in Python."""
+        return tuple(self._loop.state)
+
+    def stand(self, state: Sequence[float]) -> None:
+        """Go on from what such a pace remembered."""
+        if not self._loop.stand([float(number) for number in state]):
+            raise ModelError(f"{tuple(state)} is not the state of such a pace: it remembers {self.state}")
 
     def fail(self) -> NoReturn:
         """Raise why the last stretch failed."""

@@ -8,11 +8,20 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Any, NamedTuple
 
-from upbeat.core.errors import RunError, StepError, UnitError
+from upbeat.core.errors import ModelError, RunError, StepError, UnitError
 from upbeat.core.ports import Port, Value
 from upbeat.engine.loop import MOST_RETRIES
+from upbeat.engine.packing import foreign
 from upbeat.engine.tables import Tables
-from upbeat.engine.texts import NO_SLOPES, NO_TIME, exhausted_text, input_text, output_text, text_of
+from upbeat.engine.texts import (
+    NO_SLOPES,
+    NO_TIME,
+    UNPACKABLE,
+    exhausted_text,
+    input_text,
+    output_text,
+    text_of,
+)
 from upbeat.master.program import Advance, Due, Get, Repeat, Set, Slope
 
 
@@ -29,6 +38,7 @@ class Fault(enum.IntEnum):
     BAD_STEP = 8
     REJECTED = 9
     STOPPED = 10
+    BAD_BYTES = 11
 
 
 class CoreError(NamedTuple):
@@ -65,9 +75,11 @@ class Names:
 
 _CALLS = {
     1: "get", 2: "set", 3: "advance", 4: "jump", 5: "save", 6: "restore", 7: "instantiate", 8: "slope",
-    10: "due",
+    9: "to_bytes", 10: "due", 11: "from_bytes",
 }  # fmt: skip
-_SET = 2
+_SET, PACK, UNPACK = 2, 9, 11
+_FUNCTIONS = {**_CALLS, PACK: "pack", UNPACK: "unpack"}
+"""The same as unit.h names them."""
 CLOSED = "the run was closed while it was at work"
 
 
@@ -131,6 +143,8 @@ def blame(
             text = say(f"{origin.port}{index}", error.value)
         case Fault.NOT_REACHED:
             text = f"it stopped at {error.value:.9g} instead of {until:.9g}"
+        case Fault.UNABLE if error.call in (PACK, UNPACK):
+            text = UNPACKABLE
         case Fault.UNABLE:
             text = NO_SLOPES if isinstance(origin, Slope) else "it cannot be set back to an earlier state"
         case _:
@@ -147,6 +161,15 @@ def _inside(name: str, names: Names, error: tuple[Any, ...], cells: Sequence[flo
     return StepError(f"inside '{name}': {found}")
 
 
+def not_taken(error: CoreError, tables: Tables) -> ModelError | None:
+    """The error to raise if it was a unit that did not take the bytes of a state."""
+    if error.fault != Fault.REFUSED or error.call != UNPACK:
+        return None
+    if error.cause is not None and not isinstance(error.cause, Exception):
+        return None  # Ctrl-C
+    return foreign(tables.units[error.unit], error.cause or error.message)
+
+
 def _refusal(error: CoreError, by_address: bool) -> str:
     cause, message = error.cause, error.message
     if isinstance(cause, RunError) or (cause is not None and not isinstance(cause, Exception)):
@@ -154,5 +177,5 @@ def _refusal(error: CoreError, by_address: bool) -> str:
     if cause is not None:
         return message or text_of(cause)
     if by_address:
-        return f"NativeFailure: {message or f'{_CALLS[error.call]} returned status {error.status}'}"
+        return f"NativeFailure: {message or f'{_FUNCTIONS[error.call]} returned status {error.status}'}"
     return message

@@ -8,7 +8,7 @@ from upbeat.core.time import Span
 from upbeat.engine.loop import Loop
 from upbeat.engine.native import Chunk, Machine, Status, Stretch
 from upbeat.engine.selection import Selection
-from upbeat.master.pace import Pace
+from upbeat.master.pace import Pace, State
 from upbeat.master.program import Program
 from upbeat.trace.recorder import Recorder
 
@@ -39,7 +39,7 @@ class NativeLoop(Loop):
 
     def begin(self) -> None:
         chunk = self._chunk(1)
-        self._take(chunk, self._core.begin(chunk))
+        self._take(chunk, self._core.begin(chunk, self.limit))
 
     def exchange(self) -> None:
         self._core.exchange()
@@ -51,6 +51,13 @@ class NativeLoop(Loop):
     def go(self, seconds: float) -> None:
         chunk = self._chunk(0 if self._recorder is None else self._recorder.chunk_rows)
         self._take(chunk, self._core.run(chunk, self.limit, seconds))
+
+    def standing(self) -> tuple[float, State]:
+        return self.time, self._core.state
+
+    def stand(self, standing: tuple[float, State]) -> None:
+        self._core.stand(standing[1])
+        self.time = standing[0]
 
     def _chunk(self, rows: int) -> Chunk | None:
         return None if self._recorder is None else np.empty((rows, 1 + len(self._cells)))

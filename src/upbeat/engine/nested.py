@@ -7,7 +7,7 @@ at the inner communication points, and setting it back sets all inner units and 
 
 from __future__ import annotations
 
-import json
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.errors import InvalidInput, MasterError, ModelError, StepError, UnitError, suggest
+from upbeat.core.packed import Reader
 from upbeat.core.ports import Causality, Port, Signal, Value
 from upbeat.core.time import Span
 from upbeat.engine import native
@@ -23,6 +24,7 @@ from upbeat.engine.inside import Inside
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
+from upbeat.engine.packing import fingerprint
 from upbeat.engine.selection import Selection
 from upbeat.master.master import Master
 from upbeat.master.negotiated import Negotiated
@@ -39,8 +41,8 @@ class Nested:
     """A model whose units are runs of `scenario` under `master`.
 
     Its inputs and outputs are the scenario's own; an output depends directly on those inputs that
-    reach it at the same instant inside. Any depth of nesting works. It can be set back if all inner
-    units can; its state can be turned into bytes if theirs can and its `engine` is the interpreter. If
+    reach it at the same instant inside. Any depth of nesting works. It can be set back, and its state be
+    turned into bytes, if all inner units allow it. If
     all inner units are native and the inner pace is, too, the whole of it runs in the native core. If its
     coupling is `Negotiated` and a unit inside may stop early, it may, too. Unless `flatten` is off, its
     units take its place where that means the same (see `upbeat.engine.flatten`).
@@ -109,8 +111,6 @@ class Nested:
     def abilities(self) -> frozenset[Ability]:
         inside = [model.abilities for model in self.scenario.units.values()]
         found = {a for a in (Ability.ROLLBACK, Ability.SERIALISE) if all(a in own for own in inside)}
-        if choose(self.engine, self.scenario.units).name == "native":  # whose states are opaque
-            found -= {Ability.SERIALISE}
         if self._inside is not None:
             found |= {Ability.NATIVE}
         if self._has_events:
@@ -142,6 +142,11 @@ class Nested:
         """The unit inside the native core, with its loop and all."""
         assert self._inside is not None
         return core.nested(self._inside, start)
+
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        """All that a state inside is made of, in short."""
+        return (fingerprint(self._built[0], self._flat.scenario.units).hex(),)
 
     def instantiate(self, name: str, start: float) -> NestedUnit:
         from upbeat.engine.nested_events import EventNestedUnit  # which is one of these
@@ -218,25 +223,24 @@ class NestedUnit:
         self._loop.stand(standing)
 
     def to_bytes(self, token: Any) -> bytes:
-        """The token as JSON, with the states of the units inside as they write them."""
+        """Time, whether inputs have changed, what the pace remembers; then the machine inside."""
         machine, (time, state), stale = token
-        return json.dumps([self._interpreter().to_bytes(machine).decode(), time, state, stale]).encode()
+        return struct.pack(f"<dQQ{len(state)}d", time, stale, len(state), *state) + self._machine.pack(
+            machine
+        )
 
     def from_bytes(self, data: bytes) -> Any:
-        """The token that `to_bytes` was given, in another process perhaps."""
-        inner = self._interpreter()
+        """The token that `to_bytes` was given, in another process or by another engine perhaps."""
+        reader = Reader(data)
         try:
-            machine, time, state, stale = json.loads(data)
-            standing = float(time), tuple(map(float, state))
-            inside = machine.encode()
-        except (ValueError, TypeError, AttributeError) as error:
+            (time,) = struct.unpack("<d", reader.take(8))
+            stale, count = reader.word(), reader.word()
+            state = struct.unpack(f"<{count}d", reader.take(8 * count))
+            if count != len(self._loop.standing()[1]):
+                raise ValueError("its pace remembers something else")
+        except (ValueError, struct.error) as error:
             raise ModelError(f"not a state of this nested scenario: {error}") from None
-        return inner.from_bytes(inside), standing, bool(stale)
-
-    def _interpreter(self) -> Interpreter:
-        if not isinstance(self._machine, Interpreter):
-            raise ModelError('states of the native engine cannot be serialised; use engine="interpret"')
-        return self._machine
+        return self._machine.unpack(reader.rest()), (time, state), bool(stale)
 
     def close(self) -> None:
         self._machine.close()

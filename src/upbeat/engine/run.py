@@ -22,7 +22,7 @@ from upbeat.engine.machine import Machine
 from upbeat.engine.native_loop import NativeLoop
 from upbeat.engine.realtime import Paced, RealTime
 from upbeat.engine.selection import Selection, event_kinds, select
-from upbeat.master.pace import Pace
+from upbeat.master.pace import Pace, State
 from upbeat.master.program import Program
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.log import Outcome, StepLog
@@ -55,6 +55,12 @@ class Drive(Protocol):
     def go(self, seconds: float) -> None:
         """Step until the end, or until about `seconds` have passed."""
         ...
+
+    def standing(self) -> tuple[float, State]:
+        """Time and state of the pace between two steps, which `stand` takes on either engine."""
+        ...
+
+    def stand(self, standing: tuple[float, State]) -> None: ...
 
 
 class Run:

@@ -9,6 +9,8 @@ from upbeat.master.program import Repeat
 
 NO_TIME = "the time of its next event is not a number"
 """A unit's answer to `due`."""
+UNPACKABLE = "its states cannot be turned into bytes"
+"""Of a unit without `Ability.SERIALISE`."""
 
 
 def text_of(cause: BaseException) -> str:

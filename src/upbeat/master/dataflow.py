@@ -200,6 +200,21 @@ def touched(block: Block, flow: Flow, dirty: Iterable[Resource]) -> tuple[Block,
     return tuple(kept), frozenset(spoilt)
 
 
+def held_slots(program: Program, models: Mapping[str, Model]) -> tuple[int, ...]:
+    """The slots that some step takes over from the time before: restored before it has saved them.
+
+    No coupling here writes such a program. What lies in a slot between two steps is nobody's, and
+    a machine that is set back, or packed up, may forget it.
+    """
+    if not any(isinstance(instruction, Restore) for instruction in program.instructions()):
+        return ()  # most programs: spares them the whole analysis
+    flow = Flow(program.layout, models)
+    reads = flow.block(program.exchange).reads.union(
+        *(flow.block((*block, *program.instant)).reads for block in program.steps.values())
+    )
+    return tuple(sorted(r[1] for r in reads if isinstance(r, tuple) and r[0] == "slot"))
+
+
 def dependencies(block: Block, flow: Flow) -> list[set[int]]:
     """For each instruction, the earlier ones that must come before it."""
     needed: list[set[int]] = []

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
 from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from typing import Any
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.errors import ModelError, UpbeatError, suggest
+from upbeat.core.places import Place, Places
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
 from upbeat.units.inputs import MAX_DEGREE
 from upbeat.units.shorthand import Complaints, check_settable, check_unique, with_starts
@@ -35,6 +35,8 @@ SIGNATURES: Mapping[str, Any] = MappingProxyType(
         "restore": CFUNCTYPE(c_int, c_void_p, c_int),
         "message": CFUNCTYPE(c_char_p, c_void_p),
         "destroy": CFUNCTYPE(None, c_void_p),
+        "pack": CFUNCTYPE(c_int, c_void_p, c_int, c_void_p, POINTER(c_uint64)),
+        "unpack": CFUNCTYPE(c_int, c_void_p, c_int, c_void_p, c_uint64),
         "due": CFUNCTYPE(c_int, c_void_p, POINTER(c_double)),
         "slope": CFUNCTYPE(c_int, c_void_p, c_int, c_int, POINTER(Cell)),
     }
@@ -77,8 +79,12 @@ class NativeUnit:
         for name in _NEEDED:
             if name not in dict(self.functions):
                 complaints.add(name, "the address of this function is missing")
-        if ("save" in dict(self.functions)) != ("restore" in dict(self.functions)):
-            complaints.add("save", "save and restore come together: give both addresses, or none")
+        given = dict(self.functions)
+        for first, second in (("save", "restore"), ("pack", "unpack")):
+            if (first in given) != (second in given):
+                complaints.add(first, f"{first} and {second} come together: give both addresses, or none")
+        if "pack" in given and "save" not in given:
+            complaints.add("pack", "only a state that was saved can be packed: give save and restore, too")
         complaints.raise_if_any()
 
     @classmethod
@@ -94,9 +100,10 @@ class NativeUnit:
     def abilities(self) -> frozenset[Ability]:
         rollback = {Ability.ROLLBACK} if "save" in dict(self.functions) else set()
         slopes = {Ability.DERIVATIVES} if "slope" in dict(self.functions) else set()
+        bytes_too = {Ability.SERIALISE} if "pack" in dict(self.functions) else set()
         native = {Ability.NATIVE} if speaks_for_itself(type(self)) else set()
         events = {Ability.NEXT_EVENT} if "due" in dict(self.functions) else set()
-        return frozenset({*native, *rollback, *events, *slopes})
+        return frozenset({*native, *rollback, *events, *slopes, *bytes_too})
 
     @property
     def parameters(self) -> tuple[Value, ...]:
@@ -126,7 +133,8 @@ class NativeUnit:
 
     def instantiate(self, name: str, start: float) -> AddressedUnit:
         """A unit for the interpreter, which calls the same functions through ctypes."""
-        return AddressedUnit(self, self.create(name, start))
+        kind = PackableUnit if Ability.SERIALISE in self.abilities else AddressedUnit
+        return kind(self, self.create(name, start))
 
 
 class AddressedUnit:
@@ -149,8 +157,7 @@ class AddressedUnit:
         self._room = ctypes.cast(self._cells, POINTER(Cell))
         self._reached = c_double()
         self._reached_at = ctypes.pointer(self._reached)
-        self._free: list[int] = []
-        self._slots = 0
+        self._places = Places()
 
     def _check(self, status: int, name: str) -> None:
         if status != 0:
@@ -232,16 +239,13 @@ class AddressedUnit:
             self._call("due", byref(time))
         return time.value
 
-    def save(self) -> _Slot:
-        """Keep the state in the lowest slot that no token holds any more."""
-        if not self._free:
-            heapq.heappush(self._free, self._slots)
-            self._slots += 1
-        slot = _Slot(heapq.heappop(self._free), self._free)
+    def save(self) -> Place:
+        """Keep the state."""
+        slot = self._places.take()
         self._call("save", slot.number)
         return slot
 
-    def restore(self, token: _Slot) -> None:
+    def restore(self, token: Place) -> None:
         """Set back to what `save` kept."""
         self._call("restore", token.number)
 
@@ -256,17 +260,24 @@ class AddressedUnit:
             self.close()
 
 
-class _Slot:
-    """A token: the number of a slot, given back when nobody holds the token any more."""
+class PackableUnit(AddressedUnit):
+    """One whose states can be turned into bytes; a class of its own, since others lack the two calls."""
 
-    __slots__ = ("_free", "number")
+    def to_bytes(self, token: Place) -> bytes:
+        """What `pack` writes."""
+        size = c_uint64(0)
+        self._call("pack", token.number, None, byref(size))
+        while True:
+            room = ctypes.create_string_buffer(size.value)
+            self._call("pack", token.number, room, byref(size))
+            if size.value <= len(room):
+                return room.raw[: size.value]
 
-    def __init__(self, number: int, free: list[int]) -> None:
-        self.number = number
-        self._free = free
-
-    def __del__(self) -> None:
-        heapq.heappush(self._free, self.number)
+    def from_bytes(self, data: bytes) -> Place:
+        """A slot that holds the state again."""
+        slot = self._places.take()
+        self._call("unpack", slot.number, data, len(data))
+        return slot
 
 
 def _write(cell: Cell, kind: Kind, value: Any) -> None:

@@ -80,6 +80,11 @@ class Implicit:
     def abilities(self) -> frozenset[Ability]:
         return frozenset({Ability.ROLLBACK, Ability.SERIALISE})
 
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        """As the inner model, and the unknowns as they were found last."""
+        return (*self.inner.remembers, *(name for name, _ in self.unknowns))
+
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Implicit:
         """The same model with other parameters, state starts, input starts or first guesses."""
         return Implicit(self.inner.with_values(values), dict(self.unknowns))
@@ -207,4 +212,5 @@ class ImplicitUnit(SolvedUnit):
         size = 8 * (self._fixed + len(self._guess))
         if len(data) != size:
             raise ModelError(f"not a state of this unit: expected {size} bytes, not {len(data)}")
-        return tuple(float(value) for value in np.frombuffer(data, "<f8"))
+        guess = np.frombuffer(data[8 * self._fixed :], "<f8")
+        return (*super().from_bytes(data[: 8 * self._fixed]), *(float(value) for value in guess))

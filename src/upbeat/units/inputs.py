@@ -122,3 +122,14 @@ class Courses:
 def packed_size(ports: Sequence[Port]) -> int:
     """How many numbers the courses of these inputs fill in a unit's state."""
     return sum(2 + port.cells * (MAX_DEGREE + 1) for port in ports)
+
+
+def check_packed(ports: Sequence[Port], flat: Sequence[Value]) -> None:
+    """That numbers from elsewhere are what `Courses.pack` gives for these inputs; `ModelError` if not."""
+    at = 0
+    for port in ports:
+        origin, count = flat[at : at + 2]
+        most = MAX_DEGREE + 1 if port.kind is Kind.REAL else 1
+        if type(origin) is not float or count not in range(1, most + 1):
+            raise ModelError(f"not a state of this unit: an input with {count} coefficients")
+        at += 2 + port.cells * (MAX_DEGREE + 1)

@@ -12,7 +12,7 @@ from upbeat.units.equations import Equations
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.lowered import OdeTables, lower
 from upbeat.units.shorthand import Complaints
-from upbeat.units.solved import Behaviour, Equation, SolvedUnit, from_number
+from upbeat.units.solved import Behaviour, Equation, SolvedUnit, from_number, remembered
 from upbeat.units.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
 from upbeat.units.spec import read_equations
 
@@ -39,6 +39,11 @@ class _Model:
         own = {Ability.DERIVATIVES} if speaks_for_itself(type(self)) else set()
         native = {Ability.NATIVE} if alone else set()
         return frozenset({Ability.ROLLBACK, Ability.SERIALISE, *own, *native})
+
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        """What the bytes of its states hold: those of a model that remembers something else are refused."""
+        return remembered([state.port for state in self.equations.states], self.solver)
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other parameters, input starts or state starts."""

@@ -21,7 +21,7 @@ from upbeat.units.shorthand import (
     read_ports,
     with_starts,
 )
-from upbeat.units.solved import Behaviour, Equation, ExactUnit
+from upbeat.units.solved import Behaviour, Equation, ExactUnit, remembered
 from upbeat.units.solvers import RK4, Euler, Solver, solver_from
 
 
@@ -75,6 +75,11 @@ class _Coded:
             return lambda t, x, u: slopes_of(function(*arguments(t, x, u)), known[output], known[given])
 
         return slope
+
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        """What the bytes of its states hold: those of a model that remembers something else are refused."""
+        return remembered(getattr(self, "states", ()), getattr(self, "solver", Euler()))
 
     def _unit(self, start: float, solver: Solver, state: Sequence[Port], **equations: Any) -> ExactUnit:
         values = tuple(float(value) for port in state for value in port.initial)

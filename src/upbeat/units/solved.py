@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections.abc import Callable, Sequence
@@ -10,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from upbeat.core.errors import ModelError, suggest
+from upbeat.core.packed import pack_values, unpack_values
 from upbeat.core.ports import Kind, Port, Signal, Value
 from upbeat.units.cvode import Multistep
-from upbeat.units.inputs import Conversion, Courses, packed_size
+from upbeat.units.inputs import Conversion, Courses, check_packed, packed_size
 from upbeat.units.integrate import Adaptive, Interpolant, integrator
 from upbeat.units.solvers import DormandPrince, Solver, SolverError
 
@@ -171,28 +171,40 @@ class SolvedUnit:
         size = state_size(len(self._x), self._is.solver, self._is.inputs)
         if len(data) != 8 * size:
             raise ModelError(f"not a state of this unit: expected {8 * size} bytes, not {len(data)}")
-        return struct.unpack(f"<{size}d", data)
+        token = struct.unpack(f"<{size}d", data)
+        check_packed(self._is.inputs, token[size - packed_size(self._is.inputs) :])
+        return token
 
 
 class ExactUnit(SolvedUnit):
-    """A solved unit whose inputs may be integers and strings: bytes are JSON, which keeps all of them."""
+    """A solved unit whose inputs may be integers and strings: its bytes keep all of them exactly."""
 
     def to_bytes(self, token: Token) -> bytes:
-        """A JSON list: exact for doubles too, and safe to read from anywhere."""
-        return json.dumps(token).encode()
+        """Every value with its kind (`upbeat.core.packed`)."""
+        return pack_values(token)
 
     def from_bytes(self, data: bytes) -> Token:
         """The token that `to_bytes` was given."""
         size = state_size(len(self._x), self._is.solver, self._is.inputs)
         try:
-            token = json.loads(data)
-        except ValueError:
-            token = None
-        if not isinstance(token, list) or len(token) != size:
-            raise ModelError(f"not a state of this unit: expected a list of {size} values")
-        return tuple(token)
+            token = unpack_values(data)
+        except ValueError as error:
+            raise ModelError(f"not a state of this unit: {error}") from None
+        if len(token) != size:
+            raise ModelError(f"not a state of this unit: expected {size} values, not {len(token)}")
+        inputs = size - packed_size(self._is.inputs)
+        if not all(type(value) is float for value in token[:inputs]):
+            raise ModelError("not a state of this unit: time and states are real numbers")
+        check_packed(self._is.inputs, token[inputs:])
+        return token
 
 
 def state_size(states: int, solver: Solver, inputs: Sequence[Port]) -> int:
     """The length of a token."""
     return 1 + states + isinstance(solver, DormandPrince) + packed_size(inputs)
+
+
+def remembered(states: Sequence[Port], solver: Solver) -> tuple[str, ...]:
+    """What the bytes of such a unit's states hold besides its inputs, in names."""
+    warm = ("the step to try next",) if isinstance(solver, DormandPrince) else ()
+    return (*(name for port in states for name in (port.name,) * port.cells), *warm)

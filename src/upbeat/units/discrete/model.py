@@ -100,6 +100,11 @@ class Discrete:
         native = {Ability.NATIVE} if speaks_for_itself(type(self)) else set()
         return frozenset({Ability.ROLLBACK, Ability.SERIALISE, Ability.NEXT_EVENT, *native})
 
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        """What the bytes of its states hold besides inputs and events."""
+        return tuple(f"{variable.name}: {variable.kind.value}" for variable in self.variables)
+
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other parameters, starts of ordinary inputs or starts of variables."""
         settable = [p for p in self.ports if p.causality is not Causality.OUTPUT and not p.event]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from upbeat.core.errors import ModelError, UpbeatError, suggest
 from upbeat.core.ports import Kind, Port, Signal, Value
 from upbeat.units.discrete.pieces import Assigning, ModePieces, assigning
-from upbeat.units.inputs import NUMBERS, Courses, packed_size
+from upbeat.units.inputs import NUMBERS, Courses, check_packed, packed_size
 
 if TYPE_CHECKING:
     from upbeat.units.discrete.model import Discrete
@@ -228,6 +228,8 @@ class DiscreteUnit:
             mode_of(self._is, token[1:])
         except DiscreteError as error:
             raise ModelError(f"not a state of this unit: {error}") from None
+        first = 1 + len(self._is.variables)
+        check_packed(self._is.inputs, token[first : first + packed_size(self._is.inputs)])
         return token
 
 
