@@ -21,6 +21,7 @@ from upbeat.trace.log import StepLog
 
 if TYPE_CHECKING:
     from upbeat.engine.run import Drive
+    from upbeat.master.pace import State
 
 Late = Literal["warn", "skip", "stop"]
 
@@ -149,6 +150,14 @@ class Paced:
 
     def exchange(self) -> None:
         self._drive.exchange()
+
+    def standing(self) -> tuple[float, State]:
+        return self._drive.standing()
+
+    def stand(self, standing: tuple[float, State]) -> None:
+        """Stand there; from there on the clock counts anew."""
+        self._drive.stand(standing)
+        self._anchor = self._due = None
 
     def step(self) -> None:
         """One step, and the wait for the clock."""
