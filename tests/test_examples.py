@@ -68,3 +68,31 @@ def test_the_cart_follows_the_signals() -> None:
     exact = solve_ivp(f, (0, 10), [0, 0], rtol=1e-8, atol=1e-10, max_step=0.01, t_eval=trace.time).y
     np.testing.assert_allclose(trace["cart.x"], exact[0], atol=2e-2)
     np.testing.assert_allclose(trace["cart.v"], exact[1], atol=2e-2)
+
+
+def test_the_traffic_light_turns_green_three_times() -> None:
+    trace = up.load(EXAMPLES / "traffic_light.toml").run()
+    assert trace.time.tolist() == [0, 60, 100, 300, 360, 400, 600, 660, 700]
+    assert trace.events.of("lamp") == [(60.0, 1, "green"), (360.0, 1, "green"), (660.0, 1, "green")]
+
+
+def test_the_hybrid_thermostat_switches_when_it_should() -> None:
+    # Between switches the temperature is an exponential, so the times follow from logarithms.
+    trace = up.load(EXAMPLES / "thermostat_hybrid.toml", step=1.0).run()
+    outside, tau, gain, low, high, pause = 5.0, 7200.0, 0.005, 19.0, 22.0, 1800.0
+    t, temperature, expected = 0.0, 17.0, [(0.0, "on")]
+    while True:
+        limit = outside + gain * tau
+        t += tau * np.log((limit - temperature) / (limit - high))
+        expected.append((t, "off"))
+        cooled = tau * np.log((high - outside) / (low - outside))
+        wait = max(pause, cooled)
+        t, temperature = t + wait, outside + (high - outside) * np.exp(-wait / tau)
+        expected.append((t, "on"))
+        if t > 14400:
+            break
+    found = [(e.time, e.value) for e in trace.events["controller.switched"]]
+    expected = [pair for pair in expected if pair[0] < 14400]
+    assert [value for _, value in found] == [value for _, value in expected]
+    # each look at the temperature comes up to one step late, and the delays add up
+    np.testing.assert_allclose([t for t, _ in found], [t for t, _ in expected], atol=12.0)

@@ -29,12 +29,13 @@ _HOMES = {
     "master.constrained": "Constrained",
     "master.coupling": "GaussSeidel Jacobi",
     "master.error_control": "ErrorControl",
+    "master.instants": "Simultaneous",
     "master.iterated": "Iterated",
     "master.multirate": "MultiRate",
     "master.negotiated": "Negotiated",
     "master.loops": "Anderson FixedPoint Newton",
     "master.master": "Master",
-    "master.pace": "Fixed",
+    "master.pace": "EventDriven Fixed",
     "report.explain": "explain",
     "report.plot": "plot",
     "report.summary": "summary",
@@ -46,8 +47,9 @@ _HOMES = {
     "trace.log": "Outcome",
     "trace.trace": "Trace read",
     "units": (
-        "Cvode Discrete DormandPrince Emission Euler Function Midpoint Mode NativeUnit Ode PythonDiscrete "
-        "PythonFunction PythonOde PythonUnit RK4 Variable"
+        "Clock Cvode Discrete DormandPrince Edge Emission Euler Function LastValue Midpoint Mode "
+        "NativeUnit Ode PythonDiscrete PythonFunction PythonOde PythonUnit RK4 Sampler Schedule "
+        "StateMachine Threshold Variable"
     ),
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -27,12 +27,13 @@ from upbeat.master.approximation import Continuous, Hermite, Hold, Linear, Polyn
 from upbeat.master.constrained import Constrained
 from upbeat.master.coupling import GaussSeidel, Jacobi
 from upbeat.master.error_control import ErrorControl
+from upbeat.master.instants import Simultaneous
 from upbeat.master.iterated import Iterated
 from upbeat.master.loops import Anderson, FixedPoint, Newton
 from upbeat.master.master import Master
 from upbeat.master.multirate import MultiRate
 from upbeat.master.negotiated import Negotiated
-from upbeat.master.pace import Fixed
+from upbeat.master.pace import EventDriven, Fixed
 from upbeat.report.explain import explain
 from upbeat.report.plot import plot
 from upbeat.report.summary import summary
@@ -45,12 +46,15 @@ from upbeat.trace.log import Outcome
 from upbeat.trace.trace import Trace, read
 from upbeat.units import (
     RK4,
+    Clock,
     Cvode,
     Discrete,
     DormandPrince,
+    Edge,
     Emission,
     Euler,
     Function,
+    LastValue,
     Midpoint,
     Mode,
     NativeUnit,
@@ -59,6 +63,10 @@ from upbeat.units import (
     PythonFunction,
     PythonOde,
     PythonUnit,
+    Sampler,
+    Schedule,
+    StateMachine,
+    Threshold,
     Variable,
 )
 
@@ -69,14 +77,17 @@ __all__ = [
     "Ability",
     "Anderson",
     "Causality",
+    "Clock",
     "Constrained",
     "Continuous",
     "Cvode",
     "Discrete",
     "DormandPrince",
+    "Edge",
     "Emission",
     "ErrorControl",
     "Euler",
+    "EventDriven",
     "EventKind",
     "EventLog",
     "Experiment",
@@ -93,6 +104,7 @@ __all__ = [
     "Iterated",
     "Jacobi",
     "Kind",
+    "LastValue",
     "LateWarning",
     "Lateness",
     "Linear",
@@ -121,12 +133,17 @@ __all__ = [
     "RecordingError",
     "Run",
     "RunError",
+    "Sampler",
     "Scenario",
     "ScenarioError",
+    "Schedule",
     "Settings",
     "Signals",
+    "Simultaneous",
     "Smooth",
+    "StateMachine",
     "StepError",
+    "Threshold",
     "Trace",
     "Unit",
     "UnitError",

@@ -15,6 +15,7 @@ from upbeat.master.listing import block_lines
 from upbeat.master.settings import settings_of
 from upbeat.scenario.event_connection import Sender
 from upbeat.scenario.inline import path_of
+from upbeat.units.discrete import StateMachine
 from upbeat.units.ode import Function
 from upbeat.units.solvers import solver_spec
 
@@ -93,6 +94,7 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
         },
         "solver": _solver(model),
         "abilities": [ability.value for ability in Ability if ability in model.abilities],
+        **({"notes": list(model.notes)} if isinstance(model, StateMachine) and model.notes else {}),
     }
 
 
@@ -157,6 +159,7 @@ def _unit_lines(unit: dict[str, Any]) -> list[str]:
         f"  inputs:     {_ports(unit['inputs'])}",
         f"  outputs:    {_ports(unit['outputs'])}",
         *([f"  parameters: {', '.join(values)}"] if values else []),
+        *(f"  note:       {note}" for note in unit.get("notes", ())),
     ]
 
 

@@ -21,7 +21,7 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.units.shorthand import port_spec
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
-_SPREAD = ("states", "inputs", "outputs", "parameters", "locals", "tables")
+_SPREAD = ("states", "inputs", "outputs", "parameters", "variables", "locals", "tables", "transitions")
 """Parts of a unit that are written with a line for each entry."""
 
 
@@ -117,6 +117,10 @@ def _unit_lines(entries: Mapping[str, Any]) -> Iterator[str]:
         if key in _SPREAD and isinstance(value, Mapping) and value:
             for name, entry in value.items():
                 yield f"{_key(key)}.{_key(name)} = {_value(entry)}"
+        elif key in _SPREAD and isinstance(value, list):
+            yield f"{_key(key)} = ["
+            yield from (f"    {_value(entry)}," for entry in value)
+            yield "]"
         else:
             yield f"{_key(key)} = {_value(value)}"
 

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from upbeat.units.addresses import NativeUnit
 from upbeat.units.custom import PythonUnit
-from upbeat.units.discrete import Discrete, Emission, Mode, PythonDiscrete, Variable
+from upbeat.units.discrete import (
+    Clock,
+    Discrete,
+    Edge,
+    Emission,
+    LastValue,
+    Mode,
+    PythonDiscrete,
+    Sampler,
+    Schedule,
+    StateMachine,
+    Threshold,
+    Variable,
+)
 from upbeat.units.inputs import MAX_DEGREE
 from upbeat.units.lowered import OdeTables
 from upbeat.units.ode import Function, Ode
@@ -15,12 +28,15 @@ from upbeat.units.solvers import RK4, Cvode, DormandPrince, Euler, Midpoint, Sol
 __all__ = [
     "MAX_DEGREE",
     "RK4",
+    "Clock",
     "Cvode",
     "Discrete",
     "DormandPrince",
+    "Edge",
     "Emission",
     "Euler",
     "Function",
+    "LastValue",
     "Midpoint",
     "Mode",
     "NativeUnit",
@@ -30,8 +46,12 @@ __all__ = [
     "PythonFunction",
     "PythonOde",
     "PythonUnit",
+    "Sampler",
+    "Schedule",
     "Solver",
     "SolverError",
+    "StateMachine",
+    "Threshold",
     "Variable",
     "ports",
     "solver_from",

@@ -163,7 +163,7 @@ class Equations:
             "outputs": {output.port.name: _output_spec(output) for output in self._written_outputs},
             "parameters": {port.name: port_spec(port) for port in self.parameters},
             "locals": {local.name: local.written for local in self.locals},
-            "tables": {name: _table_spec(table) for name, table in self.tables},
+            "tables": {name: table_spec(table) for name, table in self.tables},
         }
         return {name: section for name, section in sections.items() if section or name == "outputs"}
 
@@ -224,7 +224,8 @@ def _output_spec(output: Output) -> Any:
     return {"value": output.definition.written, **rest} if rest else output.definition.written
 
 
-def _table_spec(table: Table1 | Table2) -> dict[str, Any]:
+def table_spec(table: Table1 | Table2) -> dict[str, Any]:
+    """An interpolation table as it is written."""
     spec: dict[str, Any] = {"x": list(table.x), "y": list(table.y)}
     if isinstance(table, Table2):
         spec["z"] = [list(row) for row in table.z]

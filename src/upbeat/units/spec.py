@@ -45,7 +45,7 @@ def read_equations(
 ) -> Equations:
     """The equations in these sections; or a `ModelError` with everything in `complaints`, old and new."""
     scope = Scope(complaints)
-    _read_tables(entries(tables, "tables", complaints), scope)
+    read_tables(entries(tables, "tables", complaints), scope)
     read_inputs = scope.ports("inputs", inputs, Causality.INPUT)
     read_parameters = scope.ports("parameters", parameters, Causality.PARAMETER)
     raw_states = _read_states(
@@ -56,7 +56,7 @@ def read_equations(
         scope.declare("states", name, port.size, port.unit)
     for name, raw in raw_locals.items():
         scope.declare("locals", name, raw.size)
-    raw_outputs = _read_outputs(list(raw_states) if outputs is None else outputs, scope)
+    raw_outputs = output_entries(list(raw_states) if outputs is None else outputs, scope)
     scope.outputs = tuple(raw_outputs)
     _refuse_events("inputs", read_inputs, complaints)
     _refuse_events("outputs", [port for port, _ in raw_outputs.values()], complaints)
@@ -124,7 +124,8 @@ def _read_states(
     return found
 
 
-def _read_outputs(given: object, scope: Scope) -> dict[str, tuple[Port, Raw]]:
+def output_entries(given: object, scope: Scope) -> dict[str, tuple[Port, Raw]]:
+    """The outputs, each with the expressions that it is computed from, which have not been parsed yet."""
     found: dict[str, tuple[Port, Raw]] = {}
     complaints = scope.complaints
     for name, entry in entries(given, "outputs", complaints).items():
@@ -153,7 +154,8 @@ def _read_outputs(given: object, scope: Scope) -> dict[str, tuple[Port, Raw]]:
     return found
 
 
-def _read_tables(given: Mapping[str, Any], scope: Scope) -> None:
+def read_tables(given: Mapping[str, Any], scope: Scope) -> None:
+    """Add the interpolation tables to what expressions may use."""
     for name, entry in given.items():
         surface = isinstance(entry, Mapping) and "z" in entry
         scope.stand_ins[name] = (

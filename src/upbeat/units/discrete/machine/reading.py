@@ -1,0 +1,257 @@
+"""Reading a whole state machine: every mistake is found before any is raised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from upbeat.core.errors import ModelError
+from upbeat.core.expr import Expr, Name, kind_of, names, substitute
+from upbeat.core.ports import Causality, Kind, Port
+from upbeat.units.discrete.machine.chart import Chart, State, read_chart
+from upbeat.units.discrete.machine.compiler import Actions, Compiler
+from upbeat.units.discrete.machine.names import ELAPSED, STATE, Vocabulary
+from upbeat.units.discrete.machine.transitions import (
+    Transition,
+    candidates,
+    complain_about_loops,
+    read_transitions,
+)
+from upbeat.units.discrete.model import Discrete
+from upbeat.units.equations import Output, in_order, table_spec
+from upbeat.units.scope import Raw, Scope
+from upbeat.units.shorthand import Complaints, entries, read_port
+from upbeat.units.spec import output_entries, read_tables
+
+AT_THE_START = (
+    "at the start no input has a value yet. Start in a state of its own, and leave it by a transition with "
+    "after = 0"
+)
+
+
+class Made(NamedTuple):
+    """A machine that has been read."""
+
+    discrete: Discrete
+    written: dict[str, Any]
+    variables: tuple[Port, ...]
+    notes: tuple[str, ...]
+
+
+def read_machine(
+    *,
+    states: object,
+    initial: object,
+    transitions: object,
+    inputs: object,
+    outputs: object,
+    variables: object,
+    parameters: object,
+    locals: object,
+    tables: object,
+) -> Made:
+    """The machine in these sections; or a `ModelError` with everything that is wrong."""
+    complaints = Complaints()
+    chart = read_chart(states, initial, complaints)
+    scope = Scope(complaints)
+    read_tables(entries(tables, "tables", complaints), scope)
+    input_ports = scope.ports("inputs", inputs, Causality.INPUT)
+    parameter_ports = scope.ports("parameters", parameters, Causality.PARAMETER)
+    variable_ports = _read_variables(variables, scope)
+    raw_locals = {name: Raw.of(text) for name, text in scope.entries("locals", locals).items()}
+    for name, raw in raw_locals.items():
+        scope.declare("locals", name, raw.size)
+    _declare_own(scope, chart)
+    given_outputs = entries(outputs, "outputs", complaints)
+    sent = _read_sent(given_outputs, scope)
+    shown = output_entries(_computed(given_outputs), scope)
+    scope.outputs = (*given_outputs,)
+
+    vocabulary = Vocabulary(
+        scope,
+        variables={port.name: port for port in variable_ports},
+        events={port.name: port for port in input_ports if port.event},
+        signals={port.name for port in input_ports if not port.event},
+        sent={port.name: port for port in sent},
+    )
+    _read_locals(raw_locals, vocabulary)
+    read = [
+        _quiet(scope.output(port, definition), vocabulary)
+        for name, (port, raw) in shown.items()
+        if (definition := scope.definition("outputs", name, raw, whole=True))
+    ]
+    if chart is None:
+        complaints.raise_if_any()
+        raise AssertionError("without states there is a complaint")
+    actions = _read_actions(chart, vocabulary)
+    found = read_transitions(transitions, chart, vocabulary)
+    if not complaints.found:
+        complain_about_loops(chart, found, complaints)
+    complaints.raise_if_any()
+
+    own = (
+        [] if given_outputs.get(STATE) else [Port(STATE, Causality.OUTPUT, Kind.INTEGER, items=chart.labels)]
+    )
+    computed = [
+        (output.port.name, tuple(substitute(cell, vocabulary.locals) for cell in output.definition.cells))
+        for output in read
+    ]
+    computed += [(port.name, (Name(STATE),)) for port in own]
+    compiler = Compiler(
+        chart, found, actions, variable_ports, scope.sizes, computed, tuple(vocabulary.events)
+    )
+    discrete = Discrete(
+        ports=(*input_ports, *sent, *(output.port for output in read), *own, *parameter_ports),
+        variables=compiler.variables,
+        mode=STATE,
+        modes=compiler.modes,
+        outputs=compiler.outputs,
+        initial=compiler.initial,
+    )
+    written = {
+        "outputs": given_outputs,
+        "locals": {name: raw.given[0] if raw.size is None else raw.given for name, raw in raw_locals.items()},
+        "tables": {name: table_spec(table) for name, table in scope.tables.items()},
+        "initial": initial,
+        "states": _written_states(chart.root),
+        "transitions": transitions or (),
+    }
+    return Made(discrete, written, variable_ports, tuple(_notes(chart, found)))
+
+
+def _read_variables(given: object, scope: Scope) -> tuple[Port, ...]:
+    found = []
+    for name, entry in scope.entries("variables", given).items():
+        where = f"variables.{name}"
+        with scope.complaints.at(where):
+            table = dict(entry) if isinstance(entry, Mapping) else {"start": entry}
+            if "value" in table:
+                raise ModelError("a variable has a start: write start in place of value")
+            table |= {"value": table.pop("start")} if "start" in table else {}
+            port = read_port(name, table, Causality.PARAMETER)  # like a parameter, it has a value to set
+            if port.kind is Kind.STRING:
+                raise ModelError(
+                    "a variable is a number, true or false, or one of some labels: "
+                    f"{name} = {{ start = {table['value']!r}, items = […] }}"
+                )
+            if port.size is not None:
+                raise ModelError("a variable is a single value; write one for each cell")
+            found.append(port)
+            scope.declare("variables", name, None, port.unit)
+            scope.kinds[name] = port.kind
+            if port.items:
+                scope.enums[name] = port.items
+    return tuple(found)
+
+
+def _declare_own(scope: Scope, chart: Chart | None) -> None:
+    """The names that every machine has."""
+    for name in (ELAPSED, STATE):
+        if name in scope.sections:
+            scope.complaints.add(
+                f"{scope.sections[name]}.{name}",
+                f"'{name}' already has a meaning in a state machine; choose another name",
+            )
+        scope.sizes[name] = None
+    scope.sections[ELAPSED] = "states"
+    scope.kinds |= {ELAPSED: Kind.REAL, STATE: Kind.INTEGER}
+    if chart is not None:
+        scope.enums[STATE] = chart.labels
+
+
+def _is_event(entry: object) -> bool:
+    return isinstance(entry, Mapping) and bool(entry.get("event"))
+
+
+def _computed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of ordinary outputs; `state` alone is the one that is always there."""
+    return {
+        name: entry
+        for name, entry in given.items()
+        if not _is_event(entry) and not (name == STATE and not entry)
+    }
+
+
+def _read_sent(given: Mapping[str, Any], scope: Scope) -> tuple[Port, ...]:
+    found = []
+    for name, entry in given.items():
+        if not _is_event(entry):
+            continue
+        with scope.complaints.at(f"outputs.{name}"):
+            if "value" in entry:
+                raise ModelError(
+                    "an event has a value only when it is sent: say so in the emit of a transition"
+                )
+            port = read_port(name, entry, Causality.OUTPUT)
+            if port.kind is Kind.STRING:
+                raise ModelError("a state machine has no strings; use labels: items = […]")
+            if name in scope.sections:
+                raise ModelError(f"the name '{name}' is used twice (also in {scope.sections[name]})")
+            found.append(port)
+    return tuple(found)
+
+
+def _read_locals(raw: Mapping[str, Raw], vocabulary: Vocabulary) -> None:
+    scope = vocabulary.scope
+    read = tuple(d for name, given in raw.items() if (d := scope.definition("locals", name, given)))
+    for definition in read:
+        _complain_about_events(f"locals.{definition.name}", definition.cells, vocabulary)
+    with scope.complaints.at("locals"):
+        scope.locals = in_order(read)
+    for name, cell in scope.locals.items():
+        scope.kinds[name] = kind_of(cell, scope.kinds)
+        vocabulary.locals[name] = substitute(cell, vocabulary.locals)
+
+
+def _complain_about_events(where: str, cells: tuple[Expr, ...], vocabulary: Vocabulary) -> None:
+    used = {name.partition("[")[0] for cell in cells for name in names(cell)}
+    for name in sorted(used & vocabulary.events.keys()):
+        vocabulary.complaints.add(
+            where,
+            f"'{name}' is an event, which has a value only when it happens. Keep it in a variable, by a "
+            f'transition with on = "{name}" and do = {{ last = "{name}" }}',
+        )
+
+
+def _quiet(output: Output, vocabulary: Vocabulary) -> Output:
+    _complain_about_events(f"outputs.{output.port.name}", output.definition.cells, vocabulary)
+    return output
+
+
+def _read_actions(chart: Chart, vocabulary: Vocabulary) -> dict[State, Actions]:
+    at_first = set(chart.root.first.upwards())
+    return {
+        state: Actions(
+            vocabulary.assignments(
+                f"{state.where}.entry", state.entry, still=AT_THE_START if state in at_first else ""
+            ),
+            vocabulary.assignments(f"{state.where}.exit", state.exit),
+        )
+        for state in chart.states
+    }
+
+
+def _notes(chart: Chart, transitions: tuple[Transition, ...]) -> list[str]:
+    """Which states can never be entered. No mistake: people try things out by leaving transitions away."""
+    todo, reached = [chart.root.first], set[State]()
+    while todo:
+        leaf = todo.pop()
+        if leaf not in reached:
+            reached.add(leaf)
+            todo += [t.to.first for t, _ in candidates(leaf, transitions) if t.to is not None]
+    lost = [label for leaf, label in zip(chart.leaves, chart.labels, strict=True) if leaf not in reached]
+    return [f"no transition leads to {', '.join(lost)}"] if lost else []
+
+
+def _written_states(state: State) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, child in state.children.items():
+        entry: dict[str, Any] = {}
+        if child.children:
+            assert child.initial is not None
+            initial = child.initial.path[len(child.path) :]
+            entry = {"initial": ".".join(initial), "states": _written_states(child)}
+        entry |= {"entry": child.entry} if child.entry else {}
+        entry |= {"exit": child.exit} if child.exit else {}
+        found[name] = entry
+    return found

@@ -1,0 +1,147 @@
+"""State machines in a run, on both engines: against the interpreter of their descriptions."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+
+import upbeat as up
+from machine_models import COLOURS, EVENTS, LABELS, Reference, machines
+from upbeat.engine import native
+
+ENGINES = ["interpret", *(["native"] if native.available()[0] else [])]
+MOST = 30
+
+
+def signal(t: float) -> float:
+    return t - math.floor(t / 2.0) * 2.0 - 1.0
+
+
+def scenario(spec: dict[str, Any], goes: list[float], tells: list[tuple[float, str]]) -> up.Scenario:
+    units: dict[str, Any] = {
+        "goes": up.Schedule(goes),
+        "tells": up.Schedule([t for t, _ in tells], [label for _, label in tells], items=LABELS),
+        "saw": up.Function(outputs={"y": "mod(time, 2) - 1"}),
+        "m": up.StateMachine(**copy.deepcopy(spec)),
+    }
+    connections = {"m.go": "goes.event", "m.tell": "tells.event", "m.u": "saw.y"}
+    return up.Scenario(units, connections)
+
+
+_TIMES = st.lists(st.sampled_from([0.0, 0.25, 0.3, 1.0, 1.1, 1.6, 2.0]), min_size=1, max_size=5).map(sorted)
+
+
+@given(
+    spec=machines(),
+    goes=_TIMES,
+    tells=_TIMES.flatmap(lambda ts: st.tuples(*(st.tuples(st.just(t), st.sampled_from(LABELS)) for t in ts))),
+    step=st.sampled_from([0.25, 0.4]),
+)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+def test_runs_follow_the_description(
+    spec: dict[str, Any], goes: list[float], tells: tuple[tuple[float, str], ...], step: float
+) -> None:
+    made = scenario(spec, goes, list(tells))
+    most = up.Simultaneous(most=MOST)
+    traces = []
+    for engine in ENGINES:
+        try:
+            traces.append(up.simulate(made, until=2.5, pace=step, simultaneous=most, engine=engine))
+        except up.RunError:
+            assert not traces, "the other engine had no problem"
+            reject()  # a condition that always holds, or a number that grows beyond all bounds
+    reference = Reference(spec, 0.0)
+    log: list[tuple[str, float, Any]] = []
+    going, telling = list(goes), list(tells)
+    trace = traces[0]
+    for row, t in enumerate(trace.time.tolist()):
+        assert reference.due() >= t or row == 0, "no step goes beyond what is due"
+        reference.time, reference.u = t, signal(t)
+        while True:
+            if going and going[0] <= t:
+                going.pop(0)
+                reference.events = {"go": True}
+            elif telling and telling[0][0] <= t:
+                reference.events = {"tell": telling.pop(0)[1]}
+            elif reference.due() <= t:
+                log += [(f"m.{name}", t, value) for name, value in _ordered(reference.sends())]
+            else:
+                break
+            reference.jump()
+        for name, value in reference.values.items():
+            assert trace[f"m.{name}"][row] == value
+        assert trace["m.sum"][row] == reference.values["x"] + 2 * signal(t) + 0.75 * reference.values["n"]
+    for other in traces:
+        mine = [(e.name, e.time, e.value) for e in other.events if e.name.startswith("m.")]
+        assert mine == log
+        assert other.events == trace.events
+        assert other.time.tolist() == trace.time.tolist()
+        for column in trace.names:
+            assert other[column].tolist() == trace[column].tolist()
+
+
+def _ordered(sends: dict[str, Any]) -> list[tuple[str, Any]]:
+    """In the order of the outputs, as the log shows them."""
+    shown = {"said": lambda value: COLOURS[value], "done": bool, "num": float}
+    return [(name, shown[name](sends[name])) for name in EVENTS if name in sends]
+
+
+# -------------------------------------------------------------------- the traffic light
+
+
+def light_and_officer(rest: float) -> up.Scenario:
+    colours = ["red", "green", "yellow"]
+    light = up.StateMachine(
+        {"auto": {"initial": "red", "states": colours}, "off": {}},
+        initial="auto",
+        inputs={"control": {"event": True, "items": ["toAuto", "toOff"]}},
+        outputs={"lamp": {"event": True, "items": colours}},
+        transitions=[
+            {"from": "red", "to": "green", "after": 60, "emit": {"lamp": "green"}},
+            {"from": "green", "to": "yellow", "after": 50, "emit": {"lamp": "yellow"}},
+            {"from": "yellow", "to": "red", "after": 10, "emit": {"lamp": "red"}},
+            {"from": "auto", "to": "off", "on": "control", "when": "control == 'toOff'"},
+            {"from": "off", "to": "auto", "on": "control", "when": "control == 'toAuto'"},
+        ],
+    )
+    officer = up.StateMachine(
+        ["idle", "working"],
+        initial="idle",
+        outputs={"command": {"event": True, "items": ["toWork", "toIdle"]}},
+        parameters={"rest": rest},
+        transitions=[
+            {"from": "idle", "to": "working", "after": "rest", "emit": {"command": "toWork"}},
+            {"from": "working", "to": "idle", "after": 200, "emit": {"command": "toIdle"}},
+        ],
+    )
+    command = {"event": "officer.command", "map": {"toWork": "toOff", "toIdle": "toAuto"}}
+    return up.Scenario({"light": light, "officer": officer}, {"light.control": command})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_traffic_light_of_the_thesis(engine: str) -> None:
+    trace = up.simulate(light_and_officer(100.0), until=700.0, engine=engine)
+    labels = ("red", "green", "yellow", "off")
+    states = [(t, labels[int(s)]) for t, s in zip(trace.time, trace["light.state"], strict=True)]
+    assert states == [
+        (0, "red"), (60, "green"), (100, "off"), (300, "red"), (360, "green"), (400, "off"),
+        (600, "red"), (660, "green"), (700, "off"),
+    ]  # fmt: skip
+    assert [(e.time, e.value) for e in trace.events["light.lamp"]] == [
+        (60, "green"),
+        (360, "green"),
+        (660, "green"),
+    ]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("first", "lamps"), [("light", [(60.0, "green")]), ("officer", [])])
+def test_who_goes_first_decides(engine: str, first: str, lamps: list[tuple[float, str]]) -> None:
+    trace = up.simulate(light_and_officer(60.0), until=100.0, simultaneous=[first], engine=engine)
+    assert [(e.time, e.value) for e in trace.events if e.name == "light.lamp"] == lamps
+    assert trace["light.state"][-1] == 3
