@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from math import inf
 
 from upbeat.core.errors import StepError
@@ -10,7 +11,7 @@ from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
 from upbeat.engine.selection import Selection
 from upbeat.master.pace import Pace, State
-from upbeat.master.program import Program
+from upbeat.master.program import Program, arrival
 from upbeat.trace.events import EventLog
 from upbeat.trace.log import StepLog
 from upbeat.trace.recorder import Recorder
@@ -51,6 +52,7 @@ class Loop:
         """Whether the last step ended before its proposed end, because a unit stopped."""
         self._retries = pace.retries
         self._has_instant = instants and bool(program.instant)
+        self._so_far = 0  # events at the present time
         machine.write(program.now, span.start)
         machine.write(program.next, span.start)
 
@@ -63,9 +65,25 @@ class Loop:
         self._machine.execute("start")
         self._commit(self.time, self._state)
 
-    def exchange(self) -> None:
-        """Exchange values again at the present time, after somebody has changed an input."""
+    def exchange(self, arrived: Iterable[str] = ()) -> None:
+        """Exchange values again at the present time, after somebody has changed an input.
+
+        `arrived` names units with events that have been set by hand. What follows from all this at the
+        same instant happens now.
+        """
+        for unit in arrived:
+            self._machine.execute(arrival(unit))
         self._machine.execute("exchange")
+        if self._has_instant:
+            self._machine.execute("instant")
+            self._log()
+
+    def _log(self) -> None:
+        """What has fired at the present time goes into the log, after what has before."""
+        for event, value in self._machine.fired:
+            self.events.append(event, self.time, self._so_far, value)
+            self._so_far += 1
+        self._machine.fired.clear()
 
     def step(self) -> None:
         """One communication step, retries included."""
@@ -126,10 +144,9 @@ class Loop:
         machine.write(self._program.now, t)
         if self._has_instant:
             machine.execute("instant")
-        for index, (event, value) in enumerate(machine.fired):
-            self.events.append(event, t, index, value)
         self._state = self._pace.note(state, t, tuple(name for name, _ in machine.fired), machine.read)
-        machine.fired.clear()
+        self._so_far = 0
+        self._log()
         self._record()
 
     def go(self, seconds: float) -> None:

@@ -125,10 +125,9 @@ class Machine:
         """The program as the core sees it."""
         return self._tables
 
-    def execute(self, block: str, *, take: bool = True) -> None:
-        """Without `take`, what fires is left to the loop in the core."""
+    def execute(self, block: str) -> None:
         self._check(self._machine.execute(self._tables.blocks[block]))
-        if self._tables.events and take:
+        if self._tables.events:
             fired = self.fired_columns(self._machine.take_fired())
             self.fired += fired.entries(self._tables.events, self.strings)
 
@@ -268,10 +267,6 @@ class CoreLoop:
         """Go on to the time `limit`, until `chunk` (rows × (1 + cells)) or the core's log is full, for about
         `budget_s` seconds, or for `most` steps. The row at `limit` is always kept."""
         return self._stretch(self._loop.run, chunk, limit, budget_s, most)
-
-    def exchange(self) -> None:
-        """Exchange values at the present time. Events that fire count as those of the next step."""
-        self._machine.execute("exchange", take=False)
 
     @property
     def state(self) -> tuple[float, ...]:

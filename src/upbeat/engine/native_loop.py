@@ -41,9 +41,6 @@ class NativeLoop(Loop):
         chunk = self._chunk(1)
         self._take(chunk, self._core.begin(chunk, self.limit))
 
-    def exchange(self) -> None:
-        self._core.exchange()
-
     def step(self) -> None:
         chunk = self._chunk(1)
         self._take(chunk, self._core.run(chunk, self.limit, FOREVER, most=1))
@@ -69,6 +66,7 @@ class NativeLoop(Loop):
             self.steps.extend_grid(run.first, run.last, run.count, run.reason, run.block, run.rejected)
         if len(done.events.codes):
             self.events.extend(*done.events)
+            self._so_far = int(np.count_nonzero(done.events.times == self.time))
         if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full
             self._recorder.block(chunk[: done.rows])
         if done.status is Status.FAILED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -48,7 +48,7 @@ class Drive(Protocol):
 
     def begin(self) -> None: ...
 
-    def exchange(self) -> None: ...
+    def exchange(self, arrived: Iterable[str] = ()) -> None: ...
 
     def step(self) -> None: ...
 
@@ -87,6 +87,7 @@ class Run:
         self._began = time.perf_counter()
         self._ended = 0.0
         self._stale = False
+        self._arrived: dict[str, None] = {}
         self._outcome: Outcome | None = None
         selection = select(program, record)
         self._strings: list[str] = []
@@ -168,6 +169,8 @@ class Run:
     def __getitem__(self, name: str) -> Signal:
         """The present value of a signal, by its column name (``unit.port``)."""
         columns = self._program.columns
+        if name in self._program.events:
+            raise InvalidInput(f"'{name}' is an event, which has no present value: look into trace.events")
         if name not in columns:
             raise InvalidInput(f"there is no signal '{name}'. {suggest(name, columns, 'signals')}")
         self._refresh(self._live())
@@ -176,7 +179,10 @@ class Run:
         return values[0] if count == 1 else tuple(values)
 
     def set(self, name: str, value: Signal) -> None:
-        """Hold an input that nothing drives at `value` from now on: a scenario input, or ``unit.port``."""
+        """Hold an input that nothing drives at `value` from now on: a scenario input, or ``unit.port``.
+
+        An event input gets an event with this value, at the present time.
+        """
         self._live()
         machine = self._machine
         assert machine is not None
@@ -195,12 +201,15 @@ class Run:
         ):  # an input without a source is recorded from its own register
             for i, cell in enumerate(values):
                 machine.write(held.register + i, cell)
+        if unit in self._program.arrivals and port.event:
+            self._arrived[unit] = None
         self._stale = True
 
     def _refresh(self, drive: Drive) -> None:
         """After `set`, exchange again at the present time, so that everybody sees the new value."""
         if self._stale:
-            drive.exchange()
+            drive.exchange(self._arrived)
+            self._arrived = {}
             self._stale = False
 
     # ---------------------------------------------------------------- results and ends

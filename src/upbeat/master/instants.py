@@ -84,6 +84,7 @@ class Instants:
     micro: Block = ()
     send: Block = ()
     due: Reg | None = None
+    arrivals: Mapping[str, Block] = field(default_factory=dict)
     events: Mapping[str, Recordable] = field(default_factory=dict)
 
 
@@ -143,7 +144,7 @@ class _Instant:
         nothing = tuple(Let(present, ZERO) for present in self._events.leaving_presents())
         told = self._choice([(*self._read(unit), *self._sent(unit)) for unit in self._units])
         send: Block = (*ask, turn, *nothing, told, self._look_ahead())
-        return Instants(whole, micro, send, self._next, self._events.recordable())
+        return Instants(whole, micro, send, self._next, self._arrivals(), self._events.recordable())
 
     # ---------------------------------------------------------------- whose turn it is
 
@@ -220,6 +221,12 @@ class _Instant:
         block += again
         moved = {resource[1] for resource in spoilt if isinstance(resource, tuple) and resource[0] == "input"}
         return block + [Due(u, due) for u, due in self._dues.items() if u in moved or u in jumped]
+
+    def _arrivals(self) -> dict[str, Block]:
+        scenario = self._wiring.scenario
+        free = {unit for unit, port in scenario.free_inputs.values() if port.event}
+        units = [unit for unit in self._units if unit in free and unit not in scenario.added_units]
+        return {unit: (Jump(unit, self._again), *self._settle([unit])) for unit in units}
 
     def _sent(self, unit: str) -> list[Instruction]:
         return [let for link in self._events.leaving(unit) for let in link.lets]

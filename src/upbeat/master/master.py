@@ -57,6 +57,7 @@ class Master:
             notes=(*blocks.notes, *wiring.notes),
             events=instant.events,
             due=instant.due,
+            arrivals=instant.arrivals,
             micro=instant.micro if opened else (),
             send=instant.send if opened else (),
         )

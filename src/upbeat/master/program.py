@@ -251,11 +251,15 @@ class Program:
     send: Block = ()
     """Computes what the next micro-step will send out of the scenario, and changes nothing."""
 
+    arrivals: Mapping[str, Block] = field(default_factory=dict)
+    """What a unit does with an event that somebody has set by hand, for units whose event inputs are free."""
+
     @property
     def blocks(self) -> dict[str, Block]:
         """All blocks by name: ``start``, each step under its own name, ``exchange``, ``instant`` …"""
         own = {"start": self.start, **self.steps, "exchange": self.exchange, "instant": self.instant}
-        return own | ({"micro": self.micro, "send": self.send} if self.micro else {})
+        own |= {"micro": self.micro, "send": self.send} if self.micro else {}
+        return own | {arrival(unit): block for unit, block in self.arrivals.items()}
 
     @cached_property
     def computed(self) -> frozenset[Reg]:
@@ -275,6 +279,11 @@ class Program:
         """Every instruction of every block, nested ones included."""
         for block in self.blocks.values():
             yield from walk(block)
+
+
+def arrival(unit: str) -> str:
+    """The name of the block for an event that has been set by hand."""
+    return f"event for {unit}"
 
 
 def walk(block: Block) -> Iterator[Instruction]:
