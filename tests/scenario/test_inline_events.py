@@ -85,7 +85,7 @@ def test_what_goes_in_and_what_comes_out() -> None:
         sent = {("crossing_light", "lamp"): lamp}
         assert arrives(links["count.n"], sent, {}) == (2 if lamp == 1 else 1)
         assert arrives(links["count.lamp"], sent, {}) == lamp
-    assert [o.port.name for o in flat.event_outputs] == ["shown", "crossing_order", "crossing_lamp"]
+    assert [o.port.name for o in flat.event_outputs] == ["shown", "crossing_lamp"]
     assert flat.event_outputs[0].senders[0].source == ("crossing_light", "lamp")
     assert flat.origin is not None
     assert flat.origin.columns["", "crossing_lamp"] == "crossing.lamp"

@@ -7,7 +7,11 @@ ones, the units inside become the faster group of a `MultiRate` coupling.
 A Gauss-Seidel coupling inside a Jacobi one is an order of its units and a set of inputs that see what went
 before; nothing outside sees anything of either during a step. So both stay what they are among all units,
 if inputs are held (the course of an input from outside then starts and ends at the same value) and none
-mixes what is new inside with what is held from outside. Anything else stays nested.
+mixes what is new inside with what is held from outside.
+
+Discrete-event units that are connected by events alone do nothing between them. As one unit they take turns
+with those outside in the place of that unit, and among themselves in their own order: so they can take its
+place in the order of the others, whatever couplings and paces there are. Anything else stays nested.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from upbeat.core.abilities import Ability
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.time import Span
 from upbeat.engine.nested import Nested
@@ -89,6 +94,8 @@ class _Flattening:
         self._orders: list[tuple[str, ...]] = []  # of units that go one after the other
         self._reactive: set[End] = set()
         self._ports = dict(master.ports)
+        self._turns = master.simultaneous.units(scenario)  # at one instant, in this order
+        self._events_merged = False
         self._notes: list[Note] = []
 
     def flat(self) -> Flat:
@@ -114,11 +121,16 @@ class _Flattening:
             assert isinstance(coupling, Jacobi)
             coupling = Sequenced(Sequence(self._order(), frozenset(self._reactive)), coupling.loops)
         master = replace(self._master, coupling=coupling, ports=self._ports)
+        if self._events_merged:
+            turns = tuple(unit for unit in self._turns if unit not in self._scenario.added_units)
+            master = replace(master, simultaneous=replace(master.simultaneous, order=turns))
         return Flat(self._scenario, master, tuple(self._notes))
 
     def _merge(self, unit: str, model: Nested) -> tuple[str, list[str]]:
         """Put the units inside in the place of `unit`; says how."""
         inner = model.master
+        if any(Ability.NEXT_EVENT in m.abilities for m in model.scenario.units.values()):
+            return self._merge_events(unit, model)
         self._check_coupling(unit, model)
         rate, step = self._rate(unit, inner)
         in_turn = isinstance(inner.coupling, GaussSeidel)
@@ -145,6 +157,32 @@ class _Flattening:
         if sequence is not None:
             return f"its units run one after the other, beside the others: {known}", units
         return f"its units run side by side with the others: {known}", units
+
+    def _merge_events(self, unit: str, model: Nested) -> tuple[str, list[str]]:
+        """As `_merge`, for discrete-event units."""
+        if not model.flatten:
+            raise Kept("it was asked to stay nested")
+        if model.engine != "auto":
+            raise Kept(f"it asks for an engine of its own, {model.engine}")
+        if not model.discrete:
+            raise Kept(
+                "it has discrete-event units and others, which are in step with each other only inside"
+            )
+        signals = [name for name, port in _inputs(model.scenario) if not port.event]
+        if signals or any(not port.event for port in model.scenario.inputs):
+            raise Kept(
+                "signals reach the discrete-event units inside, when its own communication points come"
+            )
+        if not any(port.event for port in model.ports):
+            raise Kept("it has no event ports, so its events are its own")
+        inside = model.master.simultaneous.units(model.scenario)
+        self._scenario, names = inlined(self._scenario, unit, model.scenario)
+        place = self._turns.index(unit)
+        self._turns[place : place + 1] = [names[name] for name in inside]
+        self._events_merged = True
+        units = list(names.values())
+        known = ", ".join(path_of(self._scenario, new) for new in units)
+        return f"its units take turns with the others: {known}", units
 
     def _sequence(self, model: Nested, rate: int) -> Sequence | None:
         """In which order the units inside run and which inputs see what went before, if they do."""

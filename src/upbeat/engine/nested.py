@@ -76,7 +76,7 @@ class Nested:
 
     @cached_property
     def _built(self) -> tuple[Program, Pace]:
-        return self._flat.master.build(self._flat.scenario)
+        return self._flat.master.build(self._flat.scenario, driven=self._has_events)
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:

@@ -71,11 +71,27 @@ class EventWiring:
         """The registers that say whether an event leaves the scenario."""
         return [self.results[o.port.name] + o.port.cells for o in self._wiring.scenario.event_outputs]
 
+    def logged(self, end: End) -> bool:
+        """Whether an event output is logged: not if its unit was inside a nested one, as if it still were."""
+        origin = self._wiring.scenario.origin
+        return origin is None or end[0] not in origin.paths
+
+    def label(self, name: str) -> str:
+        """What people call an event output of the scenario itself."""
+        origin = self._wiring.scenario.origin
+        return name if origin is None else origin.columns.get(("", name), name)
+
     def recordable(self) -> dict[str, Recordable]:
         """The events that a log may name: outputs of units, and of the scenario itself."""
         scenario = self._wiring.scenario
-        ports = {scenario.column(*end): (self._wiring.port(end), reg) for end, reg in self.outputs.items()}
-        ports |= {o.port.name: (o.port, self.results[o.port.name]) for o in scenario.event_outputs}
+        ports = {
+            scenario.column(*end): (self._wiring.port(end), self.outputs[end])
+            for end in self.outputs
+            if self.logged(end)
+        }
+        ports |= {
+            self.label(o.port.name): (o.port, self.results[o.port.name]) for o in scenario.event_outputs
+        }
         return {
             name: Recordable(reg, port.unit, port.items, cells=port.cells)
             for name, (port, reg) in ports.items()

@@ -35,6 +35,7 @@ from upbeat.master.program import (
     Set,
 )
 from upbeat.master.wiring import Wiring
+from upbeat.scenario.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,9 @@ class Simultaneous:
         if len(set(self.order)) != len(self.order):
             raise MasterError(f"the order of simultaneous events names a unit twice: {', '.join(self.order)}")
 
-    def units(self, wiring: Wiring) -> list[str]:
+    def units(self, scenario: Scenario) -> list[str]:
         """The units that can have something to do, in the order in which they do it."""
-        models = wiring.scenario.units
+        models = scenario.units
         able = [unit for unit, model in models.items() if Ability.NEXT_EVENT in model.abilities]
         for unit in self.order:
             if unit not in models:
@@ -72,7 +73,7 @@ class Simultaneous:
                     f"the order of simultaneous events names '{unit}', which has no events of its own. "
                     f"{suggest(unit, able, 'units with events')}"
                 )
-        first = [unit for unit in wiring.scenario.added_units if unit in able and unit not in self.order]
+        first = [unit for unit in scenario.added_units if unit in able and unit not in self.order]
         return [*first, *self.order, *(u for u in able if u not in self.order and u not in first)]
 
 
@@ -88,15 +89,16 @@ class Instants:
     events: Mapping[str, Recordable] = field(default_factory=dict)
 
 
-def instants(wiring: Wiring, exchange: Block, simultaneous: Simultaneous) -> Instants:
+def instants(wiring: Wiring, exchange: Block, simultaneous: Simultaneous, *, driven: bool) -> Instants:
     """How this scenario gets through an instant: with nothing to do, if no unit has events of its own.
 
-    `exchange` is what a coupling does to exchange signals once more at the present time.
+    `exchange` is what a coupling does to exchange signals once more at the present time. `driven`: somebody
+    goes from micro-step to micro-step from outside.
     """
-    units = simultaneous.units(wiring)
+    units = simultaneous.units(wiring.scenario)
     if not units:
         return Instants()
-    return _Instant(wiring, exchange, units, simultaneous.most).blocks()
+    return _Instant(wiring, exchange, units, simultaneous.most).blocks(driven=driven)
 
 
 class _Instant:
@@ -115,7 +117,7 @@ class _Instant:
         self._counts = {unit: registers.new(f"{unit}′jumps", Kind.INTEGER) for unit in units}
         self._flow = Flow(registers.layout(), wiring.scenario.units)
 
-    def blocks(self) -> Instants:
+    def blocks(self, *, driven: bool) -> Instants:
         ask: Block = tuple(Due(unit, due) for unit, due in self._dues.items())
         turn = self._take_turns()
         act: Block = (self._choice([(*self._act(unit),) for unit in self._units]), turn)
@@ -128,6 +130,7 @@ class _Instant:
                 self._busy,
                 (
                     Let(self._rounds, ZERO),
+                    *reset,
                     Repeat(
                         most=self._most,
                         # Counted anew from half way on: whoever acts then is in the chain that does not end.
@@ -140,6 +143,10 @@ class _Instant:
             ),
             self._look_ahead(),
         )
+        if not driven:
+            return Instants(
+                whole, due=self._next, arrivals=self._arrivals(), events=self._events.recordable()
+            )
         micro: Block = (*ask, turn, *act, self._look_ahead())
         nothing = tuple(Let(present, ZERO) for present in self._events.leaving_presents())
         told = self._choice([(*self._read(unit), *self._sent(unit)) for unit in self._units])
@@ -185,9 +192,9 @@ class _Instant:
         block = self._read(unit)
         for link in (*links, *leaving):
             block += link.lets
-        for end in events.outputs_of(unit):
+        for end in filter(events.logged, events.outputs_of(unit)):
             block.append(_logged(column(*end), events.outputs[end], events.present(end)))
-        block += [_logged(link.end[1], link.value, link.present) for link in leaving]
+        block += [_logged(events.label(link.end[1]), link.value, link.present) for link in leaving]
         block += [Jump(unit, self._again), Let(self._counts[unit], Cell(self._counts[unit]) + 1.0)]
         receivers: dict[str, list[Link]] = {}
         for link in links:

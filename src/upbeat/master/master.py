@@ -36,15 +36,17 @@ class Master:
         """The program that runs `scenario` the way this master says."""
         return self.build(scenario)[0]
 
-    def build(self, scenario: Scenario) -> tuple[Program, Pace]:
-        """The program, and the pace that knows its registers. `MasterError` if they do not fit the units."""
+    def build(self, scenario: Scenario, *, driven: bool = False) -> tuple[Program, Pace]:
+        """The program, and the pace that knows its registers. `MasterError` if they do not fit the units.
+
+        `driven`: what happens at an instant is done micro-step by micro-step, from outside.
+        """
         closed = scenario.closed()
         self._check_ports(closed)
         wanted = {c.target: self._approximation(c.target).derivatives for c in closed.connections}
         wiring = Wiring(with_derivative_sources(closed, wanted), self.inputs, self.ports)
         blocks, pace = self.pace.prepare(self.coupling.blocks(wiring), wiring)
-        instant = instants(wiring, blocks.exchange, self.simultaneous)
-        opened = any(port.event for port in (*closed.opened_inputs, *(o.port for o in closed.event_outputs)))
+        instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven)
         program = Program(
             layout=wiring.registers.layout(),
             start=blocks.start,
@@ -58,8 +60,8 @@ class Master:
             events=instant.events,
             due=instant.due,
             arrivals=instant.arrivals,
-            micro=instant.micro if opened else (),
-            send=instant.send if opened else (),
+            micro=instant.micro,
+            send=instant.send,
         )
         check_abilities(program, pace, closed.units, wiring.called)
         return program, pace

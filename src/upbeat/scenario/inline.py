@@ -101,8 +101,8 @@ class _Inlining:
             yield ScenarioOutput(self._shown(port, columns, taken), **self._parts(cells))
 
     def _event_stand_ins(self, columns: dict[End, str], taken: set[str]) -> Iterable[EventOutput]:
-        """Likewise, what its events were."""
-        for port, senders in self._events.ports():
+        """Likewise, what its event outputs were; what arrives at a unit is not logged."""
+        for port, senders in self._events.outputs():
             yield EventOutput(self._shown(port, columns, taken), senders, text_of(senders))
 
     def _shown(self, port: Port, columns: dict[End, str], taken: set[str]) -> Port:

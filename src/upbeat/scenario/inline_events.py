@@ -71,12 +71,8 @@ class EventInlining:
         made = self._all(self._outside, senders)
         return {} if made == tuple(senders) else {"senders": made, "text": text_of(made)}
 
-    def ports(self) -> Iterator[tuple[Port, tuple[Sender, ...]]]:
-        """The event ports of the unit, and where their events come from."""
-        for port in self._inner.inputs:
-            if port.event:
-                cells = tuple(_names(port.name, port.cells))
-                yield port, tuple(self._inside(Sender((INPUTS, port.name), None, cells)))
+    def outputs(self) -> Iterator[tuple[Port, tuple[Sender, ...]]]:
+        """The event outputs of the unit, and where their events come from."""
         for output in self._inner.event_outputs:
             yield output.port, self._all(self._inside, output.senders)
 
