@@ -16,7 +16,7 @@ class Endless(Exception):
 
 @dataclass(frozen=True)
 class State:
-    """Lasts so long, then sends a label (or none) and goes on; a label heard leads elsewhere, early or late."""
+    """Lasts so long, then sends a label (or none) and goes on; a label heard leads elsewhere."""
 
     lasts: float
     sends: str | None

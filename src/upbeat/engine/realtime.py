@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from math import inf, isfinite
 from numbers import Real
@@ -148,8 +148,8 @@ class Paced:
     def begin(self) -> None:
         self._drive.begin()
 
-    def exchange(self) -> None:
-        self._drive.exchange()
+    def exchange(self, arrived: Iterable[str] = ()) -> None:
+        self._drive.exchange(arrived)
 
     def standing(self) -> tuple[float, State]:
         return self._drive.standing()
