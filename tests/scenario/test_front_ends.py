@@ -74,6 +74,12 @@ def test_files_are_written_back(name: str, tmp_path: Path) -> None:
         assert "transitions = [\n    { from = " in text, "a line for each"
 
 
+def test_transitions_say_that_it_is_a_state_machine(tmp_path: Path) -> None:
+    text = (EXAMPLES / "traffic_light.toml").read_text()
+    (tmp_path / "s.toml").write_text(text.replace('kind = "state_machine"\n', ""))
+    assert up.load(tmp_path / "s.toml").scenario == up.load(EXAMPLES / "traffic_light.toml").scenario
+
+
 def test_mistakes_have_lines(tmp_path: Path) -> None:
     text = """upbeat = 1
 [units.m]

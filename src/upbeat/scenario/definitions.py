@@ -29,8 +29,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     **FRONT_END_KEYS,
 }
 """The kinds of model, and the keys that each of them has."""
-_MARKS = {"ode": "states", "scenario": "scenario"}
-"""The key that tells which kind it is."""
+_MARKS = {"state_machine": "transitions", "ode": "states", "scenario": "scenario"}
+"""The key that tells which kind it is; the first that is there counts."""
 OVERRIDES = ("model", "parameters", "start", "solver")
 """The keys of a unit that uses a model from `[models]`."""
 
@@ -129,7 +129,7 @@ class Definitions:
         return model if good else None
 
     def _model(self, table: Table, where: Where) -> Model | None:
-        kind = table.get("kind", next((k for k in KINDS if _MARKS.get(k) in table), "function"))
+        kind = table.get("kind", next((k for k, mark in _MARKS.items() if mark in table), "function"))
         if not isinstance(kind, str) or kind not in KINDS:
             self._problems.add(
                 (*where, "kind"), f"there is no kind {kind!r} of unit", suggest(str(kind), KINDS, "kinds")
