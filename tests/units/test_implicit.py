@@ -82,3 +82,42 @@ def test_wrong_unknowns_are_refused() -> None:
         Implicit(CUBIC, {"z": "r", "u": "r"})
     with pytest.raises(up.ModelError, match="there are none"):
         Implicit(CUBIC, {})
+
+
+def jumping(slope: float) -> up.Function:
+    """slope·(z - c) ± 0.5 jumps over zero at z = c."""
+    zero = f"{slope!r}*(z - c) + (0.5 if z > c else -0.5)"
+    return up.Function(inputs={"z": 0.0, "c": 0.3}, outputs={"r": zero, "y": "z"})
+
+
+@pytest.mark.parametrize("slope", [1.0, 1e3, 1e6, 1e9])
+def test_a_jump_over_zero_is_no_solution(slope: float) -> None:
+    unit = Implicit(jumping(slope), {"z": "r"}).instantiate("m", 0.0)
+    with pytest.raises(SolverError, match=r"residual [-+]?0\.5.*jump over zero"):
+        unit.get("y")
+
+
+def test_a_monolith_does_not_jump_over_it_either() -> None:
+    """a.u = b.y with b.y - a.u = 1e6·(a.u - c) ± 0.5: the connected ports cannot agree."""
+    law = up.Function(inputs={"u": 0.0}, outputs={"y": "u + 1e6*(u - 0.3) + (0.5 if u > 0.3 else -0.5)"})
+    copy = up.Function(inputs={"u": 0.0}, outputs={"y": "u"})
+    scenario = up.Scenario(units={"a": copy, "b": law}, connections={"a.u": "b.y", "b.u": "a.y"})
+    with pytest.raises(up.UpbeatError, match="no solution"):
+        up.simulate(scenario.monolith(), pace=1.0, until=1.0)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e12])
+def test_rounding_is_no_jump(offset: float) -> None:
+    """Where large numbers cancel, the residual cannot become smaller than their last digits."""
+    model = up.Function(
+        inputs={"z": 0.0, "a": 1.0},
+        outputs={"r": "(z + z**3 + p) - (p + a)", "y": "z"},
+        parameters={"p": offset},
+    )
+    z = Implicit(model, {"z": "r"}).instantiate("m", 0.0).get("y")
+    assert z + z**3 == pytest.approx(1.0, abs=1e-12 + 4e-16 * offset)
+
+
+def test_a_point_without_derivative_is_left() -> None:
+    model = up.Function(inputs={"z": 0.0}, outputs={"r": "sqrt(z) - z + 2", "y": "z"})
+    assert Implicit(model, {"z": "r"}).instantiate("m", 0.0).get("y") == pytest.approx(4.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,8 +23,12 @@ from upbeat.units.solvers import Solver, SolverError
 
 MOST = 50
 """The most steps of Newton's method at one instant; from a guess that is any good it takes a few."""
+HALVINGS = 12
+"""How often a step of it is halved."""
 ENOUGH = 1e-12
 """A step this small, relative to 1 + |z|, ends the search."""
+ROUNDING = 1000 * 2.0**-52
+"""A relative change of all values that counts as rounding."""
 
 
 @dataclass(frozen=True, init=False)
@@ -118,37 +122,70 @@ class _System:
         slopes = [differentiate(zero, port.name) for zero in zeros for port in self.unknowns]
         shown = [cell for port in self.outputs for cell in places[port.name]]
         derivatives = equations.derivatives.outputs if equations.derivatives else ()
+        self._arguments, self._zeros = arguments, zeros
         self._residual = Kernel(arguments, (*zeros, *slopes)).python()
         self.derivatives = Kernel(arguments, derivatives).python()
         self.compute = Kernel(arguments, tuple(shown)).python()
 
     def solve(self, given: tuple[float, ...], guess: Sequence[float]) -> list[float]:
-        """The unknowns, from a guess: Newton's method, with steps halved while they make things worse."""
+        """The unknowns, from a guess: Newton's method, with steps halved while they make things worse.
+
+        The search ends with a step that is next to nothing, or when no step makes things better and
+        what is left is rounding. Anything else is a failure: equations that jump over zero have no solution.
+        """
         count = len(self.unknowns)
         z = np.array(guess)
         values = self._residual((*given, *z))
-        before = math.inf
         for _ in range(MOST):
             residual = np.array(values[:count])
             slopes = np.reshape(values[count:], (count, count))
-            if not np.all(np.isfinite(slopes)):
+            known = bool(np.all(np.isfinite(slopes)))
+            if not known:
                 slopes = -np.eye(count)  # off a point without derivatives, as a fixed-point iteration would
             try:
                 step = np.linalg.solve(slopes, residual)
             except np.linalg.LinAlgError:
                 raise SolverError(self._failed(given[0], residual, "the equations are singular")) from None
-            for halvings in range(12):
+            before, small = math.hypot(*residual), _size(step, z) <= ENOUGH
+            better = False
+            for halvings in range(1 if small else HALVINGS):
                 trial = z - step / 2**halvings
                 values = self._residual((*given, *trial))
                 after = math.hypot(*values[:count])
-                if after < math.hypot(*residual) or (halvings == 0 and _size(step, z) <= ENOUGH):
+                better = after < before or (not known and math.isfinite(after))
+                if better:
                     break
-            size, z = _size(z - trial, z), trial
-            # a step that no longer shrinks is rounding, if it is small; if not, the search goes on
-            if size <= ENOUGH or (size <= 1e-7 and size >= before):
+            if not better and self._is_rounding(given, z, residual, slopes):
                 return [float(value) for value in z]
-            before = size
+            if not better:
+                why = "no step of Newton's method makes them smaller, as where they jump over zero"
+                raise SolverError(self._failed(given[0], residual, why))
+            z = trial
+            if small:
+                return [float(value) for value in z]
         raise SolverError(self._failed(given[0], values[:count], f"{MOST} steps of Newton's method"))
+
+    def _is_rounding(
+        self,
+        given: tuple[float, ...],
+        z: np.ndarray[Any, Any],
+        residual: np.ndarray[Any, Any],
+        slopes: np.ndarray[Any, Any],
+    ) -> bool:
+        """Whether changing everything by a few roundings would change the residuals as much."""
+        level = np.abs(slopes) @ (1.0 + np.abs(z))
+        if np.all(np.abs(residual) <= ROUNDING * level):
+            return True
+        others = np.reshape(self._sensitivities((*given, *z)), (len(z), len(given)))
+        level = level + np.abs(others) @ np.abs(given)
+        return bool(np.all(np.abs(residual) <= ROUNDING * level))
+
+    @cached_property
+    def _sensitivities(self) -> Callable[[tuple[float, ...]], list[float]]:
+        """The derivatives by everything that is given; most systems never ask for them."""
+        given = self._arguments[: len(self._arguments) - len(self.unknowns)]
+        slopes = tuple(differentiate(zero, name) for zero in self._zeros for name in given)
+        return Kernel(self._arguments, slopes).python()
 
     def _failed(self, t: float, residual: Iterable[float], why: str) -> str:
         parts = zip(self.unknowns, residual, strict=True)
