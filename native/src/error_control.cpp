@@ -34,7 +34,7 @@ ErrorControl::ErrorControl(const ErrorControlSettings& settings, std::vector<std
   }
 }
 
-// How long the run is may come only with the first proposal.
+// How long the run is may come only with the first proposal: in a nested scenario, how far it goes first.
 void ErrorControl::begin(double t, double limit) {
   state_.assign(Places, 0.0);
   if (std::isfinite(limit)) start(t, limit);

@@ -53,3 +53,27 @@ def test_what_cannot_be_satisfied_is_named() -> None:
         up.consistent(pair(), "left.x - right.x", free=["right.y"])
     with pytest.raises(up.InvalidInput, match=r"free="):
         up.consistent(pair(), "left.x - right.x", free=[])
+
+
+def test_reactive_inputs_and_loops_are_no_hindrance() -> None:
+    """The value at the start is the same whatever the coupling, also one that could not make a step."""
+    source = up.Ode(states={"x": "1 + 0*u"}, start={"x": 3.0}, inputs={"u": {"reactive": True}})
+    follow = up.Ode(
+        states={"z": "0*u"},
+        inputs={"u": {"reactive": True}, "w": 0.5},
+        outputs={"y": "z + u", "h": "0.5*w + u"},
+    )
+    scenario = up.Scenario(
+        units={"a": source, "b": follow},
+        connections={"a.u": "b.y", "b.u": "a.x", "b.w": "b.h"},
+    )
+    with pytest.raises(up.MasterError, match="reactive"):
+        up.simulate(scenario, pace=1.0, until=1.0)
+    found = up.consistent(
+        scenario, ["b.y - 7", "b.h - 6"], free={"a.x": 1.0, "b.z": 0.0}, loops=up.FixedPoint()
+    )
+    # h = 0.5·h + x is 2·x, so x = 3; y = z + x, so z = 4
+    starts = {unit: model.instantiate(unit, 0.0) for unit, model in found.units.items()}
+    assert starts["a"].get("x") == pytest.approx(3.0, abs=1e-9)
+    starts["b"].set("u", (0.0,))
+    assert starts["b"].get("y") == pytest.approx(4.0, abs=1e-9)

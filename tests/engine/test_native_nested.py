@@ -68,7 +68,7 @@ def test_both_engines_agree(coupling: Any, inputs: Any, step: float) -> None:
 @pytest.mark.parametrize("method", ["richardson", "milne"])
 def test_error_control_inside(method: Any) -> None:
     """Its steps are rejected and repeated inside, and set back from outside."""
-    model = nest(inner(), pace=up.ErrorControl(tolerance=1e-4, method=method), inputs=up.Linear())
+    model = nest(inner(), pace=up.ErrorControl(tolerance=1e-4, method=method, per="step"), inputs=up.Linear())
     assert up.Ability.NATIVE in model.abilities
     same(around(model))
     same(around(model), coupling=up.Iterated(corrections=2))
@@ -174,7 +174,7 @@ def test_a_nest_that_fails_at_the_start() -> None:
 def test_a_pace_that_gives_up_inside() -> None:
     steep = up.Ode(states={"x": "u*u"}, start={"x": 1.0}, inputs=["u"], outputs=["x"])
     scenario = up.Scenario(units={"blow": steep}, connections={"blow.u": "blow.x"}, outputs={"x": "blow.x"})
-    pace = up.ErrorControl(tolerance=1e-6, least=0.01)
+    pace = up.ErrorControl(tolerance=1e-6, least=0.01, per="step")
     text = failing(boxed(scenario, 1, pace=pace), up.StepError)
     assert "inside 'box': the step from t = " in text
 

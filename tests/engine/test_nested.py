@@ -340,3 +340,70 @@ def test_steps_are_negotiated_through_a_nest(engine: str, inside: str, back: tup
     for n in "abc":
         column = f"nest.{n}" if n in inside else f"{n}.y"
         np.testing.assert_allclose(trace[column], trace.time, atol=1e-12)
+
+
+# -------------------------------------------------------------------- how long the run is
+
+
+def lonely(pace: object, engine: str) -> tuple[up.Scenario, list[float]]:
+    """A unit that notes where its steps begin, nested."""
+    seen: list[float] = []
+
+    class Noting:
+        def __init__(self, name: str, start: float, parameters: dict[str, object]) -> None: ...
+
+        def get(self, port: str) -> float:
+            return 0.0
+
+        def set(self, port: str, coefficients: object) -> None: ...
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            seen.append(t)
+            return to
+
+    unit = up.PythonUnit(Noting, (up.Port("u", up.Causality.INPUT), up.Port("y", up.Causality.OUTPUT)))
+    inner = up.Scenario(units={"n": unit}, connections={"n.u": "n.y"}, outputs={"y": "n.y"})
+    nest = up.Nested(inner, up.Master(pace), engine=engine)
+    return up.Scenario(units={"nest": nest}), seen
+
+
+def test_there_is_no_longest_step_inside(engine: str) -> None:
+    """Without any error, steps double from 1e-5·50 on, until one is as long as an advance of 50."""
+    pace = up.ErrorControl(1e-5, method="milne", correct="next")
+    scenario, seen = lonely(pace, engine)
+    up.simulate(scenario, pace=50.0, until=200.0, engine=engine)
+    assert len(seen) < 30
+    assert [t for t in seen if t >= 100.0] == [100.0, 150.0]
+
+
+def test_a_tolerance_for_the_whole_run_is_refused_inside() -> None:
+    with pytest.raises(up.MasterError, match=r"not told how long the run is.*per=\"step\""):
+        lonely(up.ErrorControl(1e-5), "auto")
+
+
+def test_the_error_inside_does_not_depend_on_the_length_of_the_run() -> None:
+    """The same steps are made, whether the run goes on or not."""
+    turning = up.Scenario(
+        units={
+            "p": up.Ode(states={"x": "v"}, start={"x": 1.0}, inputs=["v"]),
+            "q": up.Ode(states={"v": "-x"}, inputs=["x"]),
+        },
+        connections={"p.v": "q.v", "q.x": "p.x"},
+        outputs={"x": "p.x"},
+    )
+    nest = up.Nested(turning, up.Master(up.ErrorControl(1e-5, per="step"), inputs=up.Linear()))
+    outer = up.Scenario(units={"nest": nest})
+    short, long = (up.simulate(outer, pace=1.0, until=until) for until in (2.0, 20.0))
+    np.testing.assert_array_equal(short["nest.x"], long["nest.x"][:3])
+    np.testing.assert_allclose(long["nest.x"], np.cos(long.time), atol=0.05)
+
+
+def test_nobody_keeps_a_log_of_the_steps_inside() -> None:
+    unit = up.Nested(
+        up.Scenario(units={"a": up.Ode(states={"x": "1"})}, outputs={"x": "a.x"}),
+        up.Master(up.Fixed(0.01)),
+        engine="interpret",
+    ).instantiate("nest", 0.0)
+    unit.advance(0.0, 1.0, False)
+    assert len(unit._loop.steps) == 0
+    assert len(unit._loop.events) == 0

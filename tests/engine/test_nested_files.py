@@ -142,3 +142,16 @@ def test_a_monolithic_run_looks_inside(tmp_path: Path, capsys: pytest.CaptureFix
     path = written(tmp_path, outer=OUTER, car=INNER)
     assert main(["run", str(path), "--monolithic"]) == 0
     assert "one unit in place of car.mass, damper" in capsys.readouterr().out
+
+
+def test_somebody_elses_file_is_not_written_over(tmp_path: Path) -> None:
+    experiment = up.load(written(tmp_path, outer=OUTER, car=INNER))
+    other = tmp_path / "copy_car.toml"
+    other.write_text("# mine")
+    with pytest.raises(up.InvalidInput, match=r"copy_car\.toml.*does not nest.*another name"):
+        up.write_scenario(experiment, tmp_path / "copy.toml")
+    assert other.read_text() == "# mine"
+    other.unlink()
+    up.write_scenario(experiment, tmp_path / "copy.toml")
+    up.write_scenario(experiment, tmp_path / "copy.toml")  # its own it may write anew
+    assert up.load(tmp_path / "copy.toml").scenario.units.keys() == experiment.scenario.units.keys()

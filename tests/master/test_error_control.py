@@ -260,9 +260,10 @@ def test_it_is_pure() -> None:
     _, bound = up.Master(pace, inputs=up.Linear()).build(oscillator())
     assert pace.watch is None
     assert bound != pace
-    state = bound.begin(Span(0.0, 5.0))
-    assert all(type(number) is float for number in state)
+    fresh = bound.begin(Span(0.0, 5.0))
+    assert all(type(number) is float for number in fresh)
     read = dict(enumerate([2.0] * 500)).__getitem__
+    _, state = bound.propose(fresh, 0.0, 5.0, read)
     proposal, after = bound.propose(state, 0.0, 5.0, read)
     assert after == state
     again = [bound.review(state, 0.0, proposal.until, read) for _ in range(2)]

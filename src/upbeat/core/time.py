@@ -22,6 +22,16 @@ class Span:
             raise InvalidInput(f"the stop time {self.stop:g} must lie after the start time {self.start:g}")
 
 
+class Onwards(Span):
+    """The time from `start` on: what somebody covers who is not told beforehand how far it goes."""
+
+    __slots__ = ()
+
+    def __init__(self, start: float) -> None:
+        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "stop", math.inf)
+
+
 def checked_step(step: float, what: str = "the step") -> float:
     """`step` as a float if it is positive and finite; otherwise an error that says so."""
     try:

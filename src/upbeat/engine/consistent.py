@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from upbeat.core.errors import InvalidInput
 from upbeat.engine.simulate import start
 from upbeat.master.constrained import read_constraint
+from upbeat.master.coupling import Blocks
+from upbeat.master.exchange import solved
+from upbeat.master.loops import LoopSolver, Newton
+from upbeat.master.wiring import Wiring
 from upbeat.scenario.connection import ScenarioOutput
 from upbeat.scenario.directory import Directory
 from upbeat.scenario.scenario import Scenario
@@ -20,6 +25,7 @@ def consistent(
     tolerance: float = 1e-10,
     most: int = 20,
     difference: float = 1e-6,
+    loops: LoopSolver | None = None,
 ) -> Scenario:
     """The scenario with the start values `free` changed so that all `constraints` are zero at the start.
 
@@ -27,10 +33,13 @@ def consistent(
 
     Constraints are expressions over outputs and scenario inputs. `free` are real values that `with_values`
     can set; those that cannot be read as a signal need a first guess: ``{"right.x0": 1.0}``. With more of
-    them than constraints, they are moved as little as possible. Newton's method, with finite differences.
+    them than constraints, they are moved as little as possible. Newton's method, with finite differences;
+    `loops` solves the algebraic loops of the scenario on the way. No unit advances, so it does not matter
+    which coupling the run will have.
     """
     import numpy as np
 
+    loops = Newton() if loops is None else loops
     texts = [constraints] if isinstance(constraints, str) else list(constraints)
     names = list(free)
     if isinstance(free, str) or not names or not texts:
@@ -39,10 +48,11 @@ def consistent(
     if isinstance(free, Mapping):
         at = np.array([float(free[name]) for name in names])
     else:
-        at = np.array(_read(watched, names))
+        at = np.array(_read(watched, names, loops))
 
     def evaluate(values: np.ndarray) -> np.ndarray:
-        return np.array(_read(watched.with_values(dict(zip(names, values.tolist(), strict=True))), residuals))
+        given = watched.with_values(dict(zip(names, values.tolist(), strict=True)))
+        return np.array(_read(given, residuals, loops))
 
     found = evaluate(at)
     for _ in range(most):
@@ -76,7 +86,18 @@ def _watched(scenario: Scenario, texts: Sequence[str]) -> tuple[Scenario, list[s
     return scenario.with_outputs((*scenario.outputs, *made)), [output.port.name for output in made]
 
 
-def _read(scenario: Scenario, names: Sequence[str]) -> list[float]:
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A coupling for the start only: no unit advances, so it fits where `Jacobi` and the others may not."""
+
+    loops: LoopSolver
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        start = (*solved(wiring, (), self.loops, warm=False), *wiring.finish())
+        return Blocks(start, {"step": ()}, start)
+
+
+def _read(scenario: Scenario, names: Sequence[str], loops: LoopSolver) -> list[float]:
     """Signals at the start."""
-    with start(scenario, pace=1.0, until=1.0) as run:
+    with start(scenario, pace=1.0, until=1.0, coupling=_Start(loops)) as run:
         return [float(run[name]) for name in names]  # type: ignore[arg-type]

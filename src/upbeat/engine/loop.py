@@ -80,7 +80,7 @@ class Loop:
 
     def _log(self) -> None:
         """What has fired at the present time goes into the log, after what has before."""
-        for event, value in self._machine.fired:
+        for event, value in self._machine.fired if self._recorder is not None else ():
             self.events.append(event, self.time, self._so_far, value)
             self._so_far += 1
         self._machine.fired.clear()
@@ -111,7 +111,8 @@ class Loop:
             raise StepError(f"the step from t = {t:.9g} did not move on, and no event fired")
         if reached == limit < self.limit:
             reason = KNOWN_EVENT
-        self.steps.append(t, reached, reason, block, rejected)
+        if self._recorder is not None:  # else nobody asks for the story, and a nested run has many steps
+            self.steps.append(t, reached, reason, block, rejected)
         self.short = reached < until
         self._commit(reached, state)
 

@@ -17,7 +17,7 @@ from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.errors import InvalidInput, MasterError, ModelError, StepError, UnitError, suggest
 from upbeat.core.packed import Reader
 from upbeat.core.ports import Causality, Port, Signal, Value
-from upbeat.core.time import Span
+from upbeat.core.time import Onwards
 from upbeat.engine import native
 from upbeat.engine.choose import EngineName, choose
 from upbeat.engine.inside import Inside
@@ -26,6 +26,7 @@ from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.packing import fingerprint
 from upbeat.engine.selection import Selection
+from upbeat.master.error_control import onwards
 from upbeat.master.master import Master
 from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import Pace
@@ -58,6 +59,7 @@ class Nested:
             raise MasterError(
                 'a nested scenario needs outputs of its own: Scenario(…, outputs={"y": "unit.port"})'
             )
+        onwards(self.master.pace)  # may refuse, and that is said here rather than in the run
 
     @property
     def _has_events(self) -> bool:
@@ -76,7 +78,8 @@ class Nested:
 
     @cached_property
     def _built(self) -> tuple[Program, Pace]:
-        return self._flat.master.build(self._flat.scenario, driven=self._has_events)
+        program, pace = self._flat.master.build(self._flat.scenario, driven=self._has_events)
+        return program, onwards(pace)
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
@@ -173,8 +176,7 @@ class NestedUnit:
         self._free = closed.free_inputs
         kind = native.Machine if choose(model.engine, closed.units).name == "native" else Interpreter
         self._machine: Machine = self._within(kind, program, closed.units, start)
-        # The span is only where it begins: how far each advance goes is said when it comes.
-        span, nothing = Span(start, start + 1.0), Selection((), ())
+        span, nothing = Onwards(start), Selection((), ())
         self._loop = Loop(self._machine, program, pace, span, nothing, None, instants=self.instants)
         self._stale = False
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -101,6 +102,11 @@ def nested_table(name: str, model: Model, path: Path) -> dict[str, Any] | None:
     if type(model) is not Nested:
         return None
     beside = path.with_name(f"{path.stem}_{name}.toml")
+    if beside.exists() and not _nests(path, name, beside):
+        raise InvalidInput(
+            f"the scenario of unit '{name}' belongs into {beside}, but there is such a file, and {path} does "
+            "not nest it. Remove it, or write to a file of another name."
+        )
     file = ScenarioFile(model.scenario, master=master_table(model.master))
     files.write_scenario(file, beside, lambda unit, inner: nested_table(unit, inner, beside))
     table: dict[str, Any] = {"scenario": beside.name}
@@ -109,6 +115,15 @@ def nested_table(name: str, model: Model, path: Path) -> dict[str, Any] | None:
     if not model.flatten:
         table["flatten"] = False
     return table
+
+
+def _nests(path: Path, name: str, beside: Path) -> bool:
+    """Whether the file that is there now nests `beside`: then both are written anew."""
+    try:
+        unit = tomllib.loads(path.read_text(encoding="utf-8"))["units"][name]
+        return bool(unit["scenario"] == beside.name)
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def master_table(master: Master) -> dict[str, Any]:

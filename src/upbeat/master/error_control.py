@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, pow
+from math import inf, isfinite, pow
 from typing import Literal, NamedTuple, get_args
 
 from upbeat.core.abilities import Ability
@@ -77,7 +77,10 @@ class ErrorControl:
     convergence of the coupling, taken from the input approximations unless given. The next step is
     h·`safety`·e^(-(i+p)/k)·e'^(p/k), where e and e' are the errors of this step and the one before, k the
     power of h that they grow with, and (i, p) the `gains`; but never less than `factors`[0]·h or more
-    than `factors`[1]·h, and between `least` and `most`. `first` is the first step tried.
+    than `factors`[1]·h, and between `least` and `most`. `first` is the first step tried. Unless they are
+    given, these follow from the length of the run: `most` is a tenth of it. In a nested scenario, which is
+    not told how long the run is, they follow from its first advance, there is no longest step, and a
+    Richardson error must be one `per` "step".
     """
 
     tolerance: float = 1e-4
@@ -100,6 +103,8 @@ class ErrorControl:
         self._check_choices()
         for name in ("tolerance", "first", "least", "most"):
             value = getattr(self, name)
+            if name == "most" and value == inf:
+                continue
             if value is not None or name == "tolerance":
                 object.__setattr__(self, name, checked_step(value, f"{name} of ErrorControl"))
         if self.least is not None and self.most is not None and self.least > self.most:
@@ -196,8 +201,13 @@ class ErrorControl:
         return Twin("error_control", parameters, (STUCK, *names))
 
     def begin(self, span: Span) -> State:
-        length = span.stop - span.start
-        least = self.least or 1e-12 * length + 1e-14 * max(abs(span.start), abs(span.stop))
+        if isfinite(span.stop):
+            return self._started(span.start, span.stop)
+        return _State(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # the rest comes with the first proposal
+
+    def _started(self, t: float, limit: float) -> _State:
+        length = limit - t
+        least = self.least or 1e-12 * length + 1e-14 * max(abs(t), abs(limit))
         most = self.most or 0.1 * length
         # Before there is a history even a curved input is held, and that error is of the size of the step.
         first = self.first or length * min(1e-3, self.tolerance)
@@ -205,6 +215,8 @@ class ErrorControl:
 
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
         s = _State(*state)
+        if s.span == 0.0:
+            s = self._started(t, limit)
         remaining = limit - t
         if s.step >= remaining * (1.0 - SLACK):
             return Proposal(limit, "the stop time"), s
@@ -265,6 +277,18 @@ class ErrorControl:
 
     def _stuck(self, s: _State, t: float, text: str) -> str:
         return f"the step from t = {t:.9g} has an {text}, and cannot be shorter than {s.least:.3g}. {STUCK}"
+
+
+def onwards(pace: Pace) -> Pace:
+    """The pace in a nested scenario, which is not told how long the run is. `MasterError` if it must know."""
+    if not isinstance(pace, ErrorControl):
+        return pace
+    if pace.method == "richardson" and pace.per == "run":
+        raise MasterError(
+            "a nested scenario is not told how long the run is, over which this ErrorControl shares its "
+            'tolerance. Give every step the same: ErrorControl(…, per="step") (in a file: per = "step").'
+        )
+    return pace if pace.most is not None else replace(pace, most=inf)
 
 
 def _worst(watch: Watch, read: Read) -> tuple[float, int]:

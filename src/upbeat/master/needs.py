@@ -21,7 +21,7 @@ def needs(program: Program, pace: Pace, units: Mapping[str, Model]) -> dict[str,
             case Due(unit):
                 found[unit][Ability.NEXT_EVENT] = "it has event ports"
             case Advance(unit, early=True):
-                found[unit][Ability.EARLY_RETURN] = "the coupling lets it stop at an event"
+                found[unit][Ability.EARLY_RETURN] = "the coupling lets it stop before the end of a step"
             case Slope(unit):
                 found[unit][Ability.DERIVATIVES] = "an algebraic loop is solved with them"
     if pace.retries:

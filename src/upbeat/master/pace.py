@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import floor, inf
+from math import floor, inf, isfinite
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from upbeat.core.errors import InvalidInput
@@ -60,7 +60,11 @@ class Pace(Protocol):
         ...
 
     def begin(self, span: Span) -> State:
-        """The state before the first step; `InvalidInput` if the pace cannot cover the span."""
+        """The state before the first step; `InvalidInput` if the pace cannot cover the span.
+
+        That of a nested scenario is open (`Onwards`, its stop is infinite): how far each advance of it goes
+        is what `propose` gets as its limit.
+        """
         ...
 
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
@@ -100,7 +104,7 @@ class Fixed:
 
     def begin(self, span: Span) -> State:
         count = (span.stop - span.start) / self.step
-        if not count < 1e15:
+        if not count < 1e15 and isfinite(span.stop):
             raise InvalidInput(f"a step of {self.step:g} would need {count:.1g} steps: take a larger one")
         return (span.start, self.step)
 
