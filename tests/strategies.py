@@ -87,10 +87,14 @@ def ode_units(draw: st.DrawFn) -> Shape:
         given["w"] = {"size": 2, "start": [draw(REALS), draw(REALS)]}
         names += ["w[0]", "w[1]"]
     outputs: dict[str, Any] = {"y": draw(formulas(states)), "z": draw(formulas(names))}
+    slopes = {name: f"-{name} + {draw(formulas(names))}" for name in states}
+    steep = draw(st.integers(0, 2)) == 0
+    if steep:
+        outputs |= {"s": {"value": states[0], "derivative": "ds"}, "ds": slopes[states[0]]}
     if wide:
         outputs["a"] = [draw(formulas(names)), states[0]]
     model = up.Ode(
-        states={name: f"-{name} + {draw(formulas(names))}" for name in states},
+        states=slopes,
         start={name: draw(REALS) for name in states},
         inputs=given,
         outputs=outputs,
@@ -100,7 +104,9 @@ def ode_units(draw: st.DrawFn) -> Shape:
     return Shape(
         model,
         dict.fromkeys(inputs, ("real", None)) | ({"w": ("real", 2)} if wide else {}),
-        {"y": ("real", None), "z": ("real", None)} | ({"a": ("real", 2)} if wide else {}),
+        {"y": ("real", None), "z": ("real", None)}
+        | ({"a": ("real", 2)} if wide else {})
+        | ({"s": ("real", None)} if steep else {}),
     )
 
 
@@ -204,7 +210,7 @@ def nests(draw: st.DrawFn) -> Shape:
     inner = draw(scenarios().filter(lambda scenario: scenario.outputs))
     pace = draw(
         st.sampled_from(
-            [up.Fixed(0.1), up.Fixed(0.04), up.Fixed(0.25), up.ErrorControl(tolerance=0.01, least=0.02)]
+            [up.Fixed(0.1), up.Fixed(0.04), up.Fixed(0.25), up.ErrorControl(0.01, least=0.02, per="step")]
         )
     )
     master = up.Master(pace, draw(couplings(inner)), draw(st.sampled_from(APPROXIMATIONS)))
@@ -282,14 +288,41 @@ def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
             ]
         )
     )
-    match draw(st.integers(0, 5)):
+    match draw(st.integers(0, 7)):
         case 0:
             return up.Iterated(plain, corrections=draw(st.integers(1, 2)))
         case 1:
-            return up.MultiRate({unit: draw(st.integers(1, 3)) for unit in scenario.units}, loops)
+            return up.Iterated(plain, tolerance=1e-3, most=8)
         case 2:
+            return up.MultiRate({unit: draw(st.integers(1, 3)) for unit in scenario.units}, loops)
+        case 3:
+            fast = draw(st.integers(2, 3))
+            rates = {unit: draw(st.sampled_from([1, fast])) for unit in scenario.units}
+            return up.MultiRate(rates, loops, slower="beside")
+        case 4:
             return up.Negotiated(up.Jacobi(outputs, loops))
     return plain
+
+
+@st.composite
+def paces(draw: st.DrawFn, step: float) -> Any:
+    """Steps of one size, most often; else error control of any kind."""
+    if draw(st.integers(0, 3)):
+        return up.Fixed(step)
+    method = draw(st.sampled_from(["richardson", "milne", "order"]))
+    correct = draw(st.sampled_from(["repeat", "next"]))
+    per = draw(st.sampled_from(["run", "step"]))
+    return up.ErrorControl(0.01, method, correct, first=step, least=step / 8, most=4 * step, per=per)
+
+
+def steep_inputs(scenario: up.Scenario) -> list[str]:
+    """The inputs whose sources all say what their derivatives are."""
+    ports = {(unit, port.name): port for unit, model in scenario.units.items() for port in model.ports}
+    return [
+        c.target
+        for c in scenario.connections
+        if c.sources and all(end in ports and ports[end].derivative for end in c.sources)
+    ]
 
 
 @st.composite
@@ -297,9 +330,11 @@ def experiments(draw: st.DrawFn) -> up.Experiment:
     """A random scenario with a random master that fits it."""
     scenario = draw(scenarios(nested=True))
     step = draw(st.sampled_from([0.1, 0.25, 0.0625]))
+    steep = steep_inputs(scenario)
     made = up.experiment(
         scenario,
-        pace=step,
+        pace=draw(paces(step)),
+        ports={name: up.Hermite() for name in steep if draw(st.booleans())},
         until=step * draw(st.integers(1, 8)) + draw(st.sampled_from([0.0, 0.03])),
         start=draw(st.sampled_from([0.0, -1.5])),
         coupling=draw(couplings(scenario)),

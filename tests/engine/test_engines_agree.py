@@ -32,11 +32,12 @@ thorough = settings(
 def outcome(experiment: up.Experiment, program: Program | None = None) -> tuple[str, dict[str, list[object]]]:
     """What a run gives: its error text (if any) and every column, bit for bit."""
     closed = experiment.closed
+    built, pace = experiment.flat.master.build(experiment.flat.scenario)
     try:
         with Run(
-            program=program or experiment.program(),
+            program=program or built,
             scenario=closed,
-            pace=experiment.master.pace,
+            pace=pace,
             span=experiment.span,
             choice=experiment.choice(),
             record=experiment.record,
