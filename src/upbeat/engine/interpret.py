@@ -269,7 +269,7 @@ class Interpreter:
     def _call(self, unit: str, call: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except (UnitError, MissingExtra):
+        except (UnitError, StepError, MissingExtra):  # a nested run says itself what happened
             raise
         except Exception as cause:
             raise UnitError(text_of(cause), unit=unit, call=call, time=self._clock[unit]) from cause

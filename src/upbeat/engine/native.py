@@ -113,7 +113,7 @@ class Machine:
             unit = model.instantiate(name, start)
             self._python[name] = unit
             return entry.callback(model, unit)
-        except (UnitError, MissingExtra):
+        except (UnitError, StepError, MissingExtra):
             raise
         except Exception as cause:
             raise UnitError(text_of(cause), unit=name, call="instantiate", time=start) from cause
