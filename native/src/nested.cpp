@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "loop.hpp"
 
@@ -62,8 +63,8 @@ bool Nested::begin() {
   const ProgramTables& program = machine_->tables();
   machine_->cells()[program.now].r = start_;
   machine_->cells()[program.next].r = start_;
-  // How long the run is, nobody knows here, and both engines say one second.
-  if (!machine_->begin_units() || !upbeat::begin(*machine_, *pace_, nullptr, start_ + 1.0)) return false;
+  const double unknown = std::numeric_limits<double>::infinity();  // how long the run is, nobody knows here
+  if (!machine_->begin_units() || !upbeat::begin(*machine_, *pace_, nullptr, unknown)) return false;
   machine_->fired().cut(0);
   return true;
 }

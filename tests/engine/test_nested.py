@@ -241,7 +241,9 @@ def test_states_travel_between_engines(engines: tuple[str, str]) -> None:
 
 @pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
 @pytest.mark.parametrize("engines", [("interpret", "native"), ("native", "interpret"), ("native", "native")])
-@pytest.mark.parametrize("pace", [up.Fixed(H / 2), up.ErrorControl(1e-2)], ids=["fixed", "error control"])
+@pytest.mark.parametrize(
+    "pace", [up.Fixed(H / 2), up.ErrorControl(1e-2, per="step")], ids=["fixed", "error control"]
+)
 def test_a_nest_inside_the_core_writes_the_same_bytes(engines: tuple[str, str], pace: Any) -> None:
     inner = up.Nested(FLAT, up.Master(pace=pace), flatten=False)
     middle = up.Scenario(
