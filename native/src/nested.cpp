@@ -69,11 +69,15 @@ bool Nested::begin() {
   return true;
 }
 
-// After `set`, exchange again at the present time, so that everybody inside sees the new course.
+// After `set`, exchange again at the present time, so that everybody inside sees the new course; and what
+// follows from that at the same instant happens.
 bool Nested::refresh() {
-  if (stale_ && !machine_->execute(tables_.exchange)) return false;
+  if (!stale_) return true;
   stale_ = false;
-  return true;
+  const std::int32_t instant = machine_->tables().instant_block;
+  const bool done = machine_->execute(tables_.exchange) && (instant < 0 || machine_->execute(instant));
+  machine_->fired().cut(0);
+  return done;
 }
 
 int Nested::get(int port, Cell* to) {

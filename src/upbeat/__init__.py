@@ -25,6 +25,7 @@ _HOMES = {
     "engine.run": "Run",
     "engine.settings": "Settings",
     "engine.simulate": "simulate start",
+    "engine.wrapping": "as_continuous as_discrete",
     "master.approximation": "Continuous Hermite Hold Linear Polynomial Smooth",
     "master.constrained": "Constrained",
     "master.coupling": "GaussSeidel Jacobi",

@@ -23,6 +23,7 @@ from upbeat.engine.realtime import LateWarning, RealTime
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings
 from upbeat.engine.simulate import simulate, start
+from upbeat.engine.wrapping import as_continuous, as_discrete
 from upbeat.master.approximation import Continuous, Hermite, Hold, Linear, Polynomial, Smooth
 from upbeat.master.constrained import Constrained
 from upbeat.master.coupling import GaussSeidel, Jacobi
@@ -149,6 +150,8 @@ __all__ = [
     "UnitError",
     "UpbeatError",
     "Variable",
+    "as_continuous",
+    "as_discrete",
     "consistent",
     "experiment",
     "explain",

@@ -108,7 +108,22 @@ class Nested:
                 continue
             for name in ports[end].depends:
                 waiting += links.get((unit, name), ())
+            if unit in self._reacting:
+                waiting += self._seen_by_events
         return frozenset(found)
+
+    @property
+    def _reacting(self) -> set[str]:
+        """Units that may answer to what reaches them at once, because instants happen inside by themselves."""
+        units = self.scenario.units
+        return set() if self._has_events else {u for u in units if Ability.NEXT_EVENT in units[u].abilities}
+
+    @property
+    def _seen_by_events(self) -> list[tuple[str, str]]:
+        """Where all signals come from that such units see, or that events carry between them."""
+        links = [c.sources for c in self.scenario.connections if c.unit in self._reacting]
+        links += [sender.reads for c in self.scenario.event_connections for sender in c.senders]
+        return [end for ends in links for end in ends]
 
     @property
     def abilities(self) -> frozenset[Ability]:
