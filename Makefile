@@ -60,7 +60,11 @@ demo: setup  ## Run a coupled example; leaves a table, a result file and a plot
 reproduce: setup  ## Repeat every published experiment: paper | here
 	@failed=0; for script in reproduce/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed
 
-bench: setup  ## Measure the overhead against hand-written C
+.venv/.benched: .venv/.built
+	$(BIN)/python -m pip install --quiet --group bench
+	@touch $@
+
+bench: .venv/.benched  ## Measure the overhead against hand-written C, and events against SimPy
 	@failed=0; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed
 
 # ------------------------------------------------------------------------------------------- checks

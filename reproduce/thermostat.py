@@ -1,13 +1,13 @@
-"""Thermostat (thesis, example 18): a continuous room and a discrete controller, wrapped both ways (section 3.8).
+"""Thermostat (thesis, example 18): a continuous room and a discrete controller, wrapped both ways.
 
-x' = -α·(x - 30·q), α = 0.1, x(0) = 20, heating first; the controller is told *tooHot* at 21 and *tooCold* at 19.
+x' = -α·(x - 30·q), α = 0.1, x(0) = 20, heating first; the controller is told *tooHot* at 21, *tooCold* at 19.
 Hybrid DE: the room as a discrete-event unit that looks at itself every H. Hybrid CT: the controller as a
 continuous unit that looks at the temperature every H. Beside them, both as they are in one scenario, with
 converters between.
 
-Crossings are seen at the next communication point, up to H late. A switch that is late by d lets the temperature
-go too far by x'·d, and the next phase begins there: it takes at most 1.9/1.1 of that d longer. So the k-th
-switch is at most k·(1 + 1.9/1.1)·H after the analytic one. All three must agree with the room's exact
+Crossings are seen at the next communication point, up to H late. A switch that is late by d lets the
+temperature go too far by x'·d, and the next phase begins there: it takes at most 1.9/1.1 of that d longer. So
+the k-th switch is at most k·(1 + 1.9/1.1)·H after the analytic one. All three must agree with the room's exact
 solution looked at every H, to the last grid point.
 """
 

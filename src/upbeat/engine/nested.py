@@ -114,7 +114,7 @@ class Nested:
 
     @property
     def _reacting(self) -> set[str]:
-        """Units that may answer to what reaches them at once, because instants happen inside by themselves."""
+        """Units that may answer at once to what reaches them: instants happen inside by themselves."""
         units = self.scenario.units
         return set() if self._has_events else {u for u in units if Ability.NEXT_EVENT in units[u].abilities}
 
