@@ -1,8 +1,8 @@
 """How many discrete events per second the native engine gets through, and SimPy on the same model.
 
 A ring of ten stations, each a state machine from a scenario file: it waits for a job, works on it for a
-second and hands it on. One event is one job handed on: a timed transition, its output event, its way to the next
-station and the transition there. Every event is logged with its time. SimPy has a process for each
+second and hands it on. One event is one job handed on: a timed transition, its output event, its way to the
+next station and the transition there. Every event is logged with its time. SimPy has a process for each
 station, which waits for an event of its own, then for a timeout, appends to a list and wakes up the next.
 All variants run interleaved; the figures are medians of CPU time.
 """

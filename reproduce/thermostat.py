@@ -7,8 +7,8 @@ converters between.
 
 Crossings are seen at the next communication point, up to H late. A switch that is late by d lets the
 temperature go too far by x'·d, and the next phase begins there: it takes at most 1.9/1.1 of that d longer. So
-the k-th switch is at most k·(1 + 1.9/1.1)·H after the analytic one. All three must agree with the room's exact
-solution looked at every H, to the last grid point.
+the k-th switch is at most k·(1 + 1.9/1.1)·H after the analytic one. All three must agree with the exact
+solution of the room looked at every H, to the last grid point.
 """
 
 from __future__ import annotations
