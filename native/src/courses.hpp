@@ -2,12 +2,21 @@
 // The twin of upbeat.units.inputs.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "cell.hpp"
 #include "ode.hpp"
 
 namespace upbeat {
+
+// How many cells these ports have together.
+inline std::size_t cells_in(const std::vector<PortTables>& ports) {
+  std::size_t cells = 0;
+  for (const PortTables& port : ports) cells += static_cast<std::size_t>(port.cells);
+  return cells;
+}
 
 class Courses {
  public:

@@ -2,8 +2,6 @@
 // reads nothing is run once, when the unit is made.
 #include "discrete.hpp"
 
-#include "packing.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,75 +9,6 @@
 #include "text.hpp"
 
 namespace upbeat {
-
-namespace {
-
-constexpr std::int32_t most_ports = 1 << 24;  // a table from a broken file should not take all memory
-
-std::size_t cells_of(const std::vector<PortTables>& ports) {
-  std::size_t cells = 0;
-  for (const PortTables& port : ports) cells += static_cast<std::size_t>(port.cells);
-  return cells;
-}
-
-std::string problem_in(const PieceTables& piece, std::size_t results, std::size_t arguments) {
-  if (!piece.kernel || piece.kernel->results.size() != results) return "code with the wrong number of results";
-  if (static_cast<std::size_t>(piece.kernel->inputs) != piece.from.size()) return "code with the wrong number of inputs";
-  std::int32_t last = -1;
-  for (const std::int32_t place : piece.from) {
-    if (place <= last || static_cast<std::size_t>(place) >= arguments) return "code that reads what is not there";
-    last = place;
-  }
-  return problem_in(*piece.kernel);
-}
-
-std::string problem_in(const AssigningTables& code, std::size_t variables, std::size_t arguments) {
-  for (const std::int32_t place : code.to) {
-    if (place < 0 || static_cast<std::size_t>(place) >= variables) return "code that writes what is not there";
-  }
-  return problem_in(code.piece, code.to.size(), arguments);
-}
-
-std::string problem_in(const ModeTables& mode, const DiscreteTables& tables, std::size_t arguments) {
-  std::size_t results = 0;
-  for (const std::int32_t place : mode.emitted) {
-    if (place < 0 || static_cast<std::size_t>(place) >= tables.sent.size()) return "a mode that sends what is not there";
-    results += 1 + static_cast<std::size_t>(tables.sent[static_cast<std::size_t>(place)].cells);
-  }
-  std::string problem = problem_in(mode.due, 1, arguments);
-  if (problem.empty()) problem = problem_in(mode.emissions, results, arguments);
-  if (problem.empty()) problem = problem_in(mode.internal, tables.kinds.size(), arguments);
-  if (problem.empty()) problem = problem_in(mode.external, tables.kinds.size(), arguments);
-  return problem;
-}
-
-}  // namespace
-
-std::string problem_in(const DiscreteTables& tables) {
-  for (const auto* ports : {&tables.inputs, &tables.heard, &tables.outputs, &tables.sent}) {
-    for (const PortTables& port : *ports) {
-      if (port.cells < 1) return "a port without cells";
-      if (port.kind == Kind::String) return "a discrete unit has no strings";
-      if (port.port < 0 || port.port > most_ports) return "a port with an impossible number";
-    }
-  }
-  const std::size_t variables = tables.kinds.size();
-  if (tables.start.size() != variables) return "start values do not fit the variables";
-  if (tables.input_start.size() != cells_of(tables.inputs)) return "start values do not fit the inputs";
-  if (tables.modes.empty()) return "a unit without modes";
-  if (tables.mode >= 0) {
-    if (static_cast<std::size_t>(tables.mode) >= variables) return "the mode is no variable";
-    const double start = tables.start[static_cast<std::size_t>(tables.mode)];
-    if (!(start >= 0.0 && start < static_cast<double>(tables.modes.size()))) return "a start in a mode that is not there";
-  }
-  const std::size_t arguments = 1 + variables + cells_of(tables.inputs) + cells_of(tables.heard) + tables.heard.size() +
-                                tables.parameters.size();
-  std::string problem = problem_in(tables.compute, cells_of(tables.outputs), arguments);
-  for (const ModeTables& mode : tables.modes) {
-    if (problem.empty()) problem = problem_in(mode, tables, arguments);
-  }
-  return problem;
-}
 
 Discrete::Piece::Piece(const PieceTables& tables, const Discrete& unit)
     : kernel_(tables.kernel),
@@ -119,8 +48,8 @@ Discrete::Discrete(const DiscreteTables& tables, double start)
     : kinds_(tables.kinds),
       mode_(tables.mode),
       inputs_at_(1 + tables.kinds.size()),
-      events_at_(inputs_at_ + cells_of(tables.inputs)),
-      flags_at_(events_at_ + cells_of(tables.heard)),
+      events_at_(inputs_at_ + cells_in(tables.inputs)),
+      flags_at_(events_at_ + cells_in(tables.heard)),
       parameters_at_(flags_at_ + tables.heard.size()),
       arguments_([&] {
         std::vector<double> arguments{start};
@@ -172,18 +101,21 @@ void Discrete::changed(unsigned sources) {
   if (compute_.reads(sources)) knows_outputs_ = false;
 }
 
-// Make the mode that holds the active one.
-bool Discrete::has_mode(double mode) {
-  if (mode >= 0.0 && mode < static_cast<double>(modes_.size())) return true;
+// Why there is no such mode, or an empty text.
+std::string Discrete::no_mode(double mode) const {
+  if (mode >= 0.0 && mode < static_cast<double>(modes_.size())) return "";
   char text[400];  // a double may have 309 digits
   std::snprintf(text, sizeof text, "there is no mode %.0f, only 0 to %zu", mode, modes_.size() - 1);
-  refuse(text);
-  return false;
+  return text;
 }
 
+// Make the mode that holds the active one.
 bool Discrete::select() {
   const double mode = mode_ < 0 ? 0.0 : arguments_[1 + static_cast<std::size_t>(mode_)];
-  if (!has_mode(mode)) return false;
+  if (const std::string problem = no_mode(mode); !problem.empty()) {
+    refuse(problem);
+    return false;
+  }
   Mode* const found = &modes_[static_cast<std::size_t>(mode)];
   if (found == active_) return true;
   active_ = found;
@@ -330,60 +262,6 @@ int Discrete::jump(int* again) {
 int Discrete::due(double* time) {
   if (!know_due()) return 1;
   *time = due_;
-  return 0;
-}
-
-void Discrete::state(std::vector<double>& to) const {
-  to.assign(arguments_.data(), arguments_.data() + inputs_at_);
-  to.insert(to.end(), courses_.state().begin(), courses_.state().end());
-  to.insert(to.end(), arguments_.data() + events_at_, arguments_.data() + parameters_at_);
-}
-
-int Discrete::save(int slot) {
-  const auto index = static_cast<std::size_t>(slot);
-  if (index >= slots_.size()) slots_.resize(index + 1);
-  state(slots_[index]);
-  return 0;
-}
-
-int Discrete::restore(int slot) {
-  const auto index = static_cast<std::size_t>(slot);
-  if (index >= slots_.size() || slots_[index].empty()) return refuse("nothing was saved here");
-  const double* const state = slots_[index].data();
-  std::copy(state, state + inputs_at_, arguments_.begin());
-  courses_.restore(state + inputs_at_, time(), inputs());
-  const double* const events = state + inputs_at_ + courses_.state().size();
-  const std::size_t count = parameters_at_ - events_at_;
-  std::copy(events, events + count, arguments_.data() + events_at_);
-  told_ = std::any_of(arguments_.data() + flags_at_, arguments_.data() + parameters_at_, [](double f) { return f != 0.0; });
-  knows_due_ = knows_emissions_ = knows_outputs_ = false;
-  return select() ? 0 : 1;
-}
-
-int Discrete::pack(int slot, void* to, std::uint64_t* size) {
-  const auto index = static_cast<std::size_t>(slot);
-  if (index >= slots_.size() || slots_[index].empty()) return refuse("nothing was saved here");
-  return pack_doubles(slots_[index], to, size);
-}
-
-int Discrete::unpack(int slot, const void* from, std::uint64_t size) {
-  const auto foreign = [this](const std::string& why) {
-    message_ = "not a state of this unit: " + why;
-    return 1;
-  };
-  std::vector<double> found;
-  state(found);  // for its length
-  if (size != 8 * found.size()) {
-    return foreign("expected " + std::to_string(8 * found.size()) + " bytes, not " + std::to_string(size));
-  }
-  Reader reader(from, size);
-  for (double& value : found) value = double_of(reader.word());
-  if (mode_ >= 0 && !has_mode(found[1 + static_cast<std::size_t>(mode_)])) return foreign(std::string(message_));
-  const std::vector<double> wrong = courses_.impossible(found.data() + inputs_at_);
-  if (!wrong.empty()) return foreign("an input with " + shortest(wrong[0]) + " coefficients");
-  const auto index = static_cast<std::size_t>(slot);
-  if (index >= slots_.size()) slots_.resize(index + 1);
-  slots_[index] = std::move(found);
   return 0;
 }
 

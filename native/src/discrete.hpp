@@ -126,7 +126,7 @@ class Discrete final {
   bool know_outputs();
   bool fits(double value, Kind kind);
   bool select();
-  bool has_mode(double mode);
+  std::string no_mode(double mode) const;
   int refuse(std::string message);
 
   std::vector<Port> ports_;  // by number

@@ -5,6 +5,7 @@
 #include "check.hpp"
 #include "discrete.hpp"
 #include "helpers.hpp"
+#include "packing.hpp"
 
 using namespace upbeat;
 
@@ -151,6 +152,37 @@ TEST(a_discrete_unit_is_set_back_with_its_events) {
   lamp.jump();
   CHECK(lamp.due() == 3.5 && lamp.light() == 1.5);
   CHECK(lamp.unit.restore(lamp.unit.self, 0) != 0);
+}
+
+TEST(a_discrete_unit_travels_as_bytes) {
+  Driven lamp(::lamp());
+  const Cell course[] = {real(1.0), real(0.5)};
+  lamp.unit.set(lamp.unit.self, 0, course, 2);
+  lamp.press();
+  CHECK(lamp.unit.save(lamp.unit.self, 0) == 0);
+  std::uint64_t size = 0;
+  CHECK(lamp.unit.pack(lamp.unit.self, 0, nullptr, &size) == 0 && size == 8 * lamp.state().size());
+  std::vector<unsigned char> bytes(size);
+  CHECK(lamp.unit.pack(lamp.unit.self, 0, bytes.data(), &size) == 0);
+  CHECK(lamp.unit.pack(lamp.unit.self, 9, bytes.data(), &size) != 0);
+
+  Driven other(::lamp(), 7.0);
+  CHECK(other.unit.unpack(other.unit.self, 2, bytes.data(), size) == 0);
+  CHECK(other.unit.restore(other.unit.self, 2) == 0);
+  CHECK(other.state() == lamp.state());
+  CHECK(!other.jump() && other.due() == 2.5);
+
+  const auto refused = [&](std::size_t word, double value, const std::string& why) {
+    std::vector<unsigned char> wrong = bytes;
+    write_word(wrong.data() + 8 * word, bits_of(value));
+    return other.unit.unpack(other.unit.self, 0, wrong.data(), size) != 0 &&
+           other.message() == "not a state of this unit: " + why;
+  };
+  CHECK(refused(1, 2.0, "there is no mode 2, only 0 to 1"));
+  CHECK(refused(1, std::nan(""), "there is no mode nan, only 0 to 1"));
+  CHECK(refused(5, 7.0, "an input with 7 coefficients"));
+  CHECK(refused(5, 0.0, "an input with 0 coefficients"));
+  CHECK(other.unit.unpack(other.unit.self, 0, bytes.data(), size - 8) != 0);
 }
 
 TEST(a_discrete_unit_says_what_is_wrong) {

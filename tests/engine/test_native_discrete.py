@@ -95,6 +95,12 @@ class Core:
         self.time, kept = token
         self.machine.restore(kept)
 
+    def to_bytes(self, token: Any) -> bytes:
+        return self.machine.to_bytes(token[1])
+
+    def from_bytes(self, data: bytes) -> Any:
+        return self.time, self.machine.from_bytes(data)
+
 
 @st.composite
 def scripts(draw: st.DrawFn, model: Discrete) -> list[tuple[Any, ...]]:
@@ -154,6 +160,22 @@ def test_a_unit_with_everything(data: st.DataObject) -> None:
     script = data.draw(scripts(MOTION))
     here = play(MOTION.instantiate("m", 0.5), MOTION, script)
     assert play(Core(MOTION, 0.5), MOTION, script) == here
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data())
+def test_states_are_the_same_bytes(data: st.DataObject) -> None:
+    script = [call for call in data.draw(scripts(MOTION)) if call[0] != "restore"]
+    here, there = MOTION.instantiate("m", 0.5), Core(MOTION, 0.5)
+    for unit in (here, there):
+        play(unit, MOTION, script)
+    packed = there.to_bytes(there.save())
+    assert here.to_bytes(here.save()) in packed
+    other = Core(MOTION, 0.0)
+    other.time = there.time
+    other.restore(other.from_bytes(packed))
+    rest = data.draw(scripts(MOTION))
+    assert play(other, MOTION, rest) == play(there, MOTION, rest) == play(here, MOTION, rest)
 
 
 @settings(deadline=None, max_examples=40)
