@@ -10,6 +10,11 @@ log(error) over log(H) for halved steps. Theory:
 * a Hermite polynomial knows the slope at once. Extrapolated, its first step is a straight line in the
   right direction, which costs H³ (3 instead of 4); interpolated in an iterated step it reaches 4;
 * iterated steps interpolate; their first step is linear at least, which costs H³: quadratic ones show 3.
+
+What the start costs is the start's fault: all of it is seen again with one short step at the beginning
+(`warm`). A first step of √H·H that holds costs H³, and the next one has a past; so quadratic inputs must
+show their 3, and Hermite ones, whose first step costs (√H·H)³, their 4. That separates Polynomial(2) from
+Linear() for Jacobi and Gauss-Seidel too.
 """
 
 from __future__ import annotations
@@ -17,6 +22,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -36,6 +43,18 @@ THEORY = {
     "gauss_seidel": {"hold": 1, "linear": 2, "quadratic": 2, "hermite": 3},
     "iterated": {"hold": 1, "linear": 2, "quadratic": 3, "hermite": 4},
 }
+WARM = {name: {"hold": 1, "linear": 2, "quadratic": 3, "hermite": 4} for name in COUPLINGS}
+
+
+@dataclass(frozen=True)
+class ShortFirst(up.Fixed):
+    """Fixed steps, but the first one is cut to √step·step."""
+
+    def propose(self, state: Any, t: float, limit: float, read: Any) -> Any:
+        proposal, after = super().propose(state, t, limit, read)
+        if t == state[0]:
+            proposal = proposal._replace(until=t + sqrt(self.step) * self.step, reason="short first step")
+        return proposal, after
 
 
 def scenario() -> up.Scenario:
@@ -68,15 +87,35 @@ def scenario() -> up.Scenario:
     return up.Scenario(units={"left": left, "right": right}, connections=links)
 
 
-def error(coupling: Any, inputs: Any, step: float) -> float:
+def error(coupling: Any, inputs: Any, pace: up.Fixed) -> float:
     """Root mean square over states and communication points."""
     # nobody needs the slope of the acceleration: that input only serves the output dF
     ports = {"right.ac": up.Linear()} if isinstance(inputs, up.Hermite) else {}
     trace = up.simulate(
-        scenario(), pace=step, until=UNTIL, coupling=coupling, inputs=inputs, ports=ports, record=SIGNALS
+        scenario(), pace=pace, until=UNTIL, coupling=coupling, inputs=inputs, ports=ports, record=SIGNALS
     )
     here = np.column_stack([trace[name] for name in SIGNALS])
     return float(np.sqrt(np.mean((here - exact(trace.time)) ** 2)))
+
+
+def table(title: str, theory: dict[str, dict[str, int]], pace: type[up.Fixed]) -> dict[str, dict[str, float]]:
+    """The orders of all couplings and inputs, printed."""
+    orders: dict[str, dict[str, float]] = {name: {} for name in COUPLINGS}
+    for name, coupling in COUPLINGS.items():
+        for label, inputs in INPUTS.items():
+            found = [error(coupling, inputs, pace(step)) for step in STEPS]
+            orders[name][label] = order = float(np.polyfit(np.log(STEPS[1:]), np.log(found[1:]), 1)[0])
+            print(f"{title:7}{name:14}{label:12}{theory[name][label]:>7} |{order:7.2f}", end="")
+            print(f"    {found[0]:.1e} … {found[-1]:.1e}")
+    return orders
+
+
+def as_theory(orders: dict[str, dict[str, float]], theory: dict[str, dict[str, int]]) -> bool:
+    return all(
+        abs(found - theory[name][label]) <= 0.2
+        for name, row in orders.items()
+        for label, found in row.items()
+    )
 
 
 def main() -> int:
@@ -85,22 +124,14 @@ def main() -> int:
     )
     arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
     options = arguments.parse_args()
-    orders: dict[str, dict[str, float]] = {}
-    ok = True
-    print(
-        f"{'coupling':14}{'inputs':12}{'theory':>7} |{'here':>7}    error at H = {STEPS[0]:g} … {STEPS[-1]:g}"
-    )
-    for name, coupling in COUPLINGS.items():
-        for label, inputs in INPUTS.items():
-            found = [error(coupling, inputs, step) for step in STEPS]
-            order = float(np.polyfit(np.log(STEPS[1:]), np.log(found[1:]), 1)[0])
-            orders.setdefault(name, {})[label] = order
-            ok = ok and abs(order - THEORY[name][label]) <= 0.2
-            print(f"{name:14}{label:12}{THEORY[name][label]:>7} |{order:7.2f}", end="")
-            print(f"    {found[0]:.1e} … {found[-1]:.1e}")
+    print(f"{'start':7}{'coupling':14}{'inputs':12}{'theory':>7} |{'here':>7}", end="")
+    print(f"    error at H = {STEPS[0]:g} … {STEPS[-1]:g}")
+    cold = table("cold", THEORY, up.Fixed)
+    warm = table("warm", WARM, ShortFirst)
+    ok = as_theory(cold, THEORY) and as_theory(warm, WARM)
     print("ok" if ok else "NOT as theory says")
     if options.json:
-        print(json.dumps({"orders": orders, "theory": THEORY, "ok": ok}))
+        print(json.dumps({"orders": cold, "theory": THEORY, "warm": warm, "warm_theory": WARM, "ok": ok}))
     return 0 if ok else 1
 
 
