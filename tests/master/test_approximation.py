@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -142,6 +142,43 @@ def test_histories_survive_a_repeated_exchange(engine: str) -> None:
     with up.start(scenario, pace=H, until=N * H, inputs=up.Linear(), engine=engine) as run:
         while not run.finished:
             run.set("s.w", 0.0)
+            run.step()
+        assert run["s.x"] == pytest.approx(T[-1] ** 2 / 2 - H**2 / 2, rel=1e-12)
+
+
+def test_setting_an_input_restarts_what_follows_it(engine: str) -> None:
+    """x' = q with q set from 0 to 1 at t = 0.3 is 0.7 at t = 1, whatever the approximation."""
+    gain = up.Function(inputs=["u"], outputs={"y": "u"})
+    total = up.Ode(states={"x": "q", "t": "r"}, inputs=["q", "r"], solver=up.RK4())
+    clock = up.Function(outputs={"y": "time"})
+    scenario = up.Scenario(
+        units={"gain": gain, "direct": total, "behind": total, "clock": clock},
+        connections={"gain.u": "f", "direct.q": "f", "behind.q": "gain.y", "behind.r": "clock.y"},
+        inputs=["f"],
+    )
+    kinds = [up.Hold(), up.Linear(), up.Polynomial(2), up.Polynomial(5), up.Continuous(), up.Smooth()]
+    couplings = [up.Jacobi(), up.GaussSeidel(), up.MultiRate({"behind": 2}), up.Jacobi(outputs="lagged")]
+    for kind, coupling in product(kinds, couplings):
+        settings = {"pace": 0.1, "until": 1.0, "inputs": kind, "coupling": coupling, "engine": engine}
+        with up.start(scenario, **settings) as run:
+            for _ in range(3):
+                run.step()
+            run.set("f", 1.0)
+            run.finish()
+            assert run.trace["direct.x"][-1] == pytest.approx(0.7, abs=1e-12), (kind, coupling)
+            if coupling != up.Jacobi(outputs="lagged"):  # where the jump arrives a step later, as any change
+                assert run.trace["behind.x"][-1] == pytest.approx(0.7, abs=1e-12), (kind, coupling)
+        if coupling == up.Jacobi() and kind == up.Linear():  # what does not follow it keeps its history
+            assert run.trace["behind.t"][-1] == pytest.approx(0.5 - 0.1**2 / 2, abs=1e-12)
+
+
+def test_a_history_can_go_on_when_an_input_is_set(engine: str) -> None:
+    """A ramp that is set by hand, step by step, is followed as one that comes from a unit."""
+    total = up.Ode(states={"x": "q"}, inputs=["q"], solver=up.RK4())
+    scenario = up.Scenario(units={"s": total}, connections={"s.q": "f"}, inputs=["f"])
+    with up.start(scenario, pace=H, until=N * H, inputs=up.Linear(), engine=engine) as run:
+        while not run.finished:
+            run.set("f", run.time, restart=False)
             run.step()
         assert run["s.x"] == pytest.approx(T[-1] ** 2 / 2 - H**2 / 2, rel=1e-12)
 

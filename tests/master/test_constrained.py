@@ -175,7 +175,7 @@ def test_setting_what_was_found_by_hand_gives_the_same(engine: str, inner: Any, 
     found = up.simulate(rich(), coupling=up.Constrained({"force": AHEAD}, inner), **settings)
     with up.start(rich(), coupling=inner, **settings) as hand:
         for force in found["force"][1:]:
-            hand.set("force", float(force))
+            hand.set("force", float(force), restart=False)
             hand.step()
         trace = hand.trace
     for name in found.names:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -22,8 +23,9 @@ from upbeat.engine.machine import Machine
 from upbeat.engine.native_loop import NativeLoop
 from upbeat.engine.realtime import Paced, RealTime
 from upbeat.engine.selection import Selection, event_kinds, select
+from upbeat.master.dataflow import forgetful
 from upbeat.master.pace import Pace, State
-from upbeat.master.program import Program
+from upbeat.master.program import Program, Reg
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.log import Outcome, StepLog
 from upbeat.trace.recorder import Recorder
@@ -88,6 +90,7 @@ class Run:
         self._ended = 0.0
         self._stale = False
         self._arrived: dict[str, None] = {}
+        self._forgetful: dict[tuple[str, str], tuple[Reg, ...]] = {}
         self._outcome: Outcome | None = None
         selection = select(program, record)
         self._strings: list[str] = []
@@ -178,9 +181,12 @@ class Run:
         values: list[Value] = [self._machine.read(first + i) for i in range(count)]  # type: ignore[union-attr]
         return values[0] if count == 1 else tuple(values)
 
-    def set(self, name: str, value: Signal) -> None:
+    def set(self, name: str, value: Signal, *, restart: bool = True) -> None:
         """Hold an input that nothing drives at `value` from now on: a scenario input, or ``unit.port``.
 
+        This is a jump, so inputs that follow it by a polynomial forget what they were before. With `restart`
+        off they go on from there: for values of something smooth, set again and again. An unknown of a
+        `Constrained` coupling is not held: the search for it begins with `value`.
         An event input gets an event with this value, at the present time.
         """
         self._live()
@@ -203,7 +209,17 @@ class Run:
                 machine.write(held.register + i, cell)
         if unit in self._program.arrivals and port.event:
             self._arrived[unit] = None
+        if restart:
+            for register in self._histories(unit, port.name):
+                machine.write(register, -inf)
         self._stale = True
+
+    def _histories(self, unit: str, port: str) -> tuple[Reg, ...]:
+        """What to forget when this input is set; found once for each."""
+        end = (unit, port)
+        if end not in self._forgetful:
+            self._forgetful[end] = forgetful(self._program, self._scenario.units, unit, port)
+        return self._forgetful[end]
 
     def _refresh(self, drive: Drive) -> None:
         """After `set`, exchange again at the present time, so that everybody sees the new value."""

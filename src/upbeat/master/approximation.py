@@ -3,7 +3,7 @@
 An approximation writes the `Let`s that compute the coefficients which `Set` hands over. It has two
 faces: *extrapolate* (only the value at the start of the step is known) and *interpolate* (the
 source has already gone ahead, so the value at the end is known too). Its memory is in registers:
-restarting a history means writing minus infinity into its time registers (`Course.restart`).
+restarting a history means writing minus infinity into its time registers (`Course.history`).
 """
 
 from __future__ import annotations
@@ -58,11 +58,6 @@ class Course:
     early: tuple[Let, ...] = ()
     at_start: bool = False
     history: tuple[Reg, ...] = ()
-
-    @property
-    def restart(self) -> tuple[Let, ...]:
-        """Forget what was: the next value counts as the first one."""
-        return tuple(Let(register, Number(-inf)) for register in self.history)
 
 
 class Approximation(Protocol):

@@ -9,7 +9,7 @@ analysis). Nothing of this is listed by hand.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 from upbeat.core.abilities import Model
@@ -21,6 +21,7 @@ from upbeat.master.program import (
     Due,
     Fire,
     Get,
+    History,
     If,
     Instruction,
     Jump,
@@ -213,6 +214,28 @@ def held_slots(program: Program, models: Mapping[str, Model]) -> tuple[int, ...]
         *(flow.block((*block, *program.instant)).reads for block in program.steps.values())
     )
     return tuple(sorted(r[1] for r in reads if isinstance(r, tuple) and r[0] == "slot"))
+
+
+def forgetful(program: Program, models: Mapping[str, Model], unit: str, port: str) -> tuple[Reg, ...]:
+    """The registers that restart the histories of all inputs that see this one at the same instant.
+
+    For an input that was set by hand: what the others were before says nothing about what they will be.
+    """
+    if not program.histories:
+        return ()
+    flow = Flow(program.layout, models)
+    _, spoilt = touched(program.exchange, flow, [("input", unit, port)])
+    return tuple(time for history in outdated(program.histories, spoilt) for time in history.times)
+
+
+def outdated(histories: Iterable[History], spoilt: Collection[Resource]) -> list[History]:
+    """Those of inputs that follow something in `spoilt`, be it handed on already or in the step to come."""
+    return [
+        history
+        for history in histories
+        if ("input", history.unit, history.port) in spoilt
+        or any(("cell", cell) in spoilt for cell in history.follows)
+    ]
 
 
 def dependencies(block: Block, flow: Flow) -> list[set[int]]:

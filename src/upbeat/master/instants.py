@@ -18,7 +18,7 @@ from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
-from upbeat.master.dataflow import Flow, Resource, touched
+from upbeat.master.dataflow import Flow, Resource, outdated, touched
 from upbeat.master.event_wiring import EventWiring, Link
 from upbeat.master.program import (
     Block,
@@ -106,6 +106,7 @@ class _Instant:
         self._wiring = wiring
         self._events = EventWiring(wiring)
         self._exchange = exchange
+        self._histories = wiring.histories
         self._units = units
         self._most = most
         registers = wiring.registers
@@ -222,9 +223,8 @@ class _Instant:
         }
         again, spoilt = touched(self._exchange, self._flow, dirty)
         block: list[Instruction] = [Get(*end, wiring.outputs[end]) for end in outputs]
-        for end in wiring.inputs:
-            if ("input", *end) in spoilt:
-                block += wiring.restart(end)
+        for history in outdated(self._histories, spoilt):
+            block += history.restart
         block += again
         moved = {resource[1] for resource in spoilt if isinstance(resource, tuple) and resource[0] == "input"}
         return block + [Due(u, due) for u, due in self._dues.items() if u in moved or u in jumped]

@@ -62,6 +62,7 @@ class Master:
             arrivals=instant.arrivals,
             micro=instant.micro,
             send=instant.send,
+            histories=wiring.histories,
         )
         check_abilities(program, pace, closed.units, wiring.called)
         return program, pace

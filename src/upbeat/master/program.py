@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from typing import Literal
 
-from upbeat.core.expr import Expr
+from upbeat.core.expr import Expr, Number
 from upbeat.core.ports import Kind, Values
 
 Reg = int
@@ -222,6 +223,23 @@ class Recordable:
     """From `register` on; it may be one cell of somebody's array."""
 
 
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the courses of one input remember of the outputs it follows, and how they forget it."""
+
+    unit: str
+    port: str
+    follows: tuple[Reg, ...]
+    """The cells of the outputs that it is computed from."""
+    times: tuple[Reg, ...]
+    """When something was; minus infinity: never."""
+
+    @property
+    def restart(self) -> Block:
+        """Forget what was: the next value counts as the first one."""
+        return tuple(Let(register, Number(-inf)) for register in self.times)
+
+
 @dataclass(frozen=True)
 class Program:
     """What an engine runs.
@@ -250,6 +268,8 @@ class Program:
     """One micro-step of the instant, for whoever drives it from outside (a nested scenario)."""
     send: Block = ()
     """Computes what the next micro-step will send out of the scenario, and changes nothing."""
+    histories: tuple[History, ...] = ()
+    """What the courses of inputs remember."""
 
     arrivals: Mapping[str, Block] = field(default_factory=dict)
     """What a unit does with an event that somebody has set by hand, for units whose event inputs are free."""

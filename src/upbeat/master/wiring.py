@@ -13,7 +13,7 @@ from upbeat.core.expr import Cell, Expr, substitute
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.approximation import Approximation, Course, Hold, Place
 from upbeat.master.derivatives import rate
-from upbeat.master.program import Advance, Get, Instruction, Let, Recordable, Reg, Set
+from upbeat.master.program import Advance, Get, History, Instruction, Let, Recordable, Reg, Set
 from upbeat.master.registers import Registers
 from upbeat.scenario.scenario import Scenario
 
@@ -240,9 +240,33 @@ class Wiring:
         Exchange values after it: the courses handed over before go on as they were. It covers the courses
         made so far, so write it when the blocks of the coupling and of the pace are there.
         """
-        courses = [course for key, course in self._courses.items() if key[0] == end]
-        courses += [course for other, course in self._beside if other == end]
-        return [let for course in courses for let in course.restart]
+        return [
+            let
+            for history in self.histories
+            if (history.unit, history.port) == end
+            for let in history.restart
+        ]
+
+    @property
+    def histories(self) -> tuple[History, ...]:
+        """What the courses made so far remember."""
+        times: dict[End, tuple[Reg, ...]] = {}
+        for end, course in (*((key[0], course) for key, course in self._courses.items()), *self._beside):
+            if course.history:
+                times[end] = times.get(end, ()) + course.history
+        sources = {(c.unit, c.port): c.sources for c in self.scenario.connections}
+        return tuple(
+            History(
+                *end,
+                tuple(
+                    self.outputs[source] + i
+                    for source in sources[end]
+                    for i in range(self._ports[source].cells)
+                ),
+                found,
+            )
+            for end, found in times.items()
+        )
 
     def advance(self, unit: str, over: Interval | None = None, *, early: bool = False) -> list[Instruction]:
         """Simulate a unit over an interval; with `early` it may stop before its end."""
