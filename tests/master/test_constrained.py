@@ -199,12 +199,75 @@ def test_it_goes_with_error_control(engine: str) -> None:
         units={"link": link, **masses().units},
         connections={"left.F": "link.one", "right.F": "link.other"},
     )
-    unwatched = dict.fromkeys(["link.one", "link.other", "left.F", "right.F"], float("inf"))
-    pace = up.ErrorControl(1e-2, first=0.05, ports=unwatched)
+    pace = up.ErrorControl(1e-2, first=0.05, ports={"left.v": 1e-2, "right.v": 1e-2})
     coupling = up.Constrained({"link.F": AHEAD}, tolerance=1e-12)
     trace = run(scenario, coupling, pace=pace, until=5.0, engine=engine)
     assert 20 < trace.steps.count < 200
     np.testing.assert_allclose(trace["left.x"], trace["right.x"], atol=1e-3)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-4])
+def test_error_control_leaves_forces_and_velocities_alone(engine: str, tolerance: float) -> None:
+    """Masses of 1 and 2 on springs of 1 in a rigid link are one of 3 on a spring of 2: x = cos(√(2/3)·t)."""
+    scenario = masses(d=0.0)
+    trace = run(
+        scenario, up.Constrained({"force": AHEAD}), pace=up.ErrorControl(tolerance), until=5.0, engine=engine
+    )
+    error = np.abs(trace["left.x"] - np.cos(np.sqrt(2 / 3) * trace.time)).max()
+    assert error < tolerance
+    assert trace.steps.count < 120
+
+
+def test_error_control_watches_what_follows_an_unknown_if_told_to() -> None:
+    def watched(**settings: Any) -> str:
+        pace = up.ErrorControl(1e-2, first=0.1, **settings)
+        made = up.experiment(masses(), coupling=up.Constrained({"force": AHEAD}), pace=pace, until=1.0)
+        (note,) = (note for note in made.program().notes if "error control" in note)
+        return note.partition(" of ")[2]
+
+    assert watched() == "left.x, right.x"
+    assert watched(ports={"left.v": 0.1, "force": 1e6}) == "force, left.x, left.v, right.x"
+    with pytest.raises(up.MasterError, match=r"cannot watch 'inputs\.force'\. The real ports are: force, "):
+        watched(ports={"inputs.force": 1.0})
+
+
+def test_an_unknown_of_a_nested_scenario_is_no_input_of_it(engine: str) -> None:
+    """From outside there is nothing to connect; inside, the constraint holds as in a flat scenario."""
+    inside = masses()
+    scenario = up.Scenario(
+        units=dict(inside.units),
+        connections={c.target: c.text for c in inside.connections},
+        inputs=["force"],
+        outputs={"x": "left.x", "y": "right.x", "f": "force"},
+    )
+    coupling = up.Constrained({"force": AHEAD})
+    nested = up.Nested(scenario, up.Master(up.Fixed(0.1), coupling))
+    assert [port.name for port in nested.ports] == ["x", "y", "f"]
+    assert nested.ports[2].depends == frozenset()
+    with pytest.raises(up.ScenarioError, match="force"):
+        up.Scenario(units={"n": nested}, connections={"n.force": "1"})
+    trace = run(up.Scenario(units={"n": nested}), up.Jacobi(), pace=0.1, until=1.0, engine=engine)
+    flat = run(scenario, coupling, pace=0.1, until=1.0, engine=engine)
+    np.testing.assert_array_equal(trace["n.x"], flat["left.x"])
+    np.testing.assert_array_equal(trace["n.f"], flat["force"])
+
+
+def test_constraints_have_no_monolith() -> None:
+    made = up.experiment(masses(), coupling=up.Constrained({"force": AHEAD}), pace=0.1, until=1.0)
+    with pytest.raises(up.MasterError, match=r"no monolith .* finds force from constraints"):
+        made.monolithic()
+    flat = masses()
+    inside = up.Scenario(
+        units=dict(flat.units),
+        connections={c.target: c.text for c in flat.connections},
+        inputs=["force"],
+        outputs={"x": "left.x"},
+    )
+    nested = up.Nested(inside, made.master)
+    with pytest.raises(
+        up.ScenarioError, match="'n' cannot be merged: its coupling finds force from constraints"
+    ):
+        up.Scenario(units={"n": nested}).monolith()
 
 
 # -------------------------------------------------------------------- what does not work

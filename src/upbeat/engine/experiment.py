@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from upbeat.core.errors import InvalidInput, Problem, Problems
+from upbeat.core.errors import InvalidInput, MasterError, Problem, Problems
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.choose import Choice, EngineName, choose
@@ -109,8 +109,15 @@ class Experiment:
 
         Recording stays as it is, and so does a fixed pace: the two traces can be compared row by row. Any
         other pace chooses steps for the sake of a coupling, of which there is none any more: unless `pace`
-        says otherwise, there are then 1000 steps of equal size. See `Scenario.monolith`.
+        says otherwise, there are then 1000 steps of equal size. See `Scenario.monolith`. There is none of
+        a coupling that finds inputs from constraints: these are not among the equations of the units.
         """
+        if found := self.master.unknowns:
+            raise MasterError(
+                f"there is no monolith of this experiment: its coupling finds {', '.join(found)} from "
+                "constraints, which are not among the equations of the units. To have something to compare "
+                "with, write what the constraints tie together as one unit, or take a smaller step."
+            )
         closed = self.closed
         if pace is None:
             known = isinstance(self.master.pace, Fixed)

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 class Nested:
     """A model whose units are runs of `scenario` under `master`.
 
-    Its inputs and outputs are the scenario's own; an output depends directly on those inputs that
-    reach it at the same instant inside. Any depth of nesting works. It can be set back, and its state be
-    turned into bytes, if all inner units allow it. If
+    Its inputs and outputs are the scenario's own, except inputs that its coupling finds from constraints; an
+    output depends directly on those inputs that reach it at the same instant inside. Any depth of nesting
+    works. It can be set back, and its state be turned into bytes, if all inner units allow it. If
     all inner units are native and the inner pace is, too, the whole of it runs in the native core. If its
     coupling is `Negotiated` and a unit inside may stop early, it may, too. Unless `flatten` is off, its
     units take its place where that means the same (see `upbeat.engine.flatten`).
@@ -88,13 +88,23 @@ class Nested:
             for output in self.scenario.outputs
         ]
         events = (replace(output.port, causality=Causality.OUTPUT) for output in self.scenario.event_outputs)
-        return (*self.scenario.inputs, *outputs, *events)
+        return (*self._open, *outputs, *events)
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """The inputs that the coupling inside finds by itself: from outside there are none of these."""
+        return self.master.unknowns
+
+    @property
+    def _open(self) -> tuple[Port, ...]:
+        """The scenario's inputs that somebody outside may drive."""
+        return tuple(port for port in self.scenario.inputs if port.name not in self.unknowns)
 
     def _direct(self, sources: Sequence[tuple[str, str]]) -> frozenset[str]:
         """The scenario inputs that reach these outputs of inner units at the same instant."""
         ports = {(unit, p.name): p for unit, model in self.scenario.units.items() for p in model.ports}
         links = {(c.unit, c.port): c.sources for c in self.scenario.connections}
-        own = {port.name for port in self.scenario.inputs}
+        own = {port.name for port in self._open}
         seen: set[tuple[str, str]] = set()
         found: set[str] = set()
         waiting = list(sources)
@@ -188,7 +198,7 @@ class NestedUnit:
         self._name = name
         self._program = program
         self._paths = closed.origin.paths if closed.origin is not None else {}
-        self._free = closed.free_inputs
+        self._free = {name: end for name, end in closed.free_inputs.items() if name not in model.unknowns}
         kind = native.Machine if choose(model.engine, closed.units).name == "native" else Interpreter
         self._machine: Machine = self._within(kind, program, closed.units, start)
         span, nothing = Onwards(start), Selection((), ())

@@ -44,8 +44,10 @@ class Constrained:
     its end, ``"left.x - right.x"`` alone, sends the masses through each other: the difference of their
     velocities changes its sign from step to step, and nothing but the units' own damping calms it.
     Velocities alone never close a gap. The sum above, which is the gap half a step further on, closes it in
-    two steps and keeps it closed. A step size control should not watch the unknown: it jumps in the first
-    step, however short that is.
+    two steps and keeps it closed. From a start where it is open this takes a force that grows as steps
+    get shorter: begin with `consistent` start values, or with a step that is not too short. `ErrorControl`
+    does not watch the unknowns and what they drive; velocities of units that are no equations (Python
+    functions, C) it does not know as such: leave them out by ``ports={"left.v": inf}``.
     """
 
     constraints: Mapping[str, str]
@@ -73,6 +75,11 @@ class Constrained:
                     "sensitivities are given for all unknowns or for none: there are constraints for "
                     f"{', '.join(self.constraints)}, and sensitivities for {', '.join(self.sensitivities)}"
                 )
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """The free inputs that it finds; see `upbeat.master.coupling.unknowns`."""
+        return tuple(self.constraints)
 
     def blocks(self, wiring: Wiring) -> Blocks:
         sequence = self.inner.sequence(wiring)

@@ -41,6 +41,11 @@ class Coupling(Protocol):
     def blocks(self, wiring: Wiring) -> Blocks: ...
 
 
+def unknowns(coupling: Coupling) -> tuple[str, ...]:
+    """The free inputs that a coupling finds by itself, if it says so in `unknowns`: nobody drives those."""
+    return tuple(getattr(coupling, "unknowns", ()))
+
+
 class Sequence(NamedTuple):
     """The order in which units advance, and the inputs that see what went before them."""
 

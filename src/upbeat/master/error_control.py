@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, pow
 from typing import Literal, NamedTuple, get_args
@@ -12,7 +12,7 @@ from upbeat.core.errors import MasterError, StepError, suggest
 from upbeat.core.ports import Kind
 from upbeat.core.time import Span, checked_step
 from upbeat.master.coupling import Blocks
-from upbeat.master.estimate import Estimate, Watched, lowest_order, milne, orders, richardson
+from upbeat.master.estimate import Estimate, Watched, driven, lowest_order, milne, orders, richardson
 from upbeat.master.pace import SLACK, Pace, Proposal, Read, State, Twin
 from upbeat.master.program import Reg
 from upbeat.master.wiring import End, Wiring
@@ -67,7 +67,9 @@ class ErrorControl:
     `method` says how errors are estimated. "richardson": every step is made as a whole and again in two
     halves (all units need rollback); all real outputs and connected inputs are watched. "milne": what an
     input was extrapolated to against what it turned out to be. "order": against what a polynomial of the
-    next degree would have extrapolated. These two watch all connected real inputs. A Richardson error is
+    next degree would have extrapolated. These two watch all connected real inputs. None watches the unknowns
+    of a `Constrained` coupling, what follows them directly, and outputs of equations whose rate does (forces
+    and velocities), unless `ports` names them: they grow as steps get shorter. A Richardson error is
     one of the result, and with `per` = "run" a step of length h may use up h/(length of the run) of the
     tolerance, so that all steps together use up one; with "step" each may use up all of it. The other
     two are errors of an input while a step lasts, and `per` does not matter.
@@ -137,7 +139,7 @@ class ErrorControl:
     def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
         """Blocks with an estimate of the errors, and the control that knows its registers."""
         self._check_rollback(wiring)
-        watched = self._watched(wiring)
+        watched = self._watched(wiring, driven(blocks, wiring))
         order = self.order or lowest_order(wiring)
         found = _ESTIMATES[self.method](blocks, wiring, watched, order)
         shared = self.method == "richardson" and self.per == "run"
@@ -155,22 +157,24 @@ class ErrorControl:
                 f'control {why}. Use ErrorControl(method="milne", correct="next").'
             )
 
-    def _watched(self, wiring: Wiring) -> list[Watched]:
-        """The ports to watch; two inputs with the same source and scale count once."""
+    def _watched(self, wiring: Wiring, left: Container[Reg]) -> list[Watched]:
+        """The ports to watch, those in `left` only if named; two of the same source and scale count once."""
         units = wiring.scenario.units
         ends: dict[End, Reg] = {end: wiring.inputs[end] for unit in units for end in wiring.connected(unit)}
         if self.method == "richardson":
             ends |= wiring.outputs
-        real = {".".join(end): end for end in ends if wiring.port(end).kind is Kind.REAL}
+        column = wiring.scenario.column
+        real = {column(*end): end for end in ends if wiring.port(end).kind is Kind.REAL}
         for name in (*self.ports, *self.nominal):
             if name not in real:
                 noun = "real ports" if self.method == "richardson" else "connected real inputs"
                 raise MasterError(f"ErrorControl cannot watch '{name}'. {suggest(name, real, noun)}")
         found: dict[tuple[Reg, float, float], Watched] = {}
         for name, end in real.items():
-            tolerance, nominal = self.ports.get(name, self.tolerance), self.nominal.get(name, 1.0)
+            usual = inf if ends[end] in left else self.tolerance
+            tolerance, nominal = self.ports.get(name, usual), self.nominal.get(name, 1.0)
             if tolerance < inf:
-                port = Watched(end, ends[end], wiring.port(end).cells, float(tolerance), float(nominal))
+                port = Watched(end, name, ends[end], wiring.port(end).cells, float(tolerance), float(nominal))
                 found.setdefault((port.register, port.tolerance, port.nominal), port)
         if not found:
             raise MasterError("there is no real port whose error ErrorControl could watch")

@@ -25,10 +25,11 @@ from upbeat.master.approximation import (
     Smooth,
 )
 from upbeat.master.coupling import Blocks
-from upbeat.master.dataflow import live
-from upbeat.master.program import Block, Instruction, Let, Reg, Restore, Save
+from upbeat.master.dataflow import Flow, Resource, live, touched
+from upbeat.master.program import Block, Instruction, Let, Reg, Restore, Save, Set, walk
 from upbeat.master.wiring import End, Wiring
 from upbeat.master.worst import worst_of
+from upbeat.units.equations import Equations
 
 ROUNDING = 16 * 2.0**-52
 """What two ways of computing a value may differ by, relative to it, without meaning anything."""
@@ -36,17 +37,14 @@ ROUNDING = 16 * 2.0**-52
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A real port whose error counts. Its scale is tolerance·(nominal + |value|)."""
+    """A real port whose error counts, by the name it has in a trace. Scale: tolerance·(nominal + |value|)."""
 
     end: End
+    name: str
     register: Reg
     cells: int
     tolerance: float
     nominal: float
-
-    @property
-    def name(self) -> str:
-        return ".".join(self.end)
 
     def error(self, differences: Sequence[Expr]) -> Expr:
         """The largest of the differences, one per cell, over the scale there."""
@@ -85,6 +83,31 @@ def lowest_order(wiring: Wiring) -> int:
     ends = [end for unit in wiring.scenario.units for end in wiring.connected(unit)]
     real = [wiring.approximation(end) for end in ends if wiring.port(end).kind is Kind.REAL]
     return min((order_of(approximation) for approximation in real), default=1)
+
+
+def driven(blocks: Blocks, wiring: Wiring) -> frozenset[Reg]:
+    """The cells of inputs that the coupling finds by itself, of all that follows them at one instant, and of
+    outputs whose rates do.
+
+    What is found for a step depends on where the step lies: a force that is held while it closes a gap is the
+    larger the shorter the step, and so is the velocity it leaves. No step would be short enough for these.
+    """
+    connected = {end for unit in wiring.scenario.units for end in wiring.connected(unit)}
+    handed = (i for step in blocks.steps.values() for i in walk(step) if isinstance(i, Set))
+    found = {(i.unit, i.port) for i in handed} - connected
+    if not found:
+        return frozenset()
+    flow = Flow(wiring.registers.layout(), wiring.scenario.units)
+    _, spoilt = touched(blocks.exchange, flow, [("input", *end) for end in found])
+    steered: set[Resource] = set()
+    for unit, model in wiring.scenario.units.items():
+        equations = getattr(model, "equations", None)
+        if isinstance(equations, Equations):
+            inputs = {port.name for port in equations.inputs if ("input", unit, port.name) in spoilt}
+            ends = [(unit, name) for name in equations.steered(inputs)]
+            steered |= {("cell", wiring.outputs[e] + i) for e in ends for i in range(wiring.port(e).cells)}
+    _, behind = touched(blocks.exchange, flow, steered)
+    return frozenset(r[1] for r in spoilt | behind if isinstance(r, tuple) and r[0] == "cell")
 
 
 def richardson(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order: int) -> Estimate:

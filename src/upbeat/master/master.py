@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Causality, Kind
 from upbeat.master.approximation import Approximation, Hold
-from upbeat.master.coupling import Coupling, Jacobi
+from upbeat.master.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.derivatives import with_derivative_sources
 from upbeat.master.instants import Simultaneous, instants
 from upbeat.master.needs import check_abilities
@@ -31,6 +31,11 @@ class Master:
     inputs: Approximation = field(default_factory=Hold)
     ports: Mapping[str, Approximation] = field(default_factory=dict)
     simultaneous: Simultaneous = field(default_factory=Simultaneous)
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """The free inputs that the coupling finds by itself."""
+        return unknowns(self.coupling)
 
     def program(self, scenario: Scenario) -> Program:
         """The program that runs `scenario` the way this master says."""

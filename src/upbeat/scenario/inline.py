@@ -219,6 +219,11 @@ def without_nested(scenario: Scenario) -> Scenario:
         inner = inside(scenario.units[unit])
         if inner is None:
             continue
+        if found := getattr(scenario.units[unit], "unknowns", ()):
+            raise CannotInline(
+                f"'{path_of(scenario, unit)}' cannot be merged: its coupling finds {', '.join(found)} from "
+                "constraints, which are not among the equations of its units"
+            )
         try:
             scenario, names = inlined(scenario, unit, inner)
         except CannotInline as error:

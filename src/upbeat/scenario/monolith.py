@@ -45,8 +45,8 @@ def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None
     """A scenario of one unit with all equations of `scenario`, whose trace has the same names.
 
     Every unit must be an `Ode` or a `Function`, or a nested scenario of such, whose master does not matter
-    here; their solvers are replaced by one, tight unless given.
-    Inputs that nothing drives, and the scenario's own, become inputs that can be set during a run.
+    here unless its coupling finds inputs from constraints; their solvers are replaced by one, tight unless
+    given. Inputs that nothing drives, and the scenario's own, become inputs that can be set during a run.
     """
     closed = _flat(scenario)
     _check(closed)

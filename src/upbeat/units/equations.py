@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -129,6 +129,24 @@ class Equations:
 
     def _kernel(self, cells: list[Expr]) -> Kernel:
         return Kernel(self.arguments, tuple(substitute(cell, self._local_cells) for cell in cells))
+
+    def steered(self, inputs: Collection[str]) -> frozenset[str]:
+        """The outputs whose rate depends directly on one of these inputs: velocities, if they are forces."""
+        given = {
+            name for port in self.inputs if port.name in inputs for name in cell_names(port.name, port.size)
+        }
+        moved: set[str] = set()
+        for state in self.states:
+            named = zip(cell_names(state.port.name, state.port.size), state.derivative.cells, strict=True)
+            moved |= {name for name, cell in named if not given.isdisjoint(self._needed(cell))}
+        return frozenset(
+            output.port.name
+            for output in self.outputs
+            if any(not moved.isdisjoint(self._needed(cell)) for cell in output.definition.cells)
+        )
+
+    def _needed(self, cell: Expr) -> frozenset[str]:
+        return names(substitute(cell, self._local_cells))
 
     def with_values(self, values: Mapping[str, Any]) -> Equations:
         """The same equations with other parameters, input starts or state starts."""
