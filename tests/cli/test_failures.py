@@ -222,3 +222,47 @@ def test_plot_takes_the_options_of_run(decay: Path, tmp_path: Path) -> None:
     done = upbeat("plot", tmp_path / "r.csv", "--until", 2)
     assert done.returncode == 3
     assert b"--until is for scenarios" in done.stderr
+
+
+def test_a_defect_of_upbeat_is_told_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from upbeat.cli import scenario_options
+    from upbeat.cli.main import main
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise AttributeError("'list' object has no attribute 'items'")
+
+    monkeypatch.setattr(scenario_options, "read_experiment", broken)
+    assert main(["check", str(tmp_path / "a.toml")]) == 1
+    said = capsys.readouterr().err
+    assert "a defect of Upbeat itself, not of your files (AttributeError: 'list' object" in said
+    assert "UPBEAT_TRACEBACK=1" in said
+    assert "Traceback (most recent" not in said
+    assert main(["run", str(tmp_path / "a.toml"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["exit"] == 1
+    monkeypatch.setenv("UPBEAT_TRACEBACK", "1")
+    with pytest.raises(AttributeError):
+        main(["check", str(tmp_path / "a.toml")])
+
+
+@pytest.mark.parametrize(
+    "coupling",
+    [
+        '{ kind = "multi_rate", rates = ["a"] }',
+        '{ kind = "iterated", inner = "multi_rate" }',
+        '{ kind = "negotiated", inner = { kind = "iterated" } }',
+        '{ kind = "constrained", constraints = { f = "a.x" }, inner = "negotiated" }',
+        '{ kind = "gauss_seidel", order = 3 }',
+        '{ kind = "iterated", inner = ["jacobi"] }',
+    ],
+)
+def test_check_names_what_is_wrong_with_a_coupling(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], coupling: str
+) -> None:
+    from upbeat.cli.main import main
+
+    file = tmp_path / "a.toml"
+    file.write_text(DECAY.replace("step = 0.01", f"step = 0.01\ncoupling = {coupling}"))
+    assert main(["check", str(file)]) == 3
+    assert "coupling" in capsys.readouterr().err

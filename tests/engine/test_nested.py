@@ -409,3 +409,61 @@ def test_nobody_keeps_a_log_of_the_steps_inside() -> None:
     unit.advance(0.0, 1.0, False)
     assert len(unit._loop.steps) == 0
     assert len(unit._loop.events) == 0
+
+
+def very_deep(levels: int) -> up.Scenario:
+    scenario = FLAT
+    for _ in range(levels):
+        scenario = up.Scenario(
+            units={"box": up.Nested(scenario, master(), flatten=False)},
+            connections={"box.push": "push"},
+            inputs={"push": {"start": 0.5}},
+            outputs={"x": "box.x", "v": "box.v"},
+        )
+    return scenario
+
+
+def test_the_start_of_what_stays_nested_costs_the_same_at_every_level(engine: str) -> None:
+    """Forty levels deep: anything that asked twice at each level would never end."""
+    trace = up.simulate(very_deep(40), pace=H, until=2 * H, engine=engine)
+    np.testing.assert_array_equal(trace["x"], up.simulate(FLAT, pace=H, until=2 * H, engine=engine)["x"])
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("inner_engine", ["auto", "interpret"])
+@pytest.mark.parametrize(
+    ("coupling", "words"),
+    [
+        (up.Iterated(), "unit 'a' does not have: can be set back"),
+        (up.Negotiated(), "a and b may stop before the end"),
+    ],
+    ids=["rollback", "stops"],
+)
+def test_a_master_that_does_not_fit_inside_is_refused_before_the_run(
+    engine: str, inner_engine: Any, levels: int, coupling: Any, words: str
+) -> None:
+    """As in a flat scenario, and by the name of the nest."""
+    units = {"a": limited(0.03, False), "b": limited(0.05, False)}
+    scenario = up.Scenario(units=units, connections={"a.u": "b.y"}, outputs={"y": "a.y"})
+    with pytest.raises(up.MasterError, match=words):
+        up.experiment(scenario, pace=0.1, until=1.0, coupling=coupling, engine=engine).program()
+
+    def nested() -> up.Experiment:
+        outer, chosen = scenario, coupling
+        for _ in range(levels):
+            nest = up.Nested(outer, master(0.1, coupling=chosen), inner_engine)
+            outer, chosen = up.Scenario(units={"nest": nest}, outputs={"y": "nest.y"}), up.GaussSeidel()
+        return up.experiment(outer, pace=0.1, until=1.0, engine=engine)
+
+    for attempt in ("program", "choice", "open"):
+        with pytest.raises(up.MasterError, match=f"^(inside 'nest': )+{words}"):
+            getattr(nested(), attempt)()
+
+
+def test_what_is_no_scenario_or_no_master_is_refused_where_it_is_written() -> None:
+    with pytest.raises(up.MasterError, match="first argument of Nested is a Scenario, not "):
+        up.Nested({"mass": MASS}, master())  # type: ignore[arg-type]
+    with pytest.raises(
+        up.MasterError, match=r"second argument of Nested is a Master, not Fixed\(step=0\.1\)"
+    ):
+        up.Nested(FLAT, up.Fixed(0.1))  # type: ignore[arg-type]

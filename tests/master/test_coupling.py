@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -149,3 +151,25 @@ def test_one_port_can_have_an_approximation_of_its_own(engine: str) -> None:
     scenario = up.Scenario(units={"sum": integrator(), "clock": CLOCK}, connections={"sum.u": "clock.y"})
     trace = up.simulate(scenario, pace=H, until=N * H, ports={"sum.u": up.Linear()}, engine=engine)
     np.testing.assert_allclose(trace["sum.x"][-1], T[-1] ** 2 / 2 - H**2 / 2, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: up.Jacobi(loops="newton"), r"loops of Jacobi cannot be 'newton'\. Write .*Newton\(\)"),
+        (lambda: up.GaussSeidel(loops=up.Newton), r"loops of GaussSeidel cannot be <class"),
+        (lambda: up.MultiRate({"a": 2}, loops=3), r"loops of MultiRate cannot be 3"),
+        (lambda: up.GaussSeidel(order="ab"), r"order of GaussSeidel lists units, .* not 'ab'"),
+        (lambda: up.GaussSeidel(order=3), r"order of GaussSeidel lists units, .* not 3"),
+        (lambda: up.Master(0.1), r"the pace of a Master cannot be 0\.1\. Write .* up\.Fixed\(0\.1\)"),
+        (lambda: up.Master(up.Fixed(0.1), "jacobi"), r"the coupling of a Master cannot be 'jacobi'"),
+        (lambda: up.Master(up.Fixed(0.1), up.Jacobi), r"the coupling of a Master cannot be <class"),
+        (lambda: up.Master(up.Fixed(0.1), inputs="linear"), r"the inputs of a Master cannot be 'linear'"),
+        (lambda: up.Master(up.Fixed(0.1), ports=["a.u"]), r"ports of a Master are such as"),
+        (lambda: up.Master(up.Fixed(0.1), ports={"a.u": 1}), r"the approximation of 'a\.u' cannot be 1"),
+        (lambda: up.Master(up.Fixed(0.1), simultaneous=["a"]), r"simultaneous of a Master is such as"),
+    ],
+)
+def test_what_is_no_part_of_a_master_is_refused_where_it_is_written(make: Any, words: str) -> None:
+    with pytest.raises(up.MasterError, match=words):
+        make()

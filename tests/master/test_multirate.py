@@ -132,3 +132,42 @@ def test_delayed_inputs_of_several_rates_are_extrapolated(engine: str) -> None:
     trace = mixed(engine, mixing({"y": "1 + 2*time"}, {"y": "3*time"}, reactive=False), up.Linear())
     exact = np.diff(trace.time + 2.5 * trace.time**2)
     np.testing.assert_allclose(np.diff(trace["fast.x"])[2:], exact[2:], rtol=1e-9)
+
+
+def test_a_program_is_no_longer_for_a_higher_rate() -> None:
+    def length(rate: int) -> int:
+        made = up.experiment(pair(), coupling=up.MultiRate({"p": rate, "q": rate}), pace=0.1, until=1.0)
+        return sum(1 for _ in made.program().instructions())
+
+    assert length(3) == length(1_000_000)
+
+
+def test_a_thousand_steps_a_step(engine: str) -> None:
+    """x' = -x by Euler in steps of 0.0001, seen by a unit that follows each of them."""
+    decay = up.Ode(states={"x": "-x"}, start={"x": 1.0}, solver=up.Euler())
+    scenario = up.Scenario(units={"a": decay, "slow": up.Function(outputs={"y": "0"})})
+    trace = up.simulate(scenario, pace=0.1, until=1.0, coupling=up.MultiRate({"a": 1000}), engine=engine)
+    np.testing.assert_allclose(trace["a.x"], (1 - 1e-4) ** (1000 * np.arange(11)), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("rates", "words"),
+    [
+        (["a"], "the rates of MultiRate say how often"),
+        ({}, "the rates of MultiRate say how often"),
+        ({"a": 0}, "the rate of 'a' must be a whole number"),
+        ({"a": 10**9}, "the rate of 'a', 1000000000, is more than 1000000 steps per communication step"),
+    ],
+    ids=str,
+)
+def test_wrong_rates_are_refused_where_they_are_written(rates: Any, words: str) -> None:
+    with pytest.raises(up.MasterError, match=words):
+        up.MultiRate(rates)
+
+
+def test_the_unit_that_holds_scenario_inputs_has_no_rate() -> None:
+    tank = up.Ode(states={"x": "u"}, inputs=["u"])
+    scenario = up.Scenario(units={"tank": tank}, connections={"tank.u": "f"}, inputs=["f"])
+    for name in ("inputs", "engine"):
+        with pytest.raises(up.MasterError, match=rf"for '{name}', which is no unit\. The units are: tank\."):
+            up.simulate(scenario, coupling=up.MultiRate({name: 3}), pace=0.1, until=1.0)

@@ -29,7 +29,7 @@ def test_otherwise_it_is_the_maximum(values: tuple[float, ...]) -> None:
 
 
 def test_an_array_with_one_cell_that_is_no_number_has_no_small_error() -> None:
-    error = Watched(("a", "u"), 0, 2, 1e-3, 1.0).error([Name("d"), Name("e")])
+    error = Watched(("a", "u"), "a.u", 0, 2, 1e-3, 1.0).error([Name("d"), Name("e")])
     bound = fold(error, lambda leaf: Name("v") if isinstance(leaf, Cell) else leaf, with_args)
     call = Kernel(("d", "e", "v"), (bound,)).python()
     for given in ((nan, 0.0, 1.0), (0.0, nan, 1.0)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -18,6 +19,9 @@ _EPILOG = """exit codes:
   3  wrong scenario, file or      130  interrupted by Ctrl-C (results so far are kept)
      value; nothing was run
 """
+
+TRACEBACK = "UPBEAT_TRACEBACK"
+"""Set this in the environment to see where a defect of Upbeat itself happened."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,12 +65,29 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+class Defect(Exception):
+    """What nobody expected, in words; the traceback is for those who ask for it."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(
+            f"a defect of Upbeat itself, not of your files ({type(cause).__name__}: {cause}). Please report "
+            f"it, with the file and what you typed; {TRACEBACK}=1 in the environment shows where it happened."
+        )
+
+
 def _call(options: argparse.Namespace) -> int:
     try:
         return int(options.call(options))
     except (UpbeatError, KeyboardInterrupt) as error:
         failure.tell(error, as_json=getattr(options, "json", False))
         return exit_for(error)
+    except (BrokenPipeError, console.OutputLost):
+        raise
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        failure.tell(Defect(error), as_json=getattr(options, "json", False))
+        return Exit.INTERNAL
 
 
 if __name__ == "__main__":

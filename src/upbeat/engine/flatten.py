@@ -20,13 +20,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from upbeat.core.abilities import Ability
+from upbeat.core.errors import MasterError
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.time import Span
 from upbeat.engine.nested import Nested
 from upbeat.master.approximation import Approximation, Hold, Linear, Polynomial
 from upbeat.master.coupling import GaussSeidel, Jacobi, Sequence, Sequenced
 from upbeat.master.master import Master
-from upbeat.master.multirate import MultiRate
+from upbeat.master.multirate import MOST, MultiRate
 from upbeat.master.pace import Fixed
 from upbeat.master.wiring import End, Wiring
 from upbeat.scenario.inline import inlined, path_of
@@ -109,6 +110,7 @@ class _Flattening:
             try:
                 why, new = self._merge(unit, model)
             except (Kept, CannotInline) as reason:
+                _check_inside(path, model)
                 self._notes.append(Note(path, False, str(reason)))
             else:
                 self._notes.append(Note(path, True, why))
@@ -248,6 +250,10 @@ class _Flattening:
         rate = round(ratio)
         if rate < 2 or abs(ratio - rate) > WHOLE * rate:
             raise Kept(f"its step {own.step:g} is no whole part of the step {around:g} around it")
+        if rate > MOST:
+            raise Kept(
+                f"it makes {rate} steps per communication step, and units beside others at most {MOST}"
+            )
         if self._orders:
             raise Kept("it has a rate of its own, and another nested scenario a GaussSeidel coupling")
         if self._rates:
@@ -274,6 +280,14 @@ class _Flattening:
             if chosen != master.inputs:
                 found[name, port.name] = chosen
         return found
+
+
+def _check_inside(path: str, model: Nested) -> None:
+    """What stays nested must fit its own master; said before the run, as for the units around it."""
+    try:
+        model.check()
+    except MasterError as error:
+        raise MasterError(f"inside '{path}': {error}") from None
 
 
 def _inputs(scenario: Scenario) -> list[tuple[str, Port]]:

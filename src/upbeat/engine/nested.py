@@ -55,6 +55,16 @@ class Nested:
     flatten: bool = True
 
     def __post_init__(self) -> None:
+        if not isinstance(self.scenario, Scenario):
+            raise MasterError(
+                f"the first argument of Nested is a Scenario, not {self.scenario!r}. "
+                "Write up.Scenario(units={…}, connections={…}, outputs={…})."
+            )
+        if not isinstance(self.master, Master):
+            raise MasterError(
+                f"the second argument of Nested is a Master, not {self.master!r}. "
+                "Write up.Master(up.Fixed(0.01))."
+            )
         if not self.scenario.outputs and not self._has_events:
             raise MasterError(
                 'a nested scenario needs outputs of its own: Scenario(…, outputs={"y": "unit.port"})'
@@ -80,6 +90,10 @@ class Nested:
     def _built(self) -> tuple[Program, Pace]:
         program, pace = self._flat.master.build(self._flat.scenario, driven=self._has_events)
         return program, onwards(pace)
+
+    def check(self) -> None:
+        """Build what runs inside: a master that does not fit is said here, before anything runs."""
+        self._built  # noqa: B018
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
@@ -135,7 +149,7 @@ class Nested:
         links += [sender.reads for c in self.scenario.event_connections for sender in c.senders]
         return [end for ends in links for end in ends]
 
-    @property
+    @cached_property
     def abilities(self) -> frozenset[Ability]:
         inside = [model.abilities for model in self.scenario.units.values()]
         found = {a for a in (Ability.ROLLBACK, Ability.SERIALISE) if all(a in own for own in inside)}

@@ -21,6 +21,12 @@ def count(value: object, what: str) -> int:
     return value
 
 
+def has(value: object, mark: str, what: str, example: str) -> None:
+    """Refuse what lacks the method that makes it one of `what`; a class is not yet an object of it."""
+    if isinstance(value, type) or not hasattr(value, mark):
+        raise MasterError(f"{what} cannot be {value!r}. Write for example {example}.")
+
+
 def inner(value: object, what: str, allowed: tuple[type, ...]) -> None:
     """Refuse a coupling that `what` cannot be made of."""
     if not isinstance(value, allowed):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from upbeat.core.errors import MasterError, suggest
+from upbeat.master import checks
 from upbeat.master.exchange import solved, stale_outputs
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.program import Block, Instruction
@@ -68,6 +69,7 @@ class Jacobi:
 
     def __post_init__(self) -> None:
         _check_outputs(self.outputs)
+        check_loops(self.loops, "Jacobi")
 
     def sequence(self, wiring: Wiring) -> Sequence:
         _refuse_reactive(wiring)
@@ -93,7 +95,13 @@ class GaussSeidel:
 
     def __post_init__(self) -> None:
         _check_outputs(self.outputs)
+        check_loops(self.loops, "GaussSeidel")
         if self.order is not None:
+            listed = isinstance(self.order, (list, tuple)) and all(isinstance(u, str) for u in self.order)
+            if not listed:
+                raise MasterError(
+                    f'the order of GaussSeidel lists units, such as ("motor", "load"), not {self.order!r}'
+                )
             object.__setattr__(self, "order", tuple(self.order))
 
     def sequence(self, wiring: Wiring) -> Sequence:
@@ -135,6 +143,11 @@ class Sequenced:
 
     def blocks(self, wiring: Wiring) -> Blocks:
         return assemble(wiring, self, self.given)
+
+
+def check_loops(loops: object, kind: str) -> None:
+    """A loop solver is an object here; only settings (files, the arguments of `simulate`) know names."""
+    checks.has(loops, "solve", f"loops of {kind}", f"{kind}(loops=up.Newton())")
 
 
 def _check_outputs(outputs: str) -> None:

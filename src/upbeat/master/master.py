@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Causality, Kind
+from upbeat.master import checks
 from upbeat.master.approximation import Approximation, Hold
 from upbeat.master.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.derivatives import with_derivative_sources
@@ -31,6 +32,20 @@ class Master:
     inputs: Approximation = field(default_factory=Hold)
     ports: Mapping[str, Approximation] = field(default_factory=dict)
     simultaneous: Simultaneous = field(default_factory=Simultaneous)
+
+    def __post_init__(self) -> None:
+        fixed = f"up.Fixed({self.pace!r})" if isinstance(self.pace, (int, float)) else "up.Fixed(0.01)"
+        checks.has(self.pace, "propose", "the pace of a Master", fixed)
+        checks.has(self.coupling, "blocks", "the coupling of a Master", "up.Jacobi()")
+        checks.has(self.inputs, "extrapolate", "the inputs of a Master", "up.Linear()")
+        if not isinstance(self.ports, Mapping):
+            raise MasterError(f'ports of a Master are such as {{"left.F": up.Linear()}}, not {self.ports!r}')
+        for name, chosen in self.ports.items():
+            checks.has(chosen, "extrapolate", f"the approximation of '{name}'", "up.Linear()")
+        if not isinstance(self.simultaneous, Simultaneous):
+            raise MasterError(
+                f'simultaneous of a Master is such as up.Simultaneous(("a", "b")), not {self.simultaneous!r}'
+            )
 
     @property
     def unknowns(self) -> tuple[str, ...]:

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from upbeat.core.errors import MasterError, suggest
-from upbeat.core.expr import Cell, Expr
+from upbeat.core.expr import Cell, Number, Op, apply
 from upbeat.master import checks
-from upbeat.master.coupling import Blocks
+from upbeat.master.coupling import Blocks, check_loops
 from upbeat.master.exchange import solved
 from upbeat.master.loops import LoopSolver, Newton
-from upbeat.master.program import Block, Instruction, Let, Set
+from upbeat.master.program import Block, If, Instruction, Let, Repeat, Set
 from upbeat.master.slow import Slow, mixed, of_units
 from upbeat.master.wiring import End, Interval, Wiring
+
+MOST = 1_000_000
+"""The highest rate."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,8 @@ class MultiRate:
     slower group gets from a faster one is extrapolated over the whole step.
 
     With `slower="beside"` the groups advance side by side as in a `Jacobi` coupling: what a faster one
-    gets from slower ones is extrapolated, too. There may be one faster group then.
+    gets from slower ones is extrapolated, too. There may be one faster group then. The highest
+    rate is a million.
     """
 
     rates: Mapping[str, int]
@@ -36,19 +40,30 @@ class MultiRate:
     slower: Literal["first", "beside"] = "first"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.rates, Mapping) or not self.rates:
+            raise MasterError(
+                "the rates of MultiRate say how often units step per communication step, such as "
+                f'{{"engine": 10}}, not {self.rates!r}'
+            )
+        check_loops(self.loops, "MultiRate")
         if self.slower not in ("first", "beside"):
             raise MasterError(f'slower must be "first" or "beside", not {self.slower!r}')
+        for unit, rate in self.rates.items():
+            if checks.count(rate, f"the rate of '{unit}'") > MOST:
+                raise MasterError(
+                    f"the rate of '{unit}', {rate}, is more than {MOST} steps per communication step: take "
+                    "shorter communication steps, or leave the small steps to the unit's own solver"
+                )
         if self.slower == "beside" and len({rate for rate in self.rates.values() if rate != 1}) > 1:
             raise MasterError('with slower = "beside" there may be one rate besides 1')
-        for unit, rate in self.rates.items():
-            checks.count(rate, f"the rate of '{unit}'")
 
     def blocks(self, wiring: Wiring) -> Blocks:
         units = wiring.scenario.units
+        known = [unit for unit in units if unit not in wiring.scenario.added_units]
         for unit in self.rates:
-            if unit not in units:
+            if unit not in known:
                 raise MasterError(
-                    f"a rate is given for '{unit}', which is no unit. {suggest(unit, units, 'units')}"
+                    f"a rate is given for '{unit}', which is no unit. {suggest(unit, known, 'units')}"
                 )
         rate = {unit: self.rates.get(unit, 1) for unit in units}
         groups = {k: [unit for unit in units if rate[unit] == k] for k in sorted(set(rate.values()))}
@@ -103,28 +118,48 @@ class MultiRate:
         slow: list[Slow],
     ) -> list[Instruction]:
         """One group over the communication step, in `rate` steps of its own."""
-        instructions: list[Instruction] = []
-        length = Cell(wiring.next) - Cell(wiring.now)
-        for k in range(1, rate + 1):
-            if part is not None:
-                start: Expr = Cell(wiring.now) if k == 1 else Cell(part.next)
-                end: Expr = Cell(wiring.next) if k == rate else Cell(wiring.now) + length * (k / rate)
-                instructions += [Let(part.now, start), Let(part.next, end)]
-                for target in (e for unit in members for e in wiring.connected(unit) if e in over):
-                    instructions += wiring.begin(target, part)
-            for unit in members:
-                instructions += wiring.advance(unit, part)
-            if k < rate:
-                delayed = frozenset(e for unit in members for e in wiring.connected(unit) if e not in over)
-                inner: Block = tuple(solved(wiring, ahead | delayed, self.loops, over=over, units=members))
-                for one in slow:
-                    instructions += one.sample
-                    inner = one.seen(inner)
-                instructions += [i for i in inner if not _sets(i, delayed)]
+        if part is None:
+            instructions = [i for unit in members for i in wiring.advance(unit)]
+        else:
+            instructions = self._parts(wiring, members, rate, part, over, ahead, slow)
         for unit in members if self.slower == "first" else ():  # others still need the values of the start
             for output in wiring.outputs_of(unit):
                 instructions += wiring.get(output)
         return instructions
+
+    def _parts(
+        self,
+        wiring: Wiring,
+        members: list[str],
+        rate: int,
+        part: Interval,
+        over: Mapping[End, Interval],
+        ahead: frozenset[End],
+        slow: list[Slow],
+    ) -> list[Instruction]:
+        """The steps of a group one after the other, as a loop: programs are no longer for higher rates."""
+        inputs = [end for unit in members for end in wiring.connected(unit)]
+        delayed = frozenset(end for end in inputs if end not in over)
+        between: list[Instruction] = []
+        inner: Block = tuple(solved(wiring, ahead | delayed, self.loops, over=over, units=members))
+        for one in slow:
+            between += one.sample
+            inner = one.seen(inner)
+        between += [i for i in inner if not _sets(i, delayed)]
+        count = wiring.registers.new(f"rate {rate}′count")
+        now, until = Cell(wiring.now), Cell(wiring.next)
+        last = apply(Op.GE, Cell(count), Number(float(rate)))
+        end = now + (until - now) * (Cell(count) / float(rate))
+        body = [
+            Let(count, Cell(count) + 1.0),
+            Let(part.now, Cell(part.next)),
+            Let(part.next, apply(Op.WHERE, last, until, end)),
+            *(i for target in inputs if target in over for i in wiring.begin(target, part)),
+            *(i for unit in members for i in wiring.advance(unit, part)),
+            If(last, (), tuple(between)),
+        ]
+        loop = Repeat(rate, tuple(body), last, "accept", f"the {rate} steps of {', '.join(members)}")
+        return [Let(count, Number(0.0)), Let(part.next, now), loop]
 
     def _refuse_reactive(self, wiring: Wiring, ahead: frozenset[End]) -> None:
         for unit in wiring.scenario.units:
