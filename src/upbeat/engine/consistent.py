@@ -9,7 +9,7 @@ from upbeat.core.errors import InvalidInput
 from upbeat.engine.simulate import start
 from upbeat.master.constrained import read_constraint
 from upbeat.master.coupling import Blocks
-from upbeat.master.exchange import solved
+from upbeat.master.exchange import settled
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.connection import ScenarioOutput
@@ -93,7 +93,7 @@ class _Start:
     loops: LoopSolver
 
     def blocks(self, wiring: Wiring) -> Blocks:
-        start = (*solved(wiring, (), self.loops, warm=False), *wiring.finish())
+        start = (*settled(wiring, (), self.loops, warm=False), *wiring.finish())
         return Blocks(start, {"step": ()}, start)
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
-from upbeat.master.newton import Point, through
+from upbeat.master.polynomials import Point, through
 from upbeat.master.program import Let, Reg
 from upbeat.master.registers import Registers
 

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.master import checks
-from upbeat.master.exchange import solved, stale_outputs
+from upbeat.master.exchange import settled, stale_outputs
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.program import Block, Instruction
 from upbeat.master.wiring import End, Guess, Wiring
@@ -224,13 +224,13 @@ def exchange(wiring: Wiring, coupling: Jacobi | GaussSeidel | Sequenced, sequenc
     """Values read and handed on at a communication point, solved or lagged."""
     graph, reactive, finish = wiring.scenario.graph, sequence.reactive, wiring.finish()
     if coupling.outputs == "solved":
-        start = (*solved(wiring, reactive, coupling.loops, warm=False), *finish)
+        start = (*settled(wiring, reactive, coupling.loops, warm=False), *finish)
         stale = stale_outputs(wiring, reactive) if reactive else None
-        after = (*solved(wiring, reactive, coupling.loops, stale), *finish)
+        after = (*settled(wiring, reactive, coupling.loops, stale), *finish)
         note = "outputs are solved: evaluated in dependency order with the inputs of the same instant"
         if graph.loops:
             note += f"; algebraic loops by {coupling.loops}"
-        again = (*solved(wiring, reactive, coupling.loops), *finish)  # not `start`: loops go on from here
+        again = (*settled(wiring, reactive, coupling.loops), *finish)  # not `start`: loops go on from here
         return Exchange(after, start, again, note)
     targets = [end for unit in wiring.scenario.units for end in wiring.connected(unit)]
     sets = [i for end in targets if end not in reactive for i in wiring.extrapolate(end)]
@@ -241,7 +241,7 @@ def exchange(wiring: Wiring, coupling: Jacobi | GaussSeidel | Sequenced, sequenc
     note = "outputs are lagged: read after a step, they still reflect the inputs of that step"
     if graph.loops:
         note += "; the algebraic loops are broken by that delay and start from the inputs' start values"
-    start = (*solved(wiring, reactive, None), *finish)
+    start = (*settled(wiring, reactive, None), *finish)
     return Exchange((*late, *sets, *finish), start, (*own, *sets, *finish), note)
 
 

@@ -9,7 +9,7 @@ from upbeat.master.program import Instruction
 from upbeat.master.wiring import End, Interval, Wiring
 
 
-def solved(
+def settled(
     wiring: Wiring,
     reactive: Collection[End],
     loops: LoopSolver | None,

@@ -10,7 +10,7 @@ from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import Cell, Number, Op, apply
 from upbeat.master import checks
 from upbeat.master.coupling import Blocks, check_loops
-from upbeat.master.exchange import solved
+from upbeat.master.exchange import settled
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.program import Block, If, Instruction, Let, Repeat, Set
 from upbeat.master.slow import Slow, mixed, of_units
@@ -94,9 +94,9 @@ class MultiRate:
             step += [i for one in own for i in one.known]
             step += self._group(wiring, members, k, parts.get(k), over, ahead, own)
         finish = (*(i for one in slow.values() for i in one.after), *wiring.finish())
-        after = solved(wiring, ahead, self.loops, over=over)
+        after = settled(wiring, ahead, self.loops, over=over)
         reset = [Let(part.next, Cell(wiring.next)) for part in parts.values()]
-        start = (*reset, *solved(wiring, ahead, self.loops, warm=False, over=over), *finish)
+        start = (*reset, *settled(wiring, ahead, self.loops, warm=False, over=over), *finish)
         note = "; ".join(
             f"{', '.join(map(wiring.called, members))}: {k} step(s)" for k, members in groups.items()
         )
@@ -141,7 +141,7 @@ class MultiRate:
         inputs = [end for unit in members for end in wiring.connected(unit)]
         delayed = frozenset(end for end in inputs if end not in over)
         between: list[Instruction] = []
-        inner: Block = tuple(solved(wiring, ahead | delayed, self.loops, over=over, units=members))
+        inner: Block = tuple(settled(wiring, ahead | delayed, self.loops, over=over, units=members))
         for one in slow:
             between += one.sample
             inner = one.seen(inner)

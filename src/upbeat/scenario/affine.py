@@ -69,7 +69,7 @@ def _combined(node: Inner, args: list[Affine | None]) -> Affine | None:
     return None
 
 
-def solved(equations: Mapping[str, Affine]) -> tuple[Expr, dict[str, Expr]]:
+def solutions(equations: Mapping[str, Affine]) -> tuple[Expr, dict[str, Expr]]:
     """The determinant of the system z = equations[z], and its solution by Cramer's rule.
 
     Elimination would do with fewer operations, but has to choose pivots before their values are known.

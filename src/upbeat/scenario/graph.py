@@ -11,7 +11,7 @@ from upbeat.core.errors import MasterError
 from upbeat.core.ports import Causality, Port
 from upbeat.scenario.connection import Connection
 from upbeat.scenario.directory import End
-from upbeat.scenario.order import arranged, components, cycle
+from upbeat.scenario.order import arranged, components, cycle, torn
 
 if TYPE_CHECKING:
     from upbeat.scenario.scenario import Scenario
@@ -67,24 +67,13 @@ class Graph:
         )
 
     def torn(self, loop: Sequence[Node]) -> tuple[list[Node], list[Node]]:
-        """A loop cut open: inputs that break all its cycles when they are guessed, and the rest in order.
-
-        Cutting as few inputs as possible is hard in general; taking the busiest one again and again is
-        close, and exact for a simple ring.
-        """
-        members = [node for node in self.order if node in set(loop)]
-        needs = {node: {n for n in self._before[node] if n in set(loop)} for node in members}
-        tears: list[Node] = []
-        while True:
-            number = {node: i for i, node in enumerate(members)}
-            before = [{number[n] for n in needs[node] if n in number} for node in members]
-            knots = [group for group in components(before) if len(group) > 1]
-            if not knots:
-                return tears, [members[i] for group in arranged(before) for i in group]
-            inside = set(knots[0])
-            users = {i: sum(i in before[j] for j in inside) for i in inside if members[i].side == "in"}
-            busiest = max(users, key=lambda i: (users[i] * len(before[i] & inside), -i))
-            tears.append(members.pop(busiest))
+        """A loop cut open: inputs that break all its cycles when they are guessed, and the rest in order."""
+        inside = set(loop)
+        members = [node for node in self.order if node in inside]
+        number = {node: i for i, node in enumerate(members)}
+        before = [{number[n] for n in self._before[node] if n in number} for node in members]
+        tears, rest = torn(before, {i for i, node in enumerate(members) if node.side == "in"})
+        return [members[i] for i in tears], [members[i] for i in rest]
 
 
 def _loop(before: Sequence[set[int]], group: list[int]) -> list[int]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from upbeat.core.errors import Problem, ScenarioError
 from upbeat.core.expr import Expr, Name, Number, names, show, simplify, substitute
 from upbeat.core.ports import Kind
-from upbeat.scenario.affine import Affine, affine, solved, with_names
+from upbeat.scenario.affine import Affine, affine, solutions, with_names
 from upbeat.scenario.merge import Merged
-from upbeat.scenario.order import arranged, components, cycle
+from upbeat.scenario.order import components, cycle, torn
 from upbeat.units.equations import cell_names
 
 MOST_SYMBOLIC = 4
@@ -42,7 +42,7 @@ def open_loops(made: Merged) -> tuple[dict[str, str], tuple[str, ...]]:
         shown = [made.ports[c][0] for c in around[first:] + around[:first] if c in made.ports]
         loop = " → ".join(shown)
         _check_kinds([order[i] for i in group], made, loop)
-        tears, rest = _torn(group, before, inputs)
+        tears, rest = _cut(group, before, inputs)
         unknowns = {order[i]: cells[order[i]] for i in tears}
         found = _linear(unknowns, {order[i]: cells[order[i]] for i in rest}, made, loop)
         if found is not None:
@@ -67,21 +67,15 @@ def _check_kinds(cells: Sequence[str], made: Merged, loop: str) -> None:
             raise ScenarioError([Problem((), what, "Only real signals can be solved for.")])
 
 
-def _torn(group: Sequence[int], before: Sequence[set[int]], inputs: set[int]) -> tuple[list[int], list[int]]:
-    """A loop cut open: inputs, the busiest first, until no cycle is left; and the rest in order.
+def _cut(group: Sequence[int], before: Sequence[set[int]], inputs: set[int]) -> tuple[list[int], list[int]]:
+    """A loop cut open at inputs, and the rest in order.
 
-    As in `Graph.torn`, but by cells, so that an array whose cells do not need each other makes no loop.
+    As `Graph.torn`, but by cells, so that an array whose cells do not need each other makes no loop.
     """
-    members, tears = list(group), list[int]()
-    while True:
-        place = {node: k for k, node in enumerate(members)}
-        edges = [{place[n] for n in before[node] if n in place} for node in members]
-        knots = [c for c in components(edges) if len(c) > 1 or c[0] in edges[c[0]]]
-        if not knots:
-            return tears, [members[k] for c in arranged(edges) for k in c]
-        knot = set(knots[0])
-        users = {k: sum(k in edges[j] for j in knot) for k in knot if members[k] in inputs}
-        tears.append(members.pop(max(users, key=lambda k: (users[k] * len(edges[k] & knot), -k))))
+    place = {node: k for k, node in enumerate(group)}
+    edges = [{place[n] for n in before[node] if n in place} for node in group]
+    tears, rest = torn(edges, {place[node] for node in group if node in inputs})
+    return [group[k] for k in tears], [group[k] for k in rest]
 
 
 def _linear(
@@ -97,7 +91,7 @@ def _linear(
         if form is None:
             return None
         (equations if cell in unknowns else forms)[cell] = form
-    determinant, found = solved(equations)
+    determinant, found = solutions(equations)
     value = simplify(substitute(determinant, made.values))
     if isinstance(value, Number) and value.value == 0.0:
         what = f"the algebraic loop {loop} has no unique solution"

@@ -96,3 +96,21 @@ def cycle(before: Edges, members: Collection[int]) -> list[int]:
                 came_from[other] = node
                 queue.append(other)
     return [first]
+
+
+def torn(before: Edges, cuttable: Collection[int]) -> tuple[list[int], list[int]]:
+    """Nodes of `cuttable` that leave no cycle when they are taken out, and the others in order.
+
+    Taking out as few as possible is hard in general; taking the busiest one again and again is close, and
+    exact for a simple ring. Every cycle must contain a node that can be cut.
+    """
+    left, tears = list(range(len(before))), list[int]()
+    while True:
+        place = {node: k for k, node in enumerate(left)}
+        edges = [{place[n] for n in before[node] if n in place} for node in left]
+        knots = [group for group in components(edges) if len(group) > 1 or group[0] in edges[group[0]]]
+        if not knots:
+            return tears, [left[k] for group in arranged(edges) for k in group]
+        knot = set(knots[0])
+        users = {k: sum(k in edges[j] for j in knot) for k in knot if left[k] in cuttable}
+        tears.append(left.pop(max(users, key=lambda k: (users[k] * len(edges[k] & knot), -k))))

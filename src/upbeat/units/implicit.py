@@ -18,7 +18,7 @@ from upbeat.units.equations import TIME, Equations, cell_names
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.ode import Function, Ode
 from upbeat.units.shorthand import Complaints
-from upbeat.units.solved import Behaviour, SolvedUnit, Token, from_number, state_size
+from upbeat.units.solved_unit import Behaviour, SolvedUnit, Token, from_number, state_size
 from upbeat.units.solvers import Solver, SolverError
 
 MOST = 50

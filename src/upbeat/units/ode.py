@@ -12,7 +12,7 @@ from upbeat.units.equations import Equations
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.lowered import OdeTables, lower
 from upbeat.units.shorthand import Complaints
-from upbeat.units.solved import Behaviour, Equation, SolvedUnit, from_number, remembered
+from upbeat.units.solved_unit import Behaviour, Equation, SolvedUnit, from_number, remembered
 from upbeat.units.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
 from upbeat.units.spec import read_equations
 

@@ -21,7 +21,7 @@ from upbeat.units.shorthand import (
     read_ports,
     with_starts,
 )
-from upbeat.units.solved import Behaviour, Equation, ExactUnit, remembered
+from upbeat.units.solved_unit import Behaviour, Equation, ExactUnit, remembered
 from upbeat.units.solvers import RK4, Euler, Solver, solver_from
 
 
