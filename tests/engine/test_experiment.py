@@ -178,3 +178,9 @@ def test_load_overrules_what_the_file_says(tmp_path: Path) -> None:
         up.load(path, step=0.0, record=["z*"])
     assert [problem.where for problem in caught.value.problems] == [("step=",), ("record=",)]
     assert all(problem.line is None for problem in caught.value.problems)
+
+
+def test_sentences_end_once() -> None:
+    with pytest.raises(up.InvalidInput, match=r"The engines are: auto, interpret, native\. Write") as caught:
+        up.experiment(up.Scenario(units={"a": up.Ode(states={"x": "1"})}), pace=0.1, until=1.0, engine="fast")  # type: ignore[arg-type]
+    assert ".." not in str(caught.value)

@@ -255,13 +255,18 @@ def test_nested_repeats() -> None:
 @pytest.mark.parametrize("exhausted", ["accept", "fail"])
 def test_exhausted_repeats(most: int, exhausted: Any) -> None:
     loop = Repeat(
-        most, (Let(2, op(Op.ADD, Cell(2), 1.0)),), Number(0.0), exhausted=exhausted, what="the search"
+        most,
+        (Let(2, op(Op.ADD, Cell(2), 1.0)),),
+        Number(0.0),
+        exhausted=exhausted,
+        what="the search",
+        advice="Look elsewhere.",
     )
     values, _, error = run_both(program((loop,), *reals(0.0)))
     assert values[2] == most
-    assert error == (
-        "" if exhausted == "accept" else f"StepError the search did not end within {most} rounds / None"
-    )
+    when = "in the step from t = 0 to 1"
+    text = f"StepError the search did not end within {most} rounds {when}. Look elsewhere. / None"
+    assert error == ("" if exhausted == "accept" else text)
 
 
 def test_save_and_restore_slots() -> None:

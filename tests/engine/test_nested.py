@@ -467,3 +467,15 @@ def test_what_is_no_scenario_or_no_master_is_refused_where_it_is_written() -> No
         up.MasterError, match=r"second argument of Nested is a Master, not Fixed\(step=0\.1\)"
     ):
         up.Nested(FLAT, up.Fixed(0.1))  # type: ignore[arg-type]
+
+
+def test_a_wrong_value_inside_a_nested_scenario_is_named_by_its_whole_way() -> None:
+    inner = up.Scenario(
+        units={"a": up.Ode(states={"x": "-k*x"}, parameters={"k": 1.0})}, outputs={"x": "a.x"}
+    )
+    outer = up.Scenario(units={"m": up.Nested(inner, up.Master(up.Fixed(0.1)))})
+    with pytest.raises(up.ScenarioError) as caught:
+        outer.with_values({"m.a.q": 3.0})
+    (problem,) = caught.value.problems
+    assert problem.where == ("values", "m.a.q")
+    assert problem.what.startswith("inside 'm': unit 'a': ")

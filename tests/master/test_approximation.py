@@ -146,6 +146,13 @@ def test_histories_survive_a_repeated_exchange(engine: str) -> None:
         assert run["s.x"] == pytest.approx(T[-1] ** 2 / 2 - H**2 / 2, rel=1e-12)
 
 
+def test_derivatives_of_a_scenario_input_are_not_asked_for_where_none_can_be_given() -> None:
+    total = up.Ode(states={"x": "q"}, inputs=["q"])
+    scenario = up.Scenario(units={"s": total}, connections={"s.q": "f"}, inputs=["f"])
+    with pytest.raises(up.MasterError, match=r"'f' is an input of the scenario.*\"s\.q\" = \"linear\""):
+        up.simulate(scenario, pace=0.1, until=1.0, inputs=up.Hermite())
+
+
 def test_setting_an_input_restarts_what_follows_it(engine: str) -> None:
     """x' = q with q set from 0 to 1 at t = 0.3 is 0.7 at t = 1, whatever the approximation."""
     gain = up.Function(inputs=["u"], outputs={"y": "u"})

@@ -285,7 +285,7 @@ def test_constraints_that_do_not_react_are_named(engine: str, corrections: int |
     mass = up.Ode(inputs=["F"], states={"x": "v", "v": "F"}, start={"v": 1.0}, solver=up.Euler())
     scenario = up.Scenario(units={"m": mass}, connections={"m.F": "F"}, inputs=["F"])
     coupling = up.Constrained({"F": "m.x"}, corrections=corrections)
-    with pytest.raises(up.StepError, match=r"finding F .*do not react.*residual of m\.x 0\.1"):
+    with pytest.raises(up.StepError, match=r"finding F failed .*residual of m\.x 0\.1.*do not react"):
         run(scenario, coupling, engine=engine)
 
 
@@ -387,3 +387,35 @@ def test_a_residual_that_is_no_number_is_not_zero(engine: str) -> None:
     start = alone().with_values({"a.x": -1.0})
     with pytest.raises(up.StepError, match=r"finding u.*residual of sqrt\(a\.x\)"):
         run(start, up.Constrained({"u": "sqrt(a.x)"}), engine=engine)
+
+
+def test_an_input_called_step_is_refused() -> None:
+    """In constraints that is the length of the step."""
+    mixed = masses()
+    scenario = up.Scenario(
+        units=dict(mixed.units), connections={"left.F": "force", "right.F": "step"}, inputs=["force", "step"]
+    )
+    with pytest.raises(up.MasterError, match="an input called 'step'"):
+        run(scenario, up.Constrained({"force": AHEAD}))
+
+
+def test_an_unknown_that_is_missing_is_asked_for_in_both_ways_to_write_it() -> None:
+    scenario = up.Scenario(units=dict(masses().units))
+    with pytest.raises(
+        up.MasterError, match=r'inputs=\["force"\] \(in a file: \[inputs\] with a line force = 0'
+    ):
+        run(scenario, up.Constrained({"force": AHEAD}))
+
+
+def test_a_start_that_is_far_from_the_constraint_gets_advice(engine: str) -> None:
+    """A gap of 1 closed within steps that get shorter and shorter takes a force beyond all bounds."""
+    with pytest.raises(
+        up.StepError, match=r"finding force failed in the step from t = .*consistent start values"
+    ):
+        run(
+            masses(left_x=1.0, right_x=2.0),
+            up.Constrained({"force": AHEAD}),
+            pace=up.ErrorControl(1e-3),
+            until=1.0,
+            engine=engine,
+        )

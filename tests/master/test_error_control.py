@@ -68,7 +68,7 @@ def test_steps_are_as_long_as_the_order_allows(method: str, inputs: object, orde
         method=st.sampled_from(METHODS),
         correct=st.sampled_from(["repeat", "next"]),
         per=st.sampled_from(["run", "step"]),
-        first=st.none() | st.floats(1e-6, 10.0),
+        first=st.none() | st.floats(1e-6, 0.01),
         most=st.none() | st.floats(0.01, 10.0),
         order=st.none() | st.integers(1, 6),
         safety=st.floats(0.5, 1.0),
@@ -272,3 +272,33 @@ def test_it_is_pure() -> None:
     assert retry is not None
     assert retry.until < proposal.until
     assert bound.note(again[0][1], 1.0, (), read) == again[0][1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"tolerance": 1e-300}, "the tolerance of ErrorControl, 1e-300, is below what rounding leaves"),
+        ({"tolerance": 1e-15}, "take at least 1e-14"),
+        ({"ports": {"a.x": 1e-20}}, "the tolerance for 'a.x' of ErrorControl, 1e-20, is below"),
+        ({"first": 1.0, "most": 0.5}, r"first of ErrorControl \(1\) is more than most \(0.5\)"),
+    ],
+)
+def test_settings_that_lead_nowhere_are_refused(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(up.MasterError, match=words):
+        up.ErrorControl(**settings)  # type: ignore[arg-type]
+
+
+def test_a_longest_step_that_would_never_get_there_is_refused(engine: str) -> None:
+    scenario = up.Scenario(units={"a": up.Ode(states={"x": "-x"}, start={"x": 1.0})})
+    with pytest.raises(up.InvalidInput, match=r"most of ErrorControl \(1e-20\) would mean 1e15 steps"):
+        up.simulate(scenario, pace=up.ErrorControl(1e-3, most=1e-20), until=1.0, engine=engine)
+
+
+def test_a_step_that_is_rejected_again_and_again_comes_with_advice(engine: str) -> None:
+    """A jump of an input at t = 0.5 is no error that gets smaller with the step."""
+    source = up.Function(outputs={"y": "time > 0.5"})
+    total = up.Ode(states={"x": "u"}, inputs=["u"])
+    scenario = up.Scenario(units={"s": source, "t": total}, connections={"t.u": "s.y"})
+    pace = up.ErrorControl(1e-3, method="milne", least=1e-300, factors=(0.999, 2.0), safety=0.9999)
+    with pytest.raises(up.StepError, match=r'rejected 100 times; .*correct="next"|cannot be shorter'):
+        up.simulate(scenario, pace=pace, until=1.0, engine=engine)

@@ -78,6 +78,13 @@ def test_a_loop_without_solution_is_named_with_its_residual(engine: str, loops: 
     ) as caught:
         up.simulate(ring([1.0], [1.0]), pace=0.5, until=1.0, coupling=up.Jacobi(loops=loops), engine=engine)
     assert "m0.y" in str(caught.value)
+    assert "rounds at t = 0 (" in str(caught.value)
+    assert 'break it with outputs="lagged"' in str(caught.value)
+
+
+def test_looking_back_for_ever_is_refused() -> None:
+    with pytest.raises(up.MasterError, match="the depth of Anderson, 1000, is more than 50"):
+        up.Anderson(depth=1000)
 
 
 def test_a_loop_of_whole_numbers_is_refused() -> None:

@@ -271,3 +271,22 @@ def test_courses_go_on_from_where_a_step_was_cut_short(engine: str, inputs: Any,
         left, right = np.polynomial.Polynomial(before), np.polynomial.Polynomial(after)
         for k in range(smoothness):
             assert left.deriv(k)(length) == pytest.approx(right.deriv(k)(0.0), abs=1e-12)
+
+
+@pytest.mark.parametrize("rollback", [True, False])
+def test_stops_that_lead_nowhere_end_the_run(engine: str, rollback: bool) -> None:
+    """A unit that stops after 1e-12 each time would need 1e12 steps."""
+    units = {"a": limited(1e-12, rollback=rollback), "b": limited(9.0, rollback=True)}
+    with pytest.raises(
+        up.StepError,
+        match=r"getting on with a failed .*1000 steps one after the other were shorter than 1e-06",
+    ) as caught:
+        up.simulate(ring(units), pace=0.1, until=1.0, coupling=up.Negotiated(), engine=engine)
+    assert caught.value.trace is not None
+    assert caught.value.trace.steps.count == 1000
+
+
+def test_short_steps_now_and_then_are_no_reason_to_end() -> None:
+    units = {"a": limited(1e-4 * (1 + 1e-9), rollback=True), "b": limited(9.0, rollback=True)}
+    trace = up.simulate(ring(units), pace=1e-4, until=0.2, coupling=up.Negotiated())
+    assert trace.steps.count == 2000

@@ -160,3 +160,15 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, engine: str) -> None
     monkeypatch.setitem(sys.modules, "sksundae.cvode", None)
     with pytest.raises(up.MissingExtra, match=r"upbeat\[cvode\]"):
         up.simulate(alone(van_der_pol("cvode")), pace=1, until=2, engine=engine)
+
+
+def test_equations_that_leave_the_numbers_are_blamed_for_it(engine: str) -> None:
+    astray = up.Ode(states={"y": "1", "x": "sqrt(0.5 - y)"}, start={"x": 1.0}, solver="cvode")
+    with pytest.raises(up.UnitError, match="derivative of state number 2 is no finite number"):
+        up.simulate(alone(astray), pace=1.0, until=2.0, engine=engine)
+
+
+def test_too_many_steps_say_what_to_raise() -> None:
+    busy = up.Ode(states={"x": "cos(1000*time)"}, solver=Cvode(max_steps=10))
+    with pytest.raises(up.UnitError, match=r"Raise max_steps of the solver"):
+        up.simulate(alone(busy), pace=1.0, until=2.0)

@@ -66,6 +66,7 @@ class Interpreter:
         self._made_of = program, models
         self._layout = program.layout
         self._computed = program.computed
+        self._ends = program.now, program.next
         self._cells: Cells = list(program.layout.start)
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._clock = dict.fromkeys(models, start)
@@ -130,7 +131,7 @@ class Interpreter:
                         if test(cells):
                             return
                     if exhausted == "fail":
-                        raise StepError(exhausted_text(instruction, self.read))
+                        raise StepError(exhausted_text(instruction, self.read, *self._ends))
 
                 return repeat
             case Save(saved, registers, slot):

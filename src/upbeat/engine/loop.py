@@ -10,6 +10,7 @@ from upbeat.core.errors import StepError
 from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
 from upbeat.engine.selection import Selection
+from upbeat.engine.texts import REJECTED
 from upbeat.master.pace import Pace, State
 from upbeat.master.program import Program, arrival
 from upbeat.trace.events import EventLog
@@ -102,7 +103,8 @@ class Loop:
             rejected += 1
             if rejected > MOST_RETRIES:
                 raise StepError(
-                    f"the step from t = {t:.9g} was rejected {MOST_RETRIES} times; last: {again.reason}"
+                    f"the step from t = {t:.9g} was rejected {MOST_RETRIES} times; last: {again.reason}. "
+                    f"{REJECTED}"
                 )
             machine.restore(token)
             machine.fired.clear()

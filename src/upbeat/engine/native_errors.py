@@ -16,6 +16,7 @@ from upbeat.engine.tables import Tables
 from upbeat.engine.texts import (
     NO_SLOPES,
     NO_TIME,
+    REJECTED,
     UNPACKABLE,
     exhausted_text,
     input_text,
@@ -100,7 +101,7 @@ def blame(
     match error.fault:
         case Fault.EXHAUSTED:
             assert isinstance(origin, Repeat)
-            return StepError(exhausted_text(origin, read))
+            return StepError(exhausted_text(origin, read, tables.now, tables.next))
         case Fault.EMPTY_SLOT:
             return StepError("nothing was saved")
         case Fault.NO_PROGRESS:
@@ -114,7 +115,8 @@ def blame(
             )
         case Fault.REJECTED:
             last = reason(error.cell)
-            return StepError(f"the step from t = {time:.9g} was rejected {MOST_RETRIES} times; last: {last}")
+            text = f"the step from t = {time:.9g} was rejected {MOST_RETRIES} times; last: {last}"
+            return StepError(f"{text}. {REJECTED}")
         case Fault.STOPPED:
             return StepError(CLOSED)
     name = tables.units[error.unit]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from upbeat.core.ports import Value
-from upbeat.master.program import Repeat
+from upbeat.master.program import Reg, Repeat
 
 NO_TIME = "the time of its next event is not a number"
 """A unit's answer to `due`."""
@@ -18,16 +19,40 @@ def text_of(cause: BaseException) -> str:
     return f"{type(cause).__name__}: {str(cause) or 'no message'}"
 
 
-def exhausted_text(loop: Repeat, read: Callable[[int], Value]) -> str:
-    """A `Repeat` that did not end."""
+MOST_SHOWN = 8
+"""So many of the values that a loop shows are said; of more, the largest."""
+
+REJECTED = (
+    "A value that jumps where no event says so, or a tolerance below what the units' own solvers give, looks "
+    'like this: raise the tolerance, or let such steps stand with correct="next".'
+)
+"""Advice for a step that was tried in vain."""
+
+
+def exhausted_text(loop: Repeat, read: Callable[[int], Value], now: Reg, until: Reg) -> str:
+    """A `Repeat` that did not end, when, and what to do about it; `now` and `until` hold the step's ends."""
     values = [(name, read(cell)) for name, cell in loop.shows]
     # An integer is a count, and what was counted zero times had no part in it.
-    shown = ", ".join(
-        f"{name} {value:.3g}" if isinstance(value, float) else f"{name}: {value} times"
-        for name, value in values
-        if isinstance(value, float) or value
-    )
-    return f"{loop.what} did not end within {loop.most} rounds" + (f" ({shown})" if shown else "")
+    said = [(name, value) for name, value in values if isinstance(value, float) or value]
+    worst = sorted(range(len(said)), key=lambda k: -_size(said[k][1]))[:MOST_SHOWN]
+    parts = [_shown(*said[k]) for k in sorted(worst)]
+    if len(said) > MOST_SHOWN:
+        parts.append(f"… {len(said)} in all")
+    begin, end = read(now), read(until)
+    when = f"at t = {end:.9g}" if begin == end else f"in the step from t = {begin:.9g} to {end:.9g}"
+    failed = "failed" if loop.most == 1 else f"did not end within {loop.most} rounds"
+    text = f"{loop.what} {failed} {when}" + (f" ({', '.join(parts)})" if parts else "")
+    return f"{text}. {loop.advice}" if loop.advice else text
+
+
+def _shown(name: str, value: Value) -> str:
+    return f"{name} {value:.3g}" if isinstance(value, float) else f"{name}: {value} times"
+
+
+def _size(value: Value) -> float:
+    """For sorting: what is no number is the largest."""
+    size = abs(float(value))
+    return size if size == size else inf
 
 
 def output_text(port: str, value: object) -> str:

@@ -177,7 +177,8 @@ class Continuous:
 @dataclass(frozen=True, slots=True)
 class Smooth:
     """A cubic that leaves where, and as steeply as, the last step's course arrived, and arrives where
-    linear extrapolation would: no jumps and no kinks at communication points."""
+    linear extrapolation would: no jumps and no kinks at communication points. Where the end of the step is
+    known, it is the parabola through both ends and the point before: no jumps."""
 
     derivatives: ClassVar[int] = 0
 

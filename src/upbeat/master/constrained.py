@@ -21,6 +21,16 @@ from upbeat.scenario.directory import INPUTS, Directory, Unclear, Wrong
 STEP = Port("step", Causality.INPUT, unit="s")
 """What constraints may call the length of the step."""
 
+UNSOLVED = (
+    "If the constraints can hold at all, begin nearer to where they do (consistent, start values of the "
+    "unknowns), or take shorter steps."
+)
+UNMOVED = (
+    "Within a step the constraints do not react to it, or not independently of each other: choose other "
+    "constraints, or let the units make several steps of their own. Or the step is too short to tell: begin "
+    "with consistent start values, or with a longer step (first of ErrorControl)."
+)
+
 
 @dataclass(frozen=True)
 class Constrained:
@@ -223,7 +233,9 @@ class _Problem:
         done = apply(Op.LE, Cell(self._error), 1.0)
         texts = ", ".join(f"{text} = 0" for text in settings.constraints.values())
         what = f"finding {names} from the constraints {texts}"
-        return [If(done, (), (Repeat(settings.most, tuple(body), done, "fail", what, self._shows),))]
+        return [
+            If(done, (), (Repeat(settings.most, tuple(body), done, "fail", what, self._shows, UNSOLVED),))
+        ]
 
     @property
     def _shows(self) -> tuple[tuple[str, Reg], ...]:
@@ -254,11 +266,7 @@ class _Problem:
         for i in range(self._size):
             sane = apply(Op.AND, sane, apply(Op.LT, apply(Op.ABS, Cell(move + i)), 1e100))
         names = ", ".join(self._unknowns.names)
-        what = (
-            f"finding {names} (within a step the constraints do not react to it, or not independently of "
-            "each other: let the units make several steps of their own, or choose other constraints)"
-        )
-        return Repeat(1, (), sane, "fail", what, self._shows)
+        return Repeat(1, (), sane, "fail", f"finding {names}", self._shows, UNMOVED)
 
 
 def _check_table(what: str, table: object) -> None:
@@ -281,7 +289,8 @@ def _not_free(name: str, wiring: Wiring) -> str:
         return f"the unknown '{name}' is driven by a signal. Only inputs that nobody drives can be found."
     return (
         f"a constraint is given for '{name}', which is no free input. "
-        f'{suggest(name, scenario.free_inputs, "free inputs")} Declare it: inputs = ["{name}"].'
+        f'{suggest(name, scenario.free_inputs, "free inputs")} Declare it: inputs=["{name}"] '
+        f"(in a file: [inputs] with a line {name} = 0.0)."
     )
 
 
@@ -302,6 +311,11 @@ def _expression(noun: str, name: str, text: str, wiring: Wiring, length: Expr) -
     """A constraint or a sensitivity, over cells."""
     scenario = wiring.scenario
     units = {unit: model for unit, model in scenario.units.items() if unit != INPUTS}
+    if any(port.name == STEP.name for port in scenario.opened_inputs):
+        raise MasterError(
+            "the scenario has an input called 'step', and in constraints that is the length of the step: "
+            "give the input another name"
+        )
     own = {STEP.name: STEP} | {port.name: port for port in scenario.opened_inputs}
     made = read_constraint(
         text, Directory(units, list(own.values())), "residual", f"the {noun} for '{name}':"

@@ -9,6 +9,7 @@ from upbeat.core.errors import MasterError
 from upbeat.core.expr import Expr, Name, time_derivative
 from upbeat.core.expr import names as expr_names
 from upbeat.core.ports import Port
+from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.scenario import Scenario
 
 
@@ -32,6 +33,12 @@ def rate(cell: Expr, ports: Mapping[tuple[str, str], Port], target: str) -> Expr
         bare, bracket, index = name.partition("[")
         unit, _, port = bare.partition(".")
         derivative = ports[unit, port].derivative
+        if derivative is None and unit == INPUTS:
+            raise MasterError(
+                f"{target} is to be approximated with derivatives, but '{port}' is an input of the scenario, "
+                f'whose derivative nobody gives. Choose another approximation: ports={{"{target}": '
+                f'up.Linear()}} (in a file: [master.ports] with "{target}" = "linear").'
+            )
         if derivative is None:
             raise MasterError(
                 f"{target} is to be approximated with derivatives, but {bare} does not say which output is "

@@ -8,7 +8,7 @@ from math import inf, isfinite, pow
 from typing import Literal, NamedTuple, get_args
 
 from upbeat.core.abilities import Ability
-from upbeat.core.errors import MasterError, StepError, suggest
+from upbeat.core.errors import InvalidInput, MasterError, StepError, suggest
 from upbeat.core.ports import Kind
 from upbeat.core.time import Span, checked_step
 from upbeat.master.coupling import Blocks
@@ -34,6 +34,9 @@ STUCK = (
     "A jump that is no event, or a tolerance below what the units' own solvers give, looks like this: "
     'raise the tolerance or least, or let such steps stand with correct="next".'
 )
+
+FLOOR = 1e-14
+"""The smallest tolerance: about what rounding leaves of the values of a few operations."""
 
 
 class Watch(NamedTuple):
@@ -111,6 +114,14 @@ class ErrorControl:
                 object.__setattr__(self, name, checked_step(value, f"{name} of ErrorControl"))
         if self.least is not None and self.most is not None and self.least > self.most:
             raise MasterError(f"least of ErrorControl ({self.least:g}) is more than most ({self.most:g})")
+        if self.first is not None and self.most is not None and self.first > self.most:
+            raise MasterError(f"first of ErrorControl ({self.first:g}) is more than most ({self.most:g})")
+        for what, value in (("tolerance", self.tolerance), *_tolerances(self.ports)):
+            if value < FLOOR:
+                raise MasterError(
+                    f"the {what} of ErrorControl, {value:g}, is below what rounding leaves of any value: "
+                    f"take at least {FLOOR:g}"
+                )
         for name in ("ports", "nominal"):
             given = getattr(self, name)
             if not isinstance(given, Mapping) or not all(_number(v) and v > 0 for v in given.values()):
@@ -205,6 +216,10 @@ class ErrorControl:
         return Twin("error_control", parameters, (STUCK, *names))
 
     def begin(self, span: Span) -> State:
+        if self.most is not None and isfinite(span.stop) and (span.stop - span.start) / self.most >= 1e15:
+            raise InvalidInput(
+                f"most of ErrorControl ({self.most:g}) would mean 1e15 steps or more: raise it"
+            )
         if isfinite(span.stop):
             return self._started(span.start, span.stop)
         return _State(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # the rest comes with the first proposal
@@ -305,6 +320,12 @@ def _worst(watch: Watch, read: Read) -> tuple[float, int]:
             if error != error:
                 break
     return worst, place
+
+
+def _tolerances(ports: object) -> list[tuple[str, float]]:
+    """Those of single ports; whether these are numbers at all is checked elsewhere."""
+    given = ports.items() if isinstance(ports, Mapping) else ()
+    return [(f"tolerance for '{name}'", value) for name, value in given if _number(value) and value > 0]
 
 
 def _number(value: object) -> bool:

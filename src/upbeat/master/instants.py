@@ -139,6 +139,8 @@ class _Instant:
                         until=apply(Op.NOT, self._busy),
                         what="the chain of events at one instant",
                         shows=tuple(self._counts.items()),
+                        advice="Look for units that answer each other at once and for ever; if the chain "
+                        "does end, raise most of Simultaneous.",
                     ),
                 ),
             ),

@@ -42,7 +42,7 @@ class Iterated:
         guesses = {end: wiring.guess(end) for end in self._open(wiring, sequence)}
         again = (*sweep(wiring, sequence, guesses), *parts.after)
         keep = [let for guess in guesses.values() for let in guess.keep]
-        error, judge = self._judge(wiring, guesses)
+        error, judge, shows = self._judge(wiring, guesses)
         slot = wiring.registers.slot()
         names = ", ".join(map(wiring.label, guesses))
         repeat = Repeat(
@@ -51,7 +51,9 @@ class Iterated:
             until=Number(0.0) if self.corrections else apply(Op.LE, Cell(error), 1.0),
             exhausted="accept" if self.corrections else "fail",
             what=f"repeating the step until {names} agree",
-            shows=(("change over tolerance", error),),
+            shows=shows,
+            advice="Take shorter steps, allow more rounds (most) or a larger tolerance, or make a fixed "
+            "number of corrections (corrections).",
         )
         own = {wiring.now, wiring.next, *(r for guess in guesses.values() for r in guess.registers)}
         kept = live(wiring.registers.layout(), wiring.scenario.units, again)
@@ -70,10 +72,15 @@ class Iterated:
             end for end in ends if end not in sequence.reactive and wiring.port(end).reactive is not False
         ]
 
-    def _judge(self, wiring: Wiring, guesses: dict[End, Guess]) -> tuple[Reg, list[Instruction]]:
+    def _judge(
+        self, wiring: Wiring, guesses: dict[End, Guess]
+    ) -> tuple[Reg, list[Instruction], tuple[tuple[str, Reg], ...]]:
+        """The register of the largest change over its tolerance, how it is found, and what to show of it."""
         error = wiring.registers.new("iterated′change")
-        changes: list[Expr] = []
+        each = wiring.registers.new("iterated′changes", size=max(1, len(guesses)))
+        found: list[Expr] = []
         for end, guess in guesses.items():
+            changes: list[Expr] = []
             for i in range(wiring.port(end).cells):
                 value, before = Cell(wiring.inputs[end] + i), Cell(guess.value + i)
                 if wiring.port(end).kind is Kind.REAL:
@@ -81,4 +88,9 @@ class Iterated:
                     changes.append(apply(Op.ABS, value - before) / scale)
                 else:  # the same or not: there is no "nearly"
                     changes.append(apply(Op.NE, value, before) / self.tolerance)
-        return error, [Let(error, worst_of(changes))]
+            found.append(worst_of(changes))
+        lets = [Let(each + k, change) for k, change in enumerate(found)]
+        largest = Let(error, worst_of(Cell(each + k) for k in range(len(found))))
+        names = [f"change of {wiring.label(end)} over its tolerance" for end in guesses]
+        shows = tuple((name, each + k) for k, name in enumerate(names))
+        return error, [*lets, largest], shows

@@ -24,6 +24,9 @@ Derivatives = Literal["auto", "units", "differences"]
 MOST_PRODUCTS = 20_000
 """A loop whose chain rule may need more than this is solved with differences, unless told otherwise."""
 
+DEEPEST = 50
+"""The most rounds that `Anderson` looks back."""
+
 
 class LoopSolver(Protocol):
     """Writes the instructions that solve one loop and leave its outputs read and its inputs set."""
@@ -156,7 +159,11 @@ class Anderson:
 
     def __post_init__(self) -> None:
         _check(self, "tolerance")
-        checks.count(self.depth, "the depth of Anderson")
+        if checks.count(self.depth, "the depth of Anderson") > DEEPEST:
+            raise MasterError(
+                f"the depth of Anderson, {self.depth}, is more than {DEEPEST}: a few rounds, such as 3 to "
+                "10, are all that helps"
+            )
 
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
         torn = Torn(loop, wiring, self.tolerance, warm)

@@ -10,8 +10,11 @@ from upbeat.core.expr import Cell, Expr, Op, apply
 from upbeat.master import checks
 from upbeat.master.coupling import Blocks, Jacobi, exchange
 from upbeat.master.dataflow import live
-from upbeat.master.program import If, Instruction, Let, Repeat, Restore, Save
+from upbeat.master.program import If, Instruction, Let, Reg, Repeat, Restore, Save
 from upbeat.master.wiring import Wiring
+
+SHORT, MOST_SHORT = 1e-6, 1000
+"""So many steps in a row may be shorter than this part of what was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ class Negotiated:
     cannot be set back are refused before the run.
 
     `inner` is a `Jacobi` coupling: one after the other would mean that units follow values which a
-    later stop takes back.
+    later stop takes back. A thousand steps one after the other of less than a millionth of what was
+    asked end the run: it would never get anywhere.
     """
 
     inner: Jacobi = field(default_factory=Jacobi)
@@ -50,7 +54,7 @@ class Negotiated:
                 "whichever goes second may leave the first one ahead of the others. Give all but one of them "
                 "rollback, or put them into one unit."
             )
-        wanted = wiring.registers.new("negotiated′wanted")
+        wanted, asked = wiring.registers.new("negotiated′wanted"), wiring.registers.new("negotiated′asked")
         slot = wiring.registers.slot()
         follow = self._units(wiring, back, early=False)
         kept = live(wiring.registers.layout(), wiring.scenario.units, follow)
@@ -68,16 +72,38 @@ class Negotiated:
                 "fail",
                 f"agreeing with {', '.join(may_stop)} on the end of the step",
                 (("earliest stop", wiring.next),),
+                "A unit that stops earlier each time it is set back does not repeat what it did; raise most "
+                "if it gets there in the end.",
             )
             step += [agree, If(sooner, (again,))]
         if stopping:
             step += [Let(wanted, Cell(wiring.next)), *self._units(wiring, stopping, early=True)]
             step += [self._earliest(wiring, stopping), If(sooner, (Restore(slot), *follow))]
+        if may_stop or stopping:
+            step += self._getting_on(wiring, asked, (*may_stop, *stopping))
+            step.insert(0, Let(asked, Cell(wiring.next)))
         step += self._units(wiring, steady, early=False)
         order = " → ".join(map(wiring.called, (*back, *stopping, *steady)))
         known = ", ".join(map(wiring.called, back)) or "none"
         note = f"steps are negotiated, in the order {order}; to be set back: {known}"
         return Blocks(parts.start, {"step": (*step, *parts.after)}, parts.again, notes=(note, parts.note))
+
+    def _getting_on(self, wiring: Wiring, asked: Reg, units: tuple[str, ...]) -> list[Instruction]:
+        """End a run whose steps have become, and stay, so short that it would never end by itself."""
+        count = wiring.registers.new("negotiated′short")
+        length, wanted = Cell(wiring.next) - Cell(wiring.now), Cell(asked) - Cell(wiring.now)
+        short = apply(Op.LT, length, SHORT * wanted)
+        moving = Repeat(
+            1,
+            (),
+            apply(Op.LE, Cell(count), float(MOST_SHORT)),
+            "fail",
+            f"getting on with {', '.join(map(wiring.called, units))}",
+            (("earliest stop", wiring.next),),
+            f"{MOST_SHORT} steps one after the other were shorter than {SHORT:g} of what was asked: a unit "
+            "that stops so often chatters, or tells its stops wrongly.",
+        )
+        return [Let(count, apply(Op.WHERE, short, Cell(count) + 1.0, 0.0)), moving]
 
     def _units(self, wiring: Wiring, units: list[str], *, early: bool) -> tuple[Instruction, ...]:
         """Units over the step, as far as they go."""

@@ -108,7 +108,8 @@ class Restore:
 class Repeat:
     """Run `body` until `until` is true, at most `most` times; then accept what there is, or fail.
 
-    `what` is said when it fails, with the contents of the cells `shows`, named.
+    `what` is said when it fails, with the contents of the cells `shows`, named; `advice`, whole sentences,
+    comes after it.
     """
 
     most: int
@@ -117,6 +118,7 @@ class Repeat:
     exhausted: Literal["accept", "fail"] = "fail"
     what: str = "the iteration"
     shows: tuple[tuple[str, Reg], ...] = ()
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)

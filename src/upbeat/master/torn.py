@@ -12,6 +12,12 @@ from upbeat.master.wiring import End, Wiring
 from upbeat.master.worst import worst_of
 from upbeat.scenario.graph import Node
 
+ADVICE = (
+    "Begin with other start values of these inputs, solve the loop in another way (loops: Newton, Anderson, "
+    'FixedPoint with damping, each with most and tolerance), or break it with outputs="lagged".'
+)
+"""For a loop that was not solved."""
+
 
 class Torn:
     """A loop cut open: registers for the guesses, and the instructions that evaluate it."""
@@ -110,7 +116,7 @@ class Torn:
     def repeat(self, most: int, body: Sequence[Instruction]) -> list[Instruction]:
         shows = tuple((f"residual of {name}", self.residual + i) for i, name in enumerate(self.names))
         what = f"solving the algebraic loop {self.ports}"
-        return [*self.start(), Repeat(most, tuple(body), self.solved, "fail", what, shows)]
+        return [*self.start(), Repeat(most, tuple(body), self.solved, "fail", what, shows, ADVICE)]
 
 
 def cell_names(end: End, wiring: Wiring) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Model
-from upbeat.core.errors import ModelError, Problems, suggest
+from upbeat.core.errors import ModelError, Problems, ScenarioError, suggest
 from upbeat.scenario.graph import Graph
 from upbeat.units.shorthand import check_settable, with_starts
 
@@ -39,6 +39,9 @@ def with_parameters(
                 changed[unit] = changed[unit].with_values({name: value})
             except ModelError as error:
                 problems.add(here, f"unit '{unit}': {error}")
+            except ScenarioError as error:  # of a nested one
+                for problem in error.problems:
+                    problems.add(here, f"inside '{unit}': {problem.what}", problem.hint)
     return changed
 
 

@@ -16,6 +16,9 @@ Rhs = Callable[[float, list[float]], Sequence[float]]
 Inputs = tuple[list[Any], dict[int, Any]]
 """The values of all inputs, and the courses of those that move (`Courses.courses`)."""
 
+MOST_ASTRAY = 1000
+"""So often in one advance the derivatives may be no finite numbers."""
+
 
 class Multistep:
     """A solver with a past: the steps before decide its order and the length of the next one.
@@ -39,6 +42,8 @@ class Multistep:
         self._at = math.nan
         self._x: list[float] | None = None
         self._f: Rhs | None = None
+        self._astray = 0
+        self._where = (0, math.nan)
         self._core: Any = CVODE(
             self._fill,
             method=solver.formula.upper(),
@@ -51,7 +56,17 @@ class Multistep:
 
     def _fill(self, t: float, x: Any, to: Any) -> None:
         assert self._f is not None
-        to[:] = self._f(t, x.tolist())
+        found = self._f(t, x.tolist())
+        to[:] = found
+        if not all(map(math.isfinite, found)):
+            self._astray += 1  # CVODE tries a shorter step, which may help: but not for ever
+            self._where = next(k for k, value in enumerate(found) if not math.isfinite(value)), t
+            if self._astray > MOST_ASTRAY:
+                raise SolverError(f"CVODE cannot go on: {self._lost()}")
+
+    def _lost(self) -> str:
+        place, t = self._where
+        return f"the derivative of state number {place + 1} is no finite number, last at {t:.9g}"
 
     def advance(self, f: Rhs, t: float, x: list[float], to: float) -> list[float]:
         """The state at `to`, from state `x` at `t` < `to`."""
@@ -59,6 +74,7 @@ class Multistep:
         inputs = self._inputs()
         fresh = x is not self._x or t != self._at or inputs != self._seen
         self._x = None  # until it has arrived
+        self._astray = 0
         hush = _Hush()
         with contextlib.redirect_stdout(hush):
             if fresh:
@@ -70,7 +86,14 @@ class Multistep:
             moving = inputs[1]
             result = self._core.step(to, method="normal", tstop=to if moving else None)
         if not result.success:
-            raise SolverError(f"CVODE stopped on the way to {to:.9g}: {hush.said or result.message}")
+            text = f"CVODE stopped on the way to {to:.9g}: {hush.said or result.message}"
+            if self._astray:
+                text += f" {self._lost()[0].upper()}{self._lost()[1:]}."
+            elif "mxstep" in text:
+                text += (
+                    " Raise max_steps of the solver, or its tolerances, or take shorter communication steps."
+                )
+            raise SolverError(text)
         self._at, self._x = to, result.y.ravel().tolist()
         return self._x
 
