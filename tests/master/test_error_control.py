@@ -302,3 +302,13 @@ def test_a_step_that_is_rejected_again_and_again_comes_with_advice(engine: str) 
     pace = up.ErrorControl(1e-3, method="milne", least=1e-300, factors=(0.999, 2.0), safety=0.9999)
     with pytest.raises(up.StepError, match=r'rejected 100 times; .*correct="next"|cannot be shorter'):
         up.simulate(scenario, pace=pace, until=1.0, engine=engine)
+
+
+def test_units_whose_own_solvers_are_too_rough_are_named() -> None:
+    def notes(rtol: float) -> str:
+        unit = up.Ode(states={"x": "-x"}, start={"x": 1.0}, solver=up.DormandPrince(rtol=rtol, atol=rtol))
+        made = up.experiment(up.Scenario(units={"a": unit}), pace=up.ErrorControl(1e-5), until=1.0)
+        return "; ".join(made.program().notes)
+
+    assert "the solvers of a are not a hundred times as accurate as the tolerance of 1e-05" in notes(1e-6)
+    assert "accurate" not in notes(1e-7)

@@ -119,10 +119,11 @@ class GaussSeidel:
             return unit_order(wiring.scenario)
         added = tuple(unit for unit in wiring.scenario.added_units if unit not in self.order)
         order = added + self.order
+        known = [unit for unit in units if unit not in added]
         for unit in order:
             if unit not in units:
                 raise MasterError(
-                    f"the order names '{unit}', which is no unit. {suggest(unit, units, 'units')}"
+                    f"the order names '{unit}', which is no unit. {suggest(unit, known, 'units')}"
                 )
         missing = [unit for unit in units if unit not in order]
         if missing or len(set(order)) != len(order):

@@ -157,7 +157,20 @@ class ErrorControl:
         names = tuple(port.name for port in watched)
         watch = Watch(names, found.errors, float(found.power - shared), shared)
         note = f"steps by error control ({self.method}, order {order}) of {', '.join(names)}"
-        return replace(found.blocks, notes=(*found.blocks.notes, note)), replace(self, watch=watch)
+        notes = (*found.blocks.notes, note, *self._rough(wiring))
+        return replace(found.blocks, notes=notes), replace(self, watch=watch)
+
+    def _rough(self, wiring: Wiring) -> list[str]:
+        """A warning where units' own solvers leave errors that no shorter step makes smaller."""
+        solvers = {unit: getattr(model, "solver", None) for unit, model in wiring.scenario.units.items()}
+        tolerances = {unit: getattr(solver, "rtol", 0.0) for unit, solver in solvers.items()}
+        rough = [wiring.called(unit) for unit, rtol in tolerances.items() if rtol > self.tolerance / 100]
+        if not rough:
+            return []
+        return [
+            f"the solvers of {', '.join(rough)} are not a hundred times as accurate as the tolerance of "
+            f"{self.tolerance:g}: their errors may make steps shorter than need be. Lower their rtol and atol"
+        ]
 
     def _check_rollback(self, wiring: Wiring) -> None:
         unable = [name for name, m in wiring.scenario.units.items() if Ability.ROLLBACK not in m.abilities]
