@@ -286,7 +286,8 @@ NB_MODULE(_native, module) {
       .def("run", &Drive::run, "chunk"_a.none(), "limit"_a, "budget"_a, "most"_a)
       .def("reason", &Drive::reason)
       .def_prop_ro("state", &Drive::state)
-      .def("stand", &Drive::stand);
+      .def("stand", &Drive::stand)
+      .def("after", &Drive::after);
   nb::exception<Busy>(module, "Busy", PyExc_RuntimeError);
   nb::exception<Closed>(module, "Closed", PyExc_RuntimeError);
   module.def("opcodes", &opcodes);

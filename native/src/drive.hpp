@@ -56,6 +56,11 @@ class Drive {
     Host::Visit visit(host_);
     return pace_->stand(state);
   }
+  void after(std::int64_t rows) {
+    Host::Visit visit(host_);
+    if (rows < 0) throw std::invalid_argument("rows cannot be less than none");
+    if (recorder_) recorder_->after(rows);
+  }
 
  private:
   Recorder* recorder() { return recorder_ ? &*recorder_ : nullptr; }

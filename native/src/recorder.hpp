@@ -31,6 +31,9 @@ class Recorder {
     used_ = 0;
   }
 
+  // Go on after `count` rows have been offered to another recorder, so that the same ones are kept.
+  void after(std::int64_t count) { until_due_ = (every_ - count % every_) % every_ + 1; }
+
   // A row for which there must be room.
   void offer(double time, const Cell* cells, bool last) {
     const bool due = --until_due_ == 0;

@@ -17,11 +17,13 @@ _HOMES = {
         "RecordingError RunError ScenarioError StepError UnitError UpbeatError"
     ),
     "core.ports": "Causality Kind Port",
+    "engine.checkpoint": "Checkpoint",
     "engine.consistent": "consistent",
     "engine.experiment": "Experiment experiment",
     "engine.files": "load write_scenario",
     "engine.nested": "Nested",
     "engine.realtime": "LateWarning RealTime",
+    "engine.resume": "resume",
     "engine.run": "Run",
     "engine.settings": "Settings",
     "engine.simulate": "simulate start",

@@ -15,11 +15,13 @@ from upbeat.core.errors import (
     UpbeatError,
 )
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.engine.checkpoint import Checkpoint
 from upbeat.engine.consistent import consistent
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.files import load, write_scenario
 from upbeat.engine.nested import Nested
 from upbeat.engine.realtime import LateWarning, RealTime
+from upbeat.engine.resume import resume
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings
 from upbeat.engine.simulate import simulate, start
@@ -78,6 +80,7 @@ __all__ = [
     "Ability",
     "Anderson",
     "Causality",
+    "Checkpoint",
     "Clock",
     "Constrained",
     "Continuous",
@@ -159,6 +162,7 @@ __all__ = [
     "plot",
     "read",
     "read_signals",
+    "resume",
     "simulate",
     "start",
     "summary",

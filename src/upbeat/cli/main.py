@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from upbeat.cli import check, console, explain, failure, plot, run
+from upbeat.cli import check, console, explain, failure, plot, resume, run
 from upbeat.cli.exits import Exit, exit_for
 from upbeat.core.errors import UpbeatError
 from upbeat.version import __version__
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"upbeat {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (run, check, explain, plot):
+    for command in (run, resume, check, explain, plot):
         command.add_to(commands)
     return top
 
@@ -62,6 +62,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         top.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
         options.names += rest
+    options.words = list(sys.argv[1:] if arguments is None else arguments)
     return options
 
 

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from upbeat.core.errors import InvalidInput, MasterError, Problem, Problems
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
+from upbeat.engine.checkpoint import Checkpoint, Stored, checkpoint_from
 from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.flatten import Flat, flattened, kept_nested
 from upbeat.engine.realtime import RealTime
@@ -47,6 +48,7 @@ class Experiment:
     jit: bool = False
     flatten: bool = True
     real_time: RealTime | None = None
+    checkpoint: Checkpoint | None = None
 
     def __post_init__(self) -> None:
         checked_every(self.every)
@@ -80,21 +82,28 @@ class Experiment:
             )
         return choice
 
-    def open(self) -> Run:
-        """A run to step by hand."""
+    def open(self, resumed: Stored | None = None) -> Run:
+        """A run to step by hand; one that was `resumed` stands where its checkpoint was made."""
         flat = self.flat
         program, pace = flat.master.build(flat.scenario)
+        choice, keeper = self._choice(flat), None
+        if self.checkpoint is not None:
+            from upbeat.engine.resume import keeper_for  # which knows what an experiment is
+
+            keeper = keeper_for(self, flat, program, choice.name, resumed is not None)
         return Run(
             program=program,
             scenario=flat.scenario,
             pace=pace,
             span=self.span,
-            choice=self._choice(flat),
+            choice=choice,
             record=self.record,
             every=self.every,
             out=self.out,
             jit=self.jit,
             real_time=self.real_time,
+            keeper=keeper,
+            resumed=resumed,
         )
 
     def run(self, report: Report | None = None) -> Trace:
@@ -155,11 +164,12 @@ def experiment(scenario: Scenario, **settings: Unpack[Settings]) -> Experiment:
     signals = settings.get("signals")
     if signals is not None and not isinstance(signals, Signals):
         raise InvalidInput(f"signals must be Signals, not {signals!r}: write {_EXAMPLES['signals']}")
+    checkpoint = checkpoint_from(settings.get("checkpoint"))
     problems = Problems()
     fields = Tables({}, {}, {}).overruled(settings).fields(problems, scenario=scenario)
     if fields is None:
         raise InvalidInput("\n".join(map(_sentence, problems.found)))
-    return Experiment(scenario=scenario, signals=signals, **fields)
+    return Experiment(scenario=scenario, signals=signals, checkpoint=checkpoint, **fields)
 
 
 _EXAMPLES = {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from upbeat.core.errors import InvalidInput, Problems
+from upbeat.engine.checkpoint import checkpoint_from
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.nested_files import master_table, nested_table, nesting
 from upbeat.engine.realtime import real_time_table
@@ -61,7 +62,9 @@ def read_experiment(
 
     nest = nesting(Path(path), allow_python)
     file = read_scenario(Path(path), allow_python=allow_python, values=values, also=also, nest=nest)
-    return Experiment(scenario=file.scenario, signals=settings.get("signals"), **fields)
+    checkpoint = checkpoint_from(settings.get("checkpoint"))
+    signals = settings.get("signals")
+    return Experiment(scenario=file.scenario, signals=signals, checkpoint=checkpoint, **fields)
 
 
 def write_scenario(what: Experiment | Scenario, path: str | Path) -> None:

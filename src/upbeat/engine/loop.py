@@ -18,6 +18,8 @@ from upbeat.trace.log import StepLog
 from upbeat.trace.recorder import Recorder
 
 MOST_RETRIES = 100
+ENDLESS = 1 << 62
+"""More steps than any run has."""
 KNOWN_EVENT = "known event"
 """The reason of a step that ended where a unit had something to do, whatever its pace wanted."""
 
@@ -152,11 +154,16 @@ class Loop:
         self._log()
         self._record()
 
-    def go(self, seconds: float) -> None:
-        """Step until the end, or until about `seconds` have passed."""
+    def after(self, steps: StepLog) -> None:
+        """Go on a log of steps that were made elsewhere."""
+        self.steps = steps
+
+    def go(self, seconds: float, most: int = ENDLESS) -> None:
+        """Step until the end, until about `seconds` have passed, or `most` steps."""
         deadline = time.perf_counter() + seconds
-        while not self.finished and time.perf_counter() < deadline:
+        while not self.finished and most > 0 and time.perf_counter() < deadline:
             self.step()
+            most -= 1
 
     def _record(self) -> None:
         if self._recorder is None:

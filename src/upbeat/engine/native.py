@@ -278,6 +278,10 @@ class CoreLoop:
         if not self._loop.stand([float(number) for number in state]):
             raise ModelError(f"{tuple(state)} is not the state of such a pace: it remembers {self.state}")
 
+    def after(self, rows: int) -> None:
+        """So many rows have been offered before: thinning goes on in time with them."""
+        self._loop.after(rows)
+
     def fail(self) -> NoReturn:
         """Raise why the last stretch failed."""
         self._machine.fail(reason=self._reason)

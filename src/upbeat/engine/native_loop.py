@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from upbeat.core.time import Span
-from upbeat.engine.loop import Loop
+from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.native import Chunk, Machine, Status, Stretch
 from upbeat.engine.selection import Selection
 from upbeat.master.pace import Pace, State
 from upbeat.master.program import Program
+from upbeat.trace.log import StepLog
 from upbeat.trace.recorder import Recorder
 
 FOREVER = 1e9
@@ -29,6 +30,7 @@ class NativeLoop(Loop):
         recorder: Recorder | None,
     ) -> None:
         super().__init__(machine, program, pace, span, selection, recorder)
+        self._strings = machine.strings
         twin = pace.native()
         if twin is None:
             raise ValueError(f"{pace} has no twin in the native core")
@@ -45,9 +47,13 @@ class NativeLoop(Loop):
         chunk = self._chunk(1)
         self._take(chunk, self._core.run(chunk, self.limit, FOREVER, most=1))
 
-    def go(self, seconds: float) -> None:
+    def go(self, seconds: float, most: int = ENDLESS) -> None:
         chunk = self._chunk(0 if self._recorder is None else self._recorder.chunk_rows)
-        self._take(chunk, self._core.run(chunk, self.limit, seconds))
+        self._take(chunk, self._core.run(chunk, self.limit, seconds, most))
+
+    def after(self, steps: StepLog) -> None:
+        super().after(steps)
+        self._core.after(1 + steps.count)
 
     def standing(self) -> tuple[float, State]:
         return self.time, self._core.state
@@ -65,9 +71,9 @@ class NativeLoop(Loop):
         for run in done.steps:
             self.steps.extend_grid(run.first, run.last, run.count, run.reason, run.block, run.rejected)
         if len(done.events.codes):
-            self.events.extend(*done.events)
+            self.events.extend(*done.events, strings=self._strings)
             self._so_far = int(np.count_nonzero(done.events.times == self.time))
         if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full
-            self._recorder.block(chunk[: done.rows])
+            self._recorder.block(chunk[: done.rows], self._strings)
         if done.status is Status.FAILED:
             self._core.fail()

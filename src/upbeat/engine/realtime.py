@@ -16,11 +16,12 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from upbeat.core.errors import InvalidInput, suggest
+from upbeat.engine.loop import ENDLESS
 from upbeat.trace.lateness import Lateness
 from upbeat.trace.log import StepLog
 
 if TYPE_CHECKING:
-    from upbeat.engine.run import Drive
+    from upbeat.engine.drive import Drive
     from upbeat.master.pace import State
 
 Late = Literal["warn", "skip", "stop"]
@@ -121,8 +122,8 @@ def with_policy(before: Any, late: Any) -> Any:
 class Paced:
     """A drive (see `engine.run`) that makes another one keep up with the clock."""
 
-    def __init__(self, drive: Drive, settings: RealTime) -> None:
-        self.lateness = Lateness(settings.tolerance)
+    def __init__(self, drive: Drive, settings: RealTime, before: Mapping[str, Any] | None = None) -> None:
+        self.lateness = Lateness(settings.tolerance) if before is None else Lateness.from_data(before)
         self.too_late = False
         """Whether the policy "stop" has ended the run."""
         self._drive = drive
@@ -164,12 +165,13 @@ class Paced:
         self._make()
         self._wait(inf)
 
-    def go(self, seconds: float) -> None:
+    def go(self, seconds: float, most: int = ENDLESS) -> None:
         """Step and wait for about `seconds`; a wait that is not over then goes on in the next call."""
         deadline = self._clock.now() + seconds
-        while not self.finished:
+        while not self.finished and (most > 0 or self._due is not None):
             if self._due is None:
                 self._make()
+                most -= 1
             self._wait(deadline)
             if self._clock.now() >= deadline:
                 return

@@ -4,65 +4,38 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from upbeat.core.errors import Interrupted, InvalidInput, RunError, StepError, UnitError, suggest
 from upbeat.core.ports import Signal, Value
 from upbeat.core.time import Span
 from upbeat.engine import native
+from upbeat.engine.checkpoint import Stored
 from upbeat.engine.choose import Choice
+from upbeat.engine.drive import Drive
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.interrupt import interruptible
-from upbeat.engine.loop import Loop
+from upbeat.engine.keeper import Keeper, set_back
+from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.native_loop import NativeLoop
 from upbeat.engine.realtime import Paced, RealTime
-from upbeat.engine.selection import Selection, event_kinds, select
+from upbeat.engine.recording import recorder_for
+from upbeat.engine.selection import Selection, select
 from upbeat.master.dataflow import forgetful
-from upbeat.master.pace import Pace, State
+from upbeat.master.pace import Pace
 from upbeat.master.program import Program, Reg
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.log import Outcome, StepLog
-from upbeat.trace.recorder import Recorder
-from upbeat.trace.sinks import open_sink
 from upbeat.trace.trace import Trace
 
 BUDGET_SECONDS = 0.05
 """How long an engine works before it lets the run look at Ctrl-C and report progress."""
-
-
-class Drive(Protocol):
-    """What turns a machine into a run: the loop in Python, or the one in the native core."""
-
-    @property
-    def time(self) -> float: ...
-
-    @property
-    def steps(self) -> StepLog: ...
-
-    @property
-    def finished(self) -> bool: ...
-
-    def begin(self) -> None: ...
-
-    def exchange(self, arrived: Iterable[str] = ()) -> None: ...
-
-    def step(self) -> None: ...
-
-    def go(self, seconds: float) -> None:
-        """Step until the end, or until about `seconds` have passed."""
-        ...
-
-    def standing(self) -> tuple[float, State]:
-        """Time and state of the pace between two steps, which `stand` takes on either engine."""
-        ...
-
-    def stand(self, standing: tuple[float, State]) -> None: ...
 
 
 class Run:
@@ -81,12 +54,15 @@ class Run:
         out: Path | None = None,
         jit: bool = False,
         real_time: RealTime | None = None,
+        keeper: Keeper | None = None,
+        resumed: Stored | None = None,
     ) -> None:
         self._program = program
         self._scenario = scenario
         self._choice = choice
         self._span = span
-        self._began = time.perf_counter()
+        before = {} if resumed is None else resumed.document["info"]
+        self._began = time.perf_counter() - before.get("wall_seconds", 0.0)
         self._ended = 0.0
         self._stale = False
         self._arrived: dict[str, None] = {}
@@ -94,21 +70,25 @@ class Run:
         self._outcome: Outcome | None = None
         selection = select(program, record)
         self._strings: list[str] = []
-        kinds = event_kinds(program)
-        self._recorder = Recorder(
-            selection.columns, open_sink(out), every, strings=self._strings, kinds=kinds
-        )
+        self._keeper = keeper
+        self._recorder = recorder_for(program, selection, every, out, self._strings, keeper, resumed)
         self._drive: Drive | None = None
         self._paced: Paced | None = None
         self._machine: Machine | None = None
         self._turn = threading.RLock()  # one thread at a time; `close` waits for a slice, not for the end
         with self._guarded():
-            self._machine, self._drive = self._build(pace, selection, jit)
+            self._machine, loop = self._build(pace, selection, jit)
+            self._drive = loop
+            if resumed is None:
+                loop.begin()
+            else:
+                set_back(self._machine, loop, resumed)
             if real_time is not None:
-                self._drive = self._paced = Paced(self._drive, real_time)
-            self._drive.begin()
+                self._drive = self._paced = Paced(self._drive, real_time, before.get("lateness"))
+            if keeper is not None and resumed is None:
+                self.checkpoint()
 
-    def _build(self, pace: Pace, selection: Selection, jit: bool) -> tuple[Machine, Drive]:
+    def _build(self, pace: Pace, selection: Selection, jit: bool) -> tuple[Machine, Loop]:
         program, models, span, recorder = self._program, self._scenario.units, self._span, self._recorder
         if self._choice.name == "interpret":
             interpreter = Interpreter(program, models, span.start)
@@ -137,6 +117,7 @@ class Run:
             with self._guarded():
                 self._refresh(drive)
                 drive.step()
+                self._keep(drive)
             if drive.finished:
                 self._outcome = self._end()
             return drive.time
@@ -149,7 +130,8 @@ class Run:
                 with self._turn:
                     self._live()
                     self._refresh(drive)
-                    drive.go(BUDGET_SECONDS)
+                    drive.go(BUDGET_SECONDS, ENDLESS if self._keeper is None else self._keeper.most(drive))
+                    self._keep(drive)
                 if report is not None:
                     report(drive.time)
                 if asked.is_set() and not drive.finished:
@@ -159,6 +141,20 @@ class Run:
             self._outcome = self._end()
             self.close()  # writes the last rows: here, too, the disk may turn out to be full
         return self.trace
+
+    def checkpoint(self) -> None:
+        """Make a checkpoint now, whenever the next one would be due."""
+        if self._keeper is None:
+            raise InvalidInput('this run has no checkpoints: start it with checkpoint="run.checkpoint"')
+        with self._turn:
+            drive = self._live()
+            assert self._machine is not None
+            self._refresh(drive)
+            self._keeper.take(self._machine, drive, self._recorder, self._story())
+
+    def _keep(self, drive: Drive) -> None:
+        if self._keeper is not None and not drive.finished and self._keeper.due(drive):
+            self.checkpoint()
 
     def _end(self) -> Outcome:
         """How a run ends whose drive has nothing left to do."""
@@ -254,14 +250,27 @@ class Run:
     def close(self) -> None:
         """Let go of units and files. Safe to call twice."""
         with self._turn:
-            machine, self._machine = self._machine, None
             self._outcome = self._outcome or Outcome.STOPPED
             self._ended = self._ended or time.perf_counter()
             try:
-                if machine is not None:
-                    machine.close()
+                if (
+                    self._keeper is not None
+                    and self._machine is not None
+                    and self._outcome is not Outcome.FAILED
+                ):
+                    self.checkpoint()
             finally:
-                self._recorder.close(self._outcome, **self._story())
+                self._let_go(self._outcome)
+            if self._keeper is not None:
+                self._keeper.done(self._outcome)
+
+    def _let_go(self, outcome: Outcome) -> None:
+        machine, self._machine = self._machine, None
+        try:
+            if machine is not None:
+                machine.close()
+        finally:
+            self._recorder.close(outcome, **self._story())
 
     def __enter__(self) -> Run:
         return self

@@ -13,6 +13,7 @@ from upbeat.core.abilities import Ability
 from upbeat.core.errors import InvalidInput, Problem, Problems, suggest
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
+from upbeat.engine.checkpoint import Checkpoint
 from upbeat.engine.choose import EngineName
 from upbeat.engine.realtime import RealTime, overruled, real_time_from, with_policy
 from upbeat.master.approximation import Approximation
@@ -50,6 +51,7 @@ class Settings(TypedDict, total=False):
     * `engine`: ``"auto"``, ``"native"`` or ``"interpret"``.
     * `jit`: compile expressions to machine code (needs ``upbeat[jit]`` and the native engine).
     * `flatten`: whether the units of nested scenarios take their place where that means the same (True).
+    * `checkpoint`: keep the state of the run in this file, or as `Checkpoint` says, for `resume`.
     * `real_time`: keep up with the clock, at this many times its speed, or as `RealTime` says.
 
     The words of a scenario file will do, too: ``coupling="gauss_seidel"``, ``inputs="linear"``,
@@ -71,6 +73,7 @@ class Settings(TypedDict, total=False):
     jit: bool | None
     flatten: bool | None
     real_time: RealTime | float | bool | Mapping[str, Any] | None
+    checkpoint: Checkpoint | str | Path | None
 
 
 _PLACES = {
@@ -91,7 +94,8 @@ _PLACES = {
     "every": ("record", "every"),
     "out": ("record", "out"),
 }
-"""Where a file says what an argument says; it has no word for `signals`."""
+"""Where a file says what an argument says."""
+_NOT_IN_FILES = ("signals", "checkpoint")
 
 _KEYS = {
     "run": ("start", "until", "engine", "jit", "flatten", "real_time"),
@@ -111,7 +115,8 @@ class Tables:
     def overruled(self, settings: Mapping[str, Any]) -> Tables:
         """The same with other settings; None leaves them as they are."""
         tables = {"master": dict(self.master), "run": dict(self.run), "record": dict(self.record)}
-        given = {name: value for name, value in settings.items() if value is not None and name != "signals"}
+        said = ((name, value) for name, value in settings.items() if value is not None)
+        given = {name: value for name, value in said if name not in _NOT_IN_FILES}
         for name, value in given.items():
             if name not in _PLACES:
                 raise InvalidInput(

@@ -57,6 +57,11 @@ class CsvEvents:
     def close(self) -> None:
         self._file.close()
 
+    @property
+    def file(self) -> Appender:
+        """The file itself, for whoever goes on with it."""
+        return self._file
+
 
 def quote(text: str) -> str:
     """A field that is text, whatever it looks like."""

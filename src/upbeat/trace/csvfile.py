@@ -12,7 +12,8 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -27,7 +28,7 @@ from upbeat.trace.csvevents import CsvEvents, is_events, quote, read_events
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog
 from upbeat.trace.log import Ending
-from upbeat.trace.output import Appender, warn
+from upbeat.trace.output import Appender, Written, warn
 from upbeat.trace.store import Arrays, Deferred, Source, Stored, events_beside
 
 _WIDER = {Kind.BOOLEAN: Kind.INTEGER, Kind.INTEGER: Kind.REAL, Kind.REAL: Kind.STRING}
@@ -82,6 +83,24 @@ class CsvSink:
 
     def stored_events(self) -> Callable[[], EventLog]:
         return partial(read_events, events_beside(self.path), self._kinds)
+
+    def standing(self) -> dict[str, Any]:
+        events = None if self._events is None else asdict(self._events.file.written())
+        return {"rows": self.rows, "file": asdict(self._file.written()), "events": events}
+
+    def stand(self, standing: Mapping[str, Any]) -> None:
+        found = Written(**standing["file"])
+        events = None if standing["events"] is None else Written(**standing["events"])
+        self._file.check(found)
+        if events is not None:
+            self._events = self._events or CsvEvents(events_beside(self.path))
+            self._events.file.check(events)
+        self._file.go_on(found)
+        if events is not None and self._events is not None:
+            self._events.file.go_on(events)
+        elif self._events is not None:
+            self._events.begin()
+        self.rows = int(standing["rows"])
 
     def _texts(self, column: Column, cells: Cells) -> list[Any]:
         match column.kind:

@@ -20,7 +20,8 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,7 +33,7 @@ from upbeat.trace.columns import Cells, Column
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog
 from upbeat.trace.log import Ending, Outcome
-from upbeat.trace.output import Appender, warn
+from upbeat.trace.output import Appender, Written, warn
 from upbeat.trace.store import Deferred, MemorySink, Source, Stored
 
 _FRAME = struct.Struct("<4sQI")
@@ -83,6 +84,17 @@ class JournalSink:
 
     def stored_events(self) -> Callable[[], EventLog]:
         return partial(load_events, self.path)
+
+    def standing(self) -> dict[str, Any]:
+        known = {"strings": self._known, "kinds": self._known_kinds}
+        return {"rows": self.rows, "file": asdict(self._file.written()), **known}
+
+    def stand(self, standing: Mapping[str, Any]) -> None:
+        found = Written(**standing["file"])
+        self._file.check(found)
+        self._file.go_on(found)
+        self.rows = int(standing["rows"])
+        self._known, self._known_kinds = int(standing["strings"]), int(standing["kinds"])
 
     def _write_texts(self, strings: Sequence[str]) -> None:
         self._begin()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,6 +159,24 @@ class StepLog:
         return {"words": list(self._words)} | {
             name: column.tolist() for name, column in zip(self._NAMES, self._columns, strict=True)
         }
+
+    def packed(self) -> tuple[list[str], bytes]:
+        """The words, and all columns as bytes: for a file that is written again and again."""
+        return list(self._words), b"".join(column.tobytes() for column in self._columns)
+
+    @classmethod
+    def unpacked(cls, words: Sequence[str], data: bytes) -> StepLog:
+        """What `packed` gave; `ValueError` if these are other bytes."""
+        log = cls()
+        log._words = {word: number for number, word in enumerate(words)}
+        count, rest = divmod(len(data), sum(column.itemsize for column in log._columns))
+        if rest:
+            raise ValueError("the log of steps is incomplete")
+        at = 0
+        for column in log._columns:
+            column.frombytes(data[at : at + count * column.itemsize])
+            at += count * column.itemsize
+        return log
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> StepLog:

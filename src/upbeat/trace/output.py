@@ -6,7 +6,9 @@ import errno
 import fcntl
 import os
 import warnings
+import zlib
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -44,6 +46,14 @@ def unwritable(path: Path, error: OSError, kept: str = "") -> FileProblem:
     return FileProblem(f"cannot write results to '{path}': {reason}." + (f" {kept}" if kept else ""))
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How far a file has been written, and the CRC-32 of all of it: a run that goes on begins there."""
+
+    size: int
+    crc: int
+
+
 class Appender:
     """An append-only file of whole chunks: one that cannot be written completely is taken back.
 
@@ -55,6 +65,7 @@ class Appender:
         self.path = path
         self.begun = False
         self.size = 0
+        self._crc = 0
         self._result = result or path
         check_place(self._result)
         try:
@@ -99,6 +110,32 @@ class Appender:
                 raise unwritable(self._result, error, "All rows before this point are kept.") from error
             raise
         self.size += len(data)
+        self._crc = zlib.crc32(data, self._crc)
+
+    def written(self) -> Written:
+        """How far the file has come, once that is safe from a power failure, too."""
+        if self.begun:
+            with suppress(OSError):  # a pipe or a device keeps nothing
+                os.fsync(self._file.fileno())
+        return Written(self.size, self._crc)
+
+    def check(self, before: Written) -> None:
+        """`FileProblem` unless the file begins with what had been written `before`. Changes nothing."""
+        crc, left = 0, before.size
+        with self.path.open("rb") as file:
+            while left and (data := file.read(min(left, 1 << 20))):
+                crc, left = zlib.crc32(data, crc), left - len(data)
+        if left or crc != before.crc:
+            what = f"has lost its last {left} bytes" if left else "was changed"
+            raise FileProblem(
+                f"'{self.path}' {what} since the checkpoint was made: the run cannot go on in it. "
+                "Put the file back as it was, or start the run again."
+            )
+
+    def go_on(self, before: Written) -> None:
+        """Cut off what came after `before`, which must have been checked, and go on from there."""
+        self.begun, self.size, self._crc = True, before.size, before.crc
+        self._take_back()
 
     def _take_back(self) -> None:
         try:

@@ -9,7 +9,7 @@ under the key ``upbeat``, events in a second file (see `upbeat.trace.parqueteven
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ class ParquetSink:
         check("pyarrow", "parquet", "writing Parquet")
         self.path = Path(path)
         self._journal = JournalSink(unfinished(self.path), result=self.path)
+        self._to_be_continued = False
 
     def begin(self, columns: tuple[Column, ...], kinds: tuple[EventKind, ...] = ()) -> None:
         self._journal.begin(columns, kinds)
@@ -72,11 +73,21 @@ class ParquetSink:
     def close(self, ending: Ending) -> None:
         try:
             self._journal.end(ending)
-            if self._journal.begun:  # it has not if the run failed before its first row
+            waits = self._to_be_continued and not ending.outcome.ok
+            if self._journal.begun and not waits:  # it has not if the run failed before its first row
                 convert(self._journal.path, self.path)
                 self._journal.path.unlink()
         finally:
             self._journal.release()
+
+    def standing(self) -> dict[str, Any]:
+        """Parquet cannot be continued: unless it reaches its end, a run that may go on keeps its journal."""
+        self._to_be_continued = True
+        return self._journal.standing()
+
+    def stand(self, standing: Mapping[str, Any]) -> None:
+        self._to_be_continued = True
+        self._journal.stand(standing)
 
     def stored_events(self) -> Callable[[], EventLog]:
         return partial(_events_again, self.path)

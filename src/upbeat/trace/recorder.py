@@ -95,11 +95,19 @@ class Recorder:
         elif self._fill == self.chunk_rows:
             self.flush()
 
-    def block(self, cells: Cells) -> None:
-        """Take many rows at once: a matrix of cells, time first, which nobody else will change."""
+    def block(self, cells: Cells, strings: Sequence[str] | None = None) -> None:
+        """Take many rows at once: a matrix of cells, time first, which nobody else will change.
+
+        Texts are numbers in `strings`, which is the recorder's own pool unless given.
+        """
         count = len(cells)
         if count == 0:
             return
+        if self._texts and strings is not None and strings is not self._pool.strings:
+            numbers = np.array([self._pool.intern(text) for text in strings], dtype=np.int64)
+            for index in self._texts:
+                column = cells[:, 1 + index].copy().view(np.int64)
+                cells[:, 1 + index] = numbers[column].view(np.float64)
         if count * 4 <= self.chunk_rows:  # many small blocks should not become many small chunks
             if self._fill + count > self.chunk_rows:
                 self.flush()
@@ -169,6 +177,35 @@ class Recorder:
             return self.events[:]
         self.flush()
         return StoredEvents(self._counts, self._file.stored_events())
+
+    def standing(self) -> dict[str, Any]:
+        """Where the recorder stands, as plain data, with all rows and events safe on the disk."""
+        if self._file is None or self._statistics is None:
+            raise InvalidInput("only a recorder that streams to a file can go on in another process")
+        self.flush()
+        return {
+            "rows": self.rows,
+            "offered": self._offered,
+            "strings": list(self._pool.strings),
+            "kinds": [kind.to_data() for kind in self.events.kinds],
+            "counts": self._counts,
+            "statistics": self._statistics.to_data(),
+            "sink": self._file.standing(),
+        }
+
+    def stand(self, standing: Mapping[str, Any]) -> None:
+        """Go on where another process stood. This one must have been made with its strings and kinds."""
+        if self._file is None or self._statistics is None:
+            raise InvalidInput("only a recorder that streams to a file can go on in another process")
+        try:
+            self._file.stand(standing["sink"])
+        except FileProblem:
+            self._closed = True
+            self._sink.close(Ending(Outcome.FAILED))  # which has not begun, and leaves all as it is
+            raise
+        self.rows, self._offered = int(standing["rows"]), int(standing["offered"])
+        self._counts = dict(standing["counts"])
+        self._statistics.take_over(standing["statistics"])
 
     def _flush_if_due(self) -> None:
         if self._fill == self.chunk_rows or (

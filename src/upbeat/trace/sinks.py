@@ -37,6 +37,11 @@ def check_suffix(path: Path | str) -> None:
         raise _suffix(path, "write")
 
 
+def rows_of(path: Path) -> Path:
+    """The file that rows are written to while the run goes on."""
+    return unfinished(path) if path.suffix.lower() == ".parquet" else path
+
+
 def kept_in(path: Path) -> Path:
     """Where the rows of a run to `path` are: there, or in the journal of a run that could not finish it."""
     return unfinished(path) if unfinished(path).exists() else path

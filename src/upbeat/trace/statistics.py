@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Cells, Column
+
+_ARRAYS = ("least", "greatest", "integral", "final")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,18 @@ class Statistics:
         self._greatest[which] = np.maximum(self._greatest[which], values.max(axis=0))
         self._integral[which] += before * self._final[which] + weights @ values
         self._final[which] = values[-1]
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for a file."""
+        arrays = {name: getattr(self, f"_{name}").tolist() for name in _ARRAYS}
+        return {"rows": self.rows, "first_time": self.first_time, "last_time": self.last_time, **arrays}
+
+    def take_over(self, data: Mapping[str, Any]) -> None:
+        """Go on from what `to_data` gave, of the same columns."""
+        self.rows = int(data["rows"])
+        self.first_time, self.last_time = float(data["first_time"]), float(data["last_time"])
+        for name in _ARRAYS:
+            getattr(self, f"_{name}")[:] = data[name]
 
     def __getitem__(self, index: int) -> Summary | None:
         """The summary of a column; None for strings, and when there are no rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -66,6 +66,17 @@ class FileSink(Sink, Protocol):
 
     def stored_events(self) -> Callable[[], EventLog]:
         """How to read the events so far again; picklable."""
+        ...
+
+    def standing(self) -> dict[str, Any]:
+        """How far the files have come, as plain data; what is said here is safe on the disk."""
+        ...
+
+    def stand(self, standing: Mapping[str, Any]) -> None:
+        """After `begin`: go on where another process stood, and cut off what it has written since.
+
+        `FileProblem` if the files are not those, and then nothing was changed.
+        """
         ...
 
 

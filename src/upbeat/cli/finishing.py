@@ -1,0 +1,88 @@
+"""What all runs from the command line share: progress, summary, pictures and how they end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from upbeat.cli.console import complain, say
+from upbeat.cli.exits import Exit, exit_for
+from upbeat.cli.failure import progress_data, tell
+from upbeat.cli.progress import Progress
+from upbeat.core.errors import Interrupted, RunError
+from upbeat.core.ports import Kind
+from upbeat.engine.experiment import Experiment, Report
+from upbeat.master.pace import Fixed
+from upbeat.report.plot import checked_target, plot
+from upbeat.report.summary import summary
+from upbeat.trace.trace import Trace
+
+
+def add_to(parser: argparse.ArgumentParser) -> None:
+    """The options that say what to show."""
+    parser.add_argument(
+        "--plot", type=Path, metavar="PICTURE", help="draw the signals here (.png, .svg, .pdf)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
+
+
+def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report], Trace]) -> Exit:
+    """Let `run` come to its end and tell how it went."""
+    if options.plot is not None:
+        checked_target(options.plot)
+    quiet = options.quiet or options.json
+    try:
+        with Progress(made.span.start, made.span.stop, stream=sys.stderr, quiet=quiet) as progress:
+            trace = run(progress.update)
+    except (RunError, Interrupted) as error:
+        tell(error, as_json=options.json, out=made.out)
+        _offer(made, options.json)
+        return exit_for(error)
+    if options.plot is not None:
+        varied = not isinstance(made.master.pace, Fixed)
+        plot(trace, path=options.plot, steps=varied, title=made.scenario.name or None)
+    if options.json:
+        say(json.dumps(as_data(made, trace) | {"plot": options.plot and str(options.plot)}))
+    elif not options.quiet:
+        say(summary(trace))
+        if made.scenario.origin is not None:
+            say(f"\nMonolithic: one unit in place of {', '.join(made.scenario.origin.units)}.")
+    for what, path in (("results", made.out), ("picture", options.plot)):
+        if path is not None and not quiet:
+            say(f"{what}: {path}")
+    _offer(made, options.json)
+    return Exit.OK if trace.outcome.ok else Exit.FAILED
+
+
+def _offer(made: Experiment, quiet: bool) -> None:
+    """Say how an unfinished run can go on."""
+    if made.checkpoint is not None and made.checkpoint.path.exists() and not quiet:
+        complain(f"upbeat: to go on with this run: upbeat resume {made.checkpoint.path}")
+
+
+def as_data(made: Experiment, trace: Trace) -> dict[str, Any]:
+    """A run as one JSON object."""
+    return {
+        "ok": trace.outcome.ok,
+        **progress_data(trace),
+        "engine": trace.info["engine"],
+        "why": trace.info["why"],
+        "monolithic": made.scenario.origin is not None,
+        "wall_seconds": trace.info["wall_seconds"],
+        "lateness": trace.info.get("lateness"),
+        "out": None if made.out is None else str(made.out),
+        "final": {name: _final(trace, name) for name in trace.names},
+    }
+
+
+def _final(trace: Trace, name: str) -> Any:
+    """The last value of a signal; from the running statistics, not by reading a long file back."""
+    found = trace.summary(name)
+    if found is None:
+        return str(trace[name][-1])
+    return {Kind.INTEGER: int, Kind.BOOLEAN: bool}.get(trace.column(name).kind, float)(found.final)

@@ -1,0 +1,56 @@
+"""`upbeat resume`: go on with a run that was killed, interrupted or failed, from its checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from upbeat.cli import finishing
+from upbeat.cli.exits import Exit
+from upbeat.core.errors import InvalidInput
+from upbeat.engine.checkpoint import Stored, read_checkpoint
+from upbeat.engine.experiment import Experiment
+from upbeat.engine.resume import experiment_of, resume
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser("resume", help="go on with a run from its checkpoint", description=__doc__)
+    parser.add_argument("file", type=Path, metavar="CHECKPOINT", help="the checkpoint of the run")
+    parser.add_argument(
+        "--allow-python",
+        action="store_true",
+        help="let the scenario file of the run name Python code, if it was allowed to before",
+    )
+    finishing.add_to(parser)
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> Exit:
+    stored = read_checkpoint(options.file)
+    given = _again(options, stored)
+    made = experiment_of(options.file, stored, given)
+    return finishing.finish(
+        made, options, lambda report: resume(options.file, experiment=given, report=report)
+    )
+
+
+def _again(options: argparse.Namespace, stored: Stored) -> Experiment | None:
+    """The experiment that the command line of the run describes, where the checkpoint does not hold it."""
+    from upbeat.cli import run
+    from upbeat.cli.main import parser  # which knows all commands, this one included
+
+    words = stored.document.get("command")
+    if stored.document.get("experiment") is not None or not words:
+        return None
+    folder, *rest = words
+    before = parser().parse_args(rest)
+    if before.allow_python and not options.allow_python:
+        raise InvalidInput(
+            f"the run of '{options.file}' was allowed to run Python code that {before.file} names: "
+            f"write upbeat resume {options.file} --allow-python"
+        )
+    before.file = Path(folder) / before.file
+    if before.input is not None:
+        before.input = Path(folder) / before.input
+    return run.experiment(before)

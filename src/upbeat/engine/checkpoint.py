@@ -1,0 +1,125 @@
+"""Checkpoints: the state of a run in one file, from which it goes on to the same end, to the bit.
+
+    mark | version | document | machine | steps | checksum
+
+The document is JSON: whose run it is (fingerprints of its parts), how to make its experiment again, where the
+loop, the recorder and the result files stand. The machine is what `Machine.to_bytes` gives, the steps the
+columns of the step log. Nothing in a checkpoint is ever executed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from math import inf, isfinite
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from upbeat.core.atomic import replace_file
+from upbeat.core.errors import FileProblem, InvalidInput
+from upbeat.core.packed import Reader, chunk, with_checksum, without_checksum
+from upbeat.trace.log import StepLog
+
+MARK = b"UPBEAT checkpoint\n"
+VERSION = 1
+_EVERY = re.compile(r"\s*([0-9.eE+-]+)\s*(s|min|h|steps?)\s*\Z")
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Keep the state of the run in the file `path`, so that `resume` can go on from there.
+
+    `every` is a number of seconds by the wall clock, or a text: ``"90s"``, ``"5min"``, ``"2h"``, or
+    ``"1000 steps"``. There is one at the start, and one when the run is ended or interrupted. A run that
+    reaches its end removes its checkpoint.
+    """
+
+    path: Path
+    every: float | str = 60.0
+    command: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """The command line that has set up the run, for `upbeat resume`."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, (str, Path)):
+            raise InvalidInput(f"a checkpoint is a file, not {self.path!r}")
+        object.__setattr__(self, "path", Path(self.path))
+        interval(self.every)
+
+    @property
+    def rows(self) -> Path:
+        """Where the results so far are, if the run has no result file of its own."""
+        return self.path.with_name(self.path.name + ".journal")
+
+
+def interval(every: float | str) -> tuple[float, float]:
+    """Seconds and steps after which the next checkpoint is due; one of them is endless."""
+    value, unit = every, "s"
+    if isinstance(every, str):
+        found = _EVERY.match(every)
+        try:
+            value, unit = (float(found[1]), found[2]) if found else (-1.0, "s")
+        except ValueError:
+            value = -1.0
+    if isinstance(value, bool) or not isinstance(value, Real) or not (isfinite(value) and value > 0):
+        raise InvalidInput(
+            f"checkpoints cannot be made every {every!r}: write a number of seconds, or a text "
+            'such as "90s", "5min", "2h" or "1000 steps"'
+        )
+    if not unit.startswith("step"):
+        return float(value) * _SECONDS[unit], inf
+    if value != int(value):
+        raise InvalidInput(f"checkpoints cannot be made every {every!r}: steps are counted in whole numbers")
+    return inf, float(value)
+
+
+def checkpoint_from(given: Any) -> Checkpoint | None:
+    """What an argument says: a `Checkpoint`, or its file."""
+    return given if given is None or isinstance(given, Checkpoint) else Checkpoint(given)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a checkpoint holds."""
+
+    document: dict[str, Any]
+    machine: bytes
+    steps: StepLog
+
+    def write(self, path: Path) -> None:
+        """To a file, in one go."""
+        words, steps = self.steps.packed()
+        document = json.dumps({**self.document, "words": words}).encode()
+        parts = (MARK, VERSION.to_bytes(4, "little"), chunk(document), chunk(self.machine), chunk(steps))
+        replace_file(path, with_checksum(b"".join(parts)))
+
+
+def read_checkpoint(path: Path) -> Stored:
+    """What is in a file; `FileProblem` says why it is no checkpoint, or none for this Upbeat."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise FileProblem(
+            f"there is no checkpoint '{path}'. A run removes its checkpoint when it has reached its end"
+        ) from None
+    except OSError as error:
+        raise FileProblem(f"cannot read '{path}': {error.strerror or error}") from None
+    if not data.startswith(MARK):
+        raise FileProblem(f"'{path}' is not a checkpoint: it does not begin as one")
+    version = int.from_bytes(data[len(MARK) : len(MARK) + 4], "little")
+    if version != VERSION:
+        raise FileProblem(
+            f"'{path}' has version {version} of the format, and this Upbeat reads {VERSION}: "
+            "go on with the Upbeat that has made it"
+        )
+    try:
+        reader = Reader(without_checksum(data))
+        reader.take(len(MARK) + 4)
+        document = json.loads(reader.chunk())
+        machine, steps = reader.chunk(), reader.chunk()
+        reader.finish()
+        return Stored(document, machine, StepLog.unpacked(document.pop("words"), steps))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise FileProblem(f"'{path}' is a checkpoint whose bytes are not right: {error}") from None

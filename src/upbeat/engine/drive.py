@@ -1,0 +1,39 @@
+"""What turns a machine into a run, seen from the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from upbeat.engine.loop import ENDLESS
+from upbeat.master.pace import State
+from upbeat.trace.log import StepLog
+
+
+class Drive(Protocol):
+    """What turns a machine into a run: the loop in Python, or the one in the native core."""
+
+    @property
+    def time(self) -> float: ...
+
+    @property
+    def steps(self) -> StepLog: ...
+
+    @property
+    def finished(self) -> bool: ...
+
+    def begin(self) -> None: ...
+
+    def exchange(self, arrived: Iterable[str] = ()) -> None: ...
+
+    def step(self) -> None: ...
+
+    def go(self, seconds: float, most: int = ENDLESS) -> None:
+        """Step until the end, until about `seconds` have passed, or `most` steps."""
+        ...
+
+    def standing(self) -> tuple[float, State]:
+        """Time and state of the pace between two steps, which `stand` takes on either engine."""
+        ...
+
+    def stand(self, standing: tuple[float, State]) -> None: ...

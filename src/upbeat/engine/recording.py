@@ -1,0 +1,38 @@
+"""The recorder of a run: a fresh one, or one that goes on with the results of a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from upbeat.engine.checkpoint import Stored
+from upbeat.engine.keeper import Keeper
+from upbeat.engine.selection import Selection, event_kinds
+from upbeat.master.program import Program
+from upbeat.trace.eventkinds import EventKind
+from upbeat.trace.recorder import Recorder
+from upbeat.trace.side import SideSink
+from upbeat.trace.sinks import open_sink
+
+
+def recorder_for(
+    program: Program,
+    selection: Selection,
+    every: int,
+    out: Path | None,
+    strings: list[str],
+    keeper: Keeper | None,
+    resumed: Stored | None,
+) -> Recorder:
+    """A recorder that shares the engine's `strings`, or has those of the checkpoint.
+
+    With checkpoints, results that are wanted in memory are on disk until the end, like all others.
+    """
+    sink = SideSink(keeper.settings.rows) if keeper is not None and out is None else open_sink(out)
+    if resumed is None:
+        return Recorder(selection.columns, sink, every, strings=strings, kinds=event_kinds(program))
+    # Texts keep the numbers that they have in the file. The engine's are others, and the recorder translates.
+    known = resumed.document["recorder"]
+    kinds = [EventKind.from_data(data) for data in known["kinds"]]
+    recorder = Recorder(selection.columns, sink, every, strings=list(known["strings"]), kinds=kinds)
+    recorder.stand(known)
+    return recorder

@@ -1,0 +1,161 @@
+"""Going on from a checkpoint, and all that must be right for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from upbeat.core.abilities import Ability
+from upbeat.core.errors import FileProblem, InvalidInput, UpbeatError
+from upbeat.engine.checkpoint import Checkpoint, Stored, read_checkpoint
+from upbeat.engine.experiment import Experiment, Report
+from upbeat.engine.flatten import Flat
+from upbeat.engine.keeper import Keeper
+from upbeat.engine.packing import Packing
+from upbeat.engine.portable import differences, fingerprints, made_from, portable
+from upbeat.engine.run import Run
+from upbeat.master.program import Program
+from upbeat.scenario.inline import path_of
+from upbeat.trace.output import check_place
+from upbeat.trace.sinks import rows_of
+from upbeat.trace.trace import Trace, read
+from upbeat.version import __version__
+
+
+def resume(
+    checkpoint: str | Path, *, experiment: Experiment | None = None, report: Report | None = None
+) -> Trace:
+    """Go on with a run that was killed, interrupted or failed, and return the trace of all of it.
+
+    Result files are cut back to where they were when the checkpoint was made, and end as if nothing had
+    happened. A run that was set up with Python code needs its `experiment` again: the same one, which is
+    checked.
+    """
+    path = Path(checkpoint)
+    stored = read_checkpoint(path)
+    done = _finished(path, stored)
+    if done is not None:
+        return done
+    with reopen(path, stored, experiment) as run:
+        return run.finish(report)
+
+
+def reopen(path: Path, stored: Stored, experiment: Experiment | None = None) -> Run:
+    """The run of a checkpoint, standing where that was made."""
+    made = experiment_of(path, stored, experiment)
+    other = differences(stored.document["fingerprints"], fingerprints(made))
+    if other:
+        raise InvalidInput(
+            f"'{path}' is the checkpoint of another run: {' and '.join(other)} "
+            f"{'differ' if len(other) > 1 else 'is not the same'}. Nothing was changed"
+        )
+    _check_results(path, made)
+    return made.open(stored)
+
+
+def experiment_of(path: Path, stored: Stored, experiment: Experiment | None = None) -> Experiment:
+    """The experiment of a checkpoint, or the given one with the checkpoint's files."""
+    document = stored.document
+    try:
+        given = experiment
+        if given is None and document["experiment"] is not None:
+            given = made_from(document["experiment"])
+        if given is None:
+            raise InvalidInput(
+                f"the run of '{path}' was set up with Python code, which a checkpoint does not hold: "
+                f'write up.resume("{path}", experiment=up.experiment(…)) with the settings of before'
+            )
+        out = document["out"]
+        return given.with_(
+            engine=document["engine"] if given.engine == "auto" else given.engine,
+            out=None if out is None else Path(os.path.normpath(path.parent / out)),
+            checkpoint=Checkpoint(path, document["every"], tuple(document["command"])),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileProblem(f"'{path}' does not say what ran: {error!r}") from None
+
+
+def _check_results(path: Path, made: Experiment) -> None:
+    """The results so far must be there: opening them would make new ones."""
+    assert made.checkpoint is not None
+    needed = made.checkpoint.rows if made.out is None else rows_of(made.out)
+    if not needed.exists():
+        raise FileProblem(
+            f"the results so far of the run of '{path}' are missing: there is no file '{needed}'. "
+            "Put it back, or start the run again"
+        )
+
+
+def _finished(path: Path, stored: Stored) -> Trace | None:
+    """The trace of a run that was killed after its last step, when its results were already complete."""
+    document = stored.document
+    if not document.get("finished") or document.get("out") is None:
+        return None
+    out = Path(os.path.normpath(path.parent / document["out"]))
+    if rows_of(out).exists() or not out.exists():
+        return None
+    trace = read(out)
+    if not trace.outcome.ok or len(trace) != document["recorder"]["rows"]:
+        return None
+    path.unlink()
+    return trace
+
+
+# -------------------------------------------------------------------- before a run
+
+
+def keeper_for(experiment: Experiment, flat: Flat, program: Program, engine: str, resumed: bool) -> Keeper:
+    """The keeper of a run; `InvalidInput` if there can be no checkpoints, or there is one already."""
+    settings = experiment.checkpoint
+    assert settings is not None
+    named = {path_of(flat.scenario, name): model for name, model in flat.scenario.units.items()}
+    unable = [name for name, model in named.items() if Ability.SERIALISE not in model.abilities]
+    if unable:
+        names = ", ".join(f"'{name}'" for name in unable)
+        raise InvalidInput(
+            f"there can be no checkpoints: the state of {names} cannot be turned into bytes. "
+            "Leave out checkpoint (--checkpoint), or give the unit save, restore, to_bytes and "
+            "from_bytes"
+        )
+    Packing(program, flat.scenario.units)  # says what else is in the way
+    if not resumed:
+        check_place(settings.path)
+        _check_new(settings.path, experiment)
+    return Keeper(settings, about(experiment, settings, engine))
+
+
+def about(experiment: Experiment, settings: Checkpoint, engine: str) -> Mapping[str, Any]:
+    """What all checkpoints of a run say."""
+    folder = settings.path.absolute().parent
+    out = None if experiment.out is None else os.path.relpath(experiment.out.absolute(), folder)
+    return {
+        "upbeat": __version__,
+        "fingerprints": fingerprints(experiment),
+        "experiment": portable(experiment),
+        "engine": engine,
+        "out": out,
+        "every": settings.every,
+        "command": list(settings.command),
+        "span": [experiment.span.start, experiment.span.stop],
+    }
+
+
+def _check_new(path: Path, experiment: Experiment) -> None:
+    """A new run does not overwrite what an old one could go on with."""
+    if not path.exists():
+        return
+    try:
+        document = read_checkpoint(path).document
+        same = not differences(document["fingerprints"], fingerprints(experiment))
+        where = f"at t = {float(document['time']):.6g} of {float(document['span'][1]):.6g}"
+    except (UpbeatError, KeyError, TypeError, ValueError, IndexError):
+        raise FileProblem(
+            f"'{path}' is there already, and is not a checkpoint: give another name, or remove it"
+        ) from None
+    whose = "this run" if same else "another run"
+    raise FileProblem(
+        f"'{path}' is the checkpoint of {whose}, {where}. To go on with it: upbeat resume '{path}'. "
+        "To start from the beginning, remove it, or give another name"
+    )
