@@ -356,3 +356,74 @@ def test_wrong_words_about_real_time(
     code, _, said = call(capsys, "run", decay, *words)
     assert code in (2, 3)
     assert message in said
+
+
+def test_checkpoints_and_resume(decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole, out = tmp_path / "whole.csv", tmp_path / "r.csv"
+    options = ("--set", "a.k=0.5", "--until", "2")
+    assert call(capsys, "run", decay, "--out", whole, "--quiet", *options)[0] == 0
+    with pytest.MonkeyPatch.context() as patch:  # a run that ends early, because it is too late for real time
+        ticks = iter(range(0, 10**6, 10))
+        patch.setattr("upbeat.engine.realtime.WallClock.now", lambda self: float(next(ticks)))
+        keep = ("--checkpoint", "every=3steps", "--real-time", "1e9", "--late", "stop")
+        code, _, said = call(capsys, "run", decay, "--out", out, *keep, *options)
+    checkpoint = tmp_path / "r.csv.checkpoint"
+    assert code == 4
+    assert f"to go on with this run: upbeat resume {checkpoint}" in said
+    assert len(out.read_text().splitlines()) == 3
+    again = ("run", decay, "--out", out, "--checkpoint", f"file={checkpoint},every=1h", *options)
+    code, _, said = call(capsys, *again)
+    assert code == 3
+    assert "is the checkpoint of this run, at t = 0.01 of 2. To go on with it: upbeat resume" in said
+    decay.write_text("this is no scenario any more")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("upbeat.engine.realtime.WallClock.now", lambda self: 0.0)
+        patch.setattr("upbeat.engine.realtime.Paced._wait", lambda self, until: setattr(self, "_due", None))
+        code, said, _ = call(capsys, "resume", checkpoint, "--json")
+    assert (code, json.loads(said)["steps"], json.loads(said)["lateness"]["count"]) == (0, 200, 200)
+    assert out.read_bytes() == whole.read_bytes()
+    assert not checkpoint.exists()
+    code, _, said = call(capsys, "resume", checkpoint)
+    assert code == 3
+    assert "there is no checkpoint" in said
+
+
+@pytest.mark.parametrize("words", ["often", "every=", "every=5 apples", "at=3s", "every=1s,file="])
+def test_wrong_words_about_checkpoints(
+    decay: Path, capsys: pytest.CaptureFixture[str], words: str, tmp_path: Path
+) -> None:
+    code, _, said = call(capsys, "run", decay, "--out", tmp_path / "r.csv", "--checkpoint", words)
+    assert code == 3
+    assert "every" in said
+    assert not (tmp_path / "r.csv").exists()
+
+
+KEPT = """
+import os
+
+def rate(t, x, u, p):
+    if t > 50 and os.environ.get("UPBEAT_TEST_FAIL"):
+        raise RuntimeError("not today")
+    return [1.0]
+"""
+
+
+def test_a_run_with_python_code_asks_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kept_rate.py").write_text(KEPT)
+    file, out = tmp_path / "count.toml", tmp_path / "r.csv"
+    file.write_text(
+        'upbeat = 1\n[units.c]\nkind = "python"\nfunction = "kept_rate:rate"\nstates = { n = 0.0 }\n'
+        'solver = "euler"\n[master]\nstep = 1.0\n[run]\nuntil = 100.0\n'
+    )
+    monkeypatch.setenv("UPBEAT_TEST_FAIL", "1")
+    code, _, said = call(capsys, "run", file, "--allow-python", "--out", out, "--checkpoint", "every=10steps")
+    assert code == 4, said
+    monkeypatch.delenv("UPBEAT_TEST_FAIL")
+    code, _, said = call(capsys, "resume", f"{out}.checkpoint")
+    assert code == 3
+    assert "--allow-python" in said
+    code, _, said = call(capsys, "resume", f"{out}.checkpoint", "--allow-python", "--quiet")
+    assert code == 0, said
+    assert last_row(out) == {"time": 100.0, "c.n": 100.0}

@@ -51,8 +51,9 @@ class Digest:
                 return [b"sequence", *map(self.of, item)]
         name = f"{type(item).__module__}.{type(item).__qualname__}".encode()
         if is_dataclass(item):
-            values = [getattr(item, field.name) for field in fields(item) if field.compare]
-            return [name, *map(self.of, values)]
+            # What begins with an underscore is remembered for speed, and may differ from process to process.
+            known = [f.name for f in fields(item) if f.compare and not f.name.startswith("_")]
+            return [name, *(self.of(getattr(item, each)) for each in known)]
         return [name, _ADDRESS.sub("", repr(item)).encode()]
 
 
