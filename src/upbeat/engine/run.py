@@ -14,19 +14,17 @@ from typing import Any
 from upbeat.core.errors import Interrupted, InvalidInput, RunError, StepError, UnitError, suggest
 from upbeat.core.ports import Signal, Value
 from upbeat.core.time import Span
-from upbeat.engine import native
+from upbeat.engine.building import built
 from upbeat.engine.checkpoint import Stored
 from upbeat.engine.choose import Choice
 from upbeat.engine.drive import Drive
-from upbeat.engine.interpret import Interpreter
 from upbeat.engine.interrupt import interruptible
 from upbeat.engine.keeper import Keeper, set_back
-from upbeat.engine.loop import ENDLESS, Loop
+from upbeat.engine.loop import ENDLESS
 from upbeat.engine.machine import Machine
-from upbeat.engine.native_loop import NativeLoop
 from upbeat.engine.realtime import Paced, RealTime
 from upbeat.engine.recording import recorder_for
-from upbeat.engine.selection import Selection, select
+from upbeat.engine.selection import select
 from upbeat.master.dataflow import forgetful
 from upbeat.master.pace import Pace
 from upbeat.master.program import Program, Reg
@@ -77,7 +75,10 @@ class Run:
         self._machine: Machine | None = None
         self._turn = threading.RLock()  # one thread at a time; `close` waits for a slice, not for the end
         with self._guarded():
-            self._machine, loop = self._build(pace, selection, jit)
+            strings, recorder = self._strings, self._recorder
+            self._machine, loop = built(
+                choice, program, scenario.units, pace, span, selection, recorder, strings, jit
+            )
             self._drive = loop
             if resumed is None:
                 loop.begin()
@@ -87,15 +88,6 @@ class Run:
                 self._drive = self._paced = Paced(self._drive, real_time, before.get("lateness"))
             if keeper is not None and resumed is None:
                 self.checkpoint()
-
-    def _build(self, pace: Pace, selection: Selection, jit: bool) -> tuple[Machine, Loop]:
-        program, models, span, recorder = self._program, self._scenario.units, self._span, self._recorder
-        if self._choice.name == "interpret":
-            interpreter = Interpreter(program, models, span.start)
-            return interpreter, Loop(interpreter, program, pace, span, selection, recorder)
-        machine = native.Machine(program, models, span.start, jit=jit, strings=self._strings)
-        kind = Loop if pace.native() is None else NativeLoop
-        return machine, kind(machine, program, pace, span, selection, recorder)
 
     # ---------------------------------------------------------------- stepping
 
@@ -253,11 +245,7 @@ class Run:
             self._outcome = self._outcome or Outcome.STOPPED
             self._ended = self._ended or time.perf_counter()
             try:
-                if (
-                    self._keeper is not None
-                    and self._machine is not None
-                    and self._outcome is not Outcome.FAILED
-                ):
+                if self._keeper and self._machine and self._outcome is not Outcome.FAILED:
                     self.checkpoint()
             finally:
                 self._let_go(self._outcome)

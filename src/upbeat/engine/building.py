@@ -1,0 +1,38 @@
+"""The machine of a run and the loop that drives it, for the chosen engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from upbeat.core.abilities import Model
+from upbeat.core.time import Span
+from upbeat.engine import native
+from upbeat.engine.choose import Choice
+from upbeat.engine.interpret import Interpreter
+from upbeat.engine.loop import Loop
+from upbeat.engine.machine import Machine
+from upbeat.engine.native_loop import NativeLoop
+from upbeat.engine.selection import Selection
+from upbeat.master.pace import Pace
+from upbeat.master.program import Program
+from upbeat.trace.recorder import Recorder
+
+
+def built(
+    choice: Choice,
+    program: Program,
+    models: Mapping[str, Model],
+    pace: Pace,
+    span: Span,
+    selection: Selection,
+    recorder: Recorder,
+    strings: list[str],
+    jit: bool,
+) -> tuple[Machine, Loop]:
+    """Both, ready to begin; the native engine puts its texts into `strings`."""
+    if choice.name == "interpret":
+        interpreter = Interpreter(program, models, span.start)
+        return interpreter, Loop(interpreter, program, pace, span, selection, recorder)
+    machine = native.Machine(program, models, span.start, jit=jit, strings=strings)
+    kind = Loop if pace.native() is None else NativeLoop
+    return machine, kind(machine, program, pace, span, selection, recorder)
