@@ -1,7 +1,7 @@
 """Results: recording rows into chunks, result files, and the trace that a user gets back."""
 
 from upbeat.trace.columns import TIME, Column, columns_of
-from upbeat.trace.csvfile import CsvSink
+from upbeat.trace.csvsink import CsvSink
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog, Occurrence, UnknownEvent
 from upbeat.trace.journal import JournalSink

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from upbeat.core.errors import FileProblem
-from upbeat.trace.csvfile import CsvSink, read_csv
+from upbeat.trace.csvfile import read_csv
+from upbeat.trace.csvsink import CsvSink
 from upbeat.trace.journal import JournalSink, read_journal
 from upbeat.trace.parquet import ParquetSink, read_parquet, unfinished
 from upbeat.trace.store import FileSink, MemorySink, Sink, Stored
