@@ -539,5 +539,5 @@ def test_kill_nine() -> None:
     sys.modules["kill_resume"] = module
     spec.loader.exec_module(module)
     rows = module.measure(3, 1)
-    assert sum(row["kills"] for row in rows) >= 3
-    assert all(row["identical"] == row["runs"] for row in rows)
+    assert sum(row["kills"] for row in rows) == sum(row["identical"] for row in rows) == 3
+    assert all(row["other"] == 0 for row in rows)
