@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -172,3 +174,22 @@ def test_too_many_steps_say_what_to_raise() -> None:
     busy = up.Ode(states={"x": "cos(1000*time)"}, solver=Cvode(max_steps=10))
     with pytest.raises(up.UnitError, match=r"Raise max_steps of the solver"):
         up.simulate(alone(busy), pace=1.0, until=2.0)
+
+
+def test_threads_leave_stdout_where_it_was() -> None:
+    """Each step stands in for stdout, which all threads share: in turns they would put a stand-in back."""
+
+    def slopes(t: float, x: list[float], u: list[float], p: list[float]) -> list[float]:
+        time.sleep(1e-4)  # lets another thread in
+        return [-x[0]]
+
+    def run(_: int) -> float:
+        model = up.PythonOde(slopes, states={"x": 1.0}, solver=Cvode(rtol=1e-6, atol=1e-9))
+        trace = up.simulate(alone(model), pace=0.1, until=1.0, engine="interpret")
+        return float(trace["unit.x"][-1])
+
+    before = sys.stdout
+    with ThreadPoolExecutor(4) as pool:
+        ends = list(pool.map(run, range(8)))
+    assert sys.stdout is before
+    np.testing.assert_allclose(ends, np.exp(-1), rtol=1e-4)

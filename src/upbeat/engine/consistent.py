@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from upbeat.core.errors import InvalidInput
 from upbeat.engine.simulate import start
-from upbeat.master.constrained import read_constraint
+from upbeat.master.corrections import read_constraint
 from upbeat.master.coupling import Blocks
 from upbeat.master.exchange import settled
 from upbeat.master.loops import LoopSolver, Newton
@@ -34,7 +34,8 @@ def consistent(
     Constraints are expressions over outputs and scenario inputs. `free` are real values that `with_values`
     can set; those that cannot be read as a signal need a first guess: ``{"right.x0": 1.0}``. With more of
     them than constraints, they are moved as little as possible. Newton's method, with finite differences;
-    `loops` solves the algebraic loops of the scenario on the way. No unit advances, so it does not matter
+    `loops` solves the algebraic loops of the scenario on the way. It ends as `Constrained` does, where no
+    residual is above `tolerance` (`upbeat.master.worst.excess`). No unit advances, so it does not matter
     which coupling the run will have.
     """
     import numpy as np

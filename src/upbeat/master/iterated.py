@@ -11,7 +11,7 @@ from upbeat.master.coupling import Blocks, GaussSeidel, Jacobi, Sequence, exchan
 from upbeat.master.dataflow import live
 from upbeat.master.program import Instruction, Let, Reg, Repeat, Restore, Save
 from upbeat.master.wiring import End, Guess, Wiring
-from upbeat.master.worst import worst_of
+from upbeat.master.worst import excess, worst_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,7 @@ class Iterated:
             for i in range(wiring.port(end).cells):
                 value, before = Cell(wiring.inputs[end] + i), Cell(guess.value + i)
                 if wiring.port(end).kind is Kind.REAL:
-                    scale = self.tolerance * (apply(Op.ABS, value) + 1.0)
-                    changes.append(apply(Op.ABS, value - before) / scale)
+                    changes.append(excess(value - before, self.tolerance, value))
                 else:  # the same or not: there is no "nearly"
                     changes.append(apply(Op.NE, value, before) / self.tolerance)
             found.append(worst_of(changes))

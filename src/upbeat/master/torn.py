@@ -9,7 +9,7 @@ from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master.program import Instruction, Let, Reg, Repeat, Set
 from upbeat.master.wiring import End, Wiring
-from upbeat.master.worst import worst_of
+from upbeat.master.worst import excess, worst_of
 from upbeat.scenario.graph import Node
 
 ADVICE = (
@@ -90,8 +90,10 @@ class Torn:
         for i, value in enumerate(self.values()):
             lets.append(Let(self.residual + i, Cell(value) - Cell(self.guess + i)))
         sizes = [apply(Op.ABS, Cell(self.residual + i)) for i in range(self.size)]
-        scales = [self._tolerance * (apply(Op.ABS, Cell(value)) + 1.0) for value in self.values()]
-        worst = worst_of(size / scale for size, scale in zip(sizes, scales, strict=True))
+        worst = worst_of(
+            excess(Cell(self.residual + i), self._tolerance, Cell(value))
+            for i, value in enumerate(self.values())
+        )
         size = worst_of(sizes)
         lets.append(Let(self._first, apply(Op.WHERE, Cell(self._begun), Cell(self._first), size)))
         drifted = apply(Op.AND, Cell(self._begun), apply(Op.GT, size, 0.5 * Cell(self._first)))

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,13 @@ Inputs = tuple[list[Any], dict[int, Any]]
 
 MOST_ASTRAY = 1000
 """So often in one advance the derivatives may be no finite numbers."""
+
+
+_SWAPPING = threading.RLock()
+"""Held while stdout is swapped, which is one for all threads: two that swap it in turns would put each
+other's stand-in back for good. Re-entrant, since equations may run whatever they like. The price is that
+units with CVODE in several threads go one after the other; under the interpreter's lock they mostly do
+anyway."""
 
 
 class Multistep:
@@ -75,8 +83,7 @@ class Multistep:
         fresh = x is not self._x or t != self._at or inputs != self._seen
         self._x = None  # until it has arrived
         self._astray = 0
-        hush = _Hush()
-        with contextlib.redirect_stdout(hush):
+        with _SWAPPING, contextlib.redirect_stdout(_Hush()) as hush:
             if fresh:
                 self._core.init_step(t, x)
                 self._seen = inputs
