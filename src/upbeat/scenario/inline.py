@@ -17,7 +17,7 @@ from upbeat.scenario.directory import INPUTS, End, by_hand
 from upbeat.scenario.event_connection import EventOutput, text_of
 from upbeat.scenario.inline_events import CannotInline, Cells, EventInlining, cell_names
 from upbeat.scenario.inputs_unit import inputs_model
-from upbeat.scenario.monolith import Origin
+from upbeat.scenario.origin import Origin
 from upbeat.scenario.scenario import Scenario
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import Problems
 from upbeat.core.expr import Expr, Name, show, substitute
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import ScenarioOutput
-from upbeat.scenario.directory import End
 from upbeat.scenario.loops import open_loops
 from upbeat.scenario.merge import Merged, merged
+from upbeat.scenario.origin import Origin
 from upbeat.units.implicit import Implicit
 from upbeat.units.ode import Function, Ode
 from upbeat.units.solvers import DormandPrince, Solver
@@ -23,22 +23,6 @@ if TYPE_CHECKING:
 UNIT = "monolith"
 """The name of the only unit."""
 TIGHT = DormandPrince(rtol=1e-10, atol=1e-12)
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a monolith comes from: the units in it, what a trace calls its ports, what became of loops.
-
-    Also of a scenario whose nested ones were flattened. There, `shown` are the columns that a trace has
-    (is it an output?) in their order; the scenario's own outputs are called ``columns["", name]``, and
-    units that were inside others ``paths[name]``.
-    """
-
-    units: tuple[str, ...]
-    columns: dict[End, str]
-    notes: tuple[str, ...] = ()
-    shown: dict[str, bool] = field(default_factory=dict)
-    paths: dict[str, str] = field(default_factory=dict)
 
 
 def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None = None) -> Scenario:

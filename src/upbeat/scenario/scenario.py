@@ -20,7 +20,7 @@ from upbeat.scenario.graph import Graph
 from upbeat.scenario.values import with_values
 
 if TYPE_CHECKING:
-    from upbeat.scenario.monolith import Origin
+    from upbeat.scenario.origin import Origin
     from upbeat.scenario.signals import Signals
     from upbeat.units.solvers import Solver
 
