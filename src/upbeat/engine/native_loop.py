@@ -72,6 +72,7 @@ class NativeLoop(Loop):
             self.steps.extend_grid(run.first, run.last, run.count, run.reason, run.block, run.rejected)
         if len(done.events.codes):
             self.events.extend(*done.events, strings=self._strings)
+        if done.steps or len(done.events.codes):  # else the time is what it was
             self._so_far = int(np.count_nonzero(done.events.times == self.time))
         if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full
             self._recorder.block(chunk[: done.rows], self._strings)
