@@ -75,7 +75,9 @@ def event_units(draw: st.DrawFn) -> Shape:
         case "clock":
             model = up.Clock(draw(st.sampled_from(EVERY)), offset=draw(st.sampled_from([0.0, 0.05, -1.0])))
             return Shape(model, {}, {}, {}, {"tick": PURE})
-    times = sorted(draw(st.lists(st.sampled_from([-1.5, -1.2, 0.0, 0.1, 0.25, 0.31]), min_size=1, max_size=4)))
+    times = sorted(
+        draw(st.lists(st.sampled_from([-1.5, -1.2, 0.0, 0.1, 0.25, 0.31]), min_size=1, max_size=4))
+    )
     values = [draw(REALS) for _ in times]
     return Shape(up.Schedule(times, values), {}, {}, {}, {"event": NUMBER})
 
@@ -97,7 +99,11 @@ def _queue(lasts: float) -> Shape:
         },
     )
     return Shape(
-        model, {}, {"length": ("integer", None)}, {"come": NUMBER, "also": PURE}, {"served": PAIR, "left": WHOLE}
+        model,
+        {},
+        {"length": ("integer", None)},
+        {"come": NUMBER, "also": PURE},
+        {"served": PAIR, "left": WHOLE},
     )
 
 

@@ -327,7 +327,9 @@ def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
             ]
         )
     )
-    match draw(st.sampled_from(["plain"] * 4 + ["corrections", "tolerance", "rates", "beside", "negotiated"])):
+    match draw(
+        st.sampled_from(["plain"] * 4 + ["corrections", "tolerance", "rates", "beside", "negotiated"])
+    ):
         case "corrections":
             return up.Iterated(plain, corrections=draw(st.integers(1, 2)))
         case "tolerance":

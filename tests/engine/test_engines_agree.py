@@ -44,9 +44,7 @@ class Outcome(NamedTuple):
     events: list[object]
 
 
-def outcome(
-    experiment: up.Experiment, program: Program | None = None, given: Given | None = None
-) -> Outcome:
+def outcome(experiment: up.Experiment, program: Program | None = None, given: Given | None = None) -> Outcome:
     """The outcome of a run, in which some inputs may be set by hand."""
     closed = experiment.closed
     built, pace = experiment.flat.master.build(experiment.flat.scenario)
@@ -118,9 +116,7 @@ def test_both_engines_agree_on_inputs_set_by_hand(experiment: up.Experiment, dat
         names = data.draw(st.lists(st.sampled_from(sorted(free)), max_size=3))
         steps[k] = [(name, data.draw(_values(free[name]))) for name in names]
     interpreted, native_too = (
-        outcome(
-            experiment.with_(engine=engine, scenario=on_engine(engine, experiment.scenario)), given=steps
-        )
+        outcome(experiment.with_(engine=engine, scenario=on_engine(engine, experiment.scenario)), given=steps)
         for engine in ("interpret", "native")
     )
     assert interpreted == native_too

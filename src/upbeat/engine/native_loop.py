@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from upbeat.core.time import Span
+from upbeat.engine.core_loop import Chunk, Status, Stretch
 from upbeat.engine.loop import ENDLESS, Loop
-from upbeat.engine.native import Chunk, Machine, Status, Stretch
+from upbeat.engine.native import Machine
 from upbeat.engine.selection import Selection
 from upbeat.master.pace import Pace, State
 from upbeat.master.program import Program

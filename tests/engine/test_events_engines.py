@@ -1,1 +1,0 @@
-"""Events in corners, on both engines: payloads of all kinds, inputs set by hand, rejected steps, couplings."""
