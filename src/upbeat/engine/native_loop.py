@@ -71,7 +71,7 @@ class NativeLoop(Loop):
         self.time = done.time
         for run in done.steps:
             self.steps.extend_grid(run.first, run.last, run.count, run.reason, run.block, run.rejected)
-        if len(done.events.codes):
+        if len(done.events.codes) and self._recorder is not None:
             self.events.extend(*done.events, strings=self._strings)
         if done.steps or len(done.events.codes):  # else the time is what it was
             self._so_far = int(np.count_nonzero(done.events.times == self.time))
