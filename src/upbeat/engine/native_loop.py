@@ -70,6 +70,8 @@ class NativeLoop(Loop):
         self.time = done.time
         for run in done.steps:
             self.steps.extend_grid(run.first, run.last, run.count, run.reason, run.block, run.rejected)
+        if done.steps:
+            self._so_far = 0
         if len(done.events.codes):
             self.events.extend(*done.events, strings=self._strings)
             self._so_far = int(np.count_nonzero(done.events.times == self.time))

@@ -189,13 +189,17 @@ def carried(program: Program, models: Mapping[str, Model]) -> tuple[Reg, ...]:
 def touched(block: Block, flow: Flow, dirty: Iterable[Resource]) -> tuple[Block, frozenset[Resource]]:
     """The instructions of a block that see something of what is `dirty`, directly or through others.
 
-    And all that is dirty in the end. What is left out would compute what it has computed before.
+    And all that is dirty in the end. What is left out would compute what it has computed before. A `Set`
+    sees of its unit only the time from which the course runs, and that is the present one.
     """
     spoilt = set(dirty)
     kept: list[Instruction] = []
     for instruction in block:
         effects = flow.effects(instruction)
-        if not spoilt.isdisjoint(effects.reads):
+        reads = (
+            effects.reads - {("state", instruction.unit)} if isinstance(instruction, Set) else effects.reads
+        )
+        if not spoilt.isdisjoint(reads):
             kept.append(instruction)
             spoilt |= effects.writes
     return tuple(kept), frozenset(spoilt)
