@@ -153,12 +153,11 @@ def _inside(text: str, outputs: Mapping[str, Port], where: str) -> Expr:
 def _sampler(port: Port, step: float) -> Discrete:
     """Sends what a signal is at the start of the run and after every step, at the times of a fixed pace."""
     due = Name("origin") + Name("k") * Number(step)
-    shape = {"kind": port.kind, "size": port.size, "unit": port.unit, "items": port.items}
     cells = tuple(Name(cell) for cell in cell_names("signal", port.size))
     return Discrete(
         ports=(
-            Port("signal", Causality.INPUT, **shape),
-            Port("event", Causality.OUTPUT, **shape, event=True),
+            Port("signal", Causality.INPUT, port.kind, port.size, port.unit, items=port.items),
+            Port("event", Causality.OUTPUT, port.kind, port.size, port.unit, items=port.items, event=True),
         ),
         variables=(Variable("origin", Kind.REAL, 0.0), Variable("k", Kind.INTEGER, 0)),
         modes=(Mode(due, (Emission("event", ONE, cells),), internal=(("k", Name("k") + 1.0),)),),
