@@ -83,6 +83,12 @@ def test_a_discrete_unit_as_a_continuous_one(engine: Any, names: tuple[str, str]
     np.testing.assert_allclose(found[:8], switches(8), rtol=1e-12, err_msg="whatever the order of the units")
 
 
+def test_samples_are_taken_from_the_start_of_the_run(engine: Any) -> None:
+    wrapped = up.as_discrete(ROOM, 0.1, sample=["T"])
+    trace = up.simulate(up.Scenario({"room": wrapped}), start=0.05, until=0.36, engine=engine)
+    assert trace.events.times("room.T").tolist() == [0.05 + k * 0.1 for k in range(4)]
+
+
 def test_an_event_input_with_labels(engine: Any) -> None:
     machine = up.StateMachine(
         inputs={"heard": {"event": True, "items": ["up", "down"]}},
@@ -121,6 +127,15 @@ def test_an_event_input_with_labels(engine: Any) -> None:
         (lambda: up.as_discrete(ROOM, H, sample=["X"]), "there is no output 'X' to sample"),
         (lambda: up.as_discrete(ROOM, up.ErrorControl(1e-3), sample=["T"]), "steps of one size"),
         (lambda: up.as_discrete(up.Ode({"x": "1"}), H), "needs events"),
+        (
+            lambda: up.as_discrete(ROOM, H, events={"T": "T > 1"}, sample=["T"]),
+            "'T' is an entry of events, too",
+        ),
+        (lambda: up.as_discrete(ROOM, H, events={"q": "T > 1"}), "the model has an input of that name"),
+        (
+            lambda: up.as_discrete(ROOM, up.ErrorControl(1e-3, per="step"), events=LIMITS),
+            "first=1e-3, least=",
+        ),
         (
             lambda: up.as_continuous(CONTROLLER, H, inputs=["T"], events={"hot": "T > 1"}, hold={}),
             "no event input 'hot'.*tooHot",

@@ -212,3 +212,136 @@ def test_the_order_names_units_with_events() -> None:
     for bad in (["a", "a"], {"most": 1}, {"most": 2.5}, {"order": "ab"}):
         with pytest.raises(up.InvalidInput):
             up.simulate(up.Scenario({"plant": decay}), pace=0.1, until=1, simultaneous=bad)  # type: ignore[arg-type]
+
+
+# -------------------------------------------------------------------- hybrids
+
+ENGINES: list[Any] = ["interpret", "native"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "loops", [up.Newton(), up.Newton(derivatives="differences"), up.FixedPoint(), up.Anderson()]
+)
+def test_a_loop_through_a_unit_that_jumps_is_solved_again(engine: Any, loops: Any) -> None:
+    """y = k·u, u = 1 + y/2; when k becomes -1, y = -2/3."""
+    machine = up.StateMachine(
+        inputs=["u"],
+        variables={"k": 1.0},
+        outputs={"y": "k*u"},
+        initial="a",
+        states=["a", "b"],
+        transitions=[{"from": "a", "to": "b", "after": 1.0, "do": {"k": -1.0}}],
+    )
+    other = up.Function(inputs=["y"], outputs={"u": "1 + 0.5*y"})
+    scenario = up.Scenario({"m": machine, "f": other}, {"m.u": "f.u", "f.y": "m.y"})
+    trace = up.simulate(scenario, pace=1.0, until=2.0, engine=engine, coupling=up.Jacobi(loops=loops))
+    assert trace["m.y"] == pytest.approx([2.0, -2 / 3, -2 / 3])
+    assert trace["f.u"] == pytest.approx([2.0, 2 / 3, 2 / 3])
+
+
+COUPLINGS = [
+    up.Jacobi(),
+    up.Jacobi(outputs="lagged"),
+    up.GaussSeidel(),
+    up.GaussSeidel(order=("m", "h", "s")),
+    up.Iterated(up.GaussSeidel()),
+    up.MultiRate({"m": 2}),
+    up.MultiRate({"h": 2}),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
+@pytest.mark.parametrize("pace", [up.EventDriven(), up.Fixed(0.4)], ids=str)
+def test_a_guard_sees_what_an_event_has_changed_at_once(engine: Any, coupling: Any, pace: Any) -> None:
+    machine = up.StateMachine(
+        inputs=["u"],
+        outputs={"fired": {"event": True}},
+        initial="a",
+        states=["a", "b"],
+        transitions=[{"from": "a", "to": "b", "when": "u > 0.5", "emit": {"fired": True}}],
+    )
+    units = {"s": up.Schedule([1.0], [1.0]), "h": up.LastValue(0.0), "m": machine}
+    scenario = up.Scenario(units, {"h.event": "s.event", "m.u": "h.value"})
+    trace = up.simulate(scenario, pace=pace, until=3.0, engine=engine, coupling=coupling)
+    assert [(e.name, e.time, e.index) for e in trace.events] == [("s.event", 1.0, 0), ("m.fired", 1.0, 1)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("coupling", [up.Jacobi(), up.GaussSeidel(), up.MultiRate({"t": 2})], ids=str)
+def test_what_a_signal_is_at_the_start_is_no_event(engine: Any, coupling: Any) -> None:
+    units = {"c": up.Function(outputs={"y": "5.0"}), "t": up.Threshold(1.0)}
+    scenario = up.Scenario(units, {"t.signal": "c.y"})
+    trace = up.simulate(scenario, pace=0.1, until=1.0, engine=engine, coupling=coupling)
+    assert len(trace.events) == 0
+
+
+def test_a_silent_jump_leaves_the_histories_of_others_alone() -> None:
+    """x' = cos t, extrapolated along lines: the error is of second order, also beside a unit that ticks."""
+    wave = up.Ode({"p": "v", "v": "-p"}, start={"p": 1.0, "v": 0.0}, outputs=["p"])
+    plant = up.Ode({"x": "u"}, inputs={"u": 0.0}, start={"x": 0.0}, outputs=["x"])
+    ticking = up.StateMachine(
+        outputs={"rare": {"event": True, "kind": "real"}},
+        variables={"n": 0.0},
+        initial="a",
+        states=["a"],
+        transitions=[
+            {"from": "a", "after": 0.1, "do": {"n": "n + 1"}},
+            {"from": "a", "after": 2000, "emit": {"rare": "1.0"}},
+        ],
+    )
+    scenario = up.Scenario(
+        {"wave": wave, "plant": plant, "t": ticking, "h": up.LastValue(0.0)},
+        {"plant.u": "h.value + wave.p", "h.event": "t.rare"},
+    )
+    trace = up.simulate(scenario, pace=0.1, until=3.0, inputs=up.Linear())
+    assert max(abs(x - math.sin(t)) for t, x in zip(trace.time, trace["plant.x"], strict=True)) < 0.01
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_events_set_by_hand(engine: Any) -> None:
+    machine = up.StateMachine(
+        inputs={"go": {"event": True, "kind": "real"}},
+        outputs={"done": {"event": True, "kind": "real"}},
+        initial="a",
+        states=["a"],
+        transitions=[{"from": "a", "on": "go", "emit": {"done": "2*go"}}],
+    )
+    scenario = up.Scenario(
+        {"m": machine, "c": up.Clock(1.0)}, {"m.go": "go"}, inputs={"go": {"event": True, "kind": "real"}}
+    )
+    with up.start(scenario, until=3.5, engine=engine) as run:
+        run.step()
+        run.set("go", 3.0)
+        run.set("go", 4.0)  # after the first one, at the same time
+        run.step()
+        run.set("go", 5.0)
+        trace = run.finish()
+    assert [(e.name, e.time, e.index, e.value) for e in trace.events] == [
+        ("c.tick", 0.0, 0, True),
+        ("c.tick", 1.0, 0, True),
+        ("go", 1.0, 1, 3.0),
+        ("m.done", 1.0, 2, 6.0),
+        ("go", 1.0, 3, 4.0),
+        ("m.done", 1.0, 4, 8.0),
+        ("c.tick", 2.0, 0, True),
+        ("go", 2.0, 1, 5.0),
+        ("m.done", 2.0, 2, 10.0),
+        ("c.tick", 3.0, 0, True),
+    ]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_many_events_at_one_instant_are_no_endless_chain(engine: Any) -> None:
+    scenario = up.Scenario({"s": up.Schedule([1.0] * 1500, [float(k) for k in range(1500)])})
+    trace = up.simulate(scenario, until=2.0, engine=engine)
+    assert trace.events.values("s.event").tolist() == list(range(1500))
+
+
+def test_a_nest_does_not_pass_events_straight_on() -> None:
+    inner = up.Scenario(
+        {"c": up.Clock(1.0)}, inputs={"x": {"event": True}}, outputs={"y": "x", "tick": "c.tick"}
+    )
+    with pytest.raises(up.MasterError, match="passes the event input 'x' straight on"):
+        up.Nested(inner, up.Master(up.EventDriven()))

@@ -26,11 +26,12 @@ from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.packing import fingerprint
 from upbeat.engine.selection import Selection
-from upbeat.master.error_control import onwards
+from upbeat.master.error_control import ErrorControl, onwards
 from upbeat.master.master import Master
 from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import Pace
 from upbeat.master.program import Program
+from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -70,6 +71,26 @@ class Nested:
                 'a nested scenario needs outputs of its own: Scenario(…, outputs={"y": "unit.port"})'
             )
         onwards(self.master.pace)  # may refuse, and that is said here rather than in the run
+        if self._has_events:
+            self._check_events()
+
+    def _check_events(self) -> None:
+        """What a scenario that behaves as one discrete-event unit cannot do."""
+        for output in self.scenario.event_outputs:
+            for sender in output.senders:
+                if sender.source[0] == INPUTS:
+                    raise MasterError(
+                        f"the event output '{output.port.name}' passes the event input '{sender.source[1]}' "
+                        "straight on: as one unit, a nested scenario sends only what a unit inside sends. "
+                        "Connect whoever is to get it to where the event comes from."
+                    )
+        pace = self.master.pace
+        if isinstance(pace, ErrorControl) and not self.discrete and None in (pace.first, pace.least):
+            raise MasterError(
+                "the next step of a nested scenario with events must be known outside before it is made, and "
+                "this ErrorControl takes its first and its shortest step from the length of the run. "
+                "Give both: ErrorControl(…, first=1e-3, least=1e-9)."
+            )
 
     @property
     def _has_events(self) -> bool:

@@ -64,6 +64,7 @@ class Run:
         self._ended = 0.0
         self._stale = False
         self._arrived: dict[str, None] = {}
+        self._pending: set[str] = set()  # events that have been set and not happened yet
         self._forgetful: dict[tuple[str, str], tuple[Reg, ...]] = {}
         self._outcome: Outcome | None = None
         selection = select(program, record)
@@ -187,6 +188,11 @@ class Run:
             )
         unit, port = free[name]
         values = port.values(value, name)
+        if port.event:
+            if name in self._pending:  # one after the other, both at the present time
+                with self._guarded():
+                    self._refresh(self._live())
+            self._pending.add(name)
         with self._guarded():
             machine.set_input(unit, port.name, values[0] if port.size is None else values)
         held = self._program.columns.get(name)
@@ -214,6 +220,7 @@ class Run:
         if self._stale:
             drive.exchange(self._arrived)
             self._arrived = {}
+            self._pending.clear()
             self._stale = False
 
     # ---------------------------------------------------------------- results and ends

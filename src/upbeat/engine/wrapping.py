@@ -12,13 +12,14 @@ from typing import Any
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.expr import Expr, Name, names, parse, substitute
-from upbeat.core.ports import Causality, Port
+from upbeat.core.expr import ONE, Expr, Name, Number, names, parse, substitute
+from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.nested import Nested
 from upbeat.master.master import Master, as_pace
 from upbeat.master.pace import Pace
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.discrete import Edge, LastValue, Sampler
+from upbeat.units.discrete import Discrete, Edge, Emission, LastValue, Mode, Variable
+from upbeat.units.equations import cell_names
 from upbeat.units.shorthand import plain
 
 INSIDE = "unit"
@@ -56,17 +57,17 @@ def as_discrete(
         connections[f"held_{port.name}.event"] = port.name
         connections[f"{INSIDE}.{port.name}"] = f"held_{port.name}.value"
     for name, condition in (events or {}).items():
+        if name in inputs:
+            raise ModelError(f"events['{name}']: the model has an input of that name. Choose another one")
         units[f"edge_{name}"] = Edge()
         connections[f"edge_{name}.signal"] = _inside(condition, outputs, f"events['{name}']")
         sent[name] = f"edge_{name}.rise"
     for name in sample:
         if name not in outputs:
             raise ModelError(f"there is no output '{name}' to sample. {suggest(name, outputs, 'outputs')}")
-        port = outputs[name]
-        units[f"sample_{name}"] = Sampler(
-            _step(pace), of=None if port.items else port.kind.value, items=port.items or None,
-            unit=port.unit, size=port.size,
-        )  # fmt: skip
+        if name in sent:
+            raise ModelError(f"'{name}' is an entry of events, too: the two would be one output. Rename that")
+        units[f"sample_{name}"] = _sampler(outputs[name], _step(pace))
         connections[f"sample_{name}.signal"] = f"{INSIDE}.{name}"
         sent[name] = f"sample_{name}.event"
     if not inputs and not sent:
@@ -109,7 +110,7 @@ def as_continuous(
         several = given if isinstance(given, Mapping) else {"": given}
         links = []
         for label, condition in several.items():
-            edge = f"edge_{name}_{label}" if label else f"edge_{name}"
+            edge = f"edge{len(units)}_{name}"
             units[edge] = Edge()
             connections[f"{edge}.signal"] = condition
             links.append({"event": f"{edge}.rise", "value": label} if label else f"{edge}.rise")
@@ -147,6 +148,21 @@ def _inside(text: str, outputs: Mapping[str, Port], where: str) -> Expr:
         if bare not in outputs:
             raise ModelError(f"{where}: there is no output '{bare}'. {suggest(bare, outputs, 'outputs')}")
     return substitute(expr, {name: Name(f"{INSIDE}.{name}") for name in names(expr)})
+
+
+def _sampler(port: Port, step: float) -> Discrete:
+    """Sends what a signal is at the start of the run and after every step, at the times of a fixed pace."""
+    due = Name("origin") + Name("k") * Number(step)
+    cells = tuple(Name(cell) for cell in cell_names("signal", port.size))
+    return Discrete(
+        ports=(
+            Port("signal", Causality.INPUT, port.kind, port.size, port.unit, items=port.items),
+            Port("event", Causality.OUTPUT, port.kind, port.size, port.unit, items=port.items, event=True),
+        ),
+        variables=(Variable("origin", Kind.REAL, 0.0), Variable("k", Kind.INTEGER, 0)),
+        modes=(Mode(due, (Emission("event", ONE, cells),), internal=(("k", Name("k") + 1.0),)),),
+        initial=(("origin", Name("time")),),
+    )
 
 
 def _step(pace: Pace | float) -> float:

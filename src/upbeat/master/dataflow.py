@@ -200,7 +200,9 @@ class Ripples:
         for index, instruction in enumerate(block):
             effects = flow.effects(instruction)
             self._writes.append(effects.writes)
-            for resource in effects.reads:
+            # A `Set` sees of its unit only the time from which the course runs, and that is the present one.
+            time = {("state", instruction.unit)} if isinstance(instruction, Set) else set()
+            for resource in effects.reads - time:
                 self._readers.setdefault(resource, []).append(index)
 
     def of(self, dirty: Iterable[Resource]) -> tuple[Block, frozenset[Resource]]:

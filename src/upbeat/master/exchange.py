@@ -55,20 +55,20 @@ def settled(
             place = waiting if unread.intersection(sources[end]) else instructions
             if end not in reactive:
                 place += wiring.extrapolate(end, (over or {}).get(end))
-            elif node not in loop_of and _needed(wiring, end, sources[end], stale):
+            elif node not in loop_of and _needed(wiring, end, stale):
                 place += wiring.hold(end)
             elif stale is None or not stale.isdisjoint(sources[end]):
                 place += wiring.compute(end)
     return instructions + waiting
 
 
-def _needed(wiring: Wiring, end: End, sources: Collection[End], stale: set[End] | None) -> bool:
-    """Whether what is about to be read depends directly on this input: an output, or when a unit is due."""
+def _needed(wiring: Wiring, end: End, stale: set[End] | None) -> bool:
+    """Whether an output that is about to be read depends directly on this input, or the next event does."""
+    if wiring.reacts(end[0]):
+        return True
     if stale is None:
         return wiring.direct(end)
     unit, name = end
-    if wiring.reacts(unit) and not stale.isdisjoint(sources):
-        return True
     return any(o in stale and name in wiring.port(o).depends for o in wiring.outputs_of(unit))
 
 

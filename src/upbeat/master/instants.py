@@ -43,17 +43,18 @@ class Simultaneous:
     """Who goes first when several units have something to do at one instant.
 
     Units in `order` go before all others, which keep the order of their declaration. A chain of more than
-    `most` micro-steps at one instant ends the run: it would probably never end.
+    `most` micro-steps at one instant ends the run: it would probably never end. Unless given, that is 10,000
+    and 10 for each unit.
     """
 
     order: tuple[str, ...] = ()
-    most: int = 1000
+    most: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.order, str) or not all(isinstance(unit, str) for unit in self.order):
             raise MasterError(f"the order of simultaneous events is a list of units, not {self.order!r}")
         object.__setattr__(self, "order", tuple(self.order))
-        if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < 2:
+        if self.most is not None and (type(self.most) is not int or self.most < 2):
             raise MasterError(f"most of Simultaneous must be a whole number of at least 2, not {self.most!r}")
         if len(set(self.order)) != len(self.order):
             raise MasterError(f"the order of simultaneous events names a unit twice: {', '.join(self.order)}")
@@ -98,7 +99,8 @@ def instants(wiring: Wiring, exchange: Block, simultaneous: Simultaneous, *, dri
     units = simultaneous.units(wiring.scenario)
     if not units:
         return Instants()
-    return _Instant(wiring, exchange, units, simultaneous.most).blocks(driven=driven)
+    most = simultaneous.most or 10_000 + 10 * len(units)
+    return _Instant(wiring, exchange, units, most).blocks(driven=driven)
 
 
 class _Instant:
@@ -117,7 +119,7 @@ class _Instant:
         self._counts = {unit: registers.new(f"{unit}′jumps", Kind.INTEGER) for unit in units}
         self._ripples = Ripples(exchange, Flow(registers.layout(), wiring.scenario.units))
         self._places = {unit: place for place, unit in enumerate(units)}
-        self._inputs = {("input", *end): (place, end) for place, end in enumerate(wiring.inputs)}
+        self._inputs: dict[Resource, str] = {("input", *end): end[0] for end in wiring.inputs}
 
     def blocks(self, *, driven: bool) -> Instants:
         ask: Block = tuple(Due(unit, due) for unit, due in self._dues.items())
@@ -205,7 +207,9 @@ class _Instant:
             receivers.setdefault(link.end[0], []).append(link)
         for other, received in receivers.items():
             block += self._receive(other, received)
-        return block + self._settle([unit, *receivers])
+        # Only when all have jumped: what a unit makes of an event must not depend on who jumped before it.
+        block += self._settle(unit)
+        return block + [If(_some(received), self._settle(other)) for other, received in receivers.items()]
 
     def _receive(self, unit: str, links: Sequence[Link]) -> list[Instruction]:
         """What was sent to a unit arrives, and it jumps once."""
@@ -213,34 +217,39 @@ class _Instant:
         if len(links) == 1:
             (only,) = arrive
             return [If(only.condition, (*only.then, Jump(unit, self._again)))]
-        there: list[Expr] = [Cell(link.present) for link in links]
-        some = reduce(lambda a, b: apply(Op.OR, a, b), there)
-        return [*arrive, If(some, (Jump(unit, self._again),))]
+        return [*arrive, If(_some(links), (Jump(unit, self._again),))]
 
-    def _settle(self, jumped: Sequence[str]) -> list[Instruction]:
-        """After jumps: signals that may have changed are exchanged, and dues that may have are read."""
+    def _settle(self, unit: str) -> Block:
+        """After a jump: signals that may have changed are exchanged, and dues that may have are read."""
         wiring = self._wiring
-        outputs = [end for unit in jumped for end in wiring.outputs_of(unit)]
-        dirty: set[Resource] = {
-            ("cell", wiring.outputs[end] + i) for end in outputs for i in range(wiring.port(end).cells)
-        }
+        outputs = wiring.outputs_of(unit)
+        dirty: set[Resource] = {("state", unit)}
+        dirty |= {("cell", wiring.outputs[end] + i) for end in outputs for i in range(wiring.port(end).cells)}
         again, spoilt = self._ripples.of(dirty)
-        block: list[Instruction] = [Get(*end, wiring.outputs[end]) for end in outputs]
+        gets = [Get(*end, wiring.outputs[end]) for end in outputs]
+        block: list[Instruction] = [get for get in gets if get not in again]  # those of a lagged coupling
         for history in outdated(self._histories, spoilt):
             block += history.restart
-        changed = [end for _, end in sorted(self._inputs[r] for r in spoilt if r in self._inputs)]
         block += again
-        asked = {unit for unit, _ in changed}.union(jumped).intersection(self._places)
-        return block + [Due(unit, self._dues[unit]) for unit in sorted(asked, key=self._places.__getitem__)]
+        moved = {self._inputs[resource] for resource in spoilt if resource in self._inputs}
+        asked = (moved | {unit}).intersection(self._places)
+        dues = (Due(other, self._dues[other]) for other in sorted(asked, key=self._places.__getitem__))
+        return (*block, *dues)
 
     def _arrivals(self) -> dict[str, Block]:
         scenario = self._wiring.scenario
         free = {unit for unit, port in scenario.free_inputs.values() if port.event}
         units = [unit for unit in self._units if unit in free and unit not in scenario.added_units]
-        return {unit: (Jump(unit, self._again), *self._settle([unit])) for unit in units}
+        return {unit: (Jump(unit, self._again), *self._settle(unit)) for unit in units}
 
     def _sent(self, unit: str) -> list[Instruction]:
         return [let for link in self._events.leaving(unit) for let in link.lets]
+
+
+def _some(links: Sequence[Link]) -> Expr:
+    """Whether any of them is present."""
+    there: list[Expr] = [Cell(link.present) for link in links]
+    return reduce(lambda a, b: apply(Op.OR, a, b), there)
 
 
 def _logged(name: str, value: Reg, present: Reg) -> If:
