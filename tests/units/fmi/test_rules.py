@@ -1,4 +1,4 @@
-"""The tables of causality, variability and initial, typed off the standards."""
+"""The tables of causality, variability and initial, laid out as in the standards, apart from the code."""
 
 from __future__ import annotations
 
