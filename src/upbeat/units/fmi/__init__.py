@@ -1,0 +1,1 @@
+"""FMUs as units: the only package that knows FMI versions."""

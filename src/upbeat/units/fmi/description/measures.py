@@ -1,0 +1,65 @@
+"""Units of FMUs as texts that `upbeat.core.measure` understands.
+
+Names in FMUs are free texts: most are SI, many are written as in Modelica (``N.m``, ``m/s2``), some
+mean nothing. The base exponents, where there are any, say what is meant, so a name is believed only if
+it agrees with them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from upbeat.core import measure
+from upbeat.units.fmi.description.model import BaseUnit, UnitDefinition
+
+_POWER = re.compile(r"(?<=[A-Za-z)])(-?\d+)")
+_DOT = re.compile(r"(?<=[A-Za-z0-9)])\.(?=[A-Za-z(])")
+_DIMENSIONLESS = ("", "-", "1", "none")
+
+
+def measure_of(unit: UnitDefinition) -> str | None:
+    """The text for a port's unit; None where none says what the FMU means."""
+    base = None if unit.base is None else _base_text(unit.base)
+    for text in (_modern(unit.name), unit.name):
+        if _understood(text) and (unit.base is None or _agrees(text, unit.base, base or "1")):
+            return text
+    if unit.base is None:
+        return "1" if unit.name.strip() in _DIMENSIONLESS else None
+    # Without a name to believe, only what is SI itself can be written: texts have no factors.
+    return base if unit.base.factor == 1 and unit.base.offset == 0 else None
+
+
+def _modern(name: str) -> str:
+    """Modelica's spelling in ours: ``kg.m2`` is ``kg*m^2``."""
+    return _POWER.sub(r"^\1", _DOT.sub("*", name))
+
+
+def _base_text(base: BaseUnit) -> str:
+    above = [_factor(name, power) for name, power in base.exponents if power > 0]
+    below = [_factor(name, -power) for name, power in base.exponents if power < 0]
+    bottom = below[0] if len(below) == 1 else f"({'*'.join(below)})"
+    return ("*".join(above) or "1") + (f"/{bottom}" if below else "")
+
+
+def _factor(name: str, power: int) -> str:
+    return name if power == 1 else f"{name}^{power}"
+
+
+def _understood(text: str) -> bool:
+    try:
+        measure.check(text)
+    except measure.MeasureError:
+        return False
+    return True
+
+
+def _agrees(text: str, base: BaseUnit, base_text: str) -> bool:
+    if text == base_text:
+        return base.factor == 1 and base.offset == 0
+    try:
+        found = measure.conversion(text, base_text)
+    except measure.MeasureError:
+        return False
+    close = math.isclose(found.scale, base.factor, rel_tol=1e-6)
+    return close and math.isclose(found.offset, base.offset, rel_tol=1e-6, abs_tol=1e-9)
