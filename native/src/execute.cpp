@@ -166,7 +166,9 @@ bool Machine::execute(std::int32_t block) {
       case code(Op::GetEvent): {
         Cell* const to = cells + at->b;
         if (const int status = at->get(at->self, at->a, to)) return refused(at, status, Call::Get);
-        if (to[at->c].i != 0 && at->d == static_cast<std::int32_t>(Kind::Real)) {
+        if (to[at->c].i == 0 && at->d != static_cast<std::int32_t>(Kind::String)) {
+          for (std::int32_t i = 0; i < at->c; ++i) to[i].i = 0;  // as on the other engine, to the bit
+        } else if (at->d == static_cast<std::int32_t>(Kind::Real)) {
           for (std::int32_t i = 0; i < at->c; ++i) {
             if (finite(to[i])) continue;
             error_.cell = i;

@@ -95,7 +95,10 @@ class Drive:
 def test_going_on_from_bytes_is_as_if_it_had_never_stopped(
     engines: tuple[str, str], experiment: up.Experiment, before: int
 ) -> None:
-    first, second = (Drive(experiment, engine) for engine in engines)
+    try:
+        first, second = (Drive(experiment, engine) for engine in engines)
+    except up.RunError:
+        return  # a nested one that cannot even start
     try:
         try:
             first.loop.begin()
@@ -119,8 +122,9 @@ def test_going_on_from_bytes_is_as_if_it_had_never_stopped(
 def test_both_engines_write_the_same_bytes(experiment: up.Experiment, before: int) -> None:
     packed = []
     for engine in ENGINES:
-        drive = Drive(experiment, engine)
+        drive = None
         try:
+            drive = Drive(experiment, engine)
             drive.loop.begin()
             for _ in range(before):
                 if not drive.loop.finished:
@@ -128,7 +132,8 @@ def test_both_engines_write_the_same_bytes(experiment: up.Experiment, before: in
             packed.append(drive.pack())
         except up.RunError as error:
             packed.append((str(error).encode(), None))
-        drive.machine.close()
+        if drive is not None:
+            drive.machine.close()
     assert packed[0] == packed[1]
 
 

@@ -116,6 +116,8 @@ class Calls:
         def store_event(value: Signal | None) -> None:
             if value is not None:
                 store(value)
+            elif port.kind is not Kind.STRING:  # so that states of both engines are the same bytes
+                cells[to : to + port.cells] = [port.kind.zero] * port.cells
             cells[to + port.cells] = value is not None
 
         if port.event:
