@@ -350,7 +350,7 @@ def test_a_nest_does_not_pass_events_straight_on() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("flatten", [True, False])
 def test_known_events_inside_a_nest_bound_the_steps_outside(engine: Any, flatten: bool) -> None:
-    """A counter that ticks every 0.03 s inside; outside, its integral is exact only if no tick is stepped over."""
+    """A counter ticks every 0.03 s inside; its integral outside is exact only if no tick is stepped over."""
     counter = up.StateMachine(
         inputs={"tick": {"event": True}},
         variables={"n": 0.0},
