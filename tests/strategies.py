@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import reject
 from hypothesis import strategies as st
 
 import upbeat as up
+from event_strategies import PURE, event_links, event_units, orders
+from shapes import REALS, Events, Payload, Shape
 
 APPROXIMATIONS = [up.Hold(), up.Linear(), up.Polynomial(2), up.Polynomial(3), up.Continuous(), up.Smooth()]
-REALS = st.floats(-2.0, 2.0, allow_nan=False, width=32)
 
 EXACT = (
     "{a} + {b}",
@@ -62,15 +63,6 @@ def solvers(draw: st.DrawFn) -> Any:
             ]
         )
     )
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The ports that connections need to know about."""
-
-    model: Any
-    inputs: dict[str, tuple[str, int | None]]
-    outputs: dict[str, tuple[str, int | None]]
 
 
 @st.composite
@@ -207,19 +199,38 @@ def _words(*, slopes: bool) -> Shape:
 @st.composite
 def nests(draw: st.DrawFn) -> Shape:
     """A random scenario with a random master as a unit; it stays nested."""
-    inner = draw(scenarios().filter(lambda scenario: scenario.outputs))
-    pace = draw(
-        st.sampled_from(
-            [up.Fixed(0.1), up.Fixed(0.04), up.Fixed(0.25), up.ErrorControl(0.01, least=0.02, per="step")]
-        )
+    inner = draw(scenarios().filter(lambda scenario: scenario.outputs or scenario.event_outputs))
+    paces = [up.Fixed(0.1), up.Fixed(0.04), up.Fixed(0.25), up.ErrorControl(0.01, least=0.02, per="step")]
+    if discrete(inner):
+        paces = [up.EventDriven(), up.EventDriven(), up.Fixed(0.1)]
+    master = up.Master(
+        draw(st.sampled_from(paces)),
+        draw(couplings(inner)),
+        draw(st.sampled_from(APPROXIMATIONS)),
+        simultaneous=draw(orders(inner)),
     )
-    master = up.Master(pace, draw(couplings(inner)), draw(st.sampled_from(APPROXIMATIONS)))
     try:
         master.program(inner)
+        model = up.Nested(inner, master, flatten=False)
+        assert model.ports
     except up.MasterError:
         reject()
-    inputs: dict[str, tuple[str, int | None]] = {port.name: ("real", None) for port in inner.inputs}
-    return Shape(up.Nested(inner, master, flatten=False), inputs, {"total": ("real", None)})
+    return Shape(
+        model,
+        {port.name: ("real", None) for port in inner.inputs if not port.event},
+        {output.port.name: ("real", None) for output in inner.outputs},
+        {port.name: _payload(port) for port in inner.inputs if port.event},
+        {output.port.name: _payload(output.port) for output in inner.event_outputs},
+    )
+
+
+def _payload(port: up.Port) -> Payload:
+    return Payload(port.kind.value, port.size, port.items)
+
+
+def discrete(scenario: up.Scenario) -> bool:
+    """Whether all units are discrete-event ones."""
+    return all(up.Ability.NEXT_EVENT in model.abilities for model in scenario.units.values())
 
 
 def on_engine(engine: Any, scenario: up.Scenario) -> up.Scenario:
@@ -235,13 +246,18 @@ def on_engine(engine: Any, scenario: up.Scenario) -> up.Scenario:
 
 @st.composite
 def scenarios(draw: st.DrawFn, nested: bool = False) -> up.Scenario:
-    """A random scenario: units of all kinds, connected at random; if asked for, some are `nested` ones."""
-    kinds = st.one_of(ode_units(), ode_units(), function_units(), python_units())
+    """A random scenario: units of all kinds, connected at random; if asked for, some are `nested` ones.
+
+    Most of them are hybrids, or networks of discrete-event units alone.
+    """
+    moving = st.one_of(ode_units(), ode_units(), function_units(), python_units())
+    kinds = draw(st.sampled_from([event_units(), st.one_of(moving, event_units(), event_units()), moving]))
     if nested:
         kinds = st.one_of(kinds, kinds, nests())
     shapes = {f"m{i}": draw(kinds) for i in range(draw(st.integers(1, 4)))}
     sources = [(unit, port, *what) for unit, shape in shapes.items() for port, what in shape.outputs.items()]
-    connections: dict[str, str] = {}
+    real = [f"{u}.{p}" for u, p, k, s in sources if k == "real" and s is None]
+    connections: dict[str, Any] = {}
     for unit, shape in shapes.items():
         for port, (kind, size) in shape.inputs.items():
             fitting = [
@@ -252,24 +268,47 @@ def scenarios(draw: st.DrawFn, nested: bool = False) -> up.Scenario:
             if not fitting or draw(st.integers(0, 3)) == 0:
                 continue
             source = draw(st.sampled_from(fitting))
-            real = [f"{u}.{p}" for u, p, k, s in sources if k == "real" and s is None]
             if kind == "real" and size is None and real and draw(st.booleans()):
                 source = f"0.5*{source} - 0.25*{draw(st.sampled_from(real))}"
             connections[f"{unit}.{port}"] = source
-    real = [f"{u}.{p}" for u, p, k, s in sources if k == "real" and s is None]
-    inputs = {}
+    inputs: dict[str, Any] = {}
     if real and draw(st.booleans()):
         inputs = {"push": {"start": draw(REALS)}}
         target = next((t for t, source in connections.items() if source in real), None)
         if target is not None:
             connections[target] = f"{connections[target]} + push"
-    outputs = {"total": " + ".join([*real[:3], *inputs])} if real else {}
+    outputs: dict[str, Any] = {"total": " + ".join([*real[:3], *inputs])} if real else {}
     return up.Scenario(
         units={name: shape.model for name, shape in shapes.items()},
-        connections=connections,
-        inputs=inputs,
-        outputs=outputs,
+        **draw(with_events(shapes, real, connections, inputs, outputs)),
     )
+
+
+@st.composite
+def with_events(
+    draw: st.DrawFn,
+    shapes: dict[str, Shape],
+    signals: list[str],
+    connections: dict[str, Any],
+    inputs: dict[str, Any],
+    outputs: dict[str, Any],
+) -> dict[str, Any]:
+    """The parts of a scenario with event connections, an event input and an event output of its own."""
+    senders: Events = {f"{u}.{port}": p for u, shape in shapes.items() for port, p in shape.sends.items()}
+    poked = any(shape.hears for shape in shapes.values()) and draw(st.booleans())
+    reachable = senders | ({"poke": PURE} if poked else {})
+    links = {
+        f"{unit}.{port}": draw(event_links(payload, reachable, signals))
+        for unit, shape in shapes.items()
+        for port, payload in shape.hears.items()
+        if draw(st.integers(0, 3))
+    }
+    told = {"told": draw(st.sampled_from(sorted(senders)))} if senders and draw(st.booleans()) else {}
+    return {
+        "connections": connections | {target: link for target, link in links.items() if link is not None},
+        "inputs": inputs | ({"poke": {"event": True, "kind": "boolean"}} if poked else {}),
+        "outputs": outputs | told,
+    }
 
 
 @st.composite
@@ -288,18 +327,20 @@ def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
             ]
         )
     )
-    match draw(st.integers(0, 7)):
-        case 0:
+    match draw(
+        st.sampled_from(["plain"] * 4 + ["corrections", "tolerance", "rates", "beside", "negotiated"])
+    ):
+        case "corrections":
             return up.Iterated(plain, corrections=draw(st.integers(1, 2)))
-        case 1:
+        case "tolerance":
             return up.Iterated(plain, tolerance=1e-3, most=8)
-        case 2:
+        case "rates":
             return up.MultiRate({unit: draw(st.integers(1, 3)) for unit in scenario.units}, loops)
-        case 3:
+        case "beside":
             fast = draw(st.integers(2, 3))
             rates = {unit: draw(st.sampled_from([1, fast])) for unit in scenario.units}
             return up.MultiRate(rates, loops, slower="beside")
-        case 4:
+        case "negotiated":
             return up.Negotiated(up.Jacobi(outputs, loops))
     return plain
 
@@ -331,9 +372,11 @@ def experiments(draw: st.DrawFn) -> up.Experiment:
     scenario = draw(scenarios(nested=True))
     step = draw(st.sampled_from([0.1, 0.25, 0.0625]))
     steep = steep_inputs(scenario)
+    pace = up.EventDriven() if discrete(scenario) and draw(st.booleans()) else draw(paces(step))
     made = up.experiment(
         scenario,
-        pace=draw(paces(step)),
+        pace=pace,
+        simultaneous=draw(orders(scenario)),
         ports={name: up.Hermite() for name in steep if draw(st.booleans())},
         until=step * draw(st.integers(1, 8)) + draw(st.sampled_from([0.0, 0.03])),
         start=draw(st.sampled_from([0.0, -1.5])),

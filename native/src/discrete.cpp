@@ -185,13 +185,14 @@ int Discrete::get(int number, Cell* to) {
       from = emissions_[static_cast<std::size_t>(port.index)];
     }
     to[port.cells].i = from != nullptr;
+    if (from == nullptr) return 0;  // what is absent has no value: its cells stay what they were
   } else if (port.role == Port::Output) {
     if (!know_outputs()) return 1;
     from = shown_ + port.cell;
   } else {
     return refuse("there is no output number " + std::to_string(number));
   }
-  for (std::int32_t i = 0; i < port.cells; ++i) to[i] = from ? from_double(from[i], port.kind) : integer(0);
+  for (std::int32_t i = 0; i < port.cells; ++i) to[i] = from_double(from[i], port.kind);
   return 0;
 }
 

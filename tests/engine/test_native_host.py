@@ -18,7 +18,8 @@ from upbeat.core.errors import StepError, UnitError
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine import native
 from upbeat.engine.choose import choose
-from upbeat.engine.native import CoreLoop, Machine, Status
+from upbeat.engine.core_loop import CoreLoop, Status, Stretch
+from upbeat.engine.native import Machine
 from upbeat.engine.tables import Code
 from upbeat.master.program import Advance, Block, Get, Layout, Program, Register
 from upbeat.units import Function, Ode, PythonUnit
@@ -70,9 +71,9 @@ def python(closed: list[str], act: Callable[[], None] = lambda: None) -> PythonU
 
 
 @contextlib.contextmanager
-def at_work(loop: CoreLoop, machine: Machine) -> Iterator[list[BaseException | native.Stretch]]:
+def at_work(loop: CoreLoop, machine: Machine) -> Iterator[list[BaseException | Stretch]]:
     """The loop running in a thread of its own; its result when the thread has ended."""
-    left: list[BaseException | native.Stretch] = []
+    left: list[BaseException | Stretch] = []
 
     def work() -> None:
         try:

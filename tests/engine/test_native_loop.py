@@ -21,7 +21,8 @@ from upbeat.core.errors import StepError, UnitError
 from upbeat.core.expr import Apply, Cell, Number, Op
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine import native
-from upbeat.engine.native import CoreLoop, Machine, Status, Stretch
+from upbeat.engine.core_loop import CoreLoop, Status, Stretch
+from upbeat.engine.native import Machine
 from upbeat.master.pace import Fixed
 from upbeat.master.program import Advance, Block, Fire, Get, If, Layout, Let, Program, Register, Set
 from upbeat.trace.log import StepLog

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from math import isfinite, isnan
 from typing import Any
 
 from upbeat.core.abilities import Model, Rollback, Serialise, Unit
 from upbeat.core.errors import MissingExtra, RunError, StepError, UnitError
 from upbeat.core.ports import Kind, Signal, Value
+from upbeat.engine.calls import Action, Calls
 from upbeat.engine.closing import close_all
 from upbeat.engine.linear import solve
 from upbeat.engine.machine import Fired
 from upbeat.engine.packing import Contents, Packing, foreign
 from upbeat.engine.texts import (
-    NO_SLOPES,
-    NO_TIME,
     UNPACKABLE,
     exhausted_text,
-    input_text,
-    output_text,
-    slope_text,
     text_of,
 )
-from upbeat.engine.values import Cells, cells_of, evaluator, slopes_of
+from upbeat.engine.values import Cells, evaluator
 from upbeat.master.program import (
     Advance,
     Block,
@@ -48,7 +43,6 @@ Kept = dict[str, tuple[Any, float]]
 """Saved units: the token and the own time of each."""
 
 
-Action = Callable[[], None]
 Bound = list[tuple[Action, Instruction]]
 """A block with its units, ports and cells looked up: what is done, and the instruction to blame."""
 
@@ -65,10 +59,8 @@ class Interpreter:
         self.fired: list[Fired] = []
         self._made_of = program, models
         self._layout = program.layout
-        self._computed = program.computed
         self._ends = program.now, program.next
         self._cells: Cells = list(program.layout.start)
-        self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._clock = dict.fromkeys(models, start)
         self._slots: dict[int, tuple[Kept, dict[int, Value]]] = {}
         self._units: dict[str, Unit] = {}
@@ -78,6 +70,7 @@ class Interpreter:
         except BaseException:
             self.close()
             raise
+        self._calls = Calls(self._cells, self._units, self._clock, models, program.computed)
         self._blocks = {name: self._bound(block) for name, block in program.blocks.items()}
 
     def execute(self, block: str) -> None:
@@ -90,7 +83,7 @@ class Interpreter:
             except RunError:
                 raise
             except Exception as cause:
-                raise self._blamed(instruction, text_of(cause)) from cause
+                raise self._calls.blamed(instruction, text_of(cause)) from cause
 
     def _bound(self, block: Block) -> Bound:
         return [(self._action(instruction), instruction) for instruction in block]
@@ -100,10 +93,10 @@ class Interpreter:
         cells, units, run = self._cells, self._units, self._run
         match instruction:
             case Get(unit, port):
-                get, store = units[unit].get, self._storing(instruction)
+                get, store = units[unit].get, self._calls.storing(instruction)
                 return lambda: store(get(port))
             case Set(unit, port):
-                give, course = units[unit].set, self._course(instruction)
+                give, course = units[unit].set, self._calls.course(instruction)
                 return lambda: give(port, course())
             case Let(to, value):
                 compute = evaluator(value, self._layout.of(to).kind)
@@ -111,14 +104,14 @@ class Interpreter:
             case Solve(size, matrix, right, to):
                 return lambda: solve(cells, size, matrix, right, to)
             case Slope():
-                return self._sloping(instruction)
+                return self._calls.sloping(instruction)
             case Advance():
-                return self._advancing(instruction)
+                return self._calls.advancing(instruction)
             case Jump(unit, again):
                 jump = getattr(units[unit], "jump", lambda: False)  # a unit without discrete behaviour
                 return lambda: cells.__setitem__(again, bool(jump()))
             case Due(unit, to):
-                return self._asking(instruction)
+                return self._calls.asking(instruction)
             case If(condition, then, orelse):
                 test, yes, no = evaluator(condition, Kind.BOOLEAN), self._bound(then), self._bound(orelse)
                 return lambda: run(yes if test(cells) else no)
@@ -150,122 +143,6 @@ class Interpreter:
                 return lambda: self.fired.append((event, tuple(cells[first:last])))
             case _:
                 raise TypeError(f"{instruction} is no instruction")
-
-    def _course(self, instruction: Set) -> Callable[[], list[Signal]]:
-        """The coefficients of a `Set`; those that were computed are checked."""
-        cells, by, port = self._cells, instruction.by, self._ports[instruction.unit, instruction.port]
-        size = port.size
-
-        def course() -> list[Signal]:
-            return [cells[r] if size is None else tuple(cells[r : r + size]) for r in by]
-
-        def checked() -> list[Signal]:
-            for r in by:
-                for i in range(port.cells):
-                    if not isfinite(cells[r + i]):  # type: ignore[arg-type]
-                        label = port.name if size is None else f"{port.name}[{i}]"
-                        raise self._blamed(instruction, input_text(label, cells[r + i]))
-            return course()
-
-        if port.kind is Kind.REAL and any(r + i in self._computed for r in by for i in range(port.cells)):
-            return checked
-        if size is None and len(by) == 1:  # by far the most frequent case
-            return lambda: [cells[by[0]]]
-        return course
-
-    def _advancing(self, instruction: Advance) -> Action:
-        cells, clock, unit, early = self._cells, self._clock, instruction.unit, instruction.early
-        start, until, to = instruction.start, instruction.until, instruction.reached
-        advance = self._units[unit].advance
-
-        def action() -> None:
-            t: Any = cells[start]
-            wanted: Any = cells[until]
-            reached = float(advance(t, wanted, early))
-            if reached != wanted and not (early and t <= reached <= wanted):
-                raise self._blamed(instruction, f"it stopped at {reached:.9g} instead of {wanted:.9g}")
-            cells[to] = clock[unit] = reached
-
-        return action
-
-    def _sloping(self, instruction: Slope) -> Action:
-        cells, unit, y, u = self._cells, instruction.unit, instruction.output, instruction.input
-        to, count = instruction.to, self._ports[unit, y].cells * self._ports[unit, u].cells
-        slope = getattr(self._units[unit], "slope", None)
-
-        def action() -> None:
-            if slope is None:
-                raise self._blamed(instruction, NO_SLOPES)
-            given = slope(y, u)
-            try:
-                cells[to : to + count] = slopes_of(given, count)
-            except (TypeError, ValueError) as cause:
-                raise self._blamed(instruction, slope_text(count, given)) from cause
-
-        return action
-
-    def _storing(self, instruction: Get) -> Callable[[Signal | None], None]:
-        """Checks what a unit gave and puts it into its cells."""
-        cells, to, port = self._cells, instruction.to, self._ports[instruction.unit, instruction.port]
-
-        def store(value: Signal | None) -> None:
-            try:
-                values = cells_of(port, value)
-            except (TypeError, ValueError) as cause:
-                size = "" if port.size is None else f"[{port.size}]"
-                what = f"output '{port.name}' is {port.kind.value}{size}, but the unit gave {value!r}"
-                raise self._blamed(instruction, what) from cause
-            if port.kind is Kind.REAL:
-                for i, entry in enumerate(values):
-                    if not isfinite(entry):  # type: ignore[arg-type]
-                        label = port.name if port.size is None else f"{port.name}[{i}]"
-                        raise self._blamed(instruction, output_text(label, entry))
-            cells[to : to + len(values)] = values
-
-        def store_real(value: Signal | None) -> None:
-            if type(value) is float and isfinite(value):
-                cells[to] = value
-            else:
-                store(value)
-
-        def store_event(value: Signal | None) -> None:
-            if value is not None:
-                store(value)
-            cells[to + port.cells] = value is not None
-
-        if port.event:
-            return store_event
-        return store_real if port.kind is Kind.REAL and port.size is None else store
-
-    def _asking(self, instruction: Due) -> Action:
-        cells, to, due = self._cells, instruction.to, self._units[instruction.unit].due  # type: ignore[attr-defined]
-
-        def action() -> None:
-            time = float(due())
-            if isnan(time):
-                raise self._blamed(instruction, NO_TIME)
-            cells[to] = time
-
-        return action
-
-    def _blamed(self, instruction: Instruction, what: str) -> UnitError:
-        """The error that names the unit, the call and the time."""
-        match instruction:
-            case Get(unit, port):
-                call = f"get('{port}')"
-            case Set(unit, port):
-                call = f"set('{port}')"
-            case Slope(unit, output, port):
-                call = f"slope('{output}', '{port}')"
-            case Advance(unit, start, until):
-                call = f"advance({self._cells[start]:.9g}, {self._cells[until]:.9g})"
-            case Jump(unit):
-                call = "jump()"
-            case Due(unit):
-                call = "due()"
-            case _:
-                raise TypeError(f"{instruction} calls no unit")
-        return UnitError(what, unit=unit, call=call, time=self._clock[unit])
 
     def _call(self, unit: str, call: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:

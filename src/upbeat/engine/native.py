@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import enum
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, NoReturn
 
 from upbeat.core.abilities import Ability, Model, Native
-from upbeat.core.errors import MissingExtra, ModelError, RunError, StepError, UnitError
+from upbeat.core.errors import MissingExtra, RunError, StepError, UnitError
 from upbeat.core.places import Place, Places
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
+from upbeat.engine.core_loop import CoreLoop
 from upbeat.engine.entry import Entry, names_of, step_blocks
 from upbeat.engine.fired import FiredColumns, Raw
 from upbeat.engine.lower import lower, port_numbers, slopes_asked
 from upbeat.engine.machine import Fired
-from upbeat.engine.native_errors import CLOSED, CoreError, blame, not_taken
+from upbeat.engine.native_errors import CoreError, blame, not_taken
 from upbeat.engine.packing import Packing
 from upbeat.engine.tables import KINDS, Tables
 from upbeat.engine.texts import text_of
 from upbeat.master.pace import Twin
 from upbeat.master.program import Program
-from upbeat.trace.log import StepRun
-
-if TYPE_CHECKING:
-    from upbeat import _native
-
-Chunk = npt.NDArray[np.float64]
-"""Rows of [time, cells...]; a cell that is not real holds the bits of an int64."""
 
 
 def available() -> tuple[bool, str]:
@@ -45,16 +34,6 @@ def available() -> tuple[bool, str]:
     except ImportError as reason:
         return False, f"the compiled part of Upbeat cannot be loaded ({reason})"
     return True, "the compiled part of Upbeat is there"
-
-
-class Status(enum.IntEnum):
-    """Why `CoreLoop.run` came back."""
-
-    FINISHED = 0
-    FULL = 1
-    PAUSED = 2
-    FAILED = 3
-    STOPPED = 4
 
 
 class Machine:
@@ -230,77 +209,3 @@ class Machine:
 
     def _blame(self, error: CoreError, reason: Callable[[int], str] = str) -> RunError:
         return blame(error, self._names, self.read, reason=reason)
-
-
-class Stretch(NamedTuple):
-    """What the core has done since the call before: how far it came, and what it left to be taken over."""
-
-    status: Status
-    time: float
-    rows: int
-    """How many rows of the chunk are filled."""
-    steps: list[StepRun]
-    events: FiredColumns
-
-
-class CoreLoop:
-    """The loop in the core; it comes back to let Python take over what it has done and look up.
-
-    A stretch that failed is still a stretch: take it over, then call `fail`. Once the machine is closed,
-    `StepError` says so.
-    """
-
-    def __init__(self, machine: Machine, loop: _native.Loop) -> None:
-        from upbeat import _native
-
-        self._machine = machine
-        self._loop = loop
-        self._closed = _native.Closed
-        self._blocks = list(machine.tables.blocks)
-        self._reasons: dict[int, str] = {}
-
-    def begin(self, chunk: Chunk | None, limit: float = math.inf) -> Stretch:
-        """Everything that happens at the start time of a run to `limit`; its row goes into `chunk`."""
-        return self._stretch(self._loop.begin, chunk, limit)
-
-    def run(self, chunk: Chunk | None, limit: float, budget_s: float, most: int = 1 << 62) -> Stretch:
-        """Go on to the time `limit`, until `chunk` (rows × (1 + cells)) or the core's log is full, for about
-        `budget_s` seconds, or for `most` steps. The row at `limit` is always kept."""
-        return self._stretch(self._loop.run, chunk, limit, budget_s, most)
-
-    @property
-    def state(self) -> tuple[float, ...]:
-        """What the pace remembers: the numbers of its twin in Python."""
-        return tuple(self._loop.state)
-
-    def stand(self, state: Sequence[float]) -> None:
-        """Go on from what such a pace remembered."""
-        if not self._loop.stand([float(number) for number in state]):
-            raise ModelError(f"{tuple(state)} is not the state of such a pace: it remembers {self.state}")
-
-    def after(self, rows: int) -> None:
-        """So many rows have been offered before: thinning goes on in time with them."""
-        self._loop.after(rows)
-
-    def fail(self) -> NoReturn:
-        """Raise why the last stretch failed."""
-        self._machine.fail(reason=self._reason)
-
-    def _stretch(self, call: Callable[..., _native.Left], *arguments: Any) -> Stretch:
-        try:
-            code, time, rows, steps, events = call(*arguments)
-        except self._closed:
-            code = Status.STOPPED
-        if code == Status.STOPPED:
-            raise StepError(CLOSED)
-        blocks = self._blocks
-        runs = [
-            StepRun(first, last, count, self._reason(why), blocks[block], rejected)
-            for first, last, count, why, block, rejected in steps
-        ]
-        return Stretch(Status(code), time, rows, runs, self._machine.fired_columns(events))
-
-    def _reason(self, code: int) -> str:
-        if code not in self._reasons:
-            self._reasons[code] = self._loop.reason(code)
-        return self._reasons[code]

@@ -9,10 +9,10 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from upbeat.core.errors import ModelError, RunError, StepError, UnitError
-from upbeat.core.ports import Port, Value
+from upbeat.core.ports import Kind, Port, Value
 from upbeat.engine.loop import MOST_RETRIES
 from upbeat.engine.packing import foreign
-from upbeat.engine.tables import Tables
+from upbeat.engine.tables import KINDS, Tables
 from upbeat.engine.texts import (
     NO_SLOPES,
     NO_TIME,
@@ -156,7 +156,11 @@ def blame(
 
 def _inside(name: str, names: Names, error: tuple[Any, ...], cells: Sequence[float], reason: str) -> RunError:
     """What failed in the nested unit `name`, with the whole way to it."""
-    found = blame(CoreError(*error), names, cells.__getitem__, reason=lambda _: reason)
+
+    def read(cell: int) -> Value:
+        return int(cells[cell]) if names.tables.kinds[cell] == KINDS[Kind.INTEGER] else cells[cell]
+
+    found = blame(CoreError(*error), names, read, reason=lambda _: reason)
     if isinstance(found, UnitError):
         way = f"{name}.{names.paths.get(found.unit, found.unit)}"
         return UnitError(found.reason, unit=way, call=found.call, time=found.time)

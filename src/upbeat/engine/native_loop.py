@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from upbeat.core.time import Span
+from upbeat.engine.core_loop import Chunk, Status, Stretch
 from upbeat.engine.loop import ENDLESS, Loop
-from upbeat.engine.native import Chunk, Machine, Status, Stretch
+from upbeat.engine.native import Machine
 from upbeat.engine.selection import Selection
 from upbeat.master.pace import Pace, State
 from upbeat.master.program import Program
@@ -70,10 +71,9 @@ class NativeLoop(Loop):
         self.time = done.time
         for run in done.steps:
             self.steps.extend_grid(run.first, run.last, run.count, run.reason, run.block, run.rejected)
-        if done.steps:
-            self._so_far = 0
-        if len(done.events.codes):
+        if len(done.events.codes) and self._recorder is not None:
             self.events.extend(*done.events, strings=self._strings)
+        if done.steps or len(done.events.codes):  # else the time is what it was
             self._so_far = int(np.count_nonzero(done.events.times == self.time))
         if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full
             self._recorder.block(chunk[: done.rows], self._strings)

@@ -243,7 +243,9 @@ def exchange(wiring: Wiring, coupling: Jacobi | GaussSeidel | Sequenced, sequenc
     if graph.loops:
         note += "; the algebraic loops are broken by that delay and start from the inputs' start values"
     start = (*settled(wiring, reactive, None), *finish)
-    return Exchange((*late, *sets, *finish), start, (*own, *sets, *finish), note)
+    # Inputs that a sweep takes care of, of units that events at one instant may concern before the next one.
+    alert = [i for end in targets if end in reactive and wiring.reacts(end[0]) for i in wiring.hold(end)]
+    return Exchange((*late, *sets, *finish), start, (*own, *sets, *alert, *finish), note)
 
 
 def assemble(wiring: Wiring, coupling: Jacobi | GaussSeidel | Sequenced, sequence: Sequence) -> Blocks:

@@ -186,23 +186,50 @@ def carried(program: Program, models: Mapping[str, Model]) -> tuple[Reg, ...]:
     return tuple(sorted(found - {program.now, program.next}))
 
 
-def touched(block: Block, flow: Flow, dirty: Iterable[Resource]) -> tuple[Block, frozenset[Resource]]:
-    """The instructions of a block that see something of what is `dirty`, directly or through others.
+class Ripples:
+    """What of a block would compute something else, if something from before it were different.
 
-    And all that is dirty in the end. What is left out would compute what it has computed before. A `Set`
-    sees of its unit only the time from which the course runs, and that is the present one.
+    The effects of all instructions are looked up once, so that asking is cheap: for networks of thousands of
+    units it is asked once for each of them.
     """
-    spoilt = set(dirty)
-    kept: list[Instruction] = []
-    for instruction in block:
-        effects = flow.effects(instruction)
-        reads = (
-            effects.reads - {("state", instruction.unit)} if isinstance(instruction, Set) else effects.reads
-        )
-        if not spoilt.isdisjoint(reads):
-            kept.append(instruction)
-            spoilt |= effects.writes
-    return tuple(kept), frozenset(spoilt)
+
+    def __init__(self, block: Block, flow: Flow) -> None:
+        self._block = block
+        self._writes: list[frozenset[Resource]] = []
+        self._readers: dict[Resource, list[int]] = {}
+        for index, instruction in enumerate(block):
+            effects = flow.effects(instruction)
+            self._writes.append(effects.writes)
+            # A `Set` sees of its unit only the time from which the course runs, and that is the present one.
+            time = {("state", instruction.unit)} if isinstance(instruction, Set) else set()
+            for resource in effects.reads - time:
+                self._readers.setdefault(resource, []).append(index)
+
+    def of(self, dirty: Iterable[Resource]) -> tuple[Block, frozenset[Resource]]:
+        """The instructions that see something of what is `dirty`, directly or through others.
+
+        And all that is dirty in the end. What is left out would compute what it has computed before.
+        """
+        spoilt = set(dirty)
+        waiting = [index for resource in spoilt for index in self._readers.get(resource, ())]
+        heapq.heapify(waiting)
+        kept: list[int] = []
+        while waiting:
+            index = heapq.heappop(waiting)
+            if kept and kept[-1] == index:
+                continue
+            kept.append(index)
+            for resource in self._writes[index] - spoilt:
+                spoilt.add(resource)
+                for reader in self._readers.get(resource, ()):
+                    if reader > index:
+                        heapq.heappush(waiting, reader)
+        return tuple(self._block[index] for index in kept), frozenset(spoilt)
+
+
+def touched(block: Block, flow: Flow, dirty: Iterable[Resource]) -> tuple[Block, frozenset[Resource]]:
+    """What of a block sees something of what is `dirty`, asked once (see `Ripples`)."""
+    return Ripples(block, flow).of(dirty)
 
 
 def held_slots(program: Program, models: Mapping[str, Model]) -> tuple[int, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from upbeat.core.expr import ZERO, Cell, Expr, Op, apply, substitute
+from upbeat.core.expr import Cell, Expr, Op, apply, substitute
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.master.program import Let, Recordable, Reg
+from upbeat.master.program import Block, If, Instruction, Let, Recordable, Reg
 from upbeat.master.wiring import End, Wiring, cell_names
 from upbeat.scenario.event_connection import Sender
 
@@ -26,7 +26,7 @@ class Link:
     end: End
     value: Reg
     present: Reg
-    lets: tuple[Let, ...] = ()
+    lets: Block = ()
 
 
 class EventWiring:
@@ -36,11 +36,13 @@ class EventWiring:
         self._wiring = wiring
         scenario = wiring.scenario
         self.outputs: dict[End, Reg] = {}
+        self._outputs_of: dict[str, list[End]] = {unit: [] for unit in scenario.units}
         self._names: dict[str, Expr] = dict(wiring.names)
         for unit, model in scenario.units.items():
             for port in model.ports:
                 if port.event and port.causality is Causality.OUTPUT:
                     self.outputs[unit, port.name] = reg = self._registers(f"{unit}.{port.name}", port)
+                    self._outputs_of[unit].append((unit, port.name))
                     self._names.update(cell_names(f"{unit}.{port.name}", reg, port))
         self._links: dict[str, list[Link]] = {unit: [] for unit in scenario.units}
         self._leaving: dict[str, list[Link]] = {unit: [] for unit in scenario.units}
@@ -57,7 +59,7 @@ class EventWiring:
 
     def outputs_of(self, unit: str) -> list[End]:
         """The unit's event outputs."""
-        return [end for end in self.outputs if end[0] == unit]
+        return self._outputs_of[unit]
 
     def links(self, unit: str) -> list[Link]:
         """What arrives at other units when this one sends."""
@@ -128,7 +130,7 @@ class EventWiring:
         cells = [substitute(cell, self._names) for cell in sender.cells]
         return value if cells == [Cell(value + i) for i in range(port.cells)] else None
 
-    def _lets(self, to: Reg, port: Port, senders: Sequence[Sender]) -> tuple[Let, ...]:
+    def _lets(self, to: Reg, port: Port, senders: Sequence[Sender]) -> Block:
         """The first sender that is present gives the value."""
         there: list[Expr] = []
         for sender in senders:
@@ -136,13 +138,17 @@ class EventWiring:
             if sender.when is not None:
                 present = apply(Op.AND, present, substitute(sender.when, self._names))
             there.append(present)
-        lets: list[Let] = []
+        last_first = list(zip(there, senders, strict=True))[::-1]
+        lets: list[Instruction] = []
         for i in range(port.cells):
-            value: Expr | None = None
-            for present, sender in reversed(list(zip(there, senders, strict=True))):
-                cell = substitute(sender.cells[i], self._names)
-                value = cell if value is None else apply(Op.WHERE, present, cell, value)
-            lets.append(Let(to + i, value if value is not None else ZERO))
+            cells = [(present, substitute(sender.cells[i], self._names)) for present, sender in last_first]
+            if port.kind is Kind.STRING:  # which are copied, never computed: no `where` chooses one
+                lets += [If(present, (Let(to + i, cell),)) for present, cell in cells]
+                continue
+            (_, value), *others = cells
+            for present, cell in others:
+                value = apply(Op.WHERE, present, cell, value)
+            lets.append(Let(to + i, value))
         some = there[0]
         for present in there[1:]:
             some = apply(Op.OR, some, present)

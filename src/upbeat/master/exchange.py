@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from upbeat.core.abilities import Ability
 from upbeat.master.loops import LoopSolver
 from upbeat.master.program import Instruction
 from upbeat.master.wiring import End, Interval, Wiring
@@ -65,7 +64,7 @@ def settled(
 
 def _needed(wiring: Wiring, end: End, stale: set[End] | None) -> bool:
     """Whether an output that is about to be read depends directly on this input, or the next event does."""
-    if Ability.NEXT_EVENT in wiring.scenario.units[end[0]].abilities:
+    if wiring.reacts(end[0]):
         return True
     if stale is None:
         return wiring.direct(end)

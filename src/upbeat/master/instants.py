@@ -18,7 +18,7 @@ from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
-from upbeat.master.dataflow import Flow, Resource, outdated, touched
+from upbeat.master.dataflow import Flow, Resource, Ripples, outdated
 from upbeat.master.event_wiring import EventWiring, Link
 from upbeat.master.program import (
     Block,
@@ -107,7 +107,6 @@ class _Instant:
     def __init__(self, wiring: Wiring, exchange: Block, units: Sequence[str], most: int) -> None:
         self._wiring = wiring
         self._events = EventWiring(wiring)
-        self._exchange = exchange
         self._histories = wiring.histories
         self._units = units
         self._most = most
@@ -118,7 +117,9 @@ class _Instant:
         self._again = registers.new("again", Kind.BOOLEAN)
         self._rounds = registers.new("rounds", Kind.INTEGER)
         self._counts = {unit: registers.new(f"{unit}′jumps", Kind.INTEGER) for unit in units}
-        self._flow = Flow(registers.layout(), wiring.scenario.units)
+        self._ripples = Ripples(exchange, Flow(registers.layout(), wiring.scenario.units))
+        self._places = {unit: place for place, unit in enumerate(units)}
+        self._inputs: dict[Resource, str] = {("input", *end): end[0] for end in wiring.inputs}
 
     def blocks(self, *, driven: bool) -> Instants:
         ask: Block = tuple(Due(unit, due) for unit, due in self._dues.items())
@@ -224,14 +225,16 @@ class _Instant:
         outputs = wiring.outputs_of(unit)
         dirty: set[Resource] = {("state", unit)}
         dirty |= {("cell", wiring.outputs[end] + i) for end in outputs for i in range(wiring.port(end).cells)}
-        again, spoilt = touched(self._exchange, self._flow, dirty)
+        again, spoilt = self._ripples.of(dirty)
         gets = [Get(*end, wiring.outputs[end]) for end in outputs]
         block: list[Instruction] = [get for get in gets if get not in again]  # those of a lagged coupling
         for history in outdated(self._histories, spoilt):
             block += history.restart
         block += again
-        moved = {resource[1] for resource in spoilt if isinstance(resource, tuple) and resource[0] == "input"}
-        return (*block, *(Due(u, due) for u, due in self._dues.items() if u in moved or u == unit))
+        moved = {self._inputs[resource] for resource in spoilt if resource in self._inputs}
+        asked = (moved | {unit}).intersection(self._places)
+        dues = (Due(other, self._dues[other]) for other in sorted(asked, key=self._places.__getitem__))
+        return (*block, *dues)
 
     def _arrivals(self) -> dict[str, Block]:
         scenario = self._wiring.scenario

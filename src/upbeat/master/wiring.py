@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from upbeat.core.abilities import Ability
 from upbeat.core.expr import Cell, Expr, substitute
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.approximation import Approximation, Course, Hold, Place
@@ -70,6 +71,7 @@ class Wiring:
         self._lets: dict[End, tuple[Let, ...]] = {}
         self._rates: dict[End, tuple[Reg, ...]] = {}
         self._direct = {(unit, name) for (unit, _), port in self._ports.items() for name in port.depends}
+        self._direct |= {end for end in self._ports if self.reacts(end[0])}
         self._courses: dict[tuple[End, Interval, bool, Guess | None], Course] = {}
         self._beside: list[tuple[End, Course]] = []
         self.names: dict[str, Expr] = {}
@@ -178,8 +180,12 @@ class Wiring:
         return self._outputs_of[unit]
 
     def direct(self, end: End) -> bool:
-        """Whether some output depends on this input at the same instant."""
+        """Whether some output, or what the unit has to do, depends on this input at the same instant."""
         return end in self._direct
+
+    def reacts(self, unit: str) -> bool:
+        """Whether a unit may have something to do as soon as its inputs change."""
+        return Ability.NEXT_EVENT in self.scenario.units[unit].abilities
 
     def get(self, end: End) -> list[Instruction]:
         """Read an output into its register."""
