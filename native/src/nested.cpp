@@ -105,6 +105,13 @@ int Nested::advance(double to, bool early, double* reached) {
   return status == Status::Finished ? 0 : 1;
 }
 
+int Nested::due(double* time) {
+  if (!refresh()) return 1;
+  const std::int32_t cell = machine_->tables().due;
+  *time = cell < 0 ? std::numeric_limits<double>::infinity() : machine_->cells()[cell].r;
+  return 0;
+}
+
 // The machine inside uses its first places itself.
 int Nested::save(int slot) {
   const auto index = static_cast<std::size_t>(slot);
@@ -217,6 +224,7 @@ upbeat_unit Nested::make(std::unique_ptr<Machine> machine, std::unique_ptr<Pace>
       return nested(self).unpack(slot, from, size);
     };
   }
+  table.due = [](void* self, double* time) { return nested(self).due(time); };
   table.message = [](void* self) { return nested(self).message(); };
   table.destroy = &destroy;
   return table;

@@ -98,7 +98,7 @@ def test_going_on_from_bytes_is_as_if_it_had_never_stopped(
     try:
         first, second = (Drive(experiment, engine) for engine in engines)
     except up.RunError:
-        return  # a nested one that cannot even start
+        return  # a scenario inside another one could not even begin
     try:
         try:
             first.loop.begin()

@@ -262,3 +262,27 @@ def test_the_distribution_against_all_values() -> None:
     assert Lateness.from_data(late.to_data()) == late
     assert len(late.to_data()["bins"]) < 300
     assert "5000 steps" in repr(late)
+
+
+@pytest.mark.parametrize("engine", ["interpret", "native"])
+def test_an_event_happens_when_its_time_has_come(engine: str) -> None:
+    clock = FakeClock(begin=0.0)
+    seen: list[float] = []
+
+    def internal(state: int) -> int:
+        seen.append(clock.now())
+        return state + 1
+
+    ticking = up.PythonDiscrete(
+        start=0,
+        time_advance=lambda state: 10.0,
+        internal=internal,
+        output=lambda state: {"tick": True},
+        outputs={"tick": {"event": True}},
+    )
+    scenario = up.Scenario({"c": ticking})
+    real_time = up.RealTime(2.0, clock=clock)
+    trace = up.simulate(scenario, until=35.0, real_time=real_time, engine=engine)  # type: ignore[arg-type]
+    assert trace.events.times("c.tick").tolist() == [10.0, 20.0, 30.0]
+    assert seen == pytest.approx([5.0, 10.0, 15.0]), "half of the simulated time, and not before"
+    assert clock.now() == pytest.approx(17.5)

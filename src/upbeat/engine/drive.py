@@ -32,6 +32,15 @@ class Drive(Protocol):
         """Step until the end, until about `seconds` have passed, or `most` steps."""
         ...
 
+    @property
+    def event_driven(self) -> bool:
+        """Whether nothing happens between the ends of steps, which are known before (`EventDriven`)."""
+        ...
+
+    def target(self) -> float:
+        """Where the next step will end, if that is `event_driven`."""
+        ...
+
     def standing(self) -> tuple[float, State]:
         """Time and state of the pace between two steps, which `stand` takes on either engine."""
         ...

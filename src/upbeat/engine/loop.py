@@ -11,7 +11,7 @@ from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
 from upbeat.engine.selection import Selection
 from upbeat.engine.texts import REJECTED
-from upbeat.master.pace import Pace, State
+from upbeat.master.pace import EventDriven, Pace, State
 from upbeat.master.program import Program, arrival
 from upbeat.trace.events import EventLog
 from upbeat.trace.log import StepLog
@@ -123,6 +123,15 @@ class Loop:
     def ahead(self) -> float:
         """Where the pace would end the next step, if nothing bounded it."""
         (until, _, _), _ = self._pace.propose(self._state, self.time, inf, self._machine.read)
+        return until
+
+    @property
+    def event_driven(self) -> bool:
+        return type(self._pace) is EventDriven
+
+    def target(self) -> float:
+        """Where the next step will end, if the pace decides that without looking back."""
+        (until, _, _), _ = self._pace.propose(self._state, self.time, self._limit(), self._machine.read)
         return until
 
     def _limit(self) -> float:

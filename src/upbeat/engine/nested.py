@@ -11,6 +11,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
@@ -99,7 +100,15 @@ class Nested:
     @property
     def discrete(self) -> bool:
         """Whether nothing inside moves on its own between events."""
-        return all(Ability.NEXT_EVENT in model.abilities for model in self.scenario.units.values())
+        return all(
+            model.discrete if isinstance(model, Nested) else Ability.NEXT_EVENT in model.abilities
+            for model in self.scenario.units.values()
+        )
+
+    @property
+    def announced(self) -> bool:
+        """Whether everything that is to be seen outside happens at times that are known before."""
+        return self._has_events or self.discrete
 
     @cached_property
     def _flat(self) -> Flat:
@@ -176,7 +185,7 @@ class Nested:
         found = {a for a in (Ability.ROLLBACK, Ability.SERIALISE) if all(a in own for own in inside)}
         if self._inside is not None:
             found |= {Ability.NATIVE}
-        if self._has_events:
+        if self._has_events or any(Ability.NEXT_EVENT in own for own in inside):
             found |= {Ability.NEXT_EVENT}
         stops = any(Ability.EARLY_RETURN in own for own in inside)
         if stops and isinstance(self.master.coupling, Negotiated):
@@ -272,6 +281,11 @@ class NestedUnit:
         if self._stale:
             self._within(self._loop.exchange)
             self._stale = False
+
+    def due(self) -> float:
+        """When something inside will happen by itself, as far as that is known: the outside stops there."""
+        self._refresh()
+        return inf if self._program.due is None else float(self._machine.read(self._program.due))
 
     def jump(self) -> bool:
         return False

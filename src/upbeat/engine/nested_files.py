@@ -65,7 +65,7 @@ class _Nesting:
 
         def also(file: ScenarioFile, problems: Problems) -> None:
             sound = not problems.found
-            master = master_from(file.master, problems, usual=usual_pace(file.scenario) if sound else None)
+            master = master_from(file.master, problems, usual=usual_pace(file.scenario if sound else None))
             if master is None or not sound:
                 return
             try:

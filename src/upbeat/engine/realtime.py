@@ -1,8 +1,10 @@
-"""Runs in real time: simulated time t = α·τ keeps up with the time τ of a clock, and never runs ahead of it.
+"""Runs in real time: simulated time t = α·τ keeps up with the time τ of a clock.
 
 A step is made as soon as the one before it was due, and the run then waits until the clock shows where the
 step has ended. So a step has all of its own time to be computed in, and paces that find out only during a
-step how long it will be are paced like all others.
+step how long it will be are paced like all others. What happens at its end is thus computed up to one step
+before its time. Only where nothing at all happens before the end of a step (`EventDriven`) the wait comes
+first: an event happens when its time has come.
 """
 
 from __future__ import annotations
@@ -133,6 +135,7 @@ class Paced:
             None  # a time of the clock, and the simulated one it stands for
         )
         self._due: float | None = None  # what the clock is waited for to show
+        self._planned = False  # whether the clock has been waited for, for the step to come
 
     @property
     def time(self) -> float:
@@ -151,6 +154,15 @@ class Paced:
 
     def exchange(self, arrived: Iterable[str] = ()) -> None:
         self._drive.exchange(arrived)
+        if self._drive.event_driven:  # the next event may be another one now
+            self._planned, self._due = False, None
+
+    @property
+    def event_driven(self) -> bool:
+        return self._drive.event_driven
+
+    def target(self) -> float:
+        return self._drive.target()
 
     def standing(self) -> tuple[float, State]:
         return self._drive.standing()
@@ -161,7 +173,10 @@ class Paced:
         self._anchor = self._due = None
 
     def step(self) -> None:
-        """One step, and the wait for the clock."""
+        """One step, and the wait for the clock: before it, if nothing happens but at its end; else after."""
+        if self._drive.event_driven:
+            self._plan()
+            self._wait(inf)
         self._make()
         self._wait(inf)
 
@@ -169,20 +184,32 @@ class Paced:
         """Step and wait for about `seconds`; a wait that is not over then goes on in the next call."""
         deadline = self._clock.now() + seconds
         while not self.finished and (most > 0 or self._due is not None):
-            if self._due is None:
+            if self._due is None and self._drive.event_driven and not self._planned:
+                self._plan()
+            elif self._due is None:
                 self._make()
                 most -= 1
             self._wait(deadline)
             if self._clock.now() >= deadline:
                 return
 
-    def _make(self) -> None:
-        """One step, and how late it was."""
+    def _plan(self) -> None:
+        """Nothing happens before the end of the step to come, so it is made when its time has come."""
+        self._due, self._planned = self._wall(self._drive.target()), True
+
+    def _wall(self, t: float) -> float:
+        """What the clock shows when it is `t`."""
         if self._anchor is None:  # not when the run was set up, which may take any time
             self._anchor = self._clock.now(), self._drive.time
-        self._drive.step()
         wall, began = self._anchor
-        due = wall + (self._drive.time - began) / self._settings.factor
+        return wall + (t - began) / self._settings.factor
+
+    def _make(self) -> None:
+        """One step, and how late it was."""
+        self._wall(self._drive.time)
+        self._drive.step()
+        self._planned = False
+        due = self._wall(self._drive.time)
         late = self._clock.now() - due
         self.lateness.add(late)
         if late <= self._settings.tolerance:

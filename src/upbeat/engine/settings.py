@@ -194,9 +194,17 @@ def _as_in_a_file(name: str, value: Any, before: Any) -> Any:
 
 
 def usual_pace(scenario: Scenario | None) -> Pace | None:
-    """From event to event, where there is nothing else. Units that move on their own need a step."""
-    models = () if scenario is None else scenario.units.values()
-    return EventDriven() if models and all(Ability.NEXT_EVENT in m.abilities for m in models) else None
+    """From event to event, where there is nothing else. Units that move on their own need a step.
+
+    Of a scenario with problems (None) nobody knows what it would need: that is not one more problem.
+    """
+    if scenario is None:
+        return EventDriven()
+    discrete = [
+        getattr(model, "announced", Ability.NEXT_EVENT in model.abilities)
+        for model in scenario.units.values()
+    ]
+    return EventDriven() if discrete and all(discrete) else None
 
 
 def recordable(scenario: Scenario) -> list[str]:

@@ -19,6 +19,8 @@ from upbeat.master.polynomials import Point, through
 from upbeat.master.program import Let, Reg
 from upbeat.master.registers import Registers
 
+CLOSE = 1e-3
+"""The part of the distance between two points within which a third one takes the place of the newer."""
 MOST = 5
 """Inputs are polynomials of at most this degree (`units.inputs.MAX_DEGREE`, `UPBEAT_MAX_DEGREE`)."""
 
@@ -234,17 +236,29 @@ class _History:
         ]
 
     def note(self, time: Reg) -> list[Let]:
-        """Take the present value in as the newest point; a second one of the same time replaces the first."""
+        """Take the present value in as the newest point; another one of about the same time gives way to it.
+
+        Two events may lie any distance apart. Differences between points that are much closer to each other
+        than to the next one say more about rounding than about the signal.
+        """
         if not self.times:
             return []
         lets: list[Let] = []
-        moved = apply(Op.GT, Cell(time), Cell(self.times[0]))
+        moved = apply(Op.GT, Cell(time) - Cell(self.times[0]), self._close())
         for k in range(len(self.times) - 1, 0, -1):
             lets += [Let(to, _if(moved, old, to)) for to, old in self._pairs(k)]
             lets.append(Let(self.times[k], _if(moved, self.times[k - 1], self.times[k])))
         lets += [Let(to, Cell(source)) for to, source in self._newest()]
         lets.append(Let(self.times[0], Cell(time)))
         return lets
+
+    def _close(self) -> Expr:
+        """How far apart the newest two points must be at least."""
+        if len(self.times) == 1:
+            return Number(0.0)
+        first, second = Cell(self.times[0]), Cell(self.times[1])
+        known = apply(Op.GT, second, Number(-inf))
+        return apply(Op.WHERE, known, CLOSE * (first - second), Number(0.0))
 
     def _pairs(self, k: int) -> list[tuple[Reg, Reg]]:
         size = self._place.size
