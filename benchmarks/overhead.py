@@ -78,7 +78,10 @@ class Table(ctypes.Structure):
         ("size", ctypes.c_uint32),
         *(
             (name, ctypes.c_void_p)
-            for name in ("self", "get", "set", "advance", "jump", "save", "restore", "message", "destroy")
+            for name in (
+                *("self", "get", "set", "advance", "jump", "save", "restore", "message", "destroy"),
+                *("slope", "pack", "unpack", "due"),
+            )
         ),
     ]
 
