@@ -109,6 +109,16 @@ def test_machine_code_agrees_bit_for_bit(outputs: list[Expr], points: list[list[
         assert list(map(bits, compiled(values))) == [bits(evaluate(expr, env)) for expr in outputs]
 
 
+def test_an_overflow_elsewhere_is_not_taken_for_one_of_hypot() -> None:
+    import ctypes
+
+    for a, b in ((0.0, math.nan), (math.nan, 1.0), (3.0, 4.0)):
+        libm = ctypes.CDLL(None)
+        libm.exp.restype, libm.exp.argtypes = ctypes.c_double, [ctypes.c_double]
+        assert libm.exp(710.0) == math.inf  # sets errno to ERANGE
+        assert bits(evaluate(parse("hypot(x, z)"), {"x": a, "z": b})) == bits(math.hypot(a, b))
+
+
 def test_machine_code_does_not_contract_or_swap_functions() -> None:
     pytest.importorskip("llvmlite")
     texts = ("x*y + z", "x*y - z", "z - x*y", "2**x", "10**x", "x**0.5", "x**-1", "sin(x) + cos(x)", "x/y*y")

@@ -41,7 +41,13 @@ def _odd(b: float) -> bool:
 
 
 def hypotenuse(a: float, b: float) -> float:
-    """C hypot. `math.hypot` has an algorithm of its own with other last bits; complex abs calls C's."""
+    """C hypot. `math.hypot` has an algorithm of its own with other last bits; complex abs calls C's.
+
+    Only with finite parts: for others CPython's complex abs looks at an `errno` it has not cleared, and
+    reports an overflow that some earlier C function left behind.
+    """
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return math.inf if math.isinf(a) or math.isinf(b) else math.nan
     try:
         return abs(complex(a, b))
     except OverflowError:
