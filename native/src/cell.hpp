@@ -27,6 +27,9 @@ inline Cell integer(std::int64_t value) {
   return cell;
 }
 
+// In integers: a double that is not finite has all bits of its exponent set.
+inline bool finite(Cell cell) { return (static_cast<std::uint64_t>(cell.i) << 1) < 0xffe0000000000000u; }
+
 // How expressions see a cell: everything is a double there.
 inline double to_double(Cell cell, Kind kind) {
   return kind == Kind::Real ? cell.r : static_cast<double>(cell.i);

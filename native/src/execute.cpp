@@ -1,7 +1,5 @@
 // The innermost loop: one block of a program, instruction by instruction.
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "linear.hpp"
 #include "linked.hpp"
@@ -11,9 +9,6 @@ namespace upbeat {
 namespace {
 
 constexpr std::int32_t code(Op op) { return static_cast<std::int32_t>(op); }
-
-// In integers: a double that is not finite has all bits of its exponent set.
-bool finite(Cell cell) { return (static_cast<std::uint64_t>(cell.i) << 1) < 0xffe0000000000000u; }
 
 }  // namespace
 
@@ -49,16 +44,6 @@ bool Machine::execute(std::int32_t block) {
     error_.status = status;
     return failed(here, Fault::Refused, call);
   };
-  // Whether the coefficients of an input are numbers that a unit can go on with.
-  const auto courses = [this](const Step* here, const Cell* from) {
-    for (std::int32_t i = 0; i < here->c * here->d; ++i) {
-      if (finite(from[i])) continue;
-      error_.cell = i % here->d;
-      error_.value = from[i].r;
-      return false;
-    }
-    return true;
-  };
   // Programs come in runs of one kind (all Advance, all Get, all Set), so the hot cases stay in
   // a loop of their own as long as such a run lasts, and hand over to the usual next one directly:
   // with units that do nothing, dispatch is what remains.
@@ -81,12 +66,7 @@ bool Machine::execute(std::int32_t block) {
       case Step::GetReals: {
         Cell* const to = cells + at->b;
         if (const int status = at->get(at->self, at->a, to)) return refused(at, status, Call::Get);
-        for (std::int32_t i = 0; i < at->c; ++i) {
-          if (finite(to[i])) continue;
-          error_.cell = i;
-          error_.value = to[i].r;
-          return failed(at, Fault::NotFinite, Call::Get);
-        }
+        if (!are_numbers(to, at->c, at->c)) return failed(at, Fault::NotFinite, Call::Get);
         ++at;
         break;
       }
@@ -104,7 +84,7 @@ bool Machine::execute(std::int32_t block) {
         break;
       case Step::CheckedSet: {
         const Cell* const from = cells + at->b;
-        if (!courses(at, from)) return failed(at, Fault::NotFinite, Call::Set);
+        if (!are_numbers(from, at->c * at->d, at->d)) return failed(at, Fault::NotFinite, Call::Set);
         if (const int status = at->set(at->self, at->a, from, at->c)) return refused(at, status, Call::Set);
         ++at;
         break;
@@ -116,7 +96,7 @@ bool Machine::execute(std::int32_t block) {
           std::memcpy(gathered_.data() + static_cast<std::size_t>(k) * width, cells + from[k], sizeof(Cell) * width);
         }
         // A course of several coefficients has been computed, so it may be anything.
-        if (!courses(at, gathered_.data())) return failed(at, Fault::NotFinite, Call::Set);
+        if (!are_numbers(gathered_.data(), at->c * at->d, at->d)) return failed(at, Fault::NotFinite, Call::Set);
         if (const int status = at->set(at->self, at->a, gathered_.data(), at->c)) return refused(at, status, Call::Set);
         ++at;
         break;
@@ -156,37 +136,6 @@ bool Machine::execute(std::int32_t block) {
         std::memmove(cells + at->b, cells + at->a, sizeof(Cell) * static_cast<std::size_t>(at->c));
         ++at;
         break;
-      case code(Op::Jump): {
-        int again = 0;
-        if (const int status = at->jump ? at->jump(at->self, &again) : 0) return refused(at, status, Call::Jump);
-        cells[at->a] = from_double(again != 0 ? 1.0 : 0.0, static_cast<Kind>(at->b));
-        ++at;
-        break;
-      }
-      case code(Op::GetEvent): {
-        Cell* const to = cells + at->b;
-        if (const int status = at->get(at->self, at->a, to)) return refused(at, status, Call::Get);
-        if (to[at->c].i == 0 && at->d != static_cast<std::int32_t>(Kind::String)) {
-          for (std::int32_t i = 0; i < at->c; ++i) to[i].i = 0;  // as on the other engine, to the bit
-        } else if (at->d == static_cast<std::int32_t>(Kind::Real)) {
-          for (std::int32_t i = 0; i < at->c; ++i) {
-            if (finite(to[i])) continue;
-            error_.cell = i;
-            error_.value = to[i].r;
-            return failed(at, Fault::NotFinite, Call::Get);
-          }
-        }
-        ++at;
-        break;
-      }
-      case code(Op::Due): {
-        double* const to = &cells[at->a].r;
-        *to = std::numeric_limits<double>::infinity();
-        if (const int status = at->due ? at->due(at->self, to) : 0) return refused(at, status, Call::Due);
-        if (std::isnan(*to)) return failed(at, Fault::NotFinite, Call::Due);
-        ++at;
-        break;
-      }
       case code(Op::Save):
         if (!save_slot(static_cast<std::int32_t>(at - first))) return false;
         ++at;
@@ -212,8 +161,11 @@ bool Machine::execute(std::int32_t block) {
         break;
       case code(Op::Unless): at = compute(*at->expression) != 0.0 ? at + 1 : first + at->a; break;
       case code(Op::Goto): at = first + at->a; break;
+      case code(Op::Jump):
+      case code(Op::GetEvent):
+      case code(Op::Due):
       case code(Op::Fire):
-        fired_.append(at->a, cells[tables_.now].r, cells + (at->c != 0 ? at->b : 0), at->c);
+        if (!happen(*at)) return false;
         ++at;
         break;
       default: return true;  // End

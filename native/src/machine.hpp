@@ -15,24 +15,26 @@
 namespace upbeat {
 
 // An event that fired: at which time, and as which one of that time. The index is -1 as long as the
-// time it belongs to is not committed. Its value is in the cells of the log from `first` on.
+// time it belongs to is not committed.
 struct Fired {
   std::int32_t event;
   std::int32_t index;
   double time;
-  std::size_t first;
 };
 
-// The events that fired and have not been taken away yet, with their values.
+// The events that fired and have not been taken away yet, with their values: those of each event lie in a row of
+// cells. Where it begins is kept beside the entries, of which every step asks how many there are.
 class FiredLog {
  public:
   FiredLog() {
     entries_.reserve(64);
+    firsts_.reserve(64);
     values_.reserve(64);
   }
 
   void append(std::int32_t event, double time, const Cell* from, std::int32_t cells) {
-    entries_.push_back({event, -1, time, values_.size()});
+    entries_.push_back({event, -1, time});
+    firsts_.push_back(values_.size());
     values_.insert(values_.end(), from, from + cells);
   }
   std::size_t size() const { return entries_.size(); }
@@ -40,11 +42,13 @@ class FiredLog {
   const Cell* values() const { return values_.data(); }
 
   // Where the values of entry `i` begin, and those of entry `size()` would.
-  std::size_t first(std::size_t i) const { return i < entries_.size() ? entries_[i].first : values_.size(); }
+  std::size_t first(std::size_t i) const { return i < firsts_.size() ? firsts_[i] : values_.size(); }
 
   // Forget all entries from `mark` on.
   void cut(std::size_t mark) {
+    if (mark == entries_.size()) return;
     values_.resize(first(mark));
+    firsts_.resize(mark);
     entries_.resize(mark);
   }
 
@@ -53,11 +57,13 @@ class FiredLog {
     const std::size_t cells = first(count);
     values_.erase(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(cells));
     entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(count));
-    for (Fired& entry : entries_) entry.first -= cells;
+    firsts_.erase(firsts_.begin(), firsts_.begin() + static_cast<std::ptrdiff_t>(count));
+    for (std::size_t& first : firsts_) first -= cells;
   }
 
  private:
   std::vector<Fired> entries_;
+  std::vector<std::size_t> firsts_;
   std::vector<Cell> values_;
 };
 
@@ -127,6 +133,18 @@ class Machine {
 
   void link();
   double compute(Expression& expression);
+  bool happen(const Step& step);
+
+  // Whether these are numbers to go on with: those of a port of `width` cells, or several courses of one.
+  bool are_numbers(const Cell* from, std::int32_t count, std::int32_t width) {
+    for (std::int32_t i = 0; i < count; ++i) {
+      if (finite(from[i])) continue;
+      error_.cell = i % width;
+      error_.value = from[i].r;
+      return false;
+    }
+    return true;
+  }
   bool save_slot(std::int32_t row);
   bool restore_slot(std::int32_t row);
   bool save_unit(std::int32_t unit, std::int32_t slot, std::int32_t row);
