@@ -18,7 +18,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check format format-check lint types imports docs docs-serve \
+.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve \
 	reproduce bench native-test native-asan native-tsan dist clean distclean
 
 help:  ## List the targets
@@ -71,6 +71,12 @@ bench: .venv/.benched  ## Measure the overhead against hand-written C, and event
 
 test: setup native-asan native-tsan  ## All tests: the C++ core under sanitizers, then Python
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Laws are tested with drawn examples: the same ones in `make test`, new ones here, as often as you like.
+FUZZ := $(shell grep -rl --include='test_*.py' hypothesis tests | sort)
+
+fuzz: setup  ## The property-based tests with new random examples, and more of them
+	UPBEAT_TESTS=fuzz UPBEAT_EXAMPLES=$(or $(EXAMPLES),200) $(BIN)/python -m pytest $(PYTEST_ARGS) $(FUZZ)
 
 check: format-check lint types imports docs  ## Format, lint, strict types, import contracts, docs
 
