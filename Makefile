@@ -18,7 +18,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve \
+.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve support-table \
 	reproduce bench native-test native-asan native-tsan dist clean distclean
 
 help:  ## List the targets
@@ -98,6 +98,9 @@ imports: .venv/.checkers
 
 docs: .venv/.checkers  ## Build the documentation into build/site
 	$(BIN)/mkdocs build --strict --quiet
+
+support-table: setup  ## Write docs/support.md from the markers of the tests
+	$(BIN)/python tools/support_table.py
 
 docs-serve: .venv/.checkers  ## Show the documentation while it is being written
 	$(BIN)/mkdocs serve

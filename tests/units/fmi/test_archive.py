@@ -83,6 +83,9 @@ def test_a_folder_is_taken_as_it_is(tmp_path: Path) -> None:
         (".", "no name"),
     ],
 )
+@pytest.mark.supports("fmi2", "Untrusted archives", "unpacked safely, or refused")
+@pytest.mark.supports("fmi3", "Untrusted archives", "unpacked safely, or refused")
+@pytest.mark.supports("ssp", "Untrusted archives", "unpacked safely, or refused")
 def test_paths(tmp_path: Path, name: str, why: str) -> None:
     path = pack(tmp_path / "a.fmu", ("good", b""), (name, b"bad"))
     with pytest.raises(FileProblem, match=why) as caught:
@@ -94,6 +97,9 @@ def test_paths(tmp_path: Path, name: str, why: str) -> None:
     ("mode", "why"),
     [(stat.S_IFLNK | 0o777, "symbolic link"), (stat.S_IFIFO, "neither"), (stat.S_IFCHR, "neither")],
 )
+@pytest.mark.supports("fmi2", "Untrusted archives", "unpacked safely, or refused")
+@pytest.mark.supports("fmi3", "Untrusted archives", "unpacked safely, or refused")
+@pytest.mark.supports("ssp", "Untrusted archives", "unpacked safely, or refused")
 def test_links_and_devices(tmp_path: Path, mode: int, why: str) -> None:
     path = pack(tmp_path / "a.fmu", (info("link", mode), b"/etc/passwd"))
     with pytest.raises(FileProblem, match=f"entry 'link': .*{why}"):
@@ -110,6 +116,9 @@ def test_doubled_entries(tmp_path: Path) -> None:
             unpack(pack(tmp_path / "a.fmu", (one, b"1"), (other, b"2")))
 
 
+@pytest.mark.supports("fmi2", "Untrusted archives", "unpacked safely, or refused")
+@pytest.mark.supports("fmi3", "Untrusted archives", "unpacked safely, or refused")
+@pytest.mark.supports("ssp", "Untrusted archives", "unpacked safely, or refused")
 def test_sizes(tmp_path: Path) -> None:
     path = pack(tmp_path / "a.fmu", ("a", b"0" * 1000), ("b", b"0" * 1000))
     unpack(path, Limits(total=2000, entry=1000, entries=2)).close()

@@ -1,0 +1,91 @@
+"""Writes docs/support.md: what is supported of FMI and SSP, from the tests that show it.
+
+A test says what it shows with a marker:
+
+    @pytest.mark.supports("fmi3", "Triggered clocks")
+    @pytest.mark.supports("ssp", "Signal dictionaries", "refused with an error that names them")
+
+The first argument is one of `AREAS`, the second the feature, the third (left out where the answer is
+simply yes) what Upbeat does about it. Tests are read, not run, so this takes no time. After adding a
+marker, or when the page does not merge: ``make support-table``.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "support.md"
+AREAS = {"fmi2": "FMI 2.0", "fmi3": "FMI 3.0", "ssp": "SSP 1.0 and 2.0"}
+YES = "yes"
+
+_INTRODUCTION = """\
+# What is supported of FMI and SSP
+
+Every row of these tables is shown by the tests named in it. The page is made from the tests by
+`make support-table`; a test fails if it is out of date.
+"""
+
+Rows = dict[tuple[str, str], dict[str, list[str]]]
+"""By area and feature: what Upbeat does about it, with the tests that show it."""
+
+
+def marks(source: str, path: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The arguments of every ``supports`` marker in a test file, and the name of the test."""
+    for node in ast.walk(ast.parse(source, path)):
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            continue
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.supports":
+                yield _arguments(decorator, f"{path}:{decorator.lineno}"), node.name
+
+
+def _arguments(call: ast.Call, place: str) -> tuple[str, ...]:
+    texts = tuple(node.value for node in call.args if isinstance(node, ast.Constant))
+    plain = all(isinstance(text, str) for text in texts) and len(texts) == len(call.args)
+    if not plain or call.keywords or len(texts) not in (2, 3):
+        sys.exit(f"{place}: write supports(area, feature) or supports(area, feature, what), all plain texts")
+    if texts[0] not in AREAS:
+        sys.exit(f"{place}: there is no area {texts[0]!r}; the areas are {', '.join(AREAS)}")
+    return texts
+
+
+def collected(tests: Path) -> Rows:
+    """All features that tests speak of."""
+    rows: Rows = {}
+    for path in sorted(tests.rglob("test_*.py")):
+        source = path.read_text(encoding="utf-8")
+        if "mark.supports(" not in source:
+            continue
+        name = path.relative_to(tests).as_posix()
+        for (area, feature, *what), test in marks(source, name):
+            answers = rows.setdefault((area, feature), {})
+            answers.setdefault(what[0] if what else YES, []).append(f"{name}::{test}")
+    return rows
+
+
+def page(rows: Rows) -> str:
+    """The text of docs/support.md."""
+    parts = [_INTRODUCTION]
+    for area, title in AREAS.items():
+        lines = [f"## {title}", "", "| Feature | Supported | Shown by |", "|---|---|---|"]
+        for (_, feature), answers in sorted(item for item in rows.items() if item[0][0] == area):
+            # "yes" first: what follows are the limits of it
+            ordered = sorted(answers, key=lambda answer: (answer != YES, answer))
+            shown = sorted({test for tests in answers.values() for test in tests})
+            lines.append(f"| {feature} | {'; '.join(ordered)} | {_shown(shown)} |")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _shown(tests: list[str]) -> str:
+    """The first tests of a feature, and how many there are beyond: a page has an end."""
+    more = f" and {len(tests) - 2} more" if len(tests) > 2 else ""
+    return ", ".join(f"`{test}`" for test in tests[:2]) + more
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(collected(ROOT / "tests")), encoding="utf-8")
