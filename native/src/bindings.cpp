@@ -81,6 +81,7 @@ SolverTables solver_of(nb::handle given) {
   solver.a = nb::cast<std::vector<double>>(given.attr("a"));
   solver.b = nb::cast<std::vector<double>>(given.attr("b"));
   solver.e = nb::cast<std::vector<double>>(given.attr("e"));
+  solver.d = nb::cast<std::vector<double>>(given.attr("d"));
   return solver;
 }
 

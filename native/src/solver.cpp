@@ -13,15 +13,6 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double most_micro = 1e9;
 
-double larger(double a, double b) { return a < b ? b : a; }
-double smaller(double a, double b) { return b < a ? b : a; }
-
-double ulp(double value) {
-  const double size = std::fabs(value);
-  const double next = std::nextafter(size, infinity);
-  return std::isinf(next) ? size - std::nextafter(size, -infinity) : next - size;
-}
-
 // By how much to change the step: within 0.2 … 5, and 0.2 if the error is not finite.
 double factor_of(double error) {
   if (error == 0.0) return 5.0;
@@ -53,6 +44,9 @@ Solver::Solver(const SolverTables& tables, std::size_t states) : tables_(tables)
   for (std::size_t s = 0; s < count; ++s) rows_.push_back(weights(tables_.a.data() + s * count, s));
   b_ = weights(tables_.b.data(), tables_.b.size());
   e_ = weights(tables_.e.data(), tables_.e.size());
+  d_ = weights(tables_.d.data(), tables_.d.size());
+  dense_.rows.resize(5 * n_);
+  atol_.assign(n_, tables_.atol);
   k_.resize(n_ * tables_.c.size());
   stage_.resize(n_);
   new_.resize(n_);
@@ -60,9 +54,13 @@ Solver::Solver(const SolverTables& tables, std::size_t states) : tables_(tables)
   message_.reserve(256);
 }
 
-bool Solver::advance(Dynamics& f, double t, double to, double* x, double& h) {
-  if (n_ == 0) return true;
-  return tables_.method == Method::Adaptive ? adaptive(f, t, to, x, h) : fixed(f, t, to, x);
+bool Solver::advance(Dynamics& f, double t, double to, double* x, double& h, Watch* watch) {
+  if (n_ == 0) return !watch || still(t, to, *watch);
+  return tables_.method == Method::Adaptive ? adaptive(f, t, to, x, h, watch) : fixed(f, t, to, x, watch);
+}
+
+void Solver::scale(const double* nominals) {
+  for (std::size_t j = 0; j < n_; ++j) atol_[j] = tables_.atol * nominals[j];
 }
 
 double Solver::combined(const Weights& weights, std::size_t j) const {
@@ -89,27 +87,75 @@ void Solver::stages(Dynamics& f, double t, double h, const double* x) {
   }
 }
 
-bool Solver::fixed(Dynamics& f, double t, double to, double* x) {
-  std::int64_t count = tables_.micro;
-  if (tables_.step > 0.0) {
-    const double wanted = std::ceil(smaller((to - t) / tables_.step, 2.0 * most_micro) * (1.0 - 1e-9));
-    if (wanted > most_micro) {
-      return refuse("steps of %g would need more than %s micro-steps to cover %g; choose a larger step", tables_.step,
-                    grouped(static_cast<std::int64_t>(most_micro)).c_str(), to - t);
-    }
-    count = wanted < 1.0 ? 1 : static_cast<std::int64_t>(wanted);
+// How many micro-steps cover `length`; 0 if too many (see `message`).
+std::int64_t Solver::micro_steps(double length) {
+  if (!(tables_.step > 0.0)) return tables_.micro;
+  const double wanted = std::ceil(smaller(length / tables_.step, 2.0 * most_micro) * (1.0 - 1e-9));
+  if (wanted > most_micro) {
+    refuse("steps of %g would need more than %s micro-steps to cover %g; choose a larger step", tables_.step,
+           grouped(static_cast<std::int64_t>(most_micro)).c_str(), length);
+    return 0;
   }
+  return wanted < 1.0 ? 1 : static_cast<std::int64_t>(wanted);
+}
+
+bool Solver::fixed(Dynamics& f, double t, double to, double* x, Watch* watch) {
+  const std::int64_t count = micro_steps(to - t);
+  if (count == 0) return false;
   const double h = (to - t) / static_cast<double>(count);
   for (std::int64_t i = 0; i < count; ++i) {
     const double start = t + static_cast<double>(i) * h;
     f.derivatives(start, x, k_.data());
     stages(f, start, h, x);
-    moved(b_, h, x, x);
+    if (!watch) {
+      moved(b_, h, x, x);
+      continue;
+    }
+    moved(b_, h, x, new_.data());
+    const double end = i + 1 < count ? t + static_cast<double>(i + 1) * h : to;
+    const bool stopped = watch->step(start, end, new_.data(), [&]() -> const Dense& {
+      f.derivatives(end, new_.data(), stage_.data());
+      return dense(start, h, x, stage_.data(), false);
+    });
+    for (std::size_t j = 0; j < n_; ++j) x[j] = new_[j];
+    if (stopped) return true;
   }
   return true;
 }
 
-bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept) {
+// Without states there is nothing that could err: only time and inputs can make something cross.
+bool Solver::still(double t, double to, Watch& watch) {
+  const bool whole = tables_.method == Method::Adaptive;
+  const std::int64_t count = whole ? 1 : micro_steps(to - t);
+  if (count == 0) return false;
+  const double h = (to - t) / static_cast<double>(count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double start = t + static_cast<double>(i) * h;
+    const double end = i + 1 < count ? t + static_cast<double>(i + 1) * h : to;
+    if (watch.step(start, end, new_.data(), [&]() -> const Dense& { return dense_; })) return true;
+  }
+  return true;
+}
+
+// The solution within a step from `x` to `new_`, whose first slope is in k_: from states and slopes at both ends, and
+// the term at the top. Without that it is Hermite's cubic.
+const Dense& Solver::dense(double t, double h, const double* x, const double* after, bool top) {
+  dense_.start = t;
+  dense_.length = h;
+  double* const rows = dense_.rows.data();
+  for (std::size_t j = 0; j < n_; ++j) {
+    const double change = new_[j] - x[j];
+    const double left = h * k_[j] - change;
+    rows[j] = x[j];
+    rows[n_ + j] = change;
+    rows[2 * n_ + j] = left;
+    rows[3 * n_ + j] = change - h * after[j] - left;
+    rows[4 * n_ + j] = top ? h * combined(d_, j) : 0.0;
+  }
+  return dense_;
+}
+
+bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept, Watch* watch) {
   f.derivatives(t, x, k_.data());
   double h = limited(kept > 0.0 ? kept : first(t, to, x));
   for (std::int64_t tried = 0; tried < tables_.max_steps; ++tried) {
@@ -131,14 +177,18 @@ bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept)
     }
     const double proposed = limited(length * factor);
     h = cut ? larger(h, proposed) : proposed;
+    const double end = cut ? to : t + length;
+    // The last stage is the first one of the next step.
+    const double* const last = k_.data() + (rows_.size() - 1) * n_;
+    const bool stopped =
+        watch && watch->step(t, end, new_.data(),
+                             [&]() -> const Dense& { return dense(t, length, x, last, !d_.empty()); });
     for (std::size_t j = 0; j < n_; ++j) x[j] = new_[j];
-    if (cut) {
+    if (cut || stopped) {
       kept = h;
       return true;
     }
-    t = t + length;
-    // The last stage is the first one of the next step.
-    const double* const last = k_.data() + (rows_.size() - 1) * n_;
+    t = end;
     for (std::size_t j = 0; j < n_; ++j) k_[j] = last[j];
   }
   return refuse("%s steps did not reach %.9g (at t = %.9g, step size %.3g); loosen rtol and atol, raise max_steps, or "
@@ -160,7 +210,7 @@ double Solver::first(double t, double to, const double* x) const {
 double Solver::norm(const double* values, const double* x, const double* next) const {
   double total = 0.0;
   for (std::size_t j = 0; j < n_; ++j) {
-    const double part = values[j] / (tables_.atol + tables_.rtol * larger(std::fabs(x[j]), std::fabs(next[j])));
+    const double part = values[j] / (atol_[j] + tables_.rtol * larger(std::fabs(x[j]), std::fabs(next[j])));
     total = total + part * part;
   }
   return std::sqrt(total / static_cast<double>(n_));

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "located.hpp"
+
 namespace upbeat {
 
 enum class Method : std::int32_t { Fixed = 0, Adaptive = 1 };
@@ -24,6 +26,7 @@ struct SolverTables {
   std::vector<double> a;
   std::vector<double> b;
   std::vector<double> e;
+  std::vector<double> d;    // Adaptive: the top term of the dense output; empty: it has none
 };
 
 // Derivatives of the state: what a solver integrates.
@@ -40,9 +43,13 @@ class Solver {
   Solver(const SolverTables& tables, std::size_t states);
 
   // Moves `x` from `t` to `to` > t. `h` is the step to try next, kept by the caller between calls
-  // (0: choose one; equal micro-steps ignore it). False: see `message`.
-  bool advance(Dynamics& f, double t, double to, double* x, double& h);
+  // (0: choose one; equal micro-steps ignore it). A watch may stop it before: then the state is the one at its
+  // time. False: see `message`. What `f` throws passes through.
+  bool advance(Dynamics& f, double t, double to, double* x, double& h, Watch* watch = nullptr);
   const std::string& message() const { return message_; }
+
+  // The absolute tolerance of each component becomes `atol` times the size that it usually has.
+  void scale(const double* nominals);
 
  private:
   struct Weight {
@@ -51,8 +58,11 @@ class Solver {
   };
   using Weights = std::vector<Weight>;
 
-  bool fixed(Dynamics& f, double t, double to, double* x);
-  bool adaptive(Dynamics& f, double t, double to, double* x, double& h);
+  bool fixed(Dynamics& f, double t, double to, double* x, Watch* watch);
+  bool adaptive(Dynamics& f, double t, double to, double* x, double& h, Watch* watch);
+  bool still(double t, double to, Watch& watch);
+  std::int64_t micro_steps(double length);
+  const Dense& dense(double t, double h, const double* x, const double* after, bool top);
   void stages(Dynamics& f, double t, double h, const double* x);
   void moved(const Weights& weights, double h, const double* x, double* to) const;
   double combined(const Weights& weights, std::size_t j) const;
@@ -66,6 +76,9 @@ class Solver {
   std::vector<Weights> rows_;
   Weights b_;
   Weights e_;
+  Weights d_;
+  Dense dense_;
+  std::vector<double> atol_;
   std::vector<double> k_;      // stage after stage
   std::vector<double> stage_;  // the state at a stage
   std::vector<double> new_;

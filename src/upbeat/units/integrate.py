@@ -7,16 +7,20 @@ ones, and results are compared bit for bit. Writing [j] for a component of the s
   acc = w[q0]·k[q0][j], then acc = acc + w[q]·k[q][j]. A stage without weights takes x itself.
 * Stage s: ts = t + c[s]·h and xs[j] = x[j] + h·acc. New state: x[j] + h·acc.
 * Fixed steps: h = (to - t)/n, and micro-step i starts at t + i·h.
+* Micro-step i ends where the next one starts, the last one at `to`.
 * Adaptive steps: see `Adaptive.advance`. `max(a, b)` is b if a < b else a, `min(a, b)` is b if b < a else a.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 
 from upbeat.units.cvode import Inputs, Multistep
+from upbeat.units.located import Watch
 from upbeat.units.solvers import Cvode, DormandPrince, RungeKutta, Solver, SolverError
 from upbeat.units.tableau import Tableau
 
@@ -64,28 +68,9 @@ class _Step:
         return k
 
 
-class Fixed:
-    """Equal micro-steps; nothing to remember between communication steps."""
-
-    def __init__(self, solver: RungeKutta) -> None:
-        assert not isinstance(solver, DormandPrince)
-        self._count = solver.count
-        self._step = _Step(solver.tableau)
-
-    def advance(self, f: Rhs, t: float, x: Vector, to: float) -> Vector:
-        """The state at `to`, from state `x` at `t` < `to`."""
-        count = self._count(to - t)
-        h = (to - t) / count
-        step = self._step
-        for i in range(count):
-            ti = t + i * h
-            x = _moved(x, h, step.b, step.stage_values(f, ti, x, h, f(ti, x)))
-        return x
-
-
 @dataclass(frozen=True, slots=True)
 class Interpolant:
-    """The solution within the last accepted step, by a polynomial of degree 4 in each component."""
+    """The solution within the last accepted step, by a polynomial of degree 4 (or 3) in each component."""
 
     start: float
     length: float
@@ -98,6 +83,49 @@ class Interpolant:
         return [a + s * (b + r * (c + s * (d + r * e))) for a, b, c, d, e in zip(*self.rows, strict=True)]
 
 
+def _interpolant(
+    t: float, h: float, x: Vector, new: Vector, before: Sequence[float], after: Sequence[float], top: Vector
+) -> Interpolant:
+    """From states and slopes at both ends; without a term at the `top` it is Hermite's cubic."""
+    change = [b - a for a, b in zip(x, new, strict=True)]
+    left = [h * v - d for v, d in zip(before, change, strict=True)]
+    right = [d - h * v - w for d, v, w in zip(change, after, left, strict=True)]
+    return Interpolant(t, h, (tuple(x), tuple(change), tuple(left), tuple(right), tuple(top)))
+
+
+class Fixed:
+    """Equal micro-steps; nothing to remember between communication steps."""
+
+    def __init__(self, solver: RungeKutta) -> None:
+        assert not isinstance(solver, DormandPrince)
+        self._count = solver.count
+        self._step = _Step(solver.tableau)
+
+    def advance(self, f: Rhs, t: float, x: Vector, to: float, watch: Watch | None = None) -> Vector:
+        """The state at `to`, from state `x` at `t` < `to`; or at `watch.time` if that has stopped."""
+        count = self._count(to - t)
+        h = (to - t) / count
+        step = self._step
+        for i in range(count):
+            ti = t + i * h
+            k = step.stage_values(f, ti, x, h, f(ti, x))
+            new = _moved(x, h, step.b, k)
+            if watch is not None:
+                end = t + (i + 1) * h if i + 1 < count else to
+                dense = partial(_cubic, f, ti, h, x, new, k[0], end)
+                stopped = watch.step(ti, end, new, dense)
+                if stopped is not None:
+                    return stopped
+            x = new
+        return x
+
+
+def _cubic(
+    f: Rhs, t: float, h: float, x: Vector, new: Vector, before: Sequence[float], end: float
+) -> Interpolant:
+    return _interpolant(t, h, x, new, before, f(end, new), [0.0] * len(x))
+
+
 class Adaptive:
     """Dormand-Prince with step-size control. `h` is the step to try next (0.0: choose one)."""
 
@@ -106,15 +134,25 @@ class Adaptive:
         self.h = 0.0
         self.last: Interpolant | None = None
         self._step = _Step(solver.tableau)
+        self._atol: Iterable[float] = repeat(solver.atol)
 
-    def advance(self, f: Rhs, t: float, x: Vector, to: float) -> Vector:
-        """The state at `to`, from state `x` at `t` < `to`.
+    def scale(self, nominals: Sequence[float]) -> None:
+        """The absolute tolerance of each component becomes `atol` times the size that it usually has."""
+        self._atol = [self.solver.atol * nominal for nominal in nominals]
+
+    def advance(self, f: Rhs, t: float, x: Vector, to: float, watch: Watch | None = None) -> Vector:
+        """The state at `to`, from state `x` at `t` < `to`; or at `watch.time` if that has stopped.
 
         Each attempt takes `h`, or what remains if t + 1.0000001·h reaches `to`; only a step that was
         not cut short in this way can be too short. It is accepted when the error norm
         √(Σ (e[j]/(atol + rtol·max(|x[j]|, |x'[j]|)))² / n) is at most 1, and then h := length·factor,
         but a step that was cut short never lowers h. A rejected one sets h := length·min(1, factor).
+        A crossing that `watch` finds within an accepted step changes nothing of that.
         """
+        if not x:  # nothing that could err: one step, in which only time and inputs can make something cross
+            if watch is not None:
+                watch.step(t, to, x, lambda: lambda _: [])
+            return x
         solver, step = self.solver, self._step
         k1 = f(t, x)
         h = self._limited(self.h if self.h > 0.0 else self._first(k1, t, x, to))
@@ -133,14 +171,21 @@ class Adaptive:
             if not error <= 1.0:
                 h = length * min(1.0, factor)
                 continue
-            self.last = self._interpolant(t, length, x, new, k)
+            top = [length * v for v in _combine(step.d, k)]
+            self.last = dense = _interpolant(t, length, x, new, k[0], k[-1], top)
             proposed = self._limited(length * factor)
             h = max(h, proposed) if cut else proposed
+            end = to if cut else t + length
+            if watch is not None:
+                stopped = watch.step(t, end, new, lambda dense=dense: dense)  # type: ignore[misc]
+                if stopped is not None:
+                    self.h = h
+                    return stopped
             x = new
             if cut:
                 self.h = h
                 return x
-            t = t + length
+            t = end
             k1 = k[-1]
         raise SolverError(
             f"{solver.max_steps:,} steps did not reach {to:.9g} (at t = {t:.9g}, step size {h:.3g}); "
@@ -162,21 +207,12 @@ class Adaptive:
         return min(0.01 * (size / speed), remaining)
 
     def _norm(self, values: Sequence[float], x: Vector, new: Vector) -> float:
-        rtol, atol = self.solver.rtol, self.solver.atol
+        rtol = self.solver.rtol
         total = 0.0
-        for value, before, after in zip(values, x, new, strict=True):
+        for value, before, after, atol in zip(values, x, new, self._atol, strict=False):
             part = value / (atol + rtol * max(abs(before), abs(after)))
             total = total + part * part
         return math.sqrt(total / len(x))
-
-    def _interpolant(
-        self, t: float, h: float, x: Vector, new: Vector, k: Sequence[Sequence[float]]
-    ) -> Interpolant:
-        change = [b - a for a, b in zip(x, new, strict=True)]
-        left = [h * v - d for v, d in zip(k[0], change, strict=True)]
-        right = [d - h * v - w for d, v, w in zip(change, k[-1], left, strict=True)]
-        top = [h * v for v in _combine(self._step.d, k)]
-        return Interpolant(t, h, (tuple(x), tuple(change), tuple(left), tuple(right), tuple(top)))
 
 
 def _factor(error: float) -> float:
