@@ -76,10 +76,8 @@ class Drive {
   // Taken while still in the machine, which may be gone afterwards.
   nb::tuple left(Host::Visit& visit, Status status) {
     visit.checked(status != Status::Failed);
-    nb::list steps;
-    for (const StepRun& run : log_.drain()) {
-      steps.append(nb::make_tuple(run.first, run.last, run.count, run.reason, run.block, run.rejected));
-    }
+    const std::vector<StepRun>& runs = log_.drain();
+    const nb::bytes steps(reinterpret_cast<const char*>(runs.data()), runs.size() * sizeof(StepRun));
     FiredLog& fired = visit.machine().fired();
     std::size_t committed = 0;
     while (committed < fired.size() && fired.data()[committed].index >= 0) ++committed;

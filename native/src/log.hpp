@@ -7,6 +7,7 @@
 
 namespace upbeat {
 
+// Handed to Python as it lies in memory: `upbeat.trace.log.RUNS` names the same members.
 struct StepRun {
   double first;
   double last;
@@ -15,6 +16,7 @@ struct StepRun {
   std::int32_t block;
   std::int64_t rejected;
 };
+static_assert(sizeof(StepRun) == 40, "no gaps between the members");
 
 class StepLog {
  public:

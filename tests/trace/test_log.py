@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upbeat.trace import Outcome, StepLog, StepRun
-from upbeat.trace.log import Ending
+from upbeat.trace.log import RUNS, Ending, StepRuns
 
 
 def test_a_grid_is_one_entry() -> None:
@@ -79,3 +79,23 @@ def test_outcomes_are_sentences() -> None:
     assert Outcome.named("FAILED") is Outcome.FAILED
     assert Outcome.named("invented later") is Outcome.UNKNOWN
     assert Ending.from_data(Ending(Outcome.FINISHED).to_data()).outcome is Outcome.FINISHED
+
+
+def test_many_runs_at_once_are_as_one_by_one() -> None:
+    whole, single = StepLog(), StepLog()
+    for log in (whole, single):
+        log.append(0.0, 1.0, "late")
+        log.append(1.0, 2.0, "grid")
+    rows = [(2.0, 4.0, 2, 7, 1, 0), (4.0, 4.5, 1, 7, 0, 3), (4.5, 4.75, 1, -2, 0, 0)]
+    reasons, blocks = {7: "grid", -2: "near"}, {0: "careful", 1: "step"}
+    whole.extend(StepRuns(np.array(rows, RUNS), reasons, blocks))
+    for first, last, count, why, what, rejected in rows:
+        single.extend_grid(first, last, count, reasons[why], blocks[what], rejected)
+    assert list(whole) == list(single)
+    assert list(whole)[1:] == [
+        StepRun(1.0, 4.0, 3, "grid"),
+        StepRun(4.0, 4.5, 1, "grid", "careful", 3),
+        StepRun(4.5, 4.75, 1, "near", "careful"),
+    ]
+    whole.extend(StepRuns(np.array([], RUNS), {}, {}))
+    assert whole.reasons() == {"late": 1, "grid": 4, "near": 1}

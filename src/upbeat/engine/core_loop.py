@@ -13,7 +13,7 @@ import numpy.typing as npt
 from upbeat.core.errors import ModelError, StepError
 from upbeat.engine.fired import FiredColumns
 from upbeat.engine.native_errors import CLOSED
-from upbeat.trace.log import StepRun
+from upbeat.trace.log import RUNS, StepRuns
 
 if TYPE_CHECKING:
     from upbeat import _native
@@ -40,7 +40,7 @@ class Stretch(NamedTuple):
     time: float
     rows: int
     """How many rows of the chunk are filled."""
-    steps: list[StepRun]
+    steps: StepRuns
     events: FiredColumns
 
 
@@ -94,12 +94,16 @@ class CoreLoop:
             code = Status.STOPPED
         if code == Status.STOPPED:
             raise StepError(CLOSED)
-        blocks = self._blocks
-        runs = [
-            StepRun(first, last, count, self._reason(why), blocks[block], rejected)
-            for first, last, count, why, block, rejected in steps
-        ]
-        return Stretch(Status(code), time, rows, runs, self._machine.fired_columns(events))
+        runs = np.frombuffer(steps, RUNS)
+        reasons = {why: self._reason(why) for why in np.unique(runs["reason"]).tolist()}
+        blocks = {block: self._blocks[block] for block in np.unique(runs["block"]).tolist()}
+        return Stretch(
+            Status(code),
+            time,
+            rows,
+            StepRuns(runs, reasons, blocks),
+            self._machine.fired_columns(events),
+        )
 
     def _reason(self, code: int) -> str:
         if code not in self._reasons:

@@ -69,11 +69,10 @@ class NativeLoop(Loop):
     def _take(self, chunk: Chunk | None, done: Stretch) -> None:
         """Take over what the core has done, also if it failed in the end."""
         self.time = done.time
-        for run in done.steps:
-            self.steps.extend_grid(run.first, run.last, run.count, run.reason, run.block, run.rejected)
+        self.steps.extend(done.steps)
         if len(done.events.codes) and self._recorder is not None:
             self.events.extend(*done.events, strings=self._strings)
-        if done.steps or len(done.events.codes):  # else the time is what it was
+        if len(done.steps.runs) or len(done.events.codes):  # else the time is what it was
             self._so_far = int(np.count_nonzero(done.events.times == self.time))
         if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full
             self._recorder.block(chunk[: done.rows], self._strings)

@@ -7,7 +7,7 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,27 @@ class StepRun:
         return (self.last - self.first) / self.count
 
 
+RUNS = np.dtype(
+    [
+        ("first", np.float64),
+        ("last", np.float64),
+        ("count", np.int64),
+        ("reason", np.int32),
+        ("block", np.int32),
+        ("rejected", np.int64),
+    ]
+)
+"""Runs of steps as the native core lays them out, with numbers for reasons and blocks."""
+
+
+class StepRuns(NamedTuple):
+    """Many runs at once (`RUNS`), no two neighbours of which are one; and the words behind their numbers."""
+
+    runs: NDArray[np.void]
+    reasons: Mapping[int, str]
+    blocks: Mapping[int, str]
+
+
 class StepLog:
     """Every accepted step, run-length encoded: a million steps of a grid are one entry.
 
@@ -100,6 +121,25 @@ class StepLog:
             return
         for column, value in zip(self._columns, (first, last, count, why, what, rejected), strict=True):
             column.append(value)
+
+    def extend(self, several: StepRuns) -> None:
+        """All of these; only the first of them may be the rest of the run before."""
+        runs = several.runs
+        if not len(runs):
+            return
+        first, last, count, why, what, rejected = runs[0].item()
+        self.extend_grid(first, last, count, several.reasons[why], several.blocks[what], rejected)
+        rest = runs[1:]
+        words = {"reason": several.reasons, "block": several.blocks}
+        for name, column in zip(self._NAMES, self._columns, strict=True):
+            values = self._numbered(rest[name], words[name]) if name in words else rest[name]
+            column.frombytes(np.ascontiguousarray(values, column.typecode).tobytes())
+
+    def _numbered(self, theirs: NDArray[np.int32], words: Mapping[int, str]) -> NDArray[np.int32]:
+        """Others' numbers for words as those of this log."""
+        found, places = np.unique(theirs, return_inverse=True)
+        ours = [self._words.setdefault(words[number], len(self._words)) for number in found.tolist()]
+        return np.array(ours, np.int32)[places]
 
     def _agrees(self, size: float, at: float) -> bool:
         # A grid point carries a rounding error of its own, which for tiny steps late in a run is
