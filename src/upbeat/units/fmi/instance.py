@@ -26,22 +26,47 @@ State = Any
 class FmuError(UpbeatError):
     """A call that the FMU did not carry out. The engine wraps it into a `UnitError` with unit and time.
 
-    `fatal` says that the instance may not be used any more; `call` is the name of the FMI function.
+    `call` is the name of the FMI function. `fatal` says that the instance may not be used any more,
+    `discarded` that the FMU could do it with other values (a shorter step, states nearer to the last ones).
     """
 
-    def __init__(self, message: str, call: str = "", fatal: bool = False) -> None:
+    def __init__(self, message: str, call: str = "", fatal: bool = False, discarded: bool = False) -> None:
         super().__init__(message)
         self.call = call
         self.fatal = fatal
+        self.discarded = discarded
 
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """How a co-simulation step ended: the time reached, and what the FMU asks for."""
+    """How a co-simulation step ended: the time reached, and what the FMU asks for.
+
+    `early` says that it is not all of the step: FMI 3's early return, or FMI 2's discard.
+    """
 
     reached: float
     event: bool = False
     terminate: bool = False
+    early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Intermediate:
+    """A moment within a step at which the FMU lets its importer in (FMI 3).
+
+    `may_set`: intermediate inputs can be set for this time; `may_get`: intermediate outputs belong to it;
+    `finished`: an internal step is complete; `may_return`: the step may be ended here.
+    """
+
+    time: float
+    may_set: bool
+    may_get: bool
+    finished: bool
+    may_return: bool
+
+
+OnIntermediate = Callable[[Intermediate], "float | None"]
+"""Called within `step`. It returns None to go on, or the time at which the step should return early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +102,22 @@ class Instance(Protocol):
 
     def address(self, function: str) -> int:
         """Where an FMI function lies (``fmi2DoStep``); 0 if the FMU lacks it."""
+        ...
+
+    @property
+    def time(self) -> float:
+        """Where the instance is, for its log messages; whoever calls its addresses may tell."""
+        ...
+
+    @time.setter
+    def time(self, t: float) -> None: ...
+
+    def complaints(self) -> Sequence[str]:
+        """What the FMU said of late about something that went wrong: for those who call its addresses."""
+        ...
+
+    def abandon(self, why: str) -> None:
+        """The FMU failed fatally in a call made through its address: no further call, not even free."""
         ...
 
     # -- values --------------------------------------------------------------------------------
@@ -149,7 +190,9 @@ class Instance(Protocol):
 
     # -- state ---------------------------------------------------------------------------------
 
-    def save(self) -> State: ...
+    def save(self, into: State | None = None) -> State:
+        """A copy of the state; `into` is one made before whose place may be used again."""
+        ...
 
     def restore(self, state: State) -> None: ...
 

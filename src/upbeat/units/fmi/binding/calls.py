@@ -1,0 +1,109 @@
+"""Calls of an FMU's functions: what their status means, in one place.
+
+Prepared calls are closures over everything they need, because a run makes millions of them: before the call
+one look at a flag, afterwards one at the status.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import c_void_p
+from typing import Any, NoReturn
+
+from upbeat.units.fmi.binding.library import Library
+from upbeat.units.fmi.binding.logging import Journal
+from upbeat.units.fmi.instance import FmuError
+
+OK, WARNING, DISCARD, ERROR, FATAL, PENDING = range(6)
+_WORDS = {
+    DISCARD: "was discarded",
+    ERROR: "failed",
+    FATAL: "failed for good (fatal)",
+    PENDING: "is still pending, and asynchronous steps are not supported",
+}
+_MOST_SHOWN = 2000
+
+
+class Calls:
+    """The functions of one instance. `pointer` is the argument that stands for it in all of them."""
+
+    def __init__(self, library: Library, journal: Journal, declared: dict[str, str]) -> None:
+        self.library = library
+        self.journal = journal
+        self.component = 0
+        self.pointer: Any = None
+        self.gone = ""
+        self._declared = declared
+        self._warned: set[str] = set()
+
+    def begin(self, component: int) -> None:
+        """From now on there is an instance."""
+        self.component = component
+        # A parameter object is converted once here instead of in every call.
+        self.pointer = c_void_p.from_param(component)
+
+    def end(self, why: str) -> None:
+        """No function may be called any more."""
+        self.gone = why
+        self.component = 0
+        self.journal.news = True
+
+    def raw(self, name: str, restype: Any = ctypes.c_int) -> Any:
+        """The function itself. If it is missing: one that says so when it is called."""
+        found = self.library.find(name)
+        if found is None:
+            return lambda *_: self._missing(name)
+        found.restype = restype
+        return found
+
+    def prepare(self, name: str, *types: Any) -> Callable[..., None]:
+        """A function of the instance and arguments of these types that raises what its status says."""
+        function = self.raw(name)
+        if types:
+            function.argtypes = (c_void_p, *types)
+        journal, settle, judge, pointer = self.journal, self.settle, self.judge, self.pointer
+
+        def call(*arguments: Any) -> None:
+            if journal.news:
+                settle(name)
+            if status := function(pointer, *arguments):
+                judge(name, status)
+
+        return call
+
+    def settle(self, name: str) -> None:
+        """Before a call, when there is something new: is it allowed at all? Old messages are forgotten."""
+        if self.gone:
+            raise FmuError(f"{name} cannot be called: {self.gone}", name, fatal=True)
+        self.journal.settle()
+
+    def judge(self, name: str, status: int) -> None:
+        """After a call that did not just go well."""
+        if status != WARNING:
+            self.fail(name, status)
+        if name not in self._warned:
+            self._warned.add(name)
+            self.journal.note(f"{name} gave a warning (only the first one is reported)")
+
+    def fail(self, name: str, status: int, hint: str = "") -> NoReturn:
+        """Raise what a status other than ok and warning means, with what the FMU said about it."""
+        word = _WORDS.get(status, f"gave the status {status}, which FMI does not know")
+        if said := self.said():
+            why = f": {said}"
+        else:
+            why = ", and the FMU does not say why" + ("" if hint else " (its full log may: logging = true)")
+        if status == FATAL:
+            self.end(f"the FMU failed for good in {name} before")
+        message = f"{name} {word}{why}" + (f". {hint}" if hint else "")
+        raise FmuError(message, name, fatal=status == FATAL, discarded=status == DISCARD)
+
+    def said(self) -> str:
+        """What the FMU complained of last, as one text."""
+        text = "; ".join(self.journal.complaints())
+        return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… (the rest is in the log)"
+
+    def _missing(self, name: str) -> NoReturn:
+        declared = self._declared.get(name[4:])
+        though = f", though it declares {declared}" if declared else ""
+        raise FmuError(f"the FMU has no {name}{though}", name)

@@ -1,0 +1,97 @@
+"""The shared library of an FMU: loaded once per process, its functions looked up when they are needed."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+from upbeat.units.fmi.binaries import find_library
+from upbeat.units.fmi.instance import FmuError
+
+_log = logging.getLogger("upbeat.fmu")
+_loaded: dict[Path, Library] = {}
+_MOST_HELPERS = 50
+_MISSING = re.compile(r"^(?P<name>[^:/\s]+): cannot open shared object file")
+_UNDEFINED = re.compile(r"undefined symbol: (?P<name>\S+)")
+
+
+class Library:
+    """An FMU's library. It stays loaded: some FMUs leave threads or callbacks behind that must not dangle."""
+
+    def __init__(self, path: Path, identifier: str) -> None:
+        self.path = path
+        self._dll = _open(path)
+        self._prefix = f"{identifier}_"
+
+    def address(self, name: str) -> int:
+        """Where a function lies; 0 if the library lacks it."""
+        found = self.find(name)
+        return 0 if found is None else ctypes.cast(found, ctypes.c_void_p).value or 0
+
+    def find(self, name: str) -> Any:
+        """The function as a foreign function that returns a C int, or None.
+
+        FMUs made to be linked statically put their model identifier before all names.
+        """
+        for symbol in (name, self._prefix + name):
+            try:
+                return self._dll[symbol]
+            except AttributeError:
+                continue
+        return None
+
+
+def load(folder: Path, version: int, identifier: str) -> Library:
+    """The library of the FMU that is unpacked in `folder`. What is odd about it goes to the log."""
+    found = find_library(folder, version, identifier)
+    path = found.path.resolve()
+    if path not in _loaded:
+        for warning in found.warnings:
+            _log.warning("%s: %s", identifier, warning)
+        _loaded[path] = Library(path, identifier)
+    return _loaded[path]
+
+
+def _open(path: Path) -> ctypes.CDLL:
+    """Load a library with all its symbols at once: one that is missing later would end the process.
+
+    Libraries that it brings along in its own folder, but does not know how to find, are loaded before it.
+    """
+    helpers: list[str] = []
+    while True:
+        try:
+            return ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
+        except OSError as error:
+            helper = _beside(path, str(error))
+            if helper is None or helper.name in helpers or len(helpers) >= _MOST_HELPERS:
+                raise FmuError(_reason(path, str(error))) from None
+            helpers.append(helper.name)
+        _open(helper)
+
+
+def _beside(path: Path, message: str) -> Path | None:
+    missing = _MISSING.match(message)
+    if missing is None:
+        return None
+    helper = path.with_name(missing["name"])
+    return helper if helper.is_file() and helper != path else None
+
+
+def _reason(path: Path, message: str) -> str:
+    start = f"the FMU's library {path.name} cannot be loaded: "
+    if missing := _MISSING.match(message):
+        return (
+            f"{start}it needs {missing['name']}, which is not installed here. Install the package that has "
+            f"this file (`ldd` lists all that are missing), or add its folder to LD_LIBRARY_PATH"
+        )
+    if undefined := _UNDEFINED.search(message):
+        return (
+            f"{start}nobody defines its symbol {undefined['name']}. Its maker forgot to link a library; "
+            f"one that has the symbol can be named in LD_PRELOAD"
+        )
+    if "ELF" in message or "file too short" in message or "invalid" in message:
+        return f"{start}it is damaged or made for another machine ({message})"
+    return f"{start}{message}"

@@ -1,0 +1,200 @@
+"""The binding calls FMUs as FMPy does: same FMU, same calls, same numbers; and closed forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from upbeat.units.fmi.archive import unpack
+from upbeat.units.fmi.binding import instantiate
+from upbeat.units.fmi.description import InterfaceKind, ModelDescription, read_description
+from upbeat.units.fmi.instance import FmuError, Instance, Stepped, Updated
+
+CS, ME = InterfaceKind.CO_SIMULATION, InterfaceKind.MODEL_EXCHANGE
+
+
+class Opened:
+    """An unpacked FMU and instances of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.unpacked = unpack(path)
+        self.folder = self.unpacked.path
+        self.description: ModelDescription = read_description(self.folder)
+        self.made: list[Instance] = []
+
+    def __getitem__(self, name: str) -> Any:
+        return self.description.by_name[name]
+
+    def instance(self, kind: InterfaceKind = CS, **more: Any) -> Instance:
+        self.made.append(instantiate(self.folder, self.description, kind, "one", **more))
+        return self.made[-1]
+
+    def close(self) -> None:
+        for instance in self.made:
+            instance.free()
+        self.unpacked.close()
+
+
+@pytest.fixture(params=[2, 3])
+def linear(request: pytest.FixtureRequest, compiled: dict[tuple[str, int], Path]) -> Iterator[Opened]:
+    opened = Opened(compiled["linear", request.param])
+    yield opened
+    opened.close()
+
+
+def begun(instance: Instance) -> Instance:
+    instance.enter_initialization(0.0, None, None)
+    instance.exit_initialization()
+    return instance
+
+
+def test_co_simulation_follows_the_closed_form(linear: Opened) -> None:
+    # x' = -2 x + u, x(0) = 1, u = 4, y = 3 x + 0.5 u
+    one = linear.instance()
+    begun(one)
+    one.writer(linear["u"])(4.0)
+    x, y = one.reader(linear["x"]), one.reader(linear["y"])
+    for k in range(10):
+        assert one.step(k * 0.1, 0.1, True) == Stepped(k * 0.1 + 0.1)
+    exact = 2 - math.exp(-2.0)
+    assert x() == pytest.approx(exact, abs=1e-8)
+    assert y() == pytest.approx(3 * exact + 2, abs=3e-8)
+    assert one.output_derivatives([linear["y"]], [1]) == pytest.approx([3 * (4 - 2 * exact)], abs=1e-7)
+    one.terminate()
+
+
+def test_the_same_calls_give_the_numbers_of_fmpy(linear: Opened) -> None:
+    from fmpy import read_model_description
+    from fmpy.simulation import instantiate_fmu
+
+    theirs = read_model_description(linear.folder)
+    judge = instantiate_fmu(str(linear.folder), theirs, "CoSimulation")
+    version = linear.description.version
+    if version == 2:
+        judge.setupExperiment(startTime=0.0)
+        judge.enterInitializationMode()
+    else:
+        judge.enterInitializationMode(startTime=0.0)
+    judge.exitInitializationMode()
+    get = judge.getReal if version == 2 else judge.getFloat64
+    put = judge.setReal if version == 2 else judge.setFloat64
+    one = linear.instance()
+    begun(one)
+    u, readers = one.writer(linear["u"]), [one.reader(v) for v in linear.description.variables]
+    references = [variable.reference for variable in linear.description.variables]
+    for k in range(50):
+        value = math.sin(k)
+        u(value)
+        put([linear["u"].reference], [value])
+        one.step(k * 0.02, 0.02, True)
+        judge.doStep(currentCommunicationPoint=k * 0.02, communicationStepSize=0.02)
+        assert [read() for read in readers] == list(get(references))
+    judge.terminate()
+    judge.freeInstance()
+
+
+def test_states_come_back_in_memory_and_as_bytes(linear: Opened) -> None:
+    one = linear.instance()
+    begun(one)
+    x = one.reader(linear["x"])
+    one.step(0.0, 0.5, False)
+    kept, state = x(), one.save()
+    data = one.to_bytes(state)
+    one.step(0.5, 0.5, False)
+    later = x()
+    one.restore(state)
+    assert x() == kept != later
+    one.step(0.5, 0.5, False)
+    assert x() == later
+    assert one.save(state) is state
+    one.restore(state)
+    assert x() == later
+    one.drop(state)
+    one.drop(state)
+    other = linear.instance()
+    begun(other)
+    other.restore(other.from_bytes(data))
+    assert other.reader(linear["x"])() == kept
+    with pytest.raises(FmuError, match=r"(?i)DeserializeFMUstate failed"):
+        other.from_bytes(data[:-1])
+
+
+def test_model_exchange(linear: Opened) -> None:
+    one = linear.instance(ME)
+    begun(one)
+    assert one.update() == Updated(next_time=math.inf)
+    one.enter_continuous_time_mode()
+    one.set_time(0.25)
+    one.set_states([3.0])
+    one.writer(linear["u"])(1.0)
+    assert one.states() == [3.0]
+    assert one.derivatives() == [-5.0]
+    assert one.nominals() == [1.0]
+    assert one.indicators() == []
+    assert one.completed_step(True) == (False, False)
+    assert one.time == one.reader(linear["time"])() == 0.25
+
+
+def test_derivatives_along_and_against(linear: Opened) -> None:
+    one = begun(linear.instance())
+    unknowns, knowns = [linear["y"], linear["der(x)"]], [linear["x"], linear["u"]]
+    assert one.directional(unknowns, knowns, [1.0, 10.0]) == [8.0, 8.0]
+    if linear.description.version == 2:
+        with pytest.raises(FmuError, match="FMI 2 has no adjoint"):
+            one.adjoint(unknowns, knowns, [1.0, 10.0])
+    else:
+        assert one.adjoint(unknowns, knowns, [1.0, 10.0]) == [-17.0, 10.5]
+
+
+def test_a_refused_call_says_why_and_the_instance_lives_on(linear: Opened) -> None:
+    one = begun(linear.instance())
+    name = f"fmi{linear.description.version}Set"
+    with pytest.raises(FmuError, match=f"{name}.* failed: .*refused") as caught:
+        one.writer(linear["y"])(1.0)
+    assert not caught.value.fatal
+    assert caught.value.call.startswith(name)
+    assert one.reader(linear["x"])() == 1.0
+
+
+def test_nothing_is_called_after_free(linear: Opened) -> None:
+    one = begun(linear.instance())
+    read, write = one.reader(linear["x"]), one.writer(linear["u"])
+    one.save()
+    one.free()
+    one.free()
+    assert one.pointer == 0
+    for call in (read, lambda: write(1.0), one.terminate, one.save, lambda: one.step(0, 1, True)):
+        with pytest.raises(FmuError, match="has been freed"):
+            call()
+
+
+def test_addresses_are_those_of_the_library(linear: Opened) -> None:
+    one = linear.instance()
+    version = linear.description.version
+    assert one.pointer
+    assert one.address(f"fmi{version}DoStep") not in (0, one.address(f"fmi{version}Terminate"))
+    assert one.address("fmi1DoStep") == 0
+
+
+def test_inputs_move_along_their_derivatives(compiled: dict[tuple[str, int], Path]) -> None:
+    # x' = -2 x + t, x(0) = 1
+    opened = Opened(compiled["linear", 2])
+    one = begun(opened.instance())
+    one.writer(opened["u"])(0.0)
+    one.set_input_derivatives([opened["u"]], [1], [1.0])
+    one.step(0.0, 1.0, True)
+    exact = 1.25 * math.exp(-2) + 0.5 - 0.25
+    assert one.reader(opened["x"])() == pytest.approx(exact, abs=1e-5)
+    opened.close()
+
+
+def test_a_wrong_token_gives_no_instance(linear: Opened) -> None:
+    from dataclasses import replace
+
+    wrong = replace(linear.description, token="{other}")
+    with pytest.raises(FmuError, match=r"gave no instance.*'\{other\}'"):
+        instantiate(linear.folder, wrong, CS, "one")
