@@ -10,18 +10,19 @@ from upbeat.core.expr import Expr, Name, kind_of, names, substitute
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.discrete.machine.chart import Chart, State, read_chart
 from upbeat.units.discrete.machine.compiler import Actions, Compiler
-from upbeat.units.discrete.machine.names import ELAPSED, STATE, Vocabulary
 from upbeat.units.discrete.machine.transitions import (
     Transition,
     candidates,
     complain_about_loops,
     read_transitions,
 )
+from upbeat.units.discrete.machine.words import ELAPSED, STATE
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.equations import Output, in_order, table_spec
 from upbeat.units.scope import Raw, Scope
 from upbeat.units.shorthand import Complaints, entries, read_port
 from upbeat.units.spec import output_entries, read_tables
+from upbeat.units.vocabulary import Vocabulary
 
 AT_THE_START = (
     "at the start no input has a value yet. Start in a state of its own, and leave it by a transition with "
@@ -73,6 +74,7 @@ def read_machine(
         events={port.name: port for port in input_ports if port.event},
         signals={port.name for port in input_ports if not port.event},
         sent={port.name: port for port in sent},
+        own=(ELAPSED, STATE),
     )
     _read_locals(raw_locals, vocabulary)
     read = [

@@ -11,10 +11,10 @@ from upbeat.core.errors import suggest
 from upbeat.core.expr import ONE, ZERO, Expr, Number, simplify
 from upbeat.core.ports import Kind, Port
 from upbeat.units.discrete.machine.chart import Chart, State
-from upbeat.units.discrete.machine.names import Vocabulary
 from upbeat.units.discrete.model import Assignments
 from upbeat.units.equations import cell_names
 from upbeat.units.shorthand import Complaints
+from upbeat.units.vocabulary import Vocabulary
 
 KEYS = ("from", "to", "after", "on", "when", "do", "emit")
 FIXED = (

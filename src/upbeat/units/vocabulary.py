@@ -1,4 +1,4 @@
-"""The names in the expressions of a state machine, and reading such expressions."""
+"""The names that conditions and actions of events may use, and reading such expressions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from upbeat.units.equations import TIME
 from upbeat.units.scope import Raw, Scope
 from upbeat.units.shorthand import Complaints
 
-ELAPSED = "elapsed"
-"""The name of the time since the leaf was entered."""
-STATE = "state"
-"""The name of the leaf: in expressions, as a variable and as an output."""
-
 
 @dataclass
 class Vocabulary:
-    """What expressions may name, and what stands behind locals."""
+    """What expressions may name, and what stands behind locals.
+
+    `variables` can be assigned to, and `own` names follow from something else. What reacts to events is
+    called a `reaction`: "a transition", "an event".
+    """
 
     scope: Scope
     variables: Mapping[str, Port]
@@ -28,6 +27,8 @@ class Vocabulary:
     signals: Collection[str]
     sent: Mapping[str, Port]
     locals: dict[str, Expr] = field(default_factory=dict)
+    own: Collection[str] = ()
+    reaction: str = "a transition"
 
     @property
     def complaints(self) -> Complaints:
@@ -53,11 +54,11 @@ class Vocabulary:
                 self.complaints.add(
                     here,
                     f"'{base}' is an event, which has a value only when it happens: it can be read only in "
-                    f'a transition with on = "{base}" and no other event',
+                    f'{self.reaction} with on = "{base}" and no other event',
                 )
-            elif still and (base in self.signals or base in (ELAPSED, STATE)):
+            elif still and (base in self.signals or base in self.own):
                 good = False
-                what = "a signal" if base in self.signals else "the machine's own"
+                what = "a signal" if base in self.signals else "the unit's own"
                 self.complaints.add(here, f"'{base}' is {what}, but {still}")
         return expr if good else None
 
@@ -122,12 +123,12 @@ class Vocabulary:
 
     def _no_variable(self, name: str) -> str:
         if name in self.events or name in self.signals:
-            return f"'{name}' is an input, and the machine cannot assign to it; keep a variable of its own"
+            return f"'{name}' is an input, and the unit cannot assign to it; keep a variable of its own"
         if name in self.sent:
-            return f"'{name}' is an event output; a transition sends it with emit"
+            return f"'{name}' is an event output; {self.reaction} sends it with emit"
         section = self.scope.sections.get(name)
-        if name in (STATE, ELAPSED, TIME):
-            return f"'{name}' follows from the transitions and cannot be assigned to"
+        if name == TIME or name in self.own:
+            return f"'{name}' goes by itself and cannot be assigned to"
         if section == "parameters":
             return f"'{name}' is a parameter, which stays as it is; make it a variable"
         if section == "locals" or name in self.scope.outputs:
