@@ -157,7 +157,8 @@ const Dense& Solver::dense(double t, double h, const double* x, const double* af
 
 bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept, Watch* watch) {
   f.derivatives(t, x, k_.data());
-  double h = limited(kept > 0.0 ? kept : first(t, to, x));
+  // The first step is a guess: that time cannot tell it from none is no reason to give up.
+  double h = limited(kept > 0.0 ? kept : larger(first(t, to, x), 16.0 * ulp(t)));
   for (std::int64_t tried = 0; tried < tables_.max_steps; ++tried) {
     const bool cut = t + 1.0000001 * h >= to;
     const double length = cut ? to - t : h;

@@ -110,6 +110,22 @@ class Derivatives(Protocol):
         ...
 
 
+@runtime_checkable
+class Indicators(Protocol):
+    """The unit has functions of its own whose change of sign is an event inside it (`Ability.INDICATORS`).
+
+    A function z crosses when it goes from z > 0 to z ≤ 0 or back. There are as many in all calls.
+    """
+
+    def indicators(self) -> Sequence[float]:
+        """Their values at the unit's own time. Pure: asking twice changes nothing."""
+        ...
+
+    def indicator_rates(self) -> Sequence[float] | None:
+        """How fast each changes along the unit's own solution, now; None if the unit does not know."""
+        ...
+
+
 class Core(Protocol):
     """What the native engine offers to a model that enters it. Each call gives what `enter` returns."""
 

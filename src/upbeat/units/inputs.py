@@ -87,6 +87,17 @@ class Courses:
             values[first : first + len(now)] = now
         return values
 
+    def rates(self, t: float) -> dict[int, list[float]]:
+        """How fast each input that moves changes at `t`, by the place of its first cell."""
+        found = {}
+        for first, (origin, rows) in self._moving.items():
+            tau = t - origin
+            now = [0.0] * len(rows[0])
+            for k in range(len(rows) - 1, 0, -1):
+                now = [v * tau + k * c for v, c in zip(now, rows[k], strict=True)]
+            found[first] = now
+        return found
+
     def courses(self) -> tuple[list[Any], dict[int, tuple[float, Rows]]]:
         """What all inputs do from now on: equal as long as held ones are held at the same values."""
         return self._values.copy(), self._moving.copy()

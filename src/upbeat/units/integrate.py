@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 
-from upbeat.units.cvode import Inputs, Multistep
+from upbeat.units.cvode import Inputs, Jacobian, Multistep
 from upbeat.units.located import Watch
 from upbeat.units.solvers import Cvode, DormandPrince, RungeKutta, Solver, SolverError
 from upbeat.units.tableau import Tableau
@@ -155,7 +155,8 @@ class Adaptive:
             return x
         solver, step = self.solver, self._step
         k1 = f(t, x)
-        h = self._limited(self.h if self.h > 0.0 else self._first(k1, t, x, to))
+        # The first step is a guess: that time cannot tell it from none is no reason to give up.
+        h = self._limited(self.h if self.h > 0.0 else max(self._first(k1, t, x, to), 16.0 * math.ulp(t)))
         for _ in range(solver.max_steps):
             cut = t + 1.0000001 * h >= to
             length = to - t if cut else h
@@ -225,9 +226,9 @@ def _factor(error: float) -> float:
 
 
 def integrator(
-    solver: Solver, inputs: Callable[[], Inputs] = lambda: ([], {})
+    solver: Solver, inputs: Callable[[], Inputs] = lambda: ([], {}), jacobian: Jacobian | None = None
 ) -> Fixed | Adaptive | Multistep:
-    """A fresh integrator for one unit. `inputs` gives what all inputs do."""
+    """A fresh integrator for one unit. `inputs` gives what all inputs do; `jacobian` may help."""
     if isinstance(solver, Cvode):
-        return Multistep(solver, inputs)
+        return Multistep(solver, inputs, jacobian)
     return Adaptive(solver) if isinstance(solver, DormandPrince) else Fixed(solver)

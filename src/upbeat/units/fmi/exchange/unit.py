@@ -1,0 +1,307 @@
+"""One FMU in model exchange, running: integrated, its events located and handled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf, nan
+
+from upbeat.core.errors import ModelError, suggest
+from upbeat.core.ports import Causality, Port, Signal
+from upbeat.units.cvode import Multistep
+from upbeat.units.fmi.description import ModelExchange, Variable
+from upbeat.units.fmi.exchange.inputs import Inputs
+from upbeat.units.fmi.exchange.noting import noting
+from upbeat.units.fmi.exchange.slopes import jacobian, rates, slope
+from upbeat.units.fmi.exchange.state import Held, Mode, Ours, Tokens
+from upbeat.units.fmi.instance import FmuError, Instance
+from upbeat.units.integrate import Adaptive, Fixed, integrator
+from upbeat.units.located import Watch, crossings
+from upbeat.units.solvers import Solver, SolverError
+
+ROUNDS = 1000
+"""Too many rounds of event iteration at one instant, and too many events within a millionth of a step."""
+
+
+class Exchange:
+    """One running FMU under one of our solvers. The instance comes in initialization mode and is ours.
+
+    It stays there until the first `jump` (`due` asks for one at the start) or `advance`. A root of an
+    indicator, a wish of `completed_step` and the time of the next event end a step: with `early` the unit
+    returns there and asks for `jump`, otherwise it goes through the event itself and on. An input that
+    changes in event mode asks for another round, and one that may change only there leads to it. What
+    crosses because an input has jumped in continuous time is an event at the start of the next `advance`.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        ports: Sequence[Port],
+        variables: Mapping[str, Variable],
+        start: float,
+        solver: Solver,
+        gone: Callable[[], None] = lambda: None,
+    ) -> None:
+        interface = instance.interface
+        assert isinstance(interface, ModelExchange)
+        self.time = start
+        self._gone = gone
+        self.failed = self._closed = False
+        self.instance = instance
+        self._known = {port.name: (port, variables[port.name]) for port in ports}
+        ports = [port for port in ports if not port.event]
+        outputs = [port for port in ports if port.causality is Causality.OUTPUT]
+        self._outputs = {port.name: instance.reader(variables[port.name], port.cells) for port in outputs}
+        inputs = [port for port in ports if port.causality is Causality.INPUT]
+        self.inputs = Inputs(instance, inputs, variables, start)
+        self._mode = Mode.INITIAL
+        self._pending = True
+        self._next = inf
+        description = instance.description
+        self._x = [0.0] * sum(description.by_name[name].cells for name in description.states)
+        self._has_indicators = description.event_indicator_count > 0
+        self._final = not interface.saves_state  # whether no state before a completed step can come back
+        self._watch = Watch(
+            self._indicators_at if self._has_indicators else None,
+            self._completed if interface.completed_integrator_step else None,
+        )
+        self._watch.begin([0.0] * description.event_indicator_count)
+        self._watches = self._has_indicators or interface.completed_integrator_step
+        self._solver = integrator(solver, self.inputs.courses.courses, jacobian(instance, self._place))
+        self._scaled = False  # whether the solver knows how large the states usually are
+        self.tokens = Tokens(instance)
+        self._touched = False  # whether inputs may have jumped since the indicators were looked at
+
+    # -- values --------------------------------------------------------------------------------
+
+    def get(self, port: str) -> Signal:
+        """The value of an output now."""
+        try:
+            read = self._outputs[port]
+        except KeyError:
+            hint = suggest(port, self._outputs, "outputs")
+            raise ModelError(f"there is no output '{port}'. {hint}") from None
+        try:
+            return read()
+        except FmuError:
+            self.failed = True
+            raise
+
+    @noting
+    def set(self, port: str, coefficients: Sequence[Signal]) -> None:
+        """From now on the input is Σ coefficients[k]·(t - now)**k; the FMU gets its value now at once."""
+        entry = self.inputs.entry(port)
+        value, changed = self.inputs.set(entry, self.time, coefficients)
+        if self._mode is Mode.CONTINUOUS and not entry.discrete:
+            self._touched = True
+        elif self._mode is not Mode.INITIAL:
+            if not changed:
+                return
+            if self._mode is Mode.CONTINUOUS:
+                self._enter_event_mode()
+            self._pending = True
+        entry.write(value)
+
+    # -- what the solver asks ------------------------------------------------------------------
+
+    def _place(self, t: float, x: list[float]) -> None:
+        """Bring the FMU to a time and a state, with what the inputs are there."""
+        self.instance.set_time(t)
+        if x:
+            self.instance.set_states(x)
+        self.inputs.follow(t)
+
+    def _derivatives(self, t: float, x: list[float]) -> Sequence[float]:
+        if not x:
+            return ()
+        try:
+            self._place(t, x)
+            return self.instance.derivatives()
+        except FmuError as error:
+            if error.discarded and not isinstance(self._solver, Fixed):
+                return [nan] * len(x)  # solvers that choose their steps take it as: not so far
+            raise
+
+    def _indicators_at(self, t: float, x: list[float]) -> Sequence[float]:
+        self._place(t, x)
+        return self.instance.indicators()
+
+    def _completed(self, t: float, x: list[float]) -> bool:
+        self._place(t, x)
+        event, terminate = self.instance.completed_step(self._final)
+        if terminate:
+            raise _ended(t)
+        return event
+
+    # -- time ----------------------------------------------------------------------------------
+
+    @noting
+    def advance(self, t: float, to: float, early: bool = False) -> float:
+        """Integrate from `t` to `to`; with `early` no further than to the first event."""
+        if to < t:
+            raise SolverError(f"cannot advance backwards, from {t:.9g} to {to:.9g}")
+        if to == t:
+            return to
+        self.time = t
+        self._settle()
+        if self._touched:
+            self._meet_inputs()
+        events, since, crowd = 0, t, 1e-6 * (to - t)
+        while True:
+            until = min(to, self._next)
+            if until > self.time:
+                self._integrate(until)
+            self._pending = self._pending or self.time >= self._next
+            if self.time >= to or (early and self._pending):
+                return self.time
+            if self.time - since > crowd:
+                events, since = 0, self.time
+            events += 1
+            if events > ROUNDS:
+                raise SolverError(
+                    f"{ROUNDS:,} events in a row hardly let time go on at t = {self.time:.9g}; a model that "
+                    "switches faster and faster needs a rule by which it comes to rest"
+                )
+            self._settle()
+
+    def _integrate(self, until: float) -> None:
+        watch = self._watch if self._watches else None
+        self._x = self._solver.advance(self._derivatives, self.time, self._x, until, watch)
+        if watch is not None:
+            until, self._pending = watch.time, watch.stopped
+        self.time = until
+        self._place(until, self._x)
+
+    def _meet_inputs(self) -> None:
+        """Inputs may have jumped: what has crossed by that is an event now."""
+        self._touched = False
+        if self._has_indicators:
+            z = self.instance.indicators()
+            self._pending = bool(crossings(self._watch.z, z))
+            self._watch.begin(z)
+            self._settle()
+
+    # -- events --------------------------------------------------------------------------------
+
+    def due(self) -> float:
+        """Now, if the FMU waits for an event to be handled; else the time of its next one."""
+        return self.time if self._pending else self._next
+
+    @noting
+    def jump(self) -> bool:
+        """One round of event iteration, if there is something to do."""
+        if not self._pending:
+            return False
+        if self._mode is Mode.INITIAL:
+            self.instance.exit_initialization()
+            self._mode = Mode.EVENT
+        elif self._mode is Mode.CONTINUOUS:
+            self._enter_event_mode()
+        updated = self.instance.update()
+        if updated.terminate:
+            raise _ended(self.time)
+        self._scaled = self._scaled and not updated.nominals_changed
+        self._next = updated.next_time
+        self._pending = updated.again
+        return updated.again
+
+    def _enter_event_mode(self) -> None:
+        self.instance.enter_event_mode()
+        self._mode = Mode.EVENT
+
+    def _settle(self) -> None:
+        """Go through what is due now, and on to continuous time."""
+        for _ in range(ROUNDS):
+            if not self._pending:
+                break
+            self.jump()
+        if self._pending:
+            raise FmuError(
+                f"event iteration at t = {self.time:.9g} did not come to an end in {ROUNDS:,} rounds"
+            )
+        if self._mode is Mode.CONTINUOUS:
+            return
+        self.instance.enter_continuous_time_mode()
+        self._mode = Mode.CONTINUOUS
+        self._touched = False
+        if isinstance(self._solver, Adaptive):
+            # Another motion begins; with one long step a ball would leave the ground and be below it again.
+            self._solver.h = 0.0
+        if self._x:
+            self._x = self.instance.states()
+            if not self._scaled:
+                self._scale()
+        if self._has_indicators:
+            self._watch.begin(self.instance.indicators())
+
+    def _scale(self) -> None:
+        self._scaled = True
+        if not isinstance(self._solver, Fixed):
+            self._solver.scale([n if 0.0 < n < inf else 1.0 for n in self.instance.nominals()])
+
+    # -- state ---------------------------------------------------------------------------------
+
+    @noting
+    def save(self) -> Held:
+        """Everything, the FMU's own state included."""
+        if isinstance(self._solver, Multistep):
+            self._solver.forget()  # its past cannot be saved: go on as one that is set back would
+        h = self._solver.h if isinstance(self._solver, Adaptive) else 0.0
+        x, z, inputs = tuple(self._x), tuple(self._watch.z), self.inputs.pack()
+        ours = Ours(self.time, self._mode, self._pending, self._next, h, x, z, inputs)
+        return self.tokens.token(ours, self.instance.save())
+
+    @noting
+    def restore(self, token: Held) -> None:
+        """Set back to what `save` gave."""
+        self.instance.restore(token.state)
+        ours = token.ours
+        self.time, self._mode, self._pending, self._next = ours.time, ours.mode, ours.pending, ours.next
+        self._x = list(ours.x)
+        self._watch.begin(ours.z)
+        self.inputs.unpack(ours.inputs)
+        self._touched = True  # it may have been: looking once more changes nothing
+        self._scaled = False
+        if isinstance(self._solver, Adaptive):
+            self._solver.h, self._solver.last = ours.h, None
+        if self._mode is Mode.CONTINUOUS and self._x:
+            self._scale()
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many states and indicators there are."""
+        return len(self._x), len(self._watch.z)
+
+    # -- derivatives ---------------------------------------------------------------------------
+
+    @noting
+    def slope(self, output: str, input: str) -> Sequence[float]:
+        """The derivatives of an output by an input, now."""
+        (made, unknown), (given, known) = self._known[output], self._known[input]
+        return slope(self.instance, unknown, known, made.cells, given.cells)
+
+    def indicators(self) -> Sequence[float]:
+        """The FMU's event indicators, now."""
+        return self.instance.indicators() if self._has_indicators else ()
+
+    def indicator_rates(self) -> Sequence[float] | None:
+        """How fast the indicators change along the solution, where the FMU's derivatives say it."""
+        if self._mode is not Mode.CONTINUOUS:
+            return None
+        moving = [entry.variable for entry in self.inputs.moving]
+        return rates(self.instance, moving, self.inputs.rates(self.time))
+
+    def close(self) -> None:
+        """The end: terminate, if it ever began and did not fail, and free."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if not self.failed and self._mode is not Mode.INITIAL:
+                self.instance.terminate()
+        finally:
+            self.instance.free()
+            self._gone()
+
+
+def _ended(t: float) -> FmuError:
+    return FmuError(f"the FMU asked to end the simulation at t = {t:.9g}")
