@@ -54,6 +54,7 @@ _HOMES = {
         "NativeUnit Ode PythonDiscrete PythonFunction PythonOde PythonUnit RK4 Sampler Schedule "
         "StateMachine Threshold Variable"
     ),
+    "units.fmi.model": "Fmu",
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
 

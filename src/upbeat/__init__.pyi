@@ -72,6 +72,7 @@ from upbeat.units import (
     Threshold,
     Variable,
 )
+from upbeat.units.fmi.model import Fmu
 
 __version__: str
 
@@ -99,6 +100,7 @@ __all__ = [
     "FileProblem",
     "Fixed",
     "FixedPoint",
+    "Fmu",
     "Function",
     "GaussSeidel",
     "Hermite",

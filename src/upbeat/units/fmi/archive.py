@@ -119,6 +119,41 @@ def unpack(source: str | os.PathLike[str], limits: Limits = LIMITS) -> Unpacked:
     return folder
 
 
+def read_member(source: str | os.PathLike[str], name: str, limits: Limits = LIMITS) -> bytes:
+    """One file of the archive `source` (or of the folder), and nothing is written anywhere.
+
+    What `unpack` would refuse is refused here, too: whoever reads a description learns at once that the rest
+    is not acceptable.
+    """
+    path = Path(source)
+    if path.is_dir():
+        try:
+            return (path / name).read_bytes()
+        except OSError as error:
+            raise FileProblem(f"{path / name} cannot be read: {error.strerror or error}") from None
+    if not path.exists():
+        raise FileProblem(f"{path}: there is no such file")
+    if not path.is_file():
+        raise FileProblem(f"{path} is neither a file nor a folder")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entry = _plan(archive, path, limits).get(PurePosixPath(name))
+            if entry is None or entry.is_dir():
+                raise FileProblem(f"{path} has no {name} in it")
+            with archive.open(entry) as packed:
+                # One byte more than it says: what holds more is refused, whatever the directory claims.
+                data = packed.read(entry.file_size + 1)
+    except FileProblem:
+        raise
+    except _BROKEN as error:
+        raise FileProblem(f"{path} is damaged or is not a zip archive: {error}") from None
+    except OSError as error:
+        raise FileProblem(f"{path} cannot be read: {error.strerror or error}") from None
+    if len(data) > entry.file_size:
+        raise _refused(path, entry, "it holds more than its size in the archive says")
+    return data
+
+
 def _plan(archive: zipfile.ZipFile, path: Path, limits: Limits) -> dict[PurePosixPath, zipfile.ZipInfo]:
     """Where each entry will go, all of them checked."""
     entries = archive.infolist()

@@ -1,0 +1,241 @@
+"""`Fmu`: an FMU file as a model."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from upbeat.core.abilities import Ability, Unit
+from upbeat.core.errors import ModelError, suggest
+from upbeat.core.ports import Port, Value, Values
+from upbeat.units.fmi.about import notes_of
+from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
+from upbeat.units.fmi.interfaces import abilities_of, interface_of, name_of
+from upbeat.units.fmi.launch import launch
+from upbeat.units.fmi.ports import Layout, layout
+from upbeat.units.fmi.starts import Starts, sizes_of, with_starts
+from upbeat.units.fmi.unpacked import Key, describe
+from upbeat.units.solvers import DormandPrince, Solver, solver_from, solver_spec
+
+InterfaceName = Literal["co-simulation", "model-exchange"]
+Rollback = Literal["check", "trust", "never"]
+Isolation = Literal["auto", "process", "none"]
+
+_WORDS: dict[str, tuple[str, ...]] = {
+    "rollback": ("check", "trust", "never"),
+    "isolation": ("auto", "process", "none"),
+}
+
+
+@dataclass(frozen=True, init=False)
+class Fmu:
+    """A model in a file: an FMU of FMI 2.0 or 3.0, for co-simulation or model exchange.
+
+        pump = Fmu("pump.fmu", parameters={"k": 3.0})
+
+    * `path`: the file, or the folder of an unpacked one.
+    * `interface`: ``"co-simulation"`` (where both are offered) or ``"model-exchange"``.
+    * `parameters`: start values by name, of parameters, inputs and states; see also `with_values`.
+    * `solver`: for model exchange; `DormandPrince` unless given.
+    * `tolerance`: of the FMU's own solver, or of the one for model exchange.
+    * `locals`: patterns of local variables that are outputs, too, so that they can be recorded and connected.
+    * `logging`: all messages of the FMU (True), those of some categories (a list), or those it sends anyway.
+    * `rollback`: what is made of its claim that it can be set back: ``"check"``, ``"trust"`` or
+      ``"never"`` believe it.
+    * `isolation`: ``"process"`` runs each unit in a process of its own, ``"none"`` does not, ``"auto"`` does
+      where it is needed.
+
+    Ports have the names of the FMU's variables. Making an `Fmu` reads its description; the rest of the file
+    is unpacked when the first unit runs.
+    """
+
+    path: Path
+    interface_name: InterfaceName
+    starts: tuple[tuple[str, Values], ...]
+    solver: Solver | None
+    tolerance: float | None
+    locals: tuple[str, ...]
+    logging: bool | tuple[str, ...]
+    rollback: Rollback
+    isolation: Isolation
+    _key: Key = field(compare=False, repr=False)
+
+    announced = False
+    """Its events are not all that happens: it moves in between, in steps that somebody must choose."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        interface: InterfaceName | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        solver: Solver | str | Mapping[str, Any] | None = None,
+        tolerance: float | None = None,
+        locals: Sequence[str] = (),
+        logging: bool | Sequence[str] = False,
+        rollback: Rollback = "check",
+        isolation: Isolation = "auto",
+    ) -> None:
+        where = Path(path).resolve()
+        key, description = describe(where)
+        chosen = interface_of(description, interface)
+        if solver is not None and not isinstance(chosen, ModelExchange):
+            raise _wrong("solver", "an FMU for co-simulation brings its own solver: leave it out, or ask for "
+                         'interface = "model-exchange"')  # fmt: skip
+        for name, word in (("rollback", rollback), ("isolation", isolation)):
+            if word not in _WORDS[name]:
+                raise _wrong(
+                    name, f"there is no {name} {word!r}. {suggest(str(word), _WORDS[name], 'words')}"
+                )
+        fields = {
+            "path": where,
+            "interface_name": name_of(chosen),
+            "solver": None if solver is None else solver_from(solver),
+            "tolerance": _tolerance(tolerance),
+            "locals": _texts("locals", locals),
+            "logging": logging if isinstance(logging, bool) else _texts("logging", logging),
+            "rollback": rollback,
+            "isolation": isolation,
+            "starts": (),
+            "_key": key,
+            "description": description,
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        starts = with_starts(description, {}, parameters or {})
+        object.__setattr__(self, "starts", tuple(sorted(starts.items())))
+        self.layout  # noqa: B018 - what is wrong with it is said here
+
+    # ---------------------------------------------------------------- what it is
+
+    @cached_property
+    def description(self) -> ModelDescription:
+        """What the FMU says of itself."""
+        key, found = describe(self.path)
+        if key[1:] != self._key[1:]:
+            object.__setattr__(self, "_key", key)
+        return found
+
+    @property
+    def interface(self) -> CoSimulation | ModelExchange:
+        """The way in which it is run, with what it declares there."""
+        return interface_of(self.description, self.interface_name)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The ports with the variables behind them."""
+        sizes = sizes_of(self.description, dict(self.starts))
+        return layout(self.description, self.interface, sizes, self.locals)
+
+    @cached_property
+    def ports(self) -> tuple[Port, ...]:
+        """Inputs, outputs, parameters, with the start values that were given."""
+        starts = dict(self.starts)
+        given = {p.name for p in self.layout.ports if p.name in starts and p.causality.value != "output"}
+        return tuple(
+            replace(port, start=starts[port.name]) if port.name in given else port
+            for port in self.layout.ports
+        )
+
+    @cached_property
+    def abilities(self) -> frozenset[Ability]:
+        """What the FMU declares, unless it is not to be believed (`rollback`)."""
+        return frozenset(abilities_of(self.description, self.interface, rollback=self.rollback != "never"))
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What `upbeat explain` says of it: where it comes from, and what is odd about it."""
+        return (*notes_of(self.description, self.interface), *self.layout.notes)
+
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        """States of another FMU are not states of this one."""
+        return (self.description.token, self.interface_name)
+
+    @property
+    def key(self) -> Key:
+        """What its description was read from."""
+        return self._key
+
+    # ---------------------------------------------------------------- what it makes
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Fmu:
+        """The same model with other parameters, input starts or state starts, if FMI lets them be set.
+
+        A structural parameter changes the sizes of the arrays that depend on it.
+        """
+        starts: Starts = with_starts(self.description, dict(self.starts), values)
+        changed = copy.copy(self)
+        for name in ("layout", "ports") if sizes_of(self.description, starts) else ("ports",):
+            changed.__dict__.pop(name, None)
+        object.__setattr__(changed, "starts", tuple(sorted(starts.items())))
+        changed.layout  # noqa: B018
+        return changed
+
+    def instantiate(self, name: str, start: float) -> Unit:
+        """A new instance, in initialization mode at time `start`."""
+        return launch(self, name, start)
+
+    @property
+    def effective_solver(self) -> Solver:
+        """The solver for model exchange: what was given, or the usual one with the tolerance there is."""
+        if self.solver is not None:
+            return self.solver
+        tolerance = self.tolerance or self.description.experiment.tolerance
+        return DormandPrince() if tolerance is None else DormandPrince(rtol=tolerance, atol=tolerance * 1e-3)
+
+    def to_spec(self) -> dict[str, Any]:
+        """The settings as a file has them, without the path: only what differs from the usual."""
+        spec: dict[str, Any] = {}
+        usual = interface_of(self.description, None)
+        if self.interface_name != name_of(usual):
+            spec["interface"] = self.interface_name
+        if self.solver is not None:
+            spec["solver"] = solver_spec(self.solver)
+        if self.tolerance is not None:
+            spec["tolerance"] = self.tolerance
+        for key, usually in (
+            ("locals", ()),
+            ("logging", False),
+            ("rollback", "check"),
+            ("isolation", "auto"),
+        ):
+            value = getattr(self, key)
+            if value != usually:
+                spec[key] = list(value) if isinstance(value, tuple) else value
+        if self.starts:
+            by_name = self.description.by_name
+            spec["parameters"] = {
+                name: list(values) if by_name[name].dimensions else values[0] for name, values in self.starts
+            }
+        return spec
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Path and settings: the description is read again where it is needed."""
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+def _tolerance(given: object) -> float | None:
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < float("inf"):
+        raise _wrong("tolerance", f"a tolerance is a positive number, not {given!r}")
+    return float(given)
+
+
+def _texts(name: str, given: object) -> tuple[str, ...]:
+    if isinstance(given, (list, tuple)) and all(isinstance(item, str) for item in given):
+        return tuple(given)
+    raise _wrong(name, f'{name} is a list of texts, such as ["x", "body.*"], not {given!r}')
+
+
+def _wrong(where: str, what: str) -> ModelError:
+    return ModelError(what, [(where, what)])

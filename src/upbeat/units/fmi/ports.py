@@ -1,0 +1,209 @@
+"""The ports of an FMU: what its description says, in Upbeat's words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache
+
+from upbeat.core.errors import ModelError, suggest
+from upbeat.core.ports import Causality, Kind, Port, Value, Values, objection_to
+from upbeat.units.fmi.description import Causality as Role
+from upbeat.units.fmi.description import (
+    Dimension,
+    Interface,
+    IntervalVariability,
+    ModelDescription,
+    Type,
+    UnitDefinition,
+    Variability,
+    Variable,
+    measure_of,
+)
+from upbeat.units.fmi.interfaces import has_events
+
+_CAUSALITIES = {
+    Role.INPUT: Causality.INPUT,
+    Role.OUTPUT: Causality.OUTPUT,
+    Role.PARAMETER: Causality.PARAMETER,
+    Role.STRUCTURAL_PARAMETER: Causality.PARAMETER,
+}
+_CHOSEN = (Role.LOCAL, Role.CALCULATED_PARAMETER)
+"""What becomes an output only if somebody asks for it."""
+_SETTLED = (Variability.CONSTANT, Variability.FIXED, Variability.TUNABLE)
+"""What no input changes during a run."""
+_LARGEST = 2**63
+
+
+def kind_of(type: Type) -> Kind:
+    """What one cell of such a variable holds."""
+    if type.is_float:
+        return Kind.REAL
+    if type in (Type.BOOLEAN, Type.CLOCK):
+        return Kind.BOOLEAN
+    return Kind.STRING if type in (Type.STRING, Type.BINARY) else Kind.INTEGER
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The ports, the variable behind each with its size as it is now, and what has no port."""
+
+    ports: tuple[Port, ...]
+    variables: Mapping[str, Variable]
+    notes: tuple[str, ...] = ()
+
+    def of(self, causality: Causality, *, event: bool = False) -> list[tuple[Port, Variable]]:
+        """The ports of one causality with their variables."""
+        return [
+            (port, self.variables[port.name])
+            for port in self.ports
+            if port.causality is causality and port.event == event
+        ]
+
+
+def layout(
+    description: ModelDescription,
+    interface: Interface,
+    sizes: Mapping[str, int],
+    patterns: Sequence[str] = (),
+) -> Layout:
+    """The ports when the structural parameters have these values; `patterns` choose more outputs."""
+    chosen = _matching(description, patterns)
+    events = has_events(description, interface)
+    taken: list[tuple[Variable, Causality]] = []
+    notes = []
+    for variable in description.variables:
+        causality = Causality.OUTPUT if variable.name in chosen else _CAUSALITIES.get(variable.causality)
+        if causality is None or (variable.type is Type.CLOCK and not (events and _is_port(variable))):
+            continue
+        if objection := objection_to(variable.name):
+            notes.append(f"{variable.causality.value} {variable.name!r} is left out: {objection}")
+            continue
+        shaped = reshaped(variable, sizes)
+        if shaped.cells == 0:
+            notes.append(f"{variable.causality.value} '{variable.name}' is left out: it has no cells")
+            continue
+        taken.append((shaped, causality))
+    depends = _Dependencies(description, [v for v, c in taken if c is Causality.INPUT])
+    slopes = _slopes(description, [v.name for v, c in taken if c is Causality.OUTPUT])
+    units = {unit.name: unit for unit in description.units}
+    made = []
+    for variable, causality in taken:
+        port = Port(
+            name=variable.name,
+            causality=causality,
+            kind=kind_of(variable.type),
+            size=variable.cells if variable.dimensions else None,
+            unit=_measure(variable, units),
+            description=variable.description,
+            event=variable.type is Type.CLOCK,
+        )
+        if causality is Causality.OUTPUT:
+            port = replace(port, depends=depends.of(variable), derivative=slopes.get(variable.name))
+        made.append(replace(port, start=_start(port, variable)))
+    order = (Causality.INPUT, Causality.OUTPUT, Causality.PARAMETER)
+    ports = tuple(sorted(made, key=lambda port: order.index(port.causality)))
+    return Layout(ports, {variable.name: variable for variable, _ in taken}, tuple(notes))
+
+
+def reshaped(variable: Variable, sizes: Mapping[str, int]) -> Variable:
+    """The variable with its shape under these values of the structural parameters."""
+    if not any(dimension.parameter in sizes for dimension in variable.dimensions):
+        return variable
+    shape = tuple(_length(d, now, sizes) for d, now in zip(variable.dimensions, variable.shape, strict=True))
+    return replace(variable, shape=shape)
+
+
+def _length(dimension: Dimension, now: int, sizes: Mapping[str, int]) -> int:
+    return now if dimension.parameter is None else sizes.get(dimension.parameter, now)
+
+
+def _matching(description: ModelDescription, patterns: Sequence[str]) -> set[str]:
+    """The variables that patterns choose; one that matches nothing is a slip."""
+    names = [v.name for v in description.variables if v.causality in _CHOSEN and v.type is not Type.CLOCK]
+    found: set[str] = set()
+    for pattern in patterns:
+        # A name is itself, even one with brackets, which patterns read as a choice of characters.
+        matches = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
+        if not matches:
+            what = f"no local variable of the FMU matches '{pattern}'"
+            raise ModelError(f"{what}. {suggest(pattern, names, 'local variables')}", [("locals", what)])
+        found.update(matches)
+    return found
+
+
+def _is_port(clock: Variable) -> bool:
+    """Others tick by themselves."""
+    own = clock.properties.clock
+    return own is not None and own.variability is IntervalVariability.TRIGGERED
+
+
+class _Dependencies:
+    """On which inputs each output depends at the same instant."""
+
+    def __init__(self, description: ModelDescription, inputs: Iterable[Variable]) -> None:
+        # An event has its effect in a jump, and so has what a clock hands over.
+        plain = [v for v in inputs if v.type is not Type.CLOCK and not v.clocks]
+        self._inputs: dict[str, set[str]] = {}
+        for variable in plain:
+            self._inputs.setdefault(variable.alias_of or variable.name, set()).add(variable.name)
+        self._all = frozenset(variable.name for variable in plain)
+        structure = description.structure
+        self._unknowns = {u.variable: u.dependencies for u in (*structure.derivatives, *structure.outputs)}
+        self._states = set(description.states)
+        by_name = description.by_name
+        self._leader = {name: variable.alias_of or name for name, variable in by_name.items()}
+
+    def of(self, variable: Variable) -> frozenset[str]:
+        leader = self._leader[variable.name]
+        if variable.type is Type.CLOCK or variable.clocks or variable.variability in _SETTLED:
+            return frozenset()
+        known = next((self._unknowns[n] for n in (variable.name, leader) if n in self._unknowns), None)
+        if known is None:
+            return frozenset() if leader in self._states else self._all
+        leaders = {self._leader[name] for name, _ in known}
+        return frozenset(name for each in leaders for name in self._inputs.get(each, ()))
+
+
+def _slopes(description: ModelDescription, outputs: Sequence[str]) -> dict[str, str]:
+    """The output that is the time derivative of another, by the other's name."""
+    by_name = description.by_name
+    found: dict[str, str] = {}
+    for name in outputs:
+        state = by_name[name].derivative_of
+        if state is not None and state in outputs and by_name[state].shape == by_name[name].shape:
+            found.setdefault(state, name)
+    return found
+
+
+@cache
+def _text_of(unit: UnitDefinition) -> str | None:
+    return measure_of(unit)
+
+
+def _measure(variable: Variable, units: Mapping[str, UnitDefinition]) -> str | None:
+    name = variable.properties.unit
+    if name is None or not variable.type.is_float:
+        return None
+    return _text_of(units.get(name) or UnitDefinition(name))
+
+
+def _start(port: Port, variable: Variable) -> Values | None:
+    """The start value that the description gives; None where it says none that a port can hold."""
+    if variable.start is None or port.causality is Causality.OUTPUT or port.event:
+        return None
+    values = tuple(plain(value) for value in variable.start)
+    if any(isinstance(v, float) and math.isnan(v) for v in values):
+        return None
+    if any(isinstance(v, int) and not -_LARGEST <= v < _LARGEST for v in values):
+        return None
+    if len(values) not in (1, port.cells):
+        return None  # the array has another size than the file thought
+    return values * port.cells if len(values) == 1 else values
+
+
+def plain(value: float | bool | str | bytes) -> Value:
+    """A start value as a port has it: bytes are hexadecimal digits."""
+    return value.hex() if isinstance(value, bytes) else value

@@ -1,0 +1,191 @@
+"""Saved states of FMU units: the FMU's own, which it keeps, and what is on our side of it.
+
+As bytes, the same on both engines, everything little-endian. A word has eight bytes: a double for a real
+cell, an integer for the others; a string is a chunk (its length in bytes as a word, then UTF-8).
+
+    time · mode (0 initialization, 1 step, 2 event) · whether an event waits (0, 1) · next event time
+    of each clock that ticks by itself: next tick · ticks so far (integer)
+    of each event input: whether it has been set (0, 1)
+    of each event output: whether it is being sent (0, 1)
+    of each other input: number of coefficients kept; if any: origin · coefficients, each of all cells
+    of each other input: whether it was handed over as an event (0, 1: yes, 2: it waits); if so: its cells
+    of each other output with a clock: its cells as they were last seen
+    the FMU's own bytes, as a chunk
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from upbeat.core.errors import ModelError
+from upbeat.core.packed import Reader, chunk
+from upbeat.core.ports import Causality, Kind, Port, Signal, Value
+from upbeat.units.fmi.courses import Course
+from upbeat.units.fmi.instance import Instance, State
+from upbeat.units.fmi.ports import Layout
+from upbeat.units.inputs import MAX_DEGREE
+
+
+@dataclass(frozen=True)
+class Ours:
+    """What a unit knows besides what the FMU knows."""
+
+    time: float
+    mode: int
+    pending: bool
+    next: float
+    ticks: tuple[tuple[float, int], ...]
+    heard: frozenset[str]
+    sending: frozenset[str]
+    held: frozenset[str]
+    given: Mapping[str, Signal]
+    courses: Mapping[str, Course]
+    seen: Mapping[str, Signal]
+
+
+class Saved:
+    """A token. When nobody has it any more, the FMU may forget its state, too."""
+
+    __slots__ = ("_unused", "ours", "state")
+
+    def __init__(self, state: State, ours: Ours, unused: list[State]) -> None:
+        self.state = state
+        self.ours = ours
+        self._unused = unused
+
+    def __del__(self) -> None:
+        # Not the call itself: Python may come here at any time and in any thread.
+        self._unused.append(self.state)
+
+
+class States:
+    """The states that one instance keeps for us."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._unused: list[State] = []
+        self._kept = 0
+        self._closed = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether the unit may yet be set back."""
+        return self._kept > len(self._unused)
+
+    def save(self, ours: Ours) -> Saved:
+        return self._token(self._instance.save(), ours)
+
+    def _token(self, state: State, ours: Ours) -> Saved:
+        self._drop()
+        self._kept += 1
+        return Saved(state, ours, self._unused)
+
+    def restore(self, token: Saved) -> None:
+        self._instance.restore(token.state)
+
+    def _drop(self) -> None:
+        while self._unused and not self._closed:
+            self._instance.drop(self._unused.pop())
+            self._kept -= 1
+
+    def close(self) -> None:
+        """Forget all states that nobody has any more; freeing the instance takes care of the rest."""
+        self._drop()
+        self._closed = True
+
+    # ---------------------------------------------------------------- as bytes
+
+    def to_bytes(self, token: Saved, layout: Layout, clocks: int) -> bytes:
+        ours = token.ours
+        parts = [struct.pack("<dqqd", ours.time, ours.mode, ours.pending, ours.next)]
+        assert len(ours.ticks) == clocks
+        parts += [struct.pack("<dq", next, count) for next, count in ours.ticks]
+        for names, causality in ((ours.heard, Causality.INPUT), (ours.sending, Causality.OUTPUT)):
+            ports = layout.of(causality, event=True)
+            parts += [struct.pack("<q", port.name in names) for port, _ in ports]
+        inputs = [port for port, _ in layout.of(Causality.INPUT)]
+        for port in inputs:
+            course = ours.courses.get(port.name)
+            parts.append(struct.pack("<q", 0 if course is None else len(course.coefficients)))
+            if course is not None:
+                parts.append(struct.pack("<d", course.origin))
+                parts += [_written(port, row) for row in course.coefficients]
+        for port in inputs:
+            how = 0 if port.name not in ours.given else 1 + (port.name in ours.held)
+            parts.append(struct.pack("<q", how))
+            if how:
+                parts.append(_written(port, ours.given[port.name]))
+        parts += [
+            _written(p, ours.seen[p.name]) for p, _ in layout.of(Causality.OUTPUT) if p.name in ours.seen
+        ]
+        return b"".join((*parts, chunk(self._instance.to_bytes(token.state))))
+
+    def from_bytes(self, data: bytes, layout: Layout, clocks: int, seen: Sequence[str] = ()) -> Saved:
+        reader = Reader(data)
+        try:
+            ours = _read(reader, layout, clocks, seen)
+            state = reader.chunk()
+            reader.finish()
+        except ValueError as error:
+            raise ModelError(f"not a state of this unit: {error}") from None
+        return self._token(self._instance.from_bytes(state), ours)
+
+
+def _read(reader: Reader, layout: Layout, clocks: int, seen: Sequence[str]) -> Ours:
+    time, mode, pending, next = struct.unpack("<dqqd", reader.take(32))
+    if mode not in (0, 1, 2) or pending not in (0, 1):
+        raise ValueError(f"there is no mode {mode}")
+    ticks = tuple(struct.unpack("<dq", reader.take(16)) for _ in range(clocks))
+    heard, sending = (
+        frozenset(port.name for port, _ in layout.of(causality, event=True) if _flag(reader, 1))
+        for causality in (Causality.INPUT, Causality.OUTPUT)
+    )
+    inputs = [port for port, _ in layout.of(Causality.INPUT)]
+    courses = {}
+    for port in inputs:
+        count = reader.word()
+        if count > (MAX_DEGREE + 1 if port.kind is Kind.REAL else 1):
+            raise ValueError(f"an input with {count} coefficients")
+        if count:
+            origin = _double(reader)
+            courses[port.name] = Course(origin, [_taken(reader, port) for _ in range(count)])
+    given, held = {}, set()
+    for port in inputs:
+        if how := _flag(reader, 2):
+            given[port.name] = _taken(reader, port)
+            held |= {port.name} if how == 2 else set()
+    last = {port.name: _taken(reader, port) for port, _ in layout.of(Causality.OUTPUT) if port.name in seen}
+    return Ours(time, mode, bool(pending), next, ticks, heard, sending, frozenset(held), given, courses, last)
+
+
+def _flag(reader: Reader, most: int) -> int:
+    found = reader.word()
+    if found > most:
+        raise ValueError(f"{found} where there should be 0 to {most}")
+    return found
+
+
+def _double(reader: Reader) -> float:
+    return float(struct.unpack("<d", reader.take(8))[0])
+
+
+def _written(port: Port, signal: Signal) -> bytes:
+    cells: Any = (signal,) if port.size is None else signal
+    if port.kind is Kind.STRING:
+        return b"".join(chunk(str(cell).encode("utf-8", "surrogatepass")) for cell in cells)
+    return struct.pack(f"<{port.cells}{'d' if port.kind is Kind.REAL else 'q'}", *cells)
+
+
+def _taken(reader: Reader, port: Port) -> Signal:
+    cells: list[Value]
+    if port.kind is Kind.STRING:
+        cells = [reader.chunk().decode("utf-8", "surrogatepass") for _ in range(port.cells)]
+    else:
+        code = "d" if port.kind is Kind.REAL else "q"
+        cells = list(struct.unpack(f"<{port.cells}{code}", reader.take(8 * port.cells)))
+        if port.kind is Kind.BOOLEAN:
+            cells = [bool(cell) for cell in cells]
+    return cells[0] if port.size is None else tuple(cells)
