@@ -326,7 +326,7 @@ GOOD: dict[str, Any] = {
         ({"locals": {"f": "g", "g": "f"}}, "locals: these locals need each other"),
         ({"locals": {"f": "go"}}, "locals.f: 'go' is an event"),
         ({"outputs": {"y": "go"}}, "outputs.y: 'go' is an event"),
-        ({"outputs": {"e": {"event": True, "value": "u"}}}, "say so in the emit of a transition"),
+        ({"outputs": {"e": {"event": True, "value": "u"}}}, "say so in an emit"),
         ({"variables": {"elapsed": 0.0}}, "variables.elapsed: 'elapsed' already has a meaning"),
         ({"variables": {"u": 0.0}}, "the name 'u' is used twice"),
         ({"variables": {"v": "off"}}, "one of some labels"),

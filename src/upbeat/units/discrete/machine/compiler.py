@@ -10,10 +10,11 @@ from upbeat.core.expr import ONE, ZERO, Expr, Name, Number, Op, apply, names, si
 from upbeat.core.ports import Kind, Port
 from upbeat.units.discrete.machine.chart import Chart, State
 from upbeat.units.discrete.machine.logic import any_of, both, choice, either, negated
-from upbeat.units.discrete.machine.transitions import Sending, Transition, candidates
+from upbeat.units.discrete.machine.transitions import Transition, candidates
 from upbeat.units.discrete.machine.words import ELAPSED, STATE
 from upbeat.units.discrete.model import Assignments, Emission, Mode, Variable
 from upbeat.units.equations import TIME
+from upbeat.units.reactions import Sending
 
 _TIME = Name(TIME)
 _NEVER = Number(math.inf)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from upbeat.core.errors import ModelError
 from upbeat.core.expr import Expr, Name, kind_of, names, substitute
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.discrete.machine.chart import Chart, State, read_chart
@@ -19,8 +18,9 @@ from upbeat.units.discrete.machine.transitions import (
 from upbeat.units.discrete.machine.words import ELAPSED, STATE
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.equations import Output, in_order, table_spec
+from upbeat.units.reactions import is_event, read_sent, read_variables
 from upbeat.units.scope import Raw, Scope
-from upbeat.units.shorthand import Complaints, entries, read_port
+from upbeat.units.shorthand import Complaints, entries
 from upbeat.units.spec import output_entries, read_tables
 from upbeat.units.vocabulary import Vocabulary
 
@@ -58,13 +58,13 @@ def read_machine(
     read_tables(entries(tables, "tables", complaints), scope)
     input_ports = scope.ports("inputs", inputs, Causality.INPUT)
     parameter_ports = scope.ports("parameters", parameters, Causality.PARAMETER)
-    variable_ports = _read_variables(variables, scope)
+    variable_ports = read_variables(variables, scope)
     raw_locals = {name: Raw.of(text) for name, text in scope.entries("locals", locals).items()}
     for name, raw in raw_locals.items():
         scope.declare("locals", name, raw.size)
     _declare_own(scope, chart)
     given_outputs = entries(outputs, "outputs", complaints)
-    sent = _read_sent(given_outputs, scope)
+    sent = read_sent(given_outputs, scope)
     shown = output_entries(_computed(given_outputs), scope)
     scope.outputs = (*given_outputs,)
 
@@ -121,31 +121,6 @@ def read_machine(
     return Made(discrete, written, variable_ports, tuple(_notes(chart, found)))
 
 
-def _read_variables(given: object, scope: Scope) -> tuple[Port, ...]:
-    found = []
-    for name, entry in scope.entries("variables", given).items():
-        where = f"variables.{name}"
-        with scope.complaints.at(where):
-            table = dict(entry) if isinstance(entry, Mapping) else {"start": entry}
-            if "value" in table:
-                raise ModelError("a variable has a start: write start in place of value")
-            table |= {"value": table.pop("start")} if "start" in table else {}
-            port = read_port(name, table, Causality.PARAMETER)  # like a parameter, it has a value to set
-            if port.kind is Kind.STRING:
-                raise ModelError(
-                    "a variable is a number, true or false, or one of some labels: "
-                    f"{name} = {{ start = {table['value']!r}, items = […] }}"
-                )
-            if port.size is not None:
-                raise ModelError("a variable is a single value; write one for each cell")
-            found.append(port)
-            scope.declare("variables", name, None, port.unit)
-            scope.kinds[name] = port.kind
-            if port.items:
-                scope.enums[name] = port.items
-    return tuple(found)
-
-
 def _declare_own(scope: Scope, chart: Chart | None) -> None:
     """The names that every machine has."""
     for name in (ELAPSED, STATE):
@@ -161,36 +136,13 @@ def _declare_own(scope: Scope, chart: Chart | None) -> None:
         scope.enums[STATE] = chart.labels
 
 
-def _is_event(entry: object) -> bool:
-    return isinstance(entry, Mapping) and bool(entry.get("event"))
-
-
 def _computed(given: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of ordinary outputs; `state` alone is the one that is always there."""
     return {
         name: entry
         for name, entry in given.items()
-        if not _is_event(entry) and not (name == STATE and not entry)
+        if not is_event(entry) and not (name == STATE and not entry)
     }
-
-
-def _read_sent(given: Mapping[str, Any], scope: Scope) -> tuple[Port, ...]:
-    found = []
-    for name, entry in given.items():
-        if not _is_event(entry):
-            continue
-        with scope.complaints.at(f"outputs.{name}"):
-            if "value" in entry:
-                raise ModelError(
-                    "an event has a value only when it is sent: say so in the emit of a transition"
-                )
-            port = read_port(name, entry, Causality.OUTPUT)
-            if port.kind is Kind.STRING:
-                raise ModelError("a state machine has no strings; use labels: items = […]")
-            if name in scope.sections:
-                raise ModelError(f"the name '{name}' is used twice (also in {scope.sections[name]})")
-            found.append(port)
-    return tuple(found)
 
 
 def _read_locals(raw: Mapping[str, Raw], vocabulary: Vocabulary) -> None:

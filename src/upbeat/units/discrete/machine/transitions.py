@@ -9,10 +9,9 @@ from typing import Any
 
 from upbeat.core.errors import suggest
 from upbeat.core.expr import ONE, ZERO, Expr, Number, simplify
-from upbeat.core.ports import Kind, Port
 from upbeat.units.discrete.machine.chart import Chart, State
 from upbeat.units.discrete.model import Assignments
-from upbeat.units.equations import cell_names
+from upbeat.units.reactions import Sending, heard_events, listed, sendings
 from upbeat.units.shorthand import Complaints
 from upbeat.units.vocabulary import Vocabulary
 
@@ -21,15 +20,6 @@ FIXED = (
     'a delay is fixed when the state is entered. To follow a signal, write when = "…"; to take its value '
     'then, keep it in a variable: entry = { wait = "…" }'
 )
-
-
-@dataclass(frozen=True)
-class Sending:
-    """What a transition sends: `cells`, if `present`."""
-
-    port: Port
-    present: Expr
-    cells: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
@@ -78,14 +68,14 @@ def _read(number: int, where: str, entry: Mapping[str, Any], chart: Chart, names
     sources = []
     if "from" not in entry:
         complaints.add(where, f'a transition starts somewhere: from = "{chart.labels[0]}"')
-    for given in _listed(entry.get("from")):
+    for given in listed(entry.get("from")):
         state = chart.find(given, f"{where}.from", complaints)
         if state is not None and state in sources:
             complaints.add(f"{where}.from", f"'{given}' is listed twice")
         elif state is not None:
             sources.append(state)
     to = chart.find(entry["to"], f"{where}.to", complaints) if "to" in entry else None
-    on = _events(where, entry, names)
+    on = heard_events(where, entry.get("on"), names)
     if "after" in entry and "on" in entry:
         complaints.add(
             f"{where}.after",
@@ -100,31 +90,8 @@ def _read(number: int, where: str, entry: Mapping[str, Any], chart: Chart, names
         when = ONE
     after = _delay(where, entry["after"], names) if "after" in entry else None
     do = names.assignments(f"{where}.do", entry.get("do"), heard)
-    emit = _emit(where, entry.get("emit"), names, heard)
+    emit = sendings(where, entry.get("emit"), names, heard)
     return Transition(number, tuple(sources), to, after, on, when, do, emit)
-
-
-def _listed(given: Any) -> list[Any]:
-    if given is None:
-        return []
-    return list(given) if isinstance(given, (list, tuple)) else [given]
-
-
-def _events(where: str, entry: Mapping[str, Any], names: Vocabulary) -> tuple[str, ...]:
-    found: list[str] = []
-    for port in _listed(entry.get("on")):
-        if port in names.events:
-            found.append(port)
-        elif port in names.signals:
-            names.complaints.add(
-                f"{where}.on",
-                f"'{port}' is a signal: wait for a condition on it, when = \"{port} > 0\", or make the input "
-                f"an event: {port} = {{ event = true }}",
-            )
-        elif port not in names.scope.mentioned:
-            hint = suggest(str(port), names.events, "event inputs")
-            names.complaints.add(f"{where}.on", f"there is no event input {port!r}. {hint}")
-    return tuple(dict.fromkeys(found))
 
 
 def _delay(where: str, given: object, names: Vocabulary) -> Expr:
@@ -136,57 +103,6 @@ def _delay(where: str, given: object, names: Vocabulary) -> Expr:
         what = "not a number" if math.isnan(known.value) else f"{known.value:g}"
         names.complaints.add(f"{where}.after", f"a delay is 0 or more, not {what}")
     return expr
-
-
-def _emit(where: str, given: object, names: Vocabulary, heard: tuple[str, ...]) -> tuple[Sending, ...]:
-    complaints = names.complaints
-    if given is None:
-        return ()
-    if not isinstance(given, Mapping):
-        complaints.add(
-            f"{where}.emit", f'expected events such as {{ done = true, lamp = "…" }}, not {given!r}'
-        )
-        return ()
-    found = []
-    for name, value in given.items():
-        port = names.sent.get(name)
-        here = f"{where}.emit.{name}"
-        if port is not None:
-            sending = _sending(f"{where}.emit", port, value, names, heard)
-            found += [sending] if sending is not None else []
-        elif name in names.scope.outputs or name == "state":
-            complaints.add(
-                here, f"'{name}' is an ordinary output, which always has a value; only events are sent"
-            )
-        elif name not in names.scope.mentioned:
-            complaints.add(
-                here, f"there is no event output '{name}'. {suggest(str(name), names.sent, 'event outputs')}"
-            )
-    return tuple(found)
-
-
-def _sending(
-    where: str, port: Port, value: object, names: Vocabulary, heard: tuple[str, ...]
-) -> Sending | None:
-    given = list(value) if isinstance(value, (list, tuple)) else [value]
-    if len(given) != port.cells or (port.size is None) != (not isinstance(value, (list, tuple))):
-        needed = "one value" if port.size is None else f"a list of {port.size} values"
-        names.complaints.add(f"{where}.{port.name}", f"'{port.name}' carries {needed}, not {value!r}")
-        return None
-    if value is True and port.kind is not Kind.BOOLEAN:
-        kind = "a label" if port.items else f"{port.kind.value}"
-        names.complaints.add(f"{where}.{port.name}", f"'{port.name}' carries {kind}: say what it sends")
-        return None
-    cells = [
-        names.value(where, cell, item, port, heard)
-        for cell, item in zip(cell_names(port.name, port.size), given, strict=True)
-    ]
-    known = tuple(cell for cell in cells if cell is not None)
-    if len(known) < len(cells):
-        return None
-    if port.kind is Kind.BOOLEAN and port.size is None:
-        return Sending(port, known[0], (ONE,))  # it happens, or it does not
-    return Sending(port, ONE, known)
 
 
 def complain_about_loops(chart: Chart, transitions: tuple[Transition, ...], complaints: Complaints) -> None:
