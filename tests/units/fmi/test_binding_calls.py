@@ -4,58 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from upbeat.units.fmi.archive import unpack
+from fmu_opened import CS, ME, Opened, opened
 from upbeat.units.fmi.binding import instantiate
-from upbeat.units.fmi.description import InterfaceKind, ModelDescription, read_description
-from upbeat.units.fmi.instance import FmuError, Instance, Stepped, Updated
-
-CS, ME = InterfaceKind.CO_SIMULATION, InterfaceKind.MODEL_EXCHANGE
-
-
-class Opened:
-    """An unpacked FMU and instances of it."""
-
-    def __init__(self, path: Path) -> None:
-        self.unpacked = unpack(path)
-        self.folder = self.unpacked.path
-        self.description: ModelDescription = read_description(self.folder)
-        self.made: list[Instance] = []
-
-    def __getitem__(self, name: str) -> Any:
-        return self.description.by_name[name]
-
-    def instance(self, kind: InterfaceKind = CS, **more: Any) -> Instance:
-        self.made.append(instantiate(self.folder, self.description, kind, "one", **more))
-        return self.made[-1]
-
-    def close(self) -> None:
-        for instance in self.made:
-            instance.free()
-        self.unpacked.close()
+from upbeat.units.fmi.instance import FmuError, Stepped, Updated
 
 
 @pytest.fixture(params=[2, 3])
 def linear(request: pytest.FixtureRequest, compiled: dict[tuple[str, int], Path]) -> Iterator[Opened]:
-    opened = Opened(compiled["linear", request.param])
-    yield opened
-    opened.close()
-
-
-def begun(instance: Instance) -> Instance:
-    instance.enter_initialization(0.0, None, None)
-    instance.exit_initialization()
-    return instance
+    with opened(compiled["linear", request.param]) as one:
+        yield one
 
 
 def test_co_simulation_follows_the_closed_form(linear: Opened) -> None:
     # x' = -2 x + u, x(0) = 1, u = 4, y = 3 x + 0.5 u
-    one = linear.instance()
-    begun(one)
+    one = linear.begun()
     one.writer(linear["u"])(4.0)
     x, y = one.reader(linear["x"]), one.reader(linear["y"])
     for k in range(10):
@@ -73,7 +40,7 @@ def test_the_same_calls_give_the_numbers_of_fmpy(linear: Opened) -> None:
 
     theirs = read_model_description(linear.folder)
     judge = instantiate_fmu(str(linear.folder), theirs, "CoSimulation")
-    version = linear.description.version
+    version = linear.version
     if version == 2:
         judge.setupExperiment(startTime=0.0)
         judge.enterInitializationMode()
@@ -82,8 +49,7 @@ def test_the_same_calls_give_the_numbers_of_fmpy(linear: Opened) -> None:
     judge.exitInitializationMode()
     get = judge.getReal if version == 2 else judge.getFloat64
     put = judge.setReal if version == 2 else judge.setFloat64
-    one = linear.instance()
-    begun(one)
+    one = linear.begun()
     u, readers = one.writer(linear["u"]), [one.reader(v) for v in linear.description.variables]
     references = [variable.reference for variable in linear.description.variables]
     for k in range(50):
@@ -98,8 +64,7 @@ def test_the_same_calls_give_the_numbers_of_fmpy(linear: Opened) -> None:
 
 
 def test_states_come_back_in_memory_and_as_bytes(linear: Opened) -> None:
-    one = linear.instance()
-    begun(one)
+    one = linear.begun()
     x = one.reader(linear["x"])
     one.step(0.0, 0.5, False)
     kept, state = x(), one.save()
@@ -115,8 +80,7 @@ def test_states_come_back_in_memory_and_as_bytes(linear: Opened) -> None:
     assert x() == later
     one.drop(state)
     one.drop(state)
-    other = linear.instance()
-    begun(other)
+    other = linear.begun()
     other.restore(other.from_bytes(data))
     assert other.reader(linear["x"])() == kept
     with pytest.raises(FmuError, match=r"(?i)DeserializeFMUstate failed"):
@@ -124,8 +88,7 @@ def test_states_come_back_in_memory_and_as_bytes(linear: Opened) -> None:
 
 
 def test_model_exchange(linear: Opened) -> None:
-    one = linear.instance(ME)
-    begun(one)
+    one = linear.begun(ME)
     assert one.update() == Updated(next_time=math.inf)
     one.enter_continuous_time_mode()
     one.set_time(0.25)
@@ -140,10 +103,10 @@ def test_model_exchange(linear: Opened) -> None:
 
 
 def test_derivatives_along_and_against(linear: Opened) -> None:
-    one = begun(linear.instance())
+    one = linear.begun()
     unknowns, knowns = [linear["y"], linear["der(x)"]], [linear["x"], linear["u"]]
     assert one.directional(unknowns, knowns, [1.0, 10.0]) == [8.0, 8.0]
-    if linear.description.version == 2:
+    if linear.version == 2:
         with pytest.raises(FmuError, match="FMI 2 has no adjoint"):
             one.adjoint(unknowns, knowns, [1.0, 10.0])
     else:
@@ -151,8 +114,8 @@ def test_derivatives_along_and_against(linear: Opened) -> None:
 
 
 def test_a_refused_call_says_why_and_the_instance_lives_on(linear: Opened) -> None:
-    one = begun(linear.instance())
-    name = f"fmi{linear.description.version}Set"
+    one = linear.begun()
+    name = f"fmi{linear.version}Set"
     with pytest.raises(FmuError, match=f"{name}.* failed: .*refused") as caught:
         one.writer(linear["y"])(1.0)
     assert not caught.value.fatal
@@ -161,7 +124,7 @@ def test_a_refused_call_says_why_and_the_instance_lives_on(linear: Opened) -> No
 
 
 def test_nothing_is_called_after_free(linear: Opened) -> None:
-    one = begun(linear.instance())
+    one = linear.begun()
     read, write = one.reader(linear["x"]), one.writer(linear["u"])
     one.save()
     one.free()
@@ -174,7 +137,7 @@ def test_nothing_is_called_after_free(linear: Opened) -> None:
 
 def test_addresses_are_those_of_the_library(linear: Opened) -> None:
     one = linear.instance()
-    version = linear.description.version
+    version = linear.version
     assert one.pointer
     assert one.address(f"fmi{version}DoStep") not in (0, one.address(f"fmi{version}Terminate"))
     assert one.address("fmi1DoStep") == 0
@@ -182,19 +145,16 @@ def test_addresses_are_those_of_the_library(linear: Opened) -> None:
 
 def test_inputs_move_along_their_derivatives(compiled: dict[tuple[str, int], Path]) -> None:
     # x' = -2 x + t, x(0) = 1
-    opened = Opened(compiled["linear", 2])
-    one = begun(opened.instance())
-    one.writer(opened["u"])(0.0)
-    one.set_input_derivatives([opened["u"]], [1], [1.0])
-    one.step(0.0, 1.0, True)
-    exact = 1.25 * math.exp(-2) + 0.5 - 0.25
-    assert one.reader(opened["x"])() == pytest.approx(exact, abs=1e-5)
-    opened.close()
+    with opened(compiled["linear", 2]) as linear:
+        one = linear.begun()
+        one.writer(linear["u"])(0.0)
+        one.set_input_derivatives([linear["u"]], [1], [1.0])
+        one.step(0.0, 1.0, True)
+        exact = 1.25 * math.exp(-2) + 0.5 - 0.25
+        assert one.reader(linear["x"])() == pytest.approx(exact, abs=1e-5)
 
 
 def test_a_wrong_token_gives_no_instance(linear: Opened) -> None:
-    from dataclasses import replace
-
     wrong = replace(linear.description, token="{other}")
     with pytest.raises(FmuError, match=r"gave no instance.*'\{other\}'"):
         instantiate(linear.folder, wrong, CS, "one")

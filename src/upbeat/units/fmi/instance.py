@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from upbeat.core.errors import UpbeatError
 from upbeat.core.ports import Signal
@@ -37,11 +37,11 @@ class FmuError(UpbeatError):
         self.discarded = discarded
 
 
-@dataclass(frozen=True, slots=True)
-class Stepped:
+class Stepped(NamedTuple):
     """How a co-simulation step ended: the time reached, and what the FMU asks for.
 
     `early` says that it is not all of the step: FMI 3's early return, or FMI 2's discard.
+    A tuple, because every step makes one.
     """
 
     reached: float

@@ -18,6 +18,7 @@ from upbeat.units.fmi.instance import Stepped, Updated
 
 _TYPES = {InterfaceKind.MODEL_EXCHANGE: 0, InterfaceKind.CO_SIMULATION: 1}
 _LAST_SUCCESSFUL_TIME, _TERMINATED = 2, 3
+_FLAGS = (c_int.from_param(0), c_int.from_param(1))
 _SHORTER = "Try a shorter communication step"
 
 
@@ -100,23 +101,21 @@ class Fmi2(Shared):
     # -- co-simulation -------------------------------------------------------------------------
 
     def step(self, t: float, length: float, no_set_prior: bool) -> Stepped:
-        calls = self.calls
-        if self._journal.news:
+        calls, journal = self.calls, self._journal
+        function, at, by = self._do_step
+        if journal.news:
             calls.settle("fmi2DoStep")
-        self._journal.time = t
-        status = self._do_step(calls.pointer, t, length, no_set_prior)
-        if status == OK:
-            return Stepped(t + length)
-        if status == DISCARD:
-            return self._discarded(t)
-        calls.judge("fmi2DoStep", status)
+        journal.time = at.value = t
+        by.value = length
+        if status := function(calls.pointer, at, by, _FLAGS[no_set_prior]):
+            if status == DISCARD:
+                return self._discarded(t)
+            calls.judge("fmi2DoStep", status)
         return Stepped(t + length)
 
     @cached_property
-    def _do_step(self) -> Any:
-        function = self.calls.raw("fmi2DoStep")
-        function.argtypes = (c_void_p, c_double, c_double, c_int)
-        return function
+    def _do_step(self) -> tuple[Any, c_double, c_double]:
+        return self.calls.raw("fmi2DoStep"), c_double(), c_double()
 
     def _discarded(self, t: float) -> Stepped:
         """How far it came. An FMU that cannot tell has not come anywhere that can be relied on."""

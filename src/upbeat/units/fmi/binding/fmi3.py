@@ -29,6 +29,7 @@ from upbeat.units.fmi.description import Interface, InterfaceKind, ModelDescript
 from upbeat.units.fmi.instance import Intermediate, OnIntermediate, Stepped, Updated
 
 _NOT_YET_KNOWN = 0
+_FLAGS = (c_bool(False), c_bool(True))
 _instances: WeakValueDictionary[int, Fmi3] = WeakValueDictionary()
 """By the number of their journal, which is their environment."""
 
@@ -111,25 +112,28 @@ class Fmi3(Shared):
     # -- co-simulation -------------------------------------------------------------------------
 
     def step(self, t: float, length: float, no_set_prior: bool) -> Stepped:
-        calls, (function, results, event, terminate, early, last) = self.calls, self._do_step
-        if self._journal.news:
+        calls, journal = self.calls, self._journal
+        function, at, by, results, event, terminate, early, last = self._do_step
+        if journal.news:
             calls.settle("fmi3DoStep")
-        self._journal.time = t
+        journal.time = at.value = t
+        by.value = length
+        last.value = end = t + length
         event.value = terminate.value = early.value = False
-        last.value = t + length
-        status = function(calls.pointer, c_double(t), c_double(length), c_bool(no_set_prior), *results)
+        status = function(calls.pointer, at, by, _FLAGS[no_set_prior], *results)
         if self._raised is not None:
             raised, self._raised = self._raised, None
             raise raised
         if status:
             calls.judge("fmi3DoStep", status)
-        reached = last.value if early.value else t + length
-        return Stepped(reached, event.value, terminate.value, early.value)
+        returned = early.value
+        return Stepped(last.value if returned else end, event.value, terminate.value, returned)
 
     @cached_property
     def _do_step(self) -> Any:
         places = (c_bool(), c_bool(), c_bool(), c_double())
-        return self.calls.raw("fmi3DoStep"), tuple(byref(place) for place in places), *places
+        results = tuple(byref(place) for place in places)
+        return self.calls.raw("fmi3DoStep"), c_double(), c_double(), results, *places
 
     def set_input_derivatives(
         self, variables: Sequence[Variable], orders: Sequence[int], values: Sequence[float]

@@ -14,7 +14,7 @@ from upbeat.units.fmi.instance import FmuError
 _log = logging.getLogger("upbeat.fmu")
 _loaded: dict[Path, Library] = {}
 _MOST_HELPERS = 50
-_MISSING = re.compile(r"^(?P<name>[^:/\s]+): cannot open shared object file")
+_MISSING = re.compile(r"^(?P<name>[^:]+): cannot open shared object file")
 _UNDEFINED = re.compile(r"undefined symbol: (?P<name>\S+)")
 
 
@@ -76,7 +76,7 @@ def _beside(path: Path, message: str) -> Path | None:
     missing = _MISSING.match(message)
     if missing is None:
         return None
-    helper = path.with_name(missing["name"])
+    helper = path.with_name(Path(missing["name"]).name)
     return helper if helper.is_file() and helper != path else None
 
 

@@ -146,7 +146,10 @@ def writer(calls: Calls, variable: Variable, version: int, cells: int | None) ->
 
         def array(value: Signal) -> None:
             given = _cells(variable, value, slot.count)
-            place[:] = given if variable.type is Type.FLOAT64 else [check(cell) for cell in given]
+            try:
+                place[:] = given if variable.type is Type.FLOAT64 else [check(cell) for cell in given]
+            except TypeError:
+                raise _wrong(variable, value, "numbers") from None
             send()
 
         return array
