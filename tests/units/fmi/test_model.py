@@ -72,3 +72,19 @@ def test_values(compiled: Compiled) -> None:
 def test_values_that_cannot_be(compiled: Compiled, values: dict[str, object], complaint: str) -> None:
     with pytest.raises(up.ModelError, match=complaint.replace("(", r"\(").replace("[", r"\[")):
         up.Fmu(compiled["linear", 2]).with_values(values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_model_exchange(compiled: Compiled, version: int, engine: str) -> None:
+    """x' = -2 x + u from 1 with u = 1: x = (1 + e^-2t) / 2, y = 3 x + u / 2."""
+    model = up.Fmu(
+        compiled["linear", version],
+        interface="model-exchange",
+        tolerance=1e-9,
+        parameters={"u": 1},
+        locals=["x"],
+    )
+    trace = up.simulate(up.Scenario({"one": model}), pace=0.1, until=1.0, engine=engine)
+    x = (1 + np.exp(-2 * np.asarray(trace.time))) / 2
+    np.testing.assert_allclose(trace["one.x"], x, rtol=1e-8)
+    np.testing.assert_allclose(trace["one.y"], 3 * x + 0.5, rtol=1e-8)

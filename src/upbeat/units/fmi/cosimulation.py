@@ -2,9 +2,9 @@
 
 It stays in initialization mode until time begins to pass or, if it has events, until the first instant.
 
-Inputs: a value is handed to the FMU as soon as it is set. Two kinds wait for event mode: those that a clock
-guards, until it ticks; and discrete ones of an FMU with event mode, which are an event of their own (the
-unit is due at once) if they change.
+Inputs: a value is handed to the FMU as soon as it is set. Those that a clock guards wait until it ticks. A
+discrete one of an FMU with event mode that changes is an event of its own: the FMU enters event mode for it,
+and the unit is due at once.
 """
 
 from __future__ import annotations
@@ -68,7 +68,6 @@ class CoSimulationUnit:
         self._heard: set[str] = set()
         self._sending: set[str] = set()
         self._courses: dict[str, Course] = {}
-        self._held: set[str] = set()
         self._given: dict[str, Signal] = {}
         self._seen: dict[str, Signal] = {}
         self._senders = layout.of(Causality.OUTPUT, event=True)
@@ -147,20 +146,20 @@ class CoSimulationUnit:
         def wait(coefficients: Sequence[Signal]) -> None:
             self._courses[name] = Course(self.time, checked(coefficients)[:1])
 
-        def hold_back(coefficients: Sequence[Signal]) -> None:
-            (value,) = checked(coefficients)[:1]
-            if self._mode is not Mode.STEP:
-                self._given[name] = value
-                self._held.discard(name)
-                writer(value)
-            elif name not in self._given or self._given[name] != value:
-                self._given[name] = value
-                self._held.add(name)
+        def happen(coefficients: Sequence[Signal]) -> None:
+            value = checked(coefficients)[0]
+            if self._mode is not Mode.INITIALIZATION:
+                if name in self._given and self._given[name] == value:
+                    return
+                self._enter_event_mode()
+                self._pending = True
+            self._given[name] = value
+            writer(value)
 
         if self._has_events and variable.clocks:
             return wait
         if self._has_events and variable.variability is Variability.DISCRETE:
-            return hold_back
+            return happen
         follows = can_follow(self._instance.description, self._instance.interface, variable)
         return move if follows else hand_over
 
@@ -260,7 +259,7 @@ class CoSimulationUnit:
     @property
     def _waiting(self) -> bool:
         """Whether something is to be done in event mode that is not a matter of time."""
-        return bool(self._pending or self._heard or self._held)
+        return bool(self._pending or self._heard)
 
     def jump(self) -> bool:
         """One round of event mode, if there is something to do; what ticked is sent by the next jump."""
@@ -298,27 +297,27 @@ class CoSimulationUnit:
     def _round(self) -> None:
         """One round: what ticks is told, clocked values are exchanged, discrete states renewed."""
         instance = self._instance
-        if self._mode is not Mode.EVENT:
-            instance.enter_event_mode()
-            self._mode = Mode.EVENT
+        self._enter_event_mode()
         places = self._clocks.ticking(self.time)
         variables = self._layout.variables
         ticking = [variables[name] for name in variables if name in self._heard]
         ticking += [self._clocks.variables[place] for place in places]
         if ticking:
             instance.tick(ticking)
-        for name in [name for name in self._writers if name in self._held]:
-            self._writers[name](self._given[name])
         self._exchange(frozenset(variable.name for variable in ticking))
         self._clocks.ticked(places, self.time)
         self._heard.clear()
-        self._held.clear()
         updated = instance.update()
         if updated.terminate:
             raise FmuError(f"the FMU asked to end the simulation at t = {self.time:.9g}")
         self._pending = updated.again
         self._next = updated.next_time
         self._clocks.look(self.time)
+
+    def _enter_event_mode(self) -> None:
+        if self._mode is not Mode.EVENT:
+            self._instance.enter_event_mode()
+            self._mode = Mode.EVENT
 
     def _exchange(self, active: frozenset[str]) -> None:
         """Hand over inputs whose clock ticks, and look at the outputs of those that do."""
@@ -349,7 +348,6 @@ class CoSimulationUnit:
             ticks=tuple(zip(self._clocks.next, self._clocks.count, strict=True)),
             heard=frozenset(self._heard),
             sending=frozenset(self._sending),
-            held=frozenset(self._held),
             given=dict(self._given),
             courses=dict(self._courses),
             seen=dict(self._seen),
@@ -364,7 +362,7 @@ class CoSimulationUnit:
         self._next = ours.next
         self._clocks.next = [next for next, _ in ours.ticks]
         self._clocks.count = [count for _, count in ours.ticks]
-        self._heard, self._sending, self._held = set(ours.heard), set(ours.sending), set(ours.held)
+        self._heard, self._sending = set(ours.heard), set(ours.sending)
         self._given, self._courses, self._seen = dict(ours.given), dict(ours.courses), dict(ours.seen)
 
     def to_bytes(self, token: Saved) -> bytes:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from upbeat.core.abilities import Unit
+from upbeat.core.abilities import Ability, Unit
 from upbeat.core.ports import Causality, Values
 from upbeat.units.fmi import binding
 from upbeat.units.fmi.cosimulation import CoSimulationUnit, can_follow
 from upbeat.units.fmi.description import Causality as Role
 from upbeat.units.fmi.description import CoSimulation, Variable
+from upbeat.units.fmi.exchange import Exchange, PackableExchange
 from upbeat.units.fmi.instance import FmuError, Instance, Intermediate
 from upbeat.units.fmi.interfaces import has_events
 from upbeat.units.fmi.ports import reshaped
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 def launch(model: Fmu, name: str, start: float) -> Unit:
     """A unit in initialization mode."""
     if not isinstance(model.interface, CoSimulation):
-        raise FmuError('model exchange is not run yet: write interface = "co-simulation" where it is offered')
+        instance, gone = initialized(model, name, start)
+        kind = PackableExchange if Ability.SERIALISE in model.abilities else Exchange
+        return kind(instance, model.ports, model.layout.variables, start, model.effective_solver, gone)
     made: list[CoSimulationUnit] = []
 
     def intermediate(moment: Intermediate) -> float | None:

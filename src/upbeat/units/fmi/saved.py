@@ -8,7 +8,7 @@ cell, an integer for the others; a string is a chunk (its length in bytes as a w
     of each event input: whether it has been set (0, 1)
     of each event output: whether it is being sent (0, 1)
     of each other input: number of coefficients kept; if any: origin · coefficients, each of all cells
-    of each other input: whether it was handed over as an event (0, 1: yes, 2: it waits); if so: its cells
+    of each other input: whether it has been handed over as an event (0, 1); if so: its cells
     of each other output with a clock: its cells as they were last seen
     the FMU's own bytes, as a chunk
 """
@@ -40,7 +40,6 @@ class Ours:
     ticks: tuple[tuple[float, int], ...]
     heard: frozenset[str]
     sending: frozenset[str]
-    held: frozenset[str]
     given: Mapping[str, Signal]
     courses: Mapping[str, Course]
     seen: Mapping[str, Signal]
@@ -114,9 +113,8 @@ class States:
                 parts.append(struct.pack("<d", course.origin))
                 parts += [_written(port, row) for row in course.coefficients]
         for port in inputs:
-            how = 0 if port.name not in ours.given else 1 + (port.name in ours.held)
-            parts.append(struct.pack("<q", how))
-            if how:
+            parts.append(struct.pack("<q", port.name in ours.given))
+            if port.name in ours.given:
                 parts.append(_written(port, ours.given[port.name]))
         parts += [
             _written(p, ours.seen[p.name]) for p, _ in layout.of(Causality.OUTPUT) if p.name in ours.seen
@@ -140,7 +138,7 @@ def _read(reader: Reader, layout: Layout, clocks: int, seen: Sequence[str]) -> O
         raise ValueError(f"there is no mode {mode}")
     ticks = tuple(struct.unpack("<dq", reader.take(16)) for _ in range(clocks))
     heard, sending = (
-        frozenset(port.name for port, _ in layout.of(causality, event=True) if _flag(reader, 1))
+        frozenset(port.name for port, _ in layout.of(causality, event=True) if _flag(reader))
         for causality in (Causality.INPUT, Causality.OUTPUT)
     )
     inputs = [port for port, _ in layout.of(Causality.INPUT)]
@@ -152,20 +150,16 @@ def _read(reader: Reader, layout: Layout, clocks: int, seen: Sequence[str]) -> O
         if count:
             origin = _double(reader)
             courses[port.name] = Course(origin, [_taken(reader, port) for _ in range(count)])
-    given, held = {}, set()
-    for port in inputs:
-        if how := _flag(reader, 2):
-            given[port.name] = _taken(reader, port)
-            held |= {port.name} if how == 2 else set()
+    given = {port.name: _taken(reader, port) for port in inputs if _flag(reader)}
     last = {port.name: _taken(reader, port) for port, _ in layout.of(Causality.OUTPUT) if port.name in seen}
-    return Ours(time, mode, bool(pending), next, ticks, heard, sending, frozenset(held), given, courses, last)
+    return Ours(time, mode, bool(pending), next, ticks, heard, sending, given, courses, last)
 
 
-def _flag(reader: Reader, most: int) -> int:
+def _flag(reader: Reader) -> bool:
     found = reader.word()
-    if found > most:
-        raise ValueError(f"{found} where there should be 0 to {most}")
-    return found
+    if found > 1:
+        raise ValueError(f"{found} where there should be 0 or 1")
+    return found == 1
 
 
 def _double(reader: Reader) -> float:

@@ -36,7 +36,7 @@ class Inputs:
             variable = variables[port.name]
             real = port.kind is Kind.REAL
             discrete = not real or variable.variability is not Variability.CONTINUOUS
-            write = instance.writer(variable, port.cells)
+            write = instance.writer(variable, port.size)
             self._entries[port.name] = Entry(port, variable, write, discrete, cells if real else -1)
             if real:
                 cells += port.cells

@@ -50,7 +50,7 @@ class Exchange:
         self._known = {port.name: (port, variables[port.name]) for port in ports}
         ports = [port for port in ports if not port.event]
         outputs = [port for port in ports if port.causality is Causality.OUTPUT]
-        self._outputs = {port.name: instance.reader(variables[port.name], port.cells) for port in outputs}
+        self._outputs = {port.name: instance.reader(variables[port.name], port.size) for port in outputs}
         inputs = [port for port in ports if port.causality is Causality.INPUT]
         self.inputs = Inputs(instance, inputs, variables, start)
         self._mode = Mode.INITIAL
