@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from fmu_maker import COMPILER, MODELS, make
 from upbeat.engine import native
 
 # `make test` draws the same examples every time, so that a change is refused for what it changed;
@@ -22,3 +25,20 @@ ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
 def engine(request: pytest.FixtureRequest) -> str:
     """Both engines, where both are there."""
     return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def fmu_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the FMUs of this session are, for all its worker processes."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "fmus"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def fmu(fmu_folder: Path) -> Callable[[str, int], Path]:
+    """``fmu("ball", 3)``: the path of an FMU of tests/fmus for a version of FMI, made once per session."""
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    return lambda name, version: make(MODELS[name, version], version, fmu_folder)

@@ -5,161 +5,180 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from fmu_models import GAIN, LINEAR, MODELS, Fmu, Var
 from upbeat.units.fmi.binaries import Platform
+
+__all__ = ["COMPILER", "GAIN", "LINEAR", "MODELS", "Fmu", "Var", "compile_library", "description", "make"]
 
 SOURCES = Path(__file__).parent / "fmus"
 COMPILER = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-
-
-@dataclass(frozen=True)
-class Var:
-    """A real variable; its value reference is its position in the model."""
-
-    name: str
-    causality: str = "local"
-    variability: str = "continuous"
-    initial: str | None = None
-    start: float | None = None
-    derivative: str | None = None
-    unit: str | None = None
-
-
-@dataclass(frozen=True)
-class Fmu:
-    """What the description of a model in tests/fmus says. `depends` has the computed variables."""
-
-    name: str
-    variables: tuple[Var, ...]
-    depends: dict[str, tuple[str, ...]]
-
-    def position(self, name: str) -> int:
-        return [variable.name for variable in self.variables].index(name)
-
-
-_TIME = Var("time", "independent")
-
-LINEAR = Fmu(
-    "linear",
-    (
-        _TIME,
-        Var("a", "parameter", "tunable", "exact", -2.0, unit="1/s"),
-        Var("b", "parameter", "tunable", "exact", 1.0),
-        Var("c", "parameter", "tunable", "exact", 3.0),
-        Var("d", "parameter", "tunable", "exact", 0.5),
-        Var("u", "input", start=0.0),
-        Var("x", initial="exact", start=1.0),
-        Var("der(x)", derivative="x"),
-        Var("y", "output"),
-    ),
-    {"der(x)": ("x", "u"), "y": ("x", "u")},
-)
-GAIN = Fmu(
-    "gain",
-    (_TIME, Var("k", "parameter", "fixed", "exact", 2.0), Var("u", "input", start=0.0), Var("y", "output")),
-    {"y": ("u",)},
-)
+SUFFIX = ".dylib" if Platform.here().system == "darwin" else ".so"
+_WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-Wno-unused-parameter"]
 
 
 def description(fmu: Fmu, version: int) -> str:
     """modelDescription.xml of this model."""
-    return _fmi2(fmu) if version == 2 else _fmi3(fmu)
+    interfaces, variables, structure, root = _fmi2(fmu) if version == 2 else _fmi3(fmu)
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<fmiModelDescription fmiVersion="{version}.0" modelName="{fmu.name}" {root}>\n'
+        f"{interfaces}\n{_UNITS}\n{_type_definitions(fmu, version)}{_CATEGORIES}\n{_EXPERIMENT}\n"
+        f"<ModelVariables>\n{chr(10).join(variables)}\n</ModelVariables>\n"
+        f"<ModelStructure>{structure}</ModelStructure>\n</fmiModelDescription>\n"
+    )
 
 
-def _attributes(pairs: dict[str, object]) -> str:
-    return "".join(f" {key}={quoteattr(str(value))}" for key, value in pairs.items() if value is not None)
-
-
-_UNITS = '<UnitDefinitions><Unit name="1/s"><BaseUnit s="-1"/></Unit></UnitDefinitions>'
+_UNITS = (
+    '<UnitDefinitions><Unit name="1/s"><BaseUnit s="-1"/></Unit><Unit name="m"><BaseUnit m="1"/></Unit>'
+    '<Unit name="m/s"><BaseUnit m="1" s="-1"/></Unit></UnitDefinitions>'
+)
+_CATEGORIES = "<LogCategories>" + "".join(
+    f'<Category name="{name}"/>' for name in ("logStatusError", "logStatusWarning", "logEvents")
+)
+_CATEGORIES += "</LogCategories>"
 _EXPERIMENT = '<DefaultExperiment startTime="0" stopTime="2" stepSize="0.01"/>'
 
 
-def _fmi2(fmu: Fmu) -> str:
-    variables, unknowns = [], {}
+def _attributes(pairs: dict[str, object]) -> str:
+    texts = {key: str(value).lower() if isinstance(value, bool) else value for key, value in pairs.items()}
+    return "".join(
+        f" {key}={quoteattr(str(value))}" for key, value in texts.items() if value not in (None, "")
+    )
+
+
+def _element(tag: str, pairs: dict[str, object], inside: str = "") -> str:
+    return f"<{tag}{_attributes(pairs)}>{inside}</{tag}>" if inside else f"<{tag}{_attributes(pairs)}/>"
+
+
+def _type_definitions(fmu: Fmu, version: int) -> str:
+    items = next((v.items for v in fmu.variables if v.items), ())
+    if not items:
+        return ""
+    inside = "".join(f'<Item name="{name}" value="{value}"/>' for name, value in items)
+    if version == 2:
+        text = f'<SimpleType name="Mode"><Enumeration>{inside}</Enumeration></SimpleType>'
+    else:
+        text = f'<EnumerationType name="Mode">{inside}</EnumerationType>'
+    return f"<TypeDefinitions>{text}</TypeDefinitions>\n"
+
+
+def _token(fmu: Fmu) -> str:
+    return f"{{{fmu.source or fmu.name}}}"
+
+
+def _fmi2(fmu: Fmu) -> tuple[str, list[str], str, str]:
+    variables: list[str] = []
+    unknowns: dict[str, list[str]] = {"Outputs": [], "Derivatives": [], "InitialUnknowns": []}
+    names = {"Float64": "Real", "Int32": "Integer"}
     for position, v in enumerate(fmu.variables):
         state = None if v.derivative is None else fmu.position(v.derivative) + 1
         outer = {"name": v.name, "valueReference": position, "causality": v.causality}
         outer |= {"variability": v.variability, "initial": v.initial}
-        real = _attributes({"start": v.start, "derivative": state, "unit": v.unit})
-        variables.append(f"<ScalarVariable{_attributes(outer)}><Real{real}/></ScalarVariable>")
+        inner: dict[str, object] = {"start": v.start, "derivative": state, "unit": v.unit}
+        inner |= {"declaredType": "Mode" if v.items else None, "reinit": v.more.get("reinit")}
+        text = _element(names.get(v.type, v.type), inner)
+        if v.type == "String" and v.start == "":
+            text = '<String start=""/>'
+        variables.append(_element("ScalarVariable", outer, text))
         if v.name in fmu.depends:
             knowns = " ".join(str(fmu.position(name) + 1) for name in fmu.depends[v.name])
-            unknown = f'<Unknown index="{position + 1}" dependencies="{knowns}"/>'
-            unknowns.setdefault("Derivatives" if v.derivative else "Outputs", []).append(unknown)
-            if v.derivative or v.causality == "output":
-                unknowns.setdefault("InitialUnknowns", []).append(f'<Unknown index="{position + 1}"/>')
-    structure = "".join(
-        f"<{part}>{''.join(unknowns[part])}</{part}>"
-        for part in ("Outputs", "Derivatives", "InitialUnknowns")
-        if part in unknowns
-    )
-    flags = f'modelIdentifier="{fmu.name}" canGetAndSetFMUstate="true" canSerializeFMUstate="true" '
-    flags += 'providesDirectionalDerivative="true"'
-    co_simulation = 'canHandleVariableCommunicationStepSize="true" canInterpolateInputs="true" '
-    co_simulation += 'maxOutputDerivativeOrder="1"'
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<fmiModelDescription fmiVersion="2.0" modelName="{fmu.name}" guid="{{{fmu.name}}}" '
-        'numberOfEventIndicators="0">\n'
-        f'<ModelExchange {flags} completedIntegratorStepNotNeeded="true"/>\n'
-        f"<CoSimulation {flags} {co_simulation}/>\n"
-        f'{_UNITS}\n<LogCategories><Category name="logStatusError"/></LogCategories>\n{_EXPERIMENT}\n'
-        f"<ModelVariables>\n{chr(10).join(variables)}\n</ModelVariables>\n"
-        f"<ModelStructure>{structure}</ModelStructure>\n</fmiModelDescription>\n"
-    )
+            part = "Derivatives" if v.derivative else "Outputs"
+            unknowns[part].append(f'<Unknown index="{position + 1}" dependencies="{knowns}"/>')
+            if v.initial is None:
+                unknowns["InitialUnknowns"].append(f'<Unknown index="{position + 1}"/>')
+    structure = "".join(f"<{part}>{''.join(found)}</{part}>" for part, found in unknowns.items() if found)
+    common = {
+        "modelIdentifier": fmu.name,
+        "canGetAndSetFMUstate": fmu.state,
+        "canSerializeFMUstate": fmu.state,
+    }
+    common |= {
+        "providesDirectionalDerivative": fmu.derivatives,
+        "canBeInstantiatedOnlyOncePerProcess": fmu.once,
+    }
+    exchange = common | {"completedIntegratorStepNotNeeded": True}
+    stepped = common | {"canHandleVariableCommunicationStepSize": fmu.variable_step}
+    stepped |= {"canInterpolateInputs": fmu.derivatives, "maxOutputDerivativeOrder": int(fmu.derivatives)}
+    interfaces = _element("ModelExchange", exchange) + "\n" if fmu.exchange else ""
+    root = f'guid="{_token(fmu)}" numberOfEventIndicators="{len(fmu.indicators)}"'
+    return interfaces + _element("CoSimulation", stepped), variables, structure, root
 
 
-def _fmi3(fmu: Fmu) -> str:
-    variables, unknowns = [], {"Output": [], "ContinuousStateDerivative": [], "InitialUnknown": []}
+def _fmi3(fmu: Fmu) -> tuple[str, list[str], str, str]:
+    variables: list[str] = []
+    parts = ("Output", "ContinuousStateDerivative", "ClockedState", "InitialUnknown", "EventIndicator")
+    unknowns: dict[str, list[str]] = {part: [] for part in parts}
     for position, v in enumerate(fmu.variables):
         state = None if v.derivative is None else fmu.position(v.derivative)
-        own = {"name": v.name, "valueReference": position, "causality": v.causality}
-        own |= {"variability": v.variability, "initial": v.initial, "unit": v.unit}
-        own |= {"start": v.start, "derivative": state}
-        variables.append(f"<Float64{_attributes(own)}/>")
+        own: dict[str, object] = {"name": v.name, "valueReference": position, "causality": v.causality}
+        own |= {"variability": v.variability, "initial": v.initial, "unit": v.unit, "start": v.start}
+        own |= {"derivative": state, "declaredType": "Mode" if v.items else None} | v.more
+        sizes = "".join(f'<Dimension valueReference="{fmu.position(name)}"/>' for name in v.dimensions)
+        if v.type in ("String", "Binary") and own.pop("start") is not None:
+            sizes += f'<Start value="{v.start}"/>'
+        variables.append(_element(v.type, own, sizes))
         if v.name in fmu.depends:
             knowns = " ".join(str(fmu.position(name)) for name in fmu.depends[v.name])
             part = "ContinuousStateDerivative" if v.derivative else "Output"
             unknowns[part].append(f'<{part} valueReference="{position}" dependencies="{knowns}"/>')
-            unknowns["InitialUnknown"].append(f'<InitialUnknown valueReference="{position}"/>')
-    flags = f'modelIdentifier="{fmu.name}" canGetAndSetFMUState="true" canSerializeFMUState="true" '
-    flags += 'providesDirectionalDerivatives="true" providesAdjointDerivatives="true"'
-    co_simulation = 'canHandleVariableCommunicationStepSize="true" maxOutputDerivativeOrder="1"'
+            if v.type != "Clock" and "clocks" not in v.more and v.initial is None:
+                unknowns["InitialUnknown"].append(f'<InitialUnknown valueReference="{position}"/>')
+        if "previous" in v.more:
+            unknowns["ClockedState"].append(f'<ClockedState valueReference="{position}"/>')
+        if v.name in fmu.indicators:
+            unknowns["EventIndicator"].append(f'<EventIndicator valueReference="{position}"/>')
     structure = "".join(element for part in unknowns.values() for element in part)
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<fmiModelDescription fmiVersion="3.0" modelName="{fmu.name}" instantiationToken="{{{fmu.name}}}">\n'
-        f"<ModelExchange {flags}/>\n<CoSimulation {flags} {co_simulation}/>\n"
-        f'{_UNITS}\n<LogCategories><Category name="logStatusError"/></LogCategories>\n{_EXPERIMENT}\n'
-        f"<ModelVariables>\n{chr(10).join(variables)}\n</ModelVariables>\n"
-        f"<ModelStructure>{structure}</ModelStructure>\n</fmiModelDescription>\n"
-    )
+    common = {
+        "modelIdentifier": fmu.name,
+        "canGetAndSetFMUState": fmu.state,
+        "canSerializeFMUState": fmu.state,
+    }
+    common |= {
+        "providesDirectionalDerivatives": fmu.derivatives,
+        "providesAdjointDerivatives": fmu.derivatives,
+    }
+    common |= {"canBeInstantiatedOnlyOncePerProcess": fmu.once}
+    stepped = common | {"canHandleVariableCommunicationStepSize": fmu.variable_step}
+    stepped |= {"maxOutputDerivativeOrder": int(fmu.derivatives), "hasEventMode": fmu.event_mode}
+    stepped |= {"mightReturnEarlyFromDoStep": fmu.event_mode, "providesIntermediateUpdate": fmu.intermediate}
+    stepped |= {"canReturnEarlyAfterIntermediateUpdate": fmu.intermediate}
+    interfaces = _element("ModelExchange", common) + "\n" if fmu.exchange else ""
+    root = f'instantiationToken="{_token(fmu)}"'
+    return interfaces + _element("CoSimulation", stepped), variables, structure, root
 
 
-def make(fmu: Fmu, version: int, folder: Path) -> Path:
-    """Compile and pack an FMU into `folder`; its path."""
+def compile_library(sources: list[Path], library: Path, *options: str) -> Path:
+    """A shared library from C sources."""
     assert COMPILER, "there is no C compiler"
-    suffix = ".dylib" if Platform.here().system == "darwin" else ".so"
-    library = folder / f"{fmu.name}{version}{suffix}"
-    command = [COMPILER, "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
-    command += [
-        "-Wno-unused-parameter",
-        "-fPIC",
-        "-ffp-contract=off",
-        "-shared",
-        "-fvisibility=hidden",
-        f"-I{SOURCES}",
-        "-o",
-        str(library),
-    ]
-    command += [str(SOURCES / f"{fmu.name}.c"), str(SOURCES / f"fmi{version}.c")]
-    subprocess.run(command, check=True, timeout=120)
+    command = [COMPILER, "-std=c99", "-O1", "-fPIC", "-ffp-contract=off", "-fstack-protector-all", "-shared"]
+    subprocess.run(
+        [*command, *options, "-o", str(library), *map(str, sources), "-lm"], check=True, timeout=120
+    )
+    return library
+
+
+def make(fmu: Fmu | str, version: int, folder: Path) -> Path:
+    """The FMU in `folder`, compiled and packed unless it is there already; its path.
+
+    Several processes may do this at a time: the finished file gets its name in one go.
+    """
+    fmu = MODELS[fmu, version] if isinstance(fmu, str) else fmu
     path = folder / f"{fmu.name}{version}.fmu"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("modelDescription.xml", description(fmu, version))
-        archive.write(library, f"binaries/{Platform.here().folders(version)[0]}/{fmu.name}{suffix}")
+    if path.exists():
+        return path
+    with tempfile.TemporaryDirectory(dir=folder) as inside:
+        library = Path(inside) / f"{fmu.library or fmu.name}{SUFFIX}"
+        sources = [SOURCES / f"{fmu.source or fmu.name}.c", SOURCES / f"fmi{version}.c"]
+        defines = [f"-D{define}" for define in fmu.defines]
+        compile_library(sources, library, *_WARNINGS, "-fvisibility=hidden", f"-I{SOURCES}", *defines)
+        packed = Path(inside) / "packed"
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("modelDescription.xml", description(fmu, version))
+            archive.write(library, f"binaries/{Platform.here().folders(version)[0]}/{library.name}")
+        packed.replace(path)
     return path

@@ -3,20 +3,12 @@
 
 enum { TIME, K, U, Y, COUNT };
 
-const char* const model_token = "{gain}";
-const int model_count = COUNT;
-const int model_states = 0;
-const int model_state[] = {-1};
-const int model_rate[] = {-1};
-const unsigned model_set = 1u << K | 1u << U;
+static void start(Now* now) { now->v[K] = 2; }
 
-void model_start(double* v) {
-  v[K] = 2;
-  v[U] = 0;
+static void update(Now* now) { now->v[Y] = now->v[K] * now->v[U]; }
+
+static double partial(const Now* now, int unknown, int known) {
+  return unknown == Y && known == U ? now->v[K] : 0;
 }
 
-void model_update(double* v) { v[Y] = v[K] * v[U]; }
-
-double model_partial(const double* v, int unknown, int known) {
-  return unknown == Y && known == U ? v[K] : 0;
-}
+const Model model = {"{gain}", COUNT, BIT(K) | BIT(U), .start = start, .update = update, .partial = partial};

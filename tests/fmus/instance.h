@@ -1,4 +1,4 @@
-/* One instance of a model, as both shims use it: values, input slopes, and a Runge-Kutta solver. */
+/* One instance of a model, as both shims use it: values, a Runge-Kutta solver, events. */
 #ifndef INSTANCE_H
 #define INSTANCE_H
 
@@ -9,97 +9,225 @@
 
 #define SUBSTEPS 10
 
-typedef struct {
-  double v[MODEL_MOST];     /* the variables; v[0] is time */
-  double slope[MODEL_MOST]; /* of inputs, during the next step */
-  double since;             /* the time from which the slopes count */
-} State;
+typedef struct Instance Instance;
+struct Instance {
+  Now now;
+  double base[CELLS]; /* inputs at `since`, from where they follow their slopes */
+  double since;
+  bool sloped;
+  bool exchange;    /* model exchange */
+  bool event_mode;  /* the importer handles events */
+  bool early;       /* and a step may end early for it */
+  bool asked_to_end;
+  bool (*between)(Instance*, double t); /* at the start of every substep; true: return now */
+  void* logger;     /* of either version, with its environment */
+  void* environment;
+  void* intermediate;
+  int calls;
+  char name[64];
+};
 
 typedef struct {
-  State now;
-  void* logger;      /* of either version, with its environment */
-  void* environment;
-  char name[64];
-} Instance;
+  Answer answer;
+  bool event, early;
+} Ended;
+
+static Answer instance_misbehave(Instance* one, Moment moment, double t, double h) {
+  return model.misbehave ? model.misbehave(moment, &one->now, t, h) : OK;
+}
+
+static void instance_reset(Instance* one) {
+  memset(&one->now, 0, sizeof one->now);
+  one->now.next = INFINITY;
+  one->now.states = model.states;
+  memcpy(one->now.state, model.state, sizeof model.state);
+  memcpy(one->now.rate, model.rate, sizeof model.rate);
+  model.start(&one->now);
+  if (model.configured) model.configured(&one->now);
+}
 
 static Instance* instance_new(const char* name, const char* token) {
   Instance* one;
-  if (token == NULL || strcmp(token, model_token) != 0) return NULL;
+  if (token == NULL || strcmp(token, model.token) != 0) return NULL;
   one = (Instance*)calloc(1, sizeof(Instance));
   if (one == NULL) return NULL;
   strncpy(one->name, name ? name : "", sizeof one->name - 1);
-  model_start(one->now.v);
+  instance_reset(one);
   return one;
 }
 
-static int instance_can_set(unsigned reference) {
-  return reference < (unsigned)model_count && (model_set >> reference & 1u);
+/* -- values ------------------------------------------------------------------------------------ */
+
+static char type_of(unsigned reference) { return model.types ? model.types[reference] : 'd'; }
+
+/* Is the reference there, of one of these types, and free to be set? */
+static bool known(unsigned reference, const char* types, bool set) {
+  return reference < (unsigned)model.count && strchr(types, type_of(reference)) &&
+         (!set || (model.settable & BIT(reference)));
 }
 
-static void instance_rates(const State* from, const double* x, double t, double* dx) {
-  double v[MODEL_MOST];
-  int i;
-  memcpy(v, from->v, sizeof v);
-  v[0] = t;
-  for (i = 1; i < model_count; i++) v[i] += from->slope[i] * (t - from->since);
-  for (i = 0; i < model_states; i++) v[model_state[i]] = x[i];
-  model_update(v);
-  for (i = 0; i < model_states; i++) dx[i] = v[model_rate[i]];
+static int cells_of(const Now* now, unsigned reference, int* first) {
+  *first = (int)reference;
+  return model.cells ? model.cells(now, (int)reference, first) : 1;
 }
 
-/* Classical Runge-Kutta with a fixed number of steps; inputs move along their slopes meanwhile. */
-static void instance_advance(Instance* one, double t, double step) {
-  double x[MODEL_MOST], y[MODEL_MOST], k1[MODEL_MOST], k2[MODEL_MOST], k3[MODEL_MOST], k4[MODEL_MOST];
-  double h = step / SUBSTEPS;
-  int i, n, count = model_states;
-  State* now = &one->now;
-  now->since = t;
-  for (i = 0; i < count; i++) x[i] = now->v[model_state[i]];
-  for (n = 0; n < SUBSTEPS && count > 0; n++) {
-    double s = t + n * h;
-    instance_rates(now, x, s, k1);
-    for (i = 0; i < count; i++) y[i] = x[i] + h / 2 * k1[i];
-    instance_rates(now, y, s + h / 2, k2);
-    for (i = 0; i < count; i++) y[i] = x[i] + h / 2 * k2[i];
-    instance_rates(now, y, s + h / 2, k3);
-    for (i = 0; i < count; i++) y[i] = x[i] + h * k3[i];
-    instance_rates(now, y, s + h, k4);
-    for (i = 0; i < count; i++) x[i] += h / 6 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]);
-  }
-  for (i = 1; i < model_count; i++) now->v[i] += now->slope[i] * step;
-  for (i = 0; i < count; i++) now->v[model_state[i]] = x[i];
-  now->v[0] = t + step;
+static Text* text_of(Now* now, unsigned reference) {
+  int slot = 0;
+  unsigned i;
+  for (i = 0; i < reference; i++) slot += type_of(i) == 's' || type_of(i) == 'x';
+  return &now->text[slot];
 }
 
-static int instance_get(Instance* one, const unsigned* references, size_t count, double* to) {
-  size_t i;
-  model_update(one->now.v);
-  for (i = 0; i < count; i++) {
-    if (references[i] >= (unsigned)model_count) return 0;
-    to[i] = one->now.v[references[i]];
-  }
-  return 1;
+static bool text_set(Text* to, const void* from, size_t size) {
+  if (size >= TEXT || (from == NULL && size > 0)) return false;
+  if (size > 0) memcpy(to->data, from, size);
+  to->data[size] = 0;
+  to->size = size;
+  return true;
 }
 
 /* A value set anew stays where it is until its slope is set too. */
-static int instance_set(Instance* one, const unsigned* references, size_t count, const double* from) {
-  size_t i;
-  for (i = 0; i < count; i++) {
-    if (!instance_can_set(references[i])) return 0;
-    one->now.v[references[i]] = from[i];
-    one->now.slope[references[i]] = 0;
+static void real_set(Now* now, int cell, double value) {
+  now->v[cell] = value;
+  now->slope[cell] = 0;
+}
+
+/* -- time -------------------------------------------------------------------------------------- */
+
+static void inputs_at(Instance* one, double t) {
+  int i;
+  one->now.v[0] = t;
+  if (!one->sloped) return;
+  for (i = 1; i < model.count; i++)
+    if (one->now.slope[i] != 0) one->now.v[i] = one->base[i] + one->now.slope[i] * (t - one->since);
+}
+
+static void states_put(Now* now, const double* x) {
+  int i;
+  for (i = 0; i < now->states; i++) now->v[now->state[i]] = x[i];
+}
+
+static void rates_at(Instance* one, const double* x, double t, double* dx) {
+  Now* now = &one->now;
+  int i;
+  inputs_at(one, t);
+  states_put(now, x);
+  model.update(now);
+  for (i = 0; i < now->states; i++) dx[i] = now->v[now->rate[i]];
+}
+
+/* One classical Runge-Kutta step from x to y; leaves y and the inputs at its end in the instance. */
+static void runge_kutta(Instance* one, double s, double h, const double* x, double* y) {
+  double k1[STATES], k2[STATES], k3[STATES], k4[STATES];
+  int i, count = one->now.states;
+  rates_at(one, x, s, k1);
+  for (i = 0; i < count; i++) y[i] = x[i] + h / 2 * k1[i];
+  rates_at(one, y, s + h / 2, k2);
+  for (i = 0; i < count; i++) y[i] = x[i] + h / 2 * k2[i];
+  rates_at(one, y, s + h / 2, k3);
+  for (i = 0; i < count; i++) y[i] = x[i] + h * k3[i];
+  rates_at(one, y, s + h, k4);
+  for (i = 0; i < count; i++) y[i] = x[i] + h / 6 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]);
+  inputs_at(one, s + h);
+  states_put(&one->now, y);
+}
+
+static unsigned signs(Instance* one) {
+  double z[ZS];
+  unsigned found = 0;
+  int i;
+  if (!model.indicators) return 0;
+  model.update(&one->now);
+  model.indicate(&one->now, z);
+  for (i = 0; i < model.indicators; i++) found |= (unsigned)(z[i] > 0) << i;
+  return found;
+}
+
+/* From t to `end`, or to the far side of the first sign change of an indicator; the time reached. */
+static double integrate(Instance* one, double t, double end, bool* crossed, bool* asked) {
+  double x[STATES], y[STATES], h = (end - t) / SUBSTEPS;
+  Now* now = &one->now;
+  unsigned before;
+  int i, n;
+  *crossed = *asked = false;
+  one->since = t;
+  one->sloped = false;
+  for (i = 1; i < model.count && model.partial; i++) one->sloped |= now->slope[i] != 0;
+  if (one->sloped) memcpy(one->base, now->v, sizeof one->base);
+  before = signs(one);
+  for (n = 0; n < SUBSTEPS && (now->states > 0 || model.indicators || one->between); n++) {
+    double s = t + n * h;
+    if (one->between && one->between(one, s)) {
+      *asked = true;
+      return s;
+    }
+    for (i = 0; i < now->states; i++) x[i] = now->v[now->state[i]];
+    runge_kutta(one, s, h, x, y);
+    if (signs(one) != before) {
+      double low = 0, high = h, middle;
+      while (middle = (low + high) / 2, s + middle > s + low && s + middle < s + high) {
+        runge_kutta(one, s, middle, x, y);
+        if (signs(one) != before) high = middle;
+        else low = middle;
+      }
+      runge_kutta(one, s, high, x, y);
+      *crossed = true;
+      return now->v[0] = s + high;
+    }
   }
-  return 1;
+  inputs_at(one, end);
+  return end;
+}
+
+/* One round of event iteration: did a continuous state change? All clocks are silent afterwards. */
+static bool instance_event(Instance* one) {
+  unsigned i;
+  bool changed = model.event && model.event(&one->now);
+  for (i = 0; i < (unsigned)model.count; i++)
+    if (type_of(i) == 'c') one->now.n[i] = 0;
+  return changed;
+}
+
+/* A step of co-simulation. Events end it if the importer wants to handle them, else they happen inside. */
+static Ended instance_step(Instance* one, double t, double step) {
+  Ended ended = {OK, false, false};
+  double end = t + step, s = t;
+  Now* now = &one->now;
+  one->calls++;
+  if ((ended.answer = instance_misbehave(one, STEP, t, step)) > WARNING) return ended;
+  if (model.step) {
+    ended.answer = model.step(now, t, step);
+    return ended;
+  }
+  while (s < end) {
+    double stop = now->next < end ? now->next : end;
+    bool crossed = false, asked = false;
+    if (stop > s) s = integrate(one, s, stop, &crossed, &asked);
+    now->v[0] = s;
+    if (asked) {
+      ended.early = true;
+      return ended;
+    }
+    if (crossed || s >= now->next) {
+      if (one->event_mode && (one->early || s >= end)) {
+        ended.event = true;
+        ended.early = s < end;
+        return ended;
+      }
+      instance_event(one);
+    }
+  }
+  return ended;
 }
 
 /* The time derivative of an output, by the chain rule. */
-static double instance_output_slope(Instance* one, int output) {
-  double* v = one->now.v;
+static double output_slope(Instance* one, int output) {
+  Now* now = &one->now;
   double sum = 0;
   int i;
-  model_update(v);
-  for (i = 0; i < model_states; i++) sum += model_partial(v, output, model_state[i]) * v[model_rate[i]];
-  for (i = 1; i < model_count; i++) sum += model_partial(v, output, i) * one->now.slope[i];
+  model.update(now);
+  for (i = 0; i < now->states; i++) sum += model.partial(now, output, now->state[i]) * now->v[now->rate[i]];
+  for (i = 1; i < model.count; i++) sum += model.partial(now, output, i) * now->slope[i];
   return sum;
 }
 

@@ -3,29 +3,35 @@
 
 enum { TIME, A, B, C, D, U, X, DX, Y, COUNT };
 
-const char* const model_token = "{linear}";
-const int model_count = COUNT;
-const int model_states = 1;
-const int model_state[] = {X};
-const int model_rate[] = {DX};
-const unsigned model_set = 1u << A | 1u << B | 1u << C | 1u << D | 1u << U | 1u << X;
-
-void model_start(double* v) {
-  v[A] = -2;
-  v[B] = 1;
-  v[C] = 3;
-  v[D] = 0.5;
-  v[U] = 0;
-  v[X] = 1;
+static void start(Now* now) {
+  now->v[A] = -2;
+  now->v[B] = 1;
+  now->v[C] = 3;
+  now->v[D] = 0.5;
+  now->v[X] = 1;
 }
 
-void model_update(double* v) {
+static void update(Now* now) {
+  double* v = now->v;
   v[DX] = v[A] * v[X] + v[B] * v[U];
   v[Y] = v[C] * v[X] + v[D] * v[U];
 }
 
-double model_partial(const double* v, int unknown, int known) {
+static double partial(const Now* now, int unknown, int known) {
+  const double* v = now->v;
   if (unknown == DX) return known == X ? v[A] : known == U ? v[B] : 0;
   if (unknown == Y) return known == X ? v[C] : known == U ? v[D] : 0;
   return 0;
 }
+
+const Model model = {
+    .token = "{linear}",
+    .count = COUNT,
+    .settable = BIT(A) | BIT(B) | BIT(C) | BIT(D) | BIT(U) | BIT(X),
+    .states = 1,
+    .state = {X},
+    .rate = {DX},
+    .start = start,
+    .update = update,
+    .partial = partial,
+};

@@ -1,0 +1,47 @@
+/* Clocks of FMI 3: each counts its own ticks.
+ *
+ * `tick` is periodic (0.1 s). `wait` is a countdown: after its k-th tick the next one comes (k + 1) 0.15 s later.
+ * `hit` is triggered from outside and takes the input `u` over into `held`. `alarm` is an output clock that
+ * ticks with every third tick of `tick`, and `told` counts its ticks. */
+#include "model.h"
+
+enum { TIME, TICK, TICKS, PRE_TICKS, WAIT, WAITS, HIT, U, HELD, ALARM, TOLD, COUNT };
+
+static void start(Now* now) { now->n[WAITS] = 0; }
+
+static void update(Now* now) { (void)now; }
+
+static void tick(Now* now, int clock) {
+  if (clock == TICK) {
+    now->n[TICKS] = now->n[PRE_TICKS] + 1;
+    now->n[ALARM] = now->n[TICKS] % 3 == 0;
+    now->n[TOLD] += now->n[ALARM];
+  }
+  if (clock == WAIT) now->n[WAITS]++;
+  if (clock == HIT) now->v[HELD] = now->v[U];
+}
+
+static bool event(Now* now) {
+  now->n[PRE_TICKS] = now->n[TICKS];
+  return false;
+}
+
+static double interval(const Now* now, int clock, int* qualifier) {
+  *qualifier = 2; /* changed */
+  if (clock == TICK) return 0.1;
+  if (clock == WAIT) return 0.15 * (double)(now->n[WAITS] + 1);
+  *qualifier = 0; /* not yet known */
+  return 0;
+}
+
+const Model model = {
+    .token = "{clocks}",
+    .count = COUNT,
+    .settable = BIT(TICK) | BIT(WAIT) | BIT(HIT) | BIT(U) | BIT(PRE_TICKS),
+    .types = "dciicicddci",
+    .start = start,
+    .update = update,
+    .event = event,
+    .tick = tick,
+    .interval = interval,
+};
