@@ -158,3 +158,9 @@ def test_a_wrong_token_gives_no_instance(linear: Opened) -> None:
     wrong = replace(linear.description, token="{other}")
     with pytest.raises(FmuError, match=r"gave no instance.*'\{other\}'"):
         instantiate(linear.folder, wrong, CS, "one")
+
+
+def test_a_scalar_has_no_cells_to_choose(linear: Opened) -> None:
+    one = linear.begun()
+    one.writer(linear["u"], 1)(2.0)
+    assert one.reader(linear["u"], 1)() == 2.0

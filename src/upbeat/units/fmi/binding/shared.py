@@ -7,7 +7,7 @@ from ctypes import byref, c_char, c_double, c_int32, c_size_t, c_uint32, c_void_
 from typing import Any, ClassVar
 
 from upbeat.units.fmi.binding import values
-from upbeat.units.fmi.binding.calls import Calls
+from upbeat.units.fmi.binding.calls import FATAL, Calls
 from upbeat.units.fmi.description import Interface, ModelDescription, Variable
 from upbeat.units.fmi.instance import FmuError, Reader, State, Writer
 
@@ -32,6 +32,7 @@ class Shared:
         self._prepared: dict[str, Callable[..., None]] = {}
         self._states: dict[int, State] = {}
         self._buffers: dict[str, Any] = {}
+        self._t = c_double()
 
     @property
     def pointer(self) -> int:
@@ -83,18 +84,21 @@ class Shared:
     def free(self) -> None:
         if self.calls.gone:
             return
-        for state in list(self._states.values()):
-            try:
-                self.drop(state)
-            except FmuError as error:
-                if error.fatal:
-                    return
-        free = self.calls.raw(f"fmi{self.version}FreeInstance", None)
         self.calls.end("the instance has been freed")
+        states = list(self._states.values())
+        self._states.clear()
+        # Not through `drop`: whatever there is to complain of, the rest is to be freed all the same.
+        free_state = self.calls.raw(f"fmi{self.version}Free{self.state_word}")
+        free = self.calls.raw(f"fmi{self.version}FreeInstance", None)
         try:
+            for state in states:
+                if free_state(self.calls.pointer, byref(state)) == FATAL:
+                    return
             free(self.calls.pointer)
         except FmuError as missing:
             self._journal.note(str(missing))
+        finally:
+            self._journal.settle()
 
     # -- state ---------------------------------------------------------------------------------
 
@@ -148,12 +152,13 @@ class Shared:
 
     def set_time(self, t: float) -> None:
         self._journal.time = t
-        self._call("SetTime", c_double)(t)
+        self._t.value = t
+        self._call("SetTime")(self._t)
 
     def set_states(self, x: Sequence[float]) -> None:
-        place, count = self._vector("states")
+        place, arguments = self._vector("states")
         place[:] = x
-        self._call("SetContinuousStates")(place, count)
+        self._call("SetContinuousStates")(*arguments)
 
     def states(self) -> list[float]:
         return self._got("GetContinuousStates", "states")
@@ -174,17 +179,18 @@ class Shared:
         return bool(event.value), bool(terminate.value)
 
     def _got(self, function: str, what: str) -> list[float]:
-        place, count = self._vector(what)
-        self._call(function)(place, count)
+        place, arguments = self._vector(what)
+        self._call(function)(*arguments)
         found: list[float] = place[:]
         return found
 
     def _vector(self, what: str) -> Any:
-        """A place for all states or indicators, and their number; made once."""
+        """A place for all states or indicators, and the arguments with it and its size; made once."""
         vector = self._buffers.get(what)
         if vector is None:
             count = self._count(what)
-            vector = self._buffers[what] = ((c_double * count)(), c_size_t(count))
+            place = (c_double * count)()
+            vector = self._buffers[what] = (place, (byref(place), c_size_t.from_param(count)))
         return vector
 
     def _count(self, what: str) -> int:

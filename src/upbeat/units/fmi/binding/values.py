@@ -49,14 +49,14 @@ class _Slot:
         what, kind = (FMI2 if version == 2 else FMI3)[variable.type]
         self.name = f"fmi{version}{verb}{what}"
         self.function = calls.raw(self.name)
-        self.count = cells if cells is not None else variable.cells
-        self.is_array = bool(variable.dimensions) or cells is not None
+        self.is_array = bool(variable.dimensions)
+        self.count = variable.cells if cells is None or not self.is_array else cells
         self.place = (kind * self.count)() if self.is_array else kind()
-        self.sizes = (c.c_size_t * self.count)()
         # Keeps alive what the parameter objects point to.
         self.references = (c.c_uint32 * 1)(variable.reference)
         arguments = [calls.pointer, c.byref(self.references), c.c_size_t.from_param(1)]
         if variable.type is Type.BINARY:
+            self.sizes = (c.c_size_t * self.count)()
             arguments.append(c.byref(self.sizes))
         arguments.append(c.byref(self.place))
         if version == 3 and variable.type is not Type.CLOCK:
