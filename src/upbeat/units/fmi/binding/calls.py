@@ -47,7 +47,7 @@ class Calls:
         """No function may be called any more."""
         self.gone = why
         self.component = 0
-        self.journal.news = True
+        self.journal.close()
 
     def raw(self, name: str, restype: Any = ctypes.c_int) -> Any:
         """The function itself. If it is missing: one that says so when it is called."""

@@ -60,6 +60,7 @@ class Journal:
         self._description = description
         self._complaints: deque[str] = deque(maxlen=_KEPT)
         self._raised: BaseException | None = None
+        self._closed = False
         _journals[self.number] = self
 
     def message(self, status: int, category: str, text: str) -> None:
@@ -85,9 +86,13 @@ class Journal:
         """The last few messages about something that went wrong."""
         return tuple(self._complaints)
 
+    def close(self) -> None:
+        """From now on there is always something to look at: nothing may be called any more."""
+        self._closed = self.news = True
+
     def settle(self) -> None:
         """Forget the complaints, and raise what a handler raised."""
-        self.news = False
+        self.news = self._closed
         self._complaints.clear()
         raised, self._raised = self._raised, None
         if raised is not None:
