@@ -297,4 +297,5 @@ NB_MODULE(_native, module) {
   module.def("set_fmi2_log_sink", &set_fmi2_log_sink, "sink"_a.none());
   // At the end nobody listens any more: a sink may need modules that are gone by then.
   nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { set_fmi2_log_sink(nb::none()); }));
+  bind_remote(module);
 }

@@ -3,13 +3,7 @@
 
 #include <atomic>
 
-#include "callback.hpp"
-#include "discrete.hpp"
-#include "inner.hpp"
-#include "machine.hpp"
-#include "ode.hpp"
-#include "read.hpp"
-#include "table.hpp"
+#include "entrance.hpp"
 
 namespace upbeat {
 
@@ -19,35 +13,6 @@ struct Busy : std::runtime_error {
 };
 struct Closed : std::runtime_error {
   Closed() : std::runtime_error("this machine is closed") {}
-};
-
-// A unit entered by a table of functions. It belongs to this object until a machine takes it over, so that
-// it is destroyed also when no machine comes about.
-class Addresses {
- public:
-  explicit Addresses(const upbeat_unit& table) : table_(table) {}
-  Addresses(const Addresses&) = delete;
-  Addresses& operator=(const Addresses&) = delete;
-  ~Addresses() { close(); }
-
-  upbeat_unit release() {
-    if (!owned_) throw std::invalid_argument("this unit belongs to another machine already");
-    owned_ = false;
-    return table_;
-  }
-  void close() {
-    if (std::exchange(owned_, false) && table_.destroy) table_.destroy(table_.self);
-  }
-
- private:
-  upbeat_unit table_;
-  bool owned_ = true;
-};
-
-// A unit written in Python, and what the engine must know of its ports: name, kind, size (-1: scalar).
-struct Python {
-  nb::object unit;
-  std::vector<Callback::Port> ports;
 };
 
 // A machine and what only Python needs: the strings, and what went wrong in a callback.
@@ -60,8 +25,8 @@ class Host {
   Host(nb::handle tables, const std::vector<Kernel>& kernels, nb::list units, double start) {
     ProgramTables program = read_program(tables, kernels);
     require(problem_in(program, units.size()));
-    for (const std::string& text : nb::cast<std::vector<std::string>>(tables.attr("strings"))) strings_.intern(text);
-    machine_ = std::make_unique<Machine>(std::move(program), enter_all(units, start), start);
+    for (const std::string& text : nb::cast<std::vector<std::string>>(tables.attr("strings"))) entrance_.strings.intern(text);
+    machine_ = std::make_unique<Machine>(std::move(program), entrance_.enter_all(units, start), start);
   }
 
   class Visit {
@@ -84,7 +49,7 @@ class Host {
     // Without the GIL, unless a unit needs it. `body` says whether all went well.
     template <class Body>
     auto work(Body body) -> decltype(body()) {
-      if (host_.needs_gil_) return body();
+      if (host_.entrance_.needs_gil) return body();
       nb::gil_scoped_release release;
       return body();
     }
@@ -129,20 +94,20 @@ class Host {
     Visit visit(*this);
     if (place < 0) throw std::out_of_range("places are counted from 0");
     Bytes bytes;
-    if (!visit.checked(visit.work([&] { return visit.machine().pack(place, strings_, bytes); }))) return nb::none();
+    if (!visit.checked(visit.work([&] { return visit.machine().pack(place, entrance_.strings, bytes); }))) return nb::none();
     return nb::bytes(bytes.data(), bytes.size());
   }
   bool unpack(std::int32_t place, nb::bytes from) {
     Visit visit(*this);
     if (place < 0) throw std::out_of_range("places are counted from 0");
-    return visit.checked(visit.work([&] { return visit.machine().unpack(place, strings_, from.data(), from.size()); }));
+    return visit.checked(visit.work([&] { return visit.machine().unpack(place, entrance_.strings, from.data(), from.size()); }));
   }
 
   bool set_input(std::int32_t unit, std::int32_t port, std::int32_t kind, nb::list values, std::int32_t count) {
     Visit visit(*this);
     std::vector<Cell> cells(values.size());
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (!from_python(values[i], static_cast<Kind>(kind), strings_, &cells[i])) throw nb::python_error();
+      if (!from_python(values[i], static_cast<Kind>(kind), entrance_.strings, &cells[i])) throw nb::python_error();
     }
     return visit.checked(visit.machine().set_input(unit, port, cells.data(), count));
   }
@@ -150,20 +115,20 @@ class Host {
   nb::object read(std::int32_t cell) {
     Visit visit(*this);
     const std::size_t index = visit.cell(cell);
-    return to_python(visit.machine().cells()[index], visit.machine().tables().kinds[index], strings_);
+    return to_python(visit.machine().cells()[index], visit.machine().tables().kinds[index], entrance_.strings);
   }
   void write(std::int32_t cell, nb::handle value) {
     Visit visit(*this);
     const std::size_t index = visit.cell(cell);
     Cell written;
-    if (!from_python(value, visit.machine().tables().kinds[index], strings_, &written)) throw nb::python_error();
+    if (!from_python(value, visit.machine().tables().kinds[index], entrance_.strings, &written)) throw nb::python_error();
     visit.machine().cells()[index] = written;
   }
 
   // What ended the run. The exception is handed over and not kept: through its traceback it may refer
   // to this very machine, which Python's collector could not see.
   nb::tuple take_error() {
-    const Trouble trouble = std::exchange(trouble_, {});
+    const Trouble trouble = std::exchange(entrance_.trouble, {});
     return shown(error_, trouble);
   }
 
@@ -192,7 +157,7 @@ class Host {
   // The texts with these numbers and above: a pool only grows.
   std::vector<std::string> strings(std::size_t from) const {
     std::vector<std::string> texts;
-    for (std::size_t i = from; i < strings_.size(); ++i) texts.push_back(strings_.text(static_cast<std::int64_t>(i)));
+    for (std::size_t i = from; i < entrance_.strings.size(); ++i) texts.push_back(entrance_.strings.text(static_cast<std::int64_t>(i)));
     return texts;
   }
 
@@ -217,36 +182,9 @@ class Host {
                           trouble.exception.is_valid() ? trouble.exception : nb::none(), inside);
   }
 
-  std::vector<upbeat_unit> enter_all(const nb::list& units, double start) {
-    std::vector<upbeat_unit> made;
-    made.reserve(units.size());
-    try {
-      for (const nb::handle unit : units) made.push_back(enter(unit, start));
-    } catch (...) {
-      for (const upbeat_unit& unit : made) {
-        if (unit.destroy) unit.destroy(unit.self);
-      }
-      throw;
-    }
-    return made;
-  }
-
   template <class T>
   static nb::bytes bytes(const T* from, std::size_t count) {
     return nb::bytes(reinterpret_cast<const char*>(from), count * sizeof(T));
-  }
-
-  upbeat_unit enter(nb::handle unit, double start) {
-    if (nb::isinstance<OdeTables>(unit)) return Ode::make(nb::cast<const OdeTables&>(unit), start);
-    if (nb::isinstance<DiscreteTables>(unit)) return Discrete::make(nb::cast<const DiscreteTables&>(unit), start);
-    if (nb::isinstance<Addresses>(unit)) return nb::cast<Addresses&>(unit).release();
-    if (nb::isinstance<Inner>(unit)) {
-      const Inner& inner = nb::cast<const Inner&>(unit);
-      return inner.made(enter_all(inner.units, start), strings_, start);
-    }
-    const Python& python = nb::cast<const Python&>(unit);
-    needs_gil_ = true;
-    return Callback::make(python.unit, python.ports, strings_, trouble_);
   }
 
   void let_go() {
@@ -261,10 +199,8 @@ class Host {
     }
   }
 
-  Strings strings_;
-  Trouble trouble_;
+  Entrance entrance_;
   Error error_;  // a copy, which outlives the machine
-  bool needs_gil_ = false;
   std::atomic<bool> busy_{false};
   std::atomic<bool> closing_{false};
   nb::object then_;

@@ -50,7 +50,7 @@ _HOMES = {
     "trace.log": "Outcome",
     "trace.trace": "Trace read",
     "units": (
-        "Clock Cvode Discrete DormandPrince Edge Emission Euler Function LastValue Midpoint Mode "
+        "Clock Cvode Discrete DormandPrince Edge Emission Euler Function Isolated LastValue Midpoint Mode "
         "NativeUnit Ode PythonDiscrete PythonFunction PythonOde PythonUnit RK4 Sampler Schedule "
         "StateMachine Threshold Variable"
     ),

@@ -7,6 +7,7 @@ from math import inf
 
 from upbeat.core.ports import Value
 from upbeat.master.program import Reg, Repeat
+from upbeat.units.process.told import Told
 
 NO_TIME = "the time of its next event is not a number"
 """A unit's answer to `due`."""
@@ -16,6 +17,8 @@ UNPACKABLE = "its states cannot be turned into bytes"
 
 def text_of(cause: BaseException) -> str:
     """An exception of somebody's unit in one line."""
+    if isinstance(cause, Told):
+        return str(cause)
     return f"{type(cause).__name__}: {str(cause) or 'no message'}"
 
 

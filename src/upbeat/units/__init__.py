@@ -21,6 +21,7 @@ from upbeat.units.discrete import (
 from upbeat.units.inputs import MAX_DEGREE
 from upbeat.units.lowered import OdeTables
 from upbeat.units.ode import Function, Ode
+from upbeat.units.process import Isolated
 from upbeat.units.python import PythonFunction, PythonOde
 from upbeat.units.shorthand import ports
 from upbeat.units.solvers import RK4, Cvode, DormandPrince, Euler, Midpoint, Solver, SolverError, solver_from
@@ -36,6 +37,7 @@ __all__ = [
     "Emission",
     "Euler",
     "Function",
+    "Isolated",
     "LastValue",
     "Midpoint",
     "Mode",

@@ -1,0 +1,79 @@
+// The ways in which units of Python become tables of functions.
+#pragma once
+
+#include "callback.hpp"
+#include "discrete.hpp"
+#include "inner.hpp"
+#include "machine.hpp"
+#include "ode.hpp"
+#include "read.hpp"
+#include "remote_python.hpp"
+#include "table.hpp"
+
+namespace upbeat {
+
+// A unit entered by a table of functions. It belongs to this object until a machine takes it over, so that
+// it is destroyed also when no machine comes about.
+class Addresses {
+ public:
+  explicit Addresses(const upbeat_unit& table) : table_(table) {}
+  Addresses(const Addresses&) = delete;
+  Addresses& operator=(const Addresses&) = delete;
+  ~Addresses() { close(); }
+
+  upbeat_unit release() {
+    if (!owned_) throw std::invalid_argument("this unit belongs to another machine already");
+    owned_ = false;
+    return table_;
+  }
+  void close() {
+    if (std::exchange(owned_, false) && table_.destroy) table_.destroy(table_.self);
+  }
+
+ private:
+  upbeat_unit table_;
+  bool owned_ = true;
+};
+
+// A unit written in Python, and what the engine must know of its ports: name, kind, size (-1: scalar).
+struct Python {
+  nb::object unit;
+  std::vector<Callback::Port> ports;
+};
+
+// What units that enter together share: the strings of a run, and what went wrong in a callback.
+struct Entrance {
+  Strings strings;
+  Trouble trouble;
+  bool needs_gil = false;
+
+  upbeat_unit enter(nb::handle unit, double start) {
+    if (nb::isinstance<OdeTables>(unit)) return Ode::make(nb::cast<const OdeTables&>(unit), start);
+    if (nb::isinstance<DiscreteTables>(unit)) return Discrete::make(nb::cast<const DiscreteTables&>(unit), start);
+    if (nb::isinstance<Addresses>(unit)) return nb::cast<Addresses&>(unit).release();
+    if (nb::isinstance<Remote>(unit)) return nb::cast<Remote&>(unit).release(strings, trouble);
+    if (nb::isinstance<Inner>(unit)) {
+      const Inner& inner = nb::cast<const Inner&>(unit);
+      return inner.made(enter_all(inner.units, start), strings, start);
+    }
+    const Python& python = nb::cast<const Python&>(unit);
+    needs_gil = true;
+    return Callback::make(python.unit, python.ports, strings, trouble);
+  }
+
+  std::vector<upbeat_unit> enter_all(const nb::list& units, double start) {
+    std::vector<upbeat_unit> made;
+    made.reserve(units.size());
+    try {
+      for (const nb::handle unit : units) made.push_back(enter(unit, start));
+    } catch (...) {
+      for (const upbeat_unit& unit : made) {
+        if (unit.destroy) unit.destroy(unit.self);
+      }
+      throw;
+    }
+    return made;
+  }
+};
+
+}  // namespace upbeat

@@ -1,0 +1,133 @@
+// A unit in another process as the engine sees it: every call is a question on a slate, and an answer.
+//
+// If the other process dies or gives no answer in time, a unit that may be started anew is: another process
+// takes over the last state that was kept, and hears again all it was told since.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "slate.hpp"
+#include "wire.hpp"
+
+namespace upbeat {
+
+// The other process: the memory shared with it, how much of that is for payloads, and its number.
+struct Link {
+  std::shared_ptr<Slate> slate;
+  std::uint64_t room = 0;
+  int process = 0;
+};
+
+// What only the host can do. Each may be called with or without Python's lock held, from the thread that
+// called the unit.
+struct RemoteHooks {
+  // The process gave no answer in time (`hung`), or is gone: makes sure of that, and says what happened.
+  std::function<std::string(bool hung)> lost;
+  // Starts another process in its place, for the reason given; no slate if that failed, which it then says.
+  std::function<Link(std::string& why)> renewed;
+  // There are new log records.
+  std::function<void()> records;
+  // Whether to go on waiting; false if the user has lost patience.
+  std::function<bool()> going_on;
+  // The process was asked to end: sees to it.
+  std::function<void()> ended;
+};
+
+struct RemoteTerms {
+  double deadline = std::numeric_limits<double>::infinity();  // for each call, in seconds
+  std::int32_t restarts = 0;
+  std::int64_t keep_every = 100;  // steps between two states that are kept for a restart
+};
+
+class RemoteUnit {
+ public:
+  // Which of the calls that a unit may lack there are.
+  struct Calls {
+    bool rollback = false, pack = false, due = false, slope = false;
+  };
+
+  RemoteUnit(Link link, Calls calls, std::vector<RemotePort> ports, RemoteTerms terms, RemoteHooks hooks);
+  ~RemoteUnit();
+  RemoteUnit(const RemoteUnit&) = delete;
+  RemoteUnit& operator=(const RemoteUnit&) = delete;
+
+  // The pool in which strings get their numbers.
+  void use(Strings& strings) { strings_ = &strings; }
+
+  int get(int port, Cell* to);
+  int set(int port, const Cell* coefficients, int count);
+  int advance(double t, double to, int early, double* reached);
+  int jump(int* again);
+  int due(double* time);
+  int slope(int output, int input, Cell* to);
+  int save(int slot);
+  int restore(int slot);
+  int pack(int slot, void* to, std::uint64_t* size);
+  int unpack(int slot, const void* from, std::uint64_t size);
+  const char* message() const { return message_.c_str(); }
+
+  const Calls& calls() const { return calls_; }
+  const std::vector<RemotePort>& ports() const { return ports_; }
+
+  // The unit as the engine enters it; the table owns it.
+  static upbeat_unit table(std::unique_ptr<RemoteUnit> unit);
+
+ private:
+  struct Question {
+    Command command;
+    std::int32_t a = 0, b = 0;
+    double x = 0.0, y = 0.0;
+    const void* from = nullptr;
+    std::uint64_t size = 0;
+  };
+  // Something it was told since the last state that was kept, and what came of it.
+  struct Told {
+    Question question;
+    Bytes payload;
+    std::int32_t a;
+    double y;
+  };
+  struct Kept {
+    Bytes state;
+    bool fresh = false;  // whether `state` is what the slot holds
+  };
+
+  int call(const Question& question);
+  bool asked(const Question& question);
+  bool exchanged();
+  bool alive() const;
+  int remember(const Question& question);
+  void keep();
+  bool revived();
+  bool caught_up();
+  bool took_over(std::int32_t slot, const Bytes& state);
+  int fail(std::string message);
+
+  Link link_;
+  Calls calls_;
+  std::vector<RemotePort> ports_;
+  RemoteTerms terms_;
+  RemoteHooks hooks_;
+  Patience patience_;
+  Strings* strings_ = nullptr;
+  bool gone_ = false;
+  std::uint32_t records_ = 0;
+  Bytes outgoing_;                         // texts on their way
+  Bytes spill_;                            // an answer that came in pieces
+  const unsigned char* answer_ = nullptr;  // and where the payload of the last one is
+  int packed_slot_ = -1;                   // whose bytes were asked for last
+  Bytes packed_;
+  std::string message_;
+  // For restarts only:
+  std::int64_t steps_ = 0;  // since the last state was kept
+  Bytes state_;
+  std::map<std::int32_t, Kept> slots_;
+  std::vector<Told> told_;
+};
+
+}  // namespace upbeat

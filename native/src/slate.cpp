@@ -1,0 +1,48 @@
+// See slate.hpp. On Linux a side sleeps on the word itself (futex); elsewhere it looks again and again.
+#include "slate.hpp"
+
+#include <sys/mman.h>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ctime>
+#else
+#include <algorithm>
+#endif
+
+namespace upbeat {
+
+std::shared_ptr<Slate> mapped(int file, std::uint64_t size) {
+  if (size <= sizeof(Slate)) return nullptr;
+  void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  return {static_cast<Slate*>(memory), [size](Slate* slate) { munmap(slate, size); }};
+}
+
+#if defined(__linux__)
+
+void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds most) {
+  timespec time{};
+  time.tv_sec = static_cast<std::time_t>(most.count() / 1'000'000'000);
+  time.tv_nsec = static_cast<long>(most.count() % 1'000'000'000);
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, seen, &time, nullptr, 0);
+}
+
+void wake(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+#else
+
+void sleep_on(std::atomic<std::uint32_t>&, std::uint32_t, std::chrono::nanoseconds most) {
+  std::this_thread::sleep_for(std::min(most, std::chrono::nanoseconds(100'000)));
+}
+
+void wake(std::atomic<std::uint32_t>&) {}
+
+#endif
+
+}  // namespace upbeat

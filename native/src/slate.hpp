@@ -1,0 +1,134 @@
+// Two processes, one call at a time: the memory that both see, and how each waits for its turn.
+//
+// The one whose turn it is may read and write all of the slate; the other only looks at `turn`. It looks for
+// a few microseconds, because most answers come that fast, then lets others have the core, then sleeps in
+// the kernel and is woken. So nothing is lost where both share a single core, except time.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+namespace upbeat {
+
+enum class Side : std::uint32_t { Client = 0, Server = 1 };
+
+// What the client may ask for. The calls of unit.h, the end, and payloads that do not fit in one piece.
+enum class Command : std::int32_t {
+  Get = 1,
+  Set = 2,
+  Advance = 3,
+  Jump = 4,
+  Save = 5,
+  Restore = 6,
+  Slope = 7,
+  Pack = 8,
+  Unpack = 9,
+  Due = 10,
+  End = 11,
+  Feed = 12,   // a piece of the payload of the next command
+  Fetch = 13,  // the piece of the last answer's payload that begins at `size`
+};
+
+// A cache line of its own: a question or an answer without payload moves one line between two cores. Fresh
+// memory, all zero, is a slate at which it is the client's turn.
+struct alignas(64) Slate {
+  std::atomic<std::uint32_t> turn;
+  std::atomic<std::uint32_t> asleep[2];  // by side
+  std::atomic<std::uint32_t> records;    // how many log records the server's process has written
+  std::int32_t command;
+  std::int32_t status;
+  std::int32_t a;
+  std::int32_t b;
+  double x;
+  double y;
+  std::uint64_t size;  // of the whole payload, in bytes
+  std::uint32_t crowded;  // more units wait in processes of their own than there are cores for
+  std::uint32_t spare;
+
+  // What an answer says besides its payload, for whoever needs the slate before it has been read.
+  struct Answer {
+    std::int32_t status, a;
+    double y;
+    std::uint64_t size;
+  };
+  Answer answer() const { return {status, a, y, size}; }
+  void put(const Answer& answer) {
+    status = answer.status;
+    a = answer.a;
+    y = answer.y;
+    size = answer.size;
+  }
+
+  unsigned char* payload() { return reinterpret_cast<unsigned char*>(this + 1); }
+};
+static_assert(sizeof(Slate) == 64, "the two sides must agree on where things are");
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "a lock would not be shared");
+
+// The slate at the beginning of a file of so many bytes that lies in memory; null if it cannot be reached.
+std::shared_ptr<Slate> mapped(int file, std::uint64_t size);
+
+// Sleeps until somebody wakes those who sleep on `word`, or it is no longer `seen`, or this long.
+void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds most);
+void wake(std::atomic<std::uint32_t>& word);
+
+inline void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Looking at the memory is of use only where the other side can run meanwhile. In a crowd, whoever keeps a core
+// busy by waiting keeps it from those who have something to do.
+struct Patience {
+  std::chrono::microseconds looking{std::thread::hardware_concurrency() > 1 ? 30 : 0};
+  std::chrono::microseconds yielding{100};
+  std::chrono::milliseconds sleeping{1};
+
+  static Patience none() { return {std::chrono::microseconds(0), std::chrono::microseconds(0), std::chrono::milliseconds(1)}; }
+};
+
+// Hands the turn to the other side.
+inline void hand_over(Slate& slate, Side to) {
+  slate.turn.store(static_cast<std::uint32_t>(to), std::memory_order_seq_cst);
+  if (slate.asleep[static_cast<std::size_t>(to)].load(std::memory_order_seq_cst)) wake(slate.turn);
+}
+
+// Waits until it is `own`'s turn. Where that takes long, `going_on` is asked about every millisecond; if it says
+// false, so does this.
+template <class Check>
+bool await_turn(Slate& slate, Side own, const Patience& patience, Check going_on) {
+  using Clock = std::chrono::steady_clock;
+  const auto mine = static_cast<std::uint32_t>(own);
+  const auto there = [&] { return slate.turn.load(std::memory_order_acquire) == mine; };
+  if (there()) return true;
+  const Clock::time_point began = Clock::now();
+  if (patience.looking.count() > 0) {
+    do {
+      for (int i = 0; i < 32; ++i) {
+        if (there()) return true;
+        pause();
+      }
+    } while (Clock::now() - began < patience.looking);
+  }
+  if (patience.yielding.count() > 0) do {
+    std::this_thread::yield();
+    if (there()) return true;
+  } while (Clock::now() - began < patience.looking + patience.yielding);
+  std::atomic<std::uint32_t>& asleep = slate.asleep[static_cast<std::size_t>(own)];
+  for (;;) {
+    asleep.store(1, std::memory_order_seq_cst);  // before looking again: whoever hands over now sees it
+    const std::uint32_t seen = slate.turn.load(std::memory_order_seq_cst);
+    if (seen != mine) sleep_on(slate.turn, seen, patience.sleeping);
+    asleep.store(0, std::memory_order_seq_cst);
+    if (there()) return true;
+    if (!going_on()) return there();
+  }
+}
+
+}  // namespace upbeat

@@ -1,0 +1,119 @@
+"""The program of a process with one unit in it (see `upbeat.units.process`): makes the unit, and serves it.
+
+It lives with the engines, because it makes the unit as one of them would.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import pickle
+import shutil
+import signal
+import sys
+import threading
+from typing import Any
+
+from upbeat.core.abilities import Ability, Model, Native
+from upbeat.core.errors import RunError
+from upbeat.engine.closing import close_all
+from upbeat.engine.texts import text_of
+from upbeat.units.process.frames import Frames, write_frame
+from upbeat.units.process.records import Telling
+from upbeat.units.process.unit import rows
+
+
+def main() -> None:
+    """Take the order, make the unit, answer until the end."""
+    orders, replies, lifeline, memory, records, size = map(int, sys.argv[2:8])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which will end this process
+    atexit.register(shutil.rmtree, os.environ["TMPDIR"], ignore_errors=True)
+    frames = Frames(orders)
+    frame = frames.wait()
+    if frame is None:
+        return
+    name, start, pickled, slopes, core, level = frame[0]
+    _end_with(lifeline, core)
+    write_frame(replies, "hello")
+    telling = Telling(records, lambda: None)
+    logger = logging.getLogger("upbeat")
+    logger.addHandler(telling)
+    logger.setLevel(level)
+    unit: Any = None
+    try:
+        model = _unpickled(pickled)
+        if core:
+            unit, entered = _entered(model, name, start, slopes)
+            server = _served(model, entered, start, memory, size)
+            telling.told = server.record
+        else:
+            from upbeat.units.process.piped import Answering
+
+            unit = model.instantiate(name, start)
+            server = Answering(model, unit, words)
+    except BaseException as error:  # noqa: BLE001  # whatever it is, the run has to hear of it
+        write_frame(replies, ("failed", words(error)))
+        return
+    write_frame(replies, ("ready", server.calls))
+    try:
+        if core:
+            server.run()
+        else:
+            server.run(frames, replies)
+    finally:
+        close_all({name: unit})
+
+
+def words(error: BaseException) -> str:
+    """What a unit raised, as the run will say it."""
+    return str(error) if isinstance(error, RunError) else text_of(error)
+
+
+def _unpickled(data: bytes) -> Model:
+    try:
+        model: Model = pickle.loads(data)  # noqa: S301  # from the run that started this process
+    except AttributeError as error:
+        if "__main__" not in str(error):
+            raise
+        raise AttributeError(
+            f"{error}. A function or class of the script itself cannot be found by another process: move it "
+            "to a module of its own and import it"
+        ) from error
+    return model
+
+
+def _entered(model: Model, name: str, start: float, slopes: Any) -> tuple[Any, Any]:
+    """The Python unit, if there is one, and the unit as the core takes it."""
+    from upbeat.engine.entry import Entry
+
+    entry = Entry(jit=False)
+    if slopes is not None and Ability.NATIVE in model.abilities and isinstance(model, Native):
+        return None, model.enter(entry.asked(slopes), name, start)
+    unit = model.instantiate(name, start)
+    return unit, entry.callback(model, unit)
+
+
+def _served(model: Model, entered: Any, start: float, memory: int, size: int) -> Any:
+    from upbeat import _native
+
+    by_address = isinstance(entered, _native.Addresses)
+    return _native.Server(
+        entered, start, memory, size, rows(model.ports), words, "NativeFailure: " if by_address else ""
+    )
+
+
+def _end_with(lifeline: int, core: bool) -> None:
+    """See to it that this process does not outlive the run."""
+    if core:
+        from upbeat import _native
+
+        _native.end_with(lifeline)
+        return
+
+    def watch() -> None:
+        while os.read(lifeline, 1):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

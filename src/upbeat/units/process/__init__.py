@@ -1,0 +1,7 @@
+"""Any unit in a process of its own, so that one that crashes or hangs does not take the run with it."""
+
+from __future__ import annotations
+
+from upbeat.units.process.isolated import Isolated
+
+__all__ = ["Isolated"]

@@ -1,0 +1,108 @@
+"""`Isolated`: any model, with each of its units in a process of its own."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from upbeat.core.abilities import Ability, Core, Model
+from upbeat.core.errors import ModelError
+from upbeat.core.ports import Port, Value
+from upbeat.units.addresses import NativeUnit
+from upbeat.units.process.child import Child, Order
+from upbeat.units.process.unit import IsolatedUnit, connect, started
+from upbeat.units.shorthand import Complaints
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """A model whose units run in processes of their own: one that crashes or hangs ends the run, not Python.
+
+        Isolated(Ode(states={"x": "-x"}), deadline=2.0)
+
+    Ports and abilities are those of `model`, which must be one that can be pickled. A call that takes longer
+    than `deadline` seconds counts as hung, and the process is killed. With `restart`, so many times a new
+    process takes the place of one that died or hung: it starts from the last state that was kept (one every
+    `keep_every` steps) and is told again what happened since.
+    """
+
+    model: Model
+    deadline: float = 10.0
+    restart: int = 0
+    keep_every: int = 100
+
+    def __post_init__(self) -> None:
+        complaints = Complaints()
+        if isinstance(self.model, Isolated):
+            complaints.add("model", "it is isolated already")
+        elif isinstance(self.model, NativeUnit):
+            complaints.add("model", "a NativeUnit has addresses, which hold for one process only")
+        elif not (hasattr(self.model, "ports") and hasattr(self.model, "instantiate")):
+            complaints.add("model", f"expected a model, not {self.model!r}")
+        if isinstance(self.deadline, bool) or not isinstance(self.deadline, (int, float)):
+            complaints.add("deadline", f"expected seconds, not {self.deadline!r}")
+        elif not self.deadline > 0:
+            complaints.add("deadline", f"must be a positive number of seconds, not {self.deadline!r}")
+        for name, least in (("restart", 0), ("keep_every", 1)):
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, int) or given < least:
+                complaints.add(name, f"must be a whole number of at least {least}, not {given!r}")
+        complaints.raise_if_any()
+        if self.restart and Ability.SERIALISE not in self.model.abilities:
+            raise ModelError(
+                "restart: a unit can be started anew only from a state that was turned into bytes, and a "
+                f"{type(self.model).__name__} cannot do that (it lacks Ability.SERIALISE). Leave out restart"
+            )
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Those of the model."""
+        return self.model.ports
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """Those of the model; whatever it is, the engine calls it without Python on its own side."""
+        core = frozenset({Ability.NATIVE}) if has_core() else frozenset()
+        return (self.model.abilities - {Ability.NATIVE}) | core
+
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        """What the bytes of its states hold."""
+        return tuple(getattr(self.model, "remembers", ()))
+
+    @property
+    def announced(self) -> bool:
+        """Whether everything that is to be seen outside happens at times that are known before."""
+        return bool(getattr(self.model, "announced", Ability.NEXT_EVENT in self.model.abilities))
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Isolated:
+        """The same with another model inside."""
+        return Isolated(self.model.with_values(values), self.deadline, self.restart, self.keep_every)
+
+    def instantiate(self, name: str, start: float) -> IsolatedUnit:
+        """A unit for the interpreter: the other process makes it as the interpreter would."""
+        child = self._started(name, start, None)
+        return started(self.model.ports, child, self.restart, self.keep_every)
+
+    def enter(self, core: Core, name: str, start: float) -> object:
+        """A unit for the native engine: the other process makes it as that engine would."""
+        child = self._started(name, start, tuple(core.slopes))
+        return connect(self.model.ports, child, self.restart, self.keep_every)
+
+    def _started(self, name: str, start: float, slopes: tuple[tuple[str, str], ...] | None) -> Child:
+        try:
+            model = pickle.dumps(self.model)
+        except Exception as error:  # whatever somebody's __reduce__ raises
+            raise ModelError(
+                f"the model of unit '{name}' cannot be sent to another process: {error}. Models are sent by "
+                "pickle, so functions and classes must lie in a module that can be imported"
+            ) from error
+        order = Order(name, start, model, slopes, has_core())
+        return Child(order, self.model.ports, float(self.deadline), self.restart)
+
+
+def has_core() -> bool:
+    """Whether there is a compiled core to exchange values through shared memory."""
+    return find_spec("upbeat._native") is not None

@@ -1,0 +1,154 @@
+"""Both ends of a pipe between an engine and a unit in another process, where there is no compiled core.
+
+A question is a tuple of a call and its arguments, with ports and slots by number; an answer is a pair of
+whether it went well, and what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from upbeat.core.abilities import Model
+from upbeat.units.process.child import Child
+from upbeat.units.process.frames import Frames, write_frame
+from upbeat.units.process.told import Told
+
+END = "end"
+
+
+class Piped:
+    """The client's end."""
+
+    def __init__(self, child: Child) -> None:
+        self._child: Child | None = child
+
+    def _ask(self, *question: Any) -> Any:
+        child = self._child
+        if child is None:
+            raise Told("this unit is closed")
+        child.ask(question)
+        try:
+            well, said = child.answer(child.deadline)
+        except KeyboardInterrupt:
+            child.lost(True)  # the answer would be taken for that to the next question
+            raise
+        finally:
+            child.records()
+        if not well:
+            raise Told(said)
+        return said
+
+    def get(self, port: int) -> Any:
+        return self._ask("get", port)
+
+    def set(self, port: int, coefficients: Sequence[Any]) -> None:
+        self._ask("set", port, [tuple(c) if _is_array(c) else c for c in coefficients])
+
+    def advance(self, t: float, to: float, early: bool = False) -> float:
+        return float(self._ask("advance", t, to, early))
+
+    def jump(self) -> bool:
+        return bool(self._ask("jump"))
+
+    def due(self) -> float:
+        return float(self._ask("due"))
+
+    def slope(self, output: int, input: int) -> list[float]:
+        return list(self._ask("slope", output, input))
+
+    def save(self, slot: int) -> None:
+        self._ask("save", slot)
+
+    def restore(self, slot: int) -> None:
+        self._ask("restore", slot)
+
+    def pack(self, slot: int) -> bytes:
+        return bytes(self._ask("pack", slot))
+
+    def unpack(self, slot: int, data: bytes) -> None:
+        self._ask("unpack", slot, data)
+
+    def close(self) -> None:
+        """The unit is no longer needed; a second call does nothing."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.ask((END,))
+            child.ended()
+
+    def __del__(self) -> None:
+        if getattr(self, "_child", None) is not None:
+            self.close()
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str)
+
+
+class Answering:
+    """The other end: carries out what is asked of one unit."""
+
+    def __init__(self, model: Model, unit: Any, words: Callable[[BaseException], str]) -> None:
+        self._ports = model.ports
+        self._unit = unit
+        self._words = words
+        self._tokens: dict[int, Any] = {}
+
+    @property
+    def calls(self) -> tuple[bool, bool, bool, bool]:
+        """Which calls the unit has (see `Child.calls`)."""
+        names = (("save", "restore"), ("to_bytes", "from_bytes"), ("due",), ("slope",))
+        rollback, pack, due, slope = (all(hasattr(self._unit, name) for name in each) for each in names)
+        return rollback, pack and rollback, due, slope
+
+    def run(self, frames: Frames, replies: int) -> None:
+        """Until the end is asked for, or nobody is left to ask."""
+        while (frame := frames.wait()) is not None:
+            call, *arguments = frame[0]
+            if call == END:
+                return
+            try:
+                answer = True, getattr(self, f"_{call}")(*arguments)
+            except BaseException as error:  # noqa: BLE001  # all that a unit raises is for the other side to hear
+                answer = False, self._words(error)
+            write_frame(replies, answer)
+
+    def _get(self, number: int) -> Any:
+        port = self._ports[number]
+        given = self._unit.get(port.name)
+        if port.event and given is None:
+            return None
+        try:
+            cells = port.accept(given)
+        except (TypeError, ValueError) as cause:
+            size = "" if port.size is None else f"[{port.size}]"
+            what = f"output '{port.name}' is {port.kind.value}{size}, but the unit gave {given!r}"
+            raise Told(what) from cause
+        return cells[0] if port.size is None else tuple(cells)
+
+    def _set(self, number: int, coefficients: list[Any]) -> None:
+        self._unit.set(self._ports[number].name, coefficients)
+
+    def _advance(self, t: float, to: float, early: bool) -> float:
+        return float(self._unit.advance(t, to, early))
+
+    def _jump(self) -> bool:
+        return bool(self._unit.jump()) if hasattr(self._unit, "jump") else False
+
+    def _due(self) -> float:
+        return float(self._unit.due())
+
+    def _slope(self, output: int, input: int) -> list[float]:
+        return [float(s) for s in self._unit.slope(self._ports[output].name, self._ports[input].name)]
+
+    def _save(self, slot: int) -> None:
+        self._tokens[slot] = self._unit.save()
+
+    def _restore(self, slot: int) -> None:
+        self._unit.restore(self._tokens[slot])
+
+    def _pack(self, slot: int) -> bytes:
+        return bytes(self._unit.to_bytes(self._tokens[slot]))
+
+    def _unpack(self, slot: int, data: bytes) -> None:
+        self._tokens[slot] = self._unit.from_bytes(data)
