@@ -15,6 +15,7 @@ import fmpy
 import pytest
 from fmpy.simulation import instantiate_fmu
 
+from fmu_exports import casadi_fmu, python_fmu
 from fmu_models import MODELS, bounces, height
 from upbeat.units.fmi.archive import unpack
 from upbeat.units.fmi.binaries import find_library
@@ -261,3 +262,30 @@ def test_what_a_restored_state_lacks(
         assert get([refs["y"], refs["z"]]) == pytest.approx(
             [a + b for a, b in zip(before, lost, strict=True)], rel=1e-9, abs=1e-10
         )
+
+
+@BOTH
+def test_lags_made_in_python(fmu_folder: Path, version: int) -> None:
+    path = python_fmu(version, fmu_folder)
+    options: dict[str, Any] = {"stop_time": 1.0, "output_interval": 0.1, "validate": False}
+    result = fmpy.simulate_fmu(str(path), start_values={"u": 1.0}, **options)
+    expected = [2 * (1 - 0.8**n) for n in range(11)]
+    assert list(result["y"]) == pytest.approx(expected, rel=1e-12)
+    assert list(result["n"]) == list(range(11))
+    description = fmpy.read_model_description(str(path), validate=False)
+    assert description.coSimulation.canGetAndSetFMUstate
+
+
+def test_a_spring_made_by_casadi(fmu_folder: Path, tmp_path: Path) -> None:
+    path = casadi_fmu(fmu_folder)
+    description = fmpy.read_model_description(str(path), validate=False)
+    refs = {v.name: v.valueReference for v in description.modelVariables}
+    spring = instantiate_fmu(fmpy.extract(str(path), str(tmp_path)), description, "ModelExchange")
+    spring.enterInitializationMode()
+    spring.setFloat64([refs["u"]], [0.5])
+    spring.exitInitializationMode()
+    assert list(spring.getFloat64([refs["der(v)"], refs["y"]])) == [-3.5, 1.5]
+    unknowns, knowns = [refs["der(v)"], refs["y"]], [refs["x"], refs["u"]]
+    assert list(spring.getDirectionalDerivative(unknowns, knowns, [1.0, 10.0])) == pytest.approx([6.0, 12.0])
+    assert list(spring.getAdjointDerivative(unknowns, knowns, [1.0, 10.0])) == pytest.approx([16.0, 11.0])
+    spring.freeInstance()
