@@ -73,7 +73,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     found = {}
     for version, builder, text in ((2, FmuBuilder, PYTHONFMU), (3, FmuBuilder3, PYTHONFMU3)):
         folder = tmp_path_factory.mktemp(f"exported{version}")
-        script = folder / "exported.py"
+        # FMUs of Python models share the host's modules: these need names of their own.
+        script = folder / f"exported{version}.py"
         script.write_text(text)
         found[version] = Path(builder.build_FMU(script, dest=folder))
     return found

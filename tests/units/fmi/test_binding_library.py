@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fmu_maker import COMPILER
+from fmu_maker import COMPILER, SUFFIX
 from upbeat.core.errors import FileProblem
 from upbeat.units.fmi.archive import unpack
 from upbeat.units.fmi.binaries import Platform
@@ -20,7 +20,6 @@ from upbeat.units.fmi.description import InterfaceKind, read_description
 from upbeat.units.fmi.instance import FmuError
 
 CS = InterfaceKind.CO_SIMULATION
-SUFFIX = ".dylib" if Platform.here().system == "darwin" else ".so"
 LINUX = pytest.mark.skipif(Platform.here().system != "linux", reason="the words of Linux's loader")
 
 
