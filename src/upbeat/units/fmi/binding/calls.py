@@ -72,6 +72,19 @@ class Calls:
 
         return call
 
+    def fixed(self, name: str, *arguments: Any) -> Callable[[], None]:
+        """The same with arguments that never change: pointers to places, whose values may."""
+        function, given = self.raw(name), (self.pointer, *arguments)
+        journal, settle, judge = self.journal, self.settle, self.judge
+
+        def call() -> None:
+            if journal.news:
+                settle(name)
+            if status := function(*given):
+                judge(name, status)
+
+        return call
+
     def settle(self, name: str) -> None:
         """Before a call, when there is something new: is it allowed at all? Old messages are forgotten."""
         if self.gone:

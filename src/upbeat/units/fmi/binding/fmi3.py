@@ -100,7 +100,7 @@ class Fmi3(Shared):
 
     def exit_configuration(self) -> None:
         self._call("ExitConfigurationMode")()
-        self._buffers.clear()  # there may be more or fewer states now
+        self._vectors.clear()  # there may be more or fewer states now
 
     def enter_initialization(self, start: float, stop: float | None, tolerance: float | None) -> None:
         self.time = start

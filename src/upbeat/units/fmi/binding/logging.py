@@ -16,7 +16,7 @@ import re
 from collections import deque
 from collections.abc import Collection
 from ctypes import CFUNCTYPE, c_char_p, c_int, c_void_p
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 from weakref import WeakValueDictionary
@@ -112,11 +112,15 @@ class Journal:
     def _name_of(self, match: re.Match[str]) -> str:
         if match[1] is None:
             return "#"
-        letter, reference = match[1], int(match[2])
+        return self._names.get((match[1], int(match[2])), match[0])
+
+    @cached_property
+    def _names(self) -> dict[tuple[str, int], str]:
+        """By letter and reference; the first name of several is the one that the others are aliases of."""
+        found: dict[tuple[str, int], str] = {}
         for variable in self._description.variables:
-            if variable.reference == reference and _LETTERS.get(variable.type) == letter:
-                return variable.name
-        return match[0]
+            found.setdefault((_LETTERS.get(variable.type, ""), variable.reference), variable.name)
+        return found
 
 
 def _level(status: int, category: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_char, c_double, c_int32, c_size_t, c_uint32, c_void_p
+from functools import cached_property
 from typing import Any, ClassVar
 
 from upbeat.units.fmi.binding import values
@@ -31,7 +32,7 @@ class Shared:
         self._journal = calls.journal
         self._prepared: dict[str, Callable[..., None]] = {}
         self._states: dict[int, State] = {}
-        self._buffers: dict[str, Any] = {}
+        self._vectors: dict[str, tuple[Any, Callable[[], None]]] = {}
         self._t = c_double()
 
     @property
@@ -61,6 +62,9 @@ class Shared:
         if call is None:
             call = self._prepared[name] = self.calls.prepare(f"fmi{self.version}{name}", *types)
         return call
+
+    def _fixed(self, name: str, *arguments: Any) -> Callable[[], None]:
+        return self.calls.fixed(f"fmi{self.version}{name}", *arguments)
 
     def _lacks(self, what: str) -> FmuError:
         return FmuError(f"FMI {self.version} has no {what}")
@@ -151,14 +155,13 @@ class Shared:
         self._call("EnterContinuousTimeMode")()
 
     def set_time(self, t: float) -> None:
-        self._journal.time = t
-        self._t.value = t
-        self._call("SetTime")(self._t)
+        self._journal.time = self._t.value = t
+        self._set_time()
 
     def set_states(self, x: Sequence[float]) -> None:
-        place, arguments = self._vector("states")
+        place, put = self._vector("SetContinuousStates", "states")
         place[:] = x
-        self._call("SetContinuousStates")(*arguments)
+        put()
 
     def states(self) -> list[float]:
         return self._got("GetContinuousStates", "states")
@@ -173,25 +176,35 @@ class Shared:
         return self._got("GetNominalsOfContinuousStates", "states")
 
     def completed_step(self, no_set_prior: bool) -> tuple[bool, bool]:
-        event, terminate = self.boolean(), self.boolean()
-        call = self._call("CompletedIntegratorStep", self.boolean, c_void_p, c_void_p)
-        call(no_set_prior, byref(event), byref(terminate))
+        kept, event, terminate, call = self._completed
+        kept.value, event.value, terminate.value = no_set_prior, False, False
+        call()
         return bool(event.value), bool(terminate.value)
 
     def _got(self, function: str, what: str) -> list[float]:
-        place, arguments = self._vector(what)
-        self._call(function)(*arguments)
+        place, get = self._vector(function, what)
+        get()
         found: list[float] = place[:]
         return found
 
-    def _vector(self, what: str) -> Any:
-        """A place for all states or indicators, and the arguments with it and its size; made once."""
-        vector = self._buffers.get(what)
+    def _vector(self, function: str, what: str) -> tuple[Any, Callable[[], None]]:
+        """A place for all states or indicators, and a call of a function with it; made once."""
+        vector = self._vectors.get(function)
         if vector is None:
             count = self._count(what)
             place = (c_double * count)()
-            vector = self._buffers[what] = (place, (byref(place), c_size_t.from_param(count)))
+            call = self._fixed(function, byref(place), c_size_t.from_param(count))
+            vector = self._vectors[function] = (place, call)
         return vector
+
+    @cached_property
+    def _set_time(self) -> Callable[[], None]:
+        return self._fixed("SetTime", self._t)
+
+    @cached_property
+    def _completed(self) -> Any:
+        kept, event, terminate = places = [self.boolean() for _ in range(3)]
+        return *places, self._fixed("CompletedIntegratorStep", kept, byref(event), byref(terminate))
 
     def _count(self, what: str) -> int:
         if what == "indicators":

@@ -47,36 +47,25 @@ class _Slot:
 
     def __init__(self, calls: Calls, verb: str, variable: Variable, version: int, cells: int | None) -> None:
         what, kind = (FMI2 if version == 2 else FMI3)[variable.type]
-        self.name = f"fmi{version}{verb}{what}"
-        self.function = calls.raw(self.name)
+        name = f"fmi{version}{verb}{what}"
         self.is_array = bool(variable.dimensions)
         self.count = variable.cells if cells is None or not self.is_array else cells
         self.place = (kind * self.count)() if self.is_array else kind()
-        # Keeps alive what the parameter objects point to.
-        self.references = (c.c_uint32 * 1)(variable.reference)
-        arguments = [calls.pointer, c.byref(self.references), c.c_size_t.from_param(1)]
+        # A parameter object keeps alive what it points to.
+        arguments = [c.byref(c.c_uint32(variable.reference)), c.c_size_t.from_param(1)]
         if variable.type is Type.BINARY:
             self.sizes = (c.c_size_t * self.count)()
             arguments.append(c.byref(self.sizes))
         arguments.append(c.byref(self.place))
         if version == 3 and variable.type is not Type.CLOCK:
             arguments.append(c.c_size_t.from_param(self.count))
-        self.arguments = tuple(arguments)
+        self.call = calls.fixed(name, *arguments)
 
 
 def reader(calls: Calls, variable: Variable, version: int, cells: int | None) -> Reader:
     """What gets this variable. `cells` is the size of an array if it is not the description's."""
     slot = _Slot(calls, "Get", variable, version, cells)
-    function, arguments, place, name = slot.function, slot.arguments, slot.place, slot.name
-    journal, settle, judge = calls.journal, calls.settle, calls.judge
-    convert = _from_c(variable)
-
-    def fetch() -> None:
-        if journal.news:
-            settle(name)
-        if status := function(*arguments):
-            judge(name, status)
-
+    fetch, place, convert = slot.call, slot.place, _from_c(variable)
     if variable.type is Type.BINARY:
 
         def binary() -> Signal:
@@ -105,10 +94,7 @@ def reader(calls: Calls, variable: Variable, version: int, cells: int | None) ->
         return converted
 
     def scalar() -> Signal:
-        if journal.news:
-            settle(name)
-        if status := function(*arguments):
-            judge(name, status)
+        fetch()
         return place.value  # type: ignore[no-any-return]
 
     return scalar
@@ -117,24 +103,16 @@ def reader(calls: Calls, variable: Variable, version: int, cells: int | None) ->
 def writer(calls: Calls, variable: Variable, version: int, cells: int | None) -> Writer:
     """What sets this variable, after a look whether the values fit its type."""
     slot = _Slot(calls, "Set", variable, version, cells)
-    function, arguments, place, name = slot.function, slot.arguments, slot.place, slot.name
-    journal, settle, judge = calls.journal, calls.settle, calls.judge
-    check = _to_c(variable, version)
-
-    def send() -> None:
-        if journal.news:
-            settle(name)
-        if status := function(*arguments):
-            judge(name, status)
-
+    send, place, check = slot.call, slot.place, _to_c(variable, version)
     if variable.type is Type.BINARY:
         kept: list[Any] = []  # until the next call: the FMU copies during this one
 
         def binary(value: Signal) -> None:
             texts = _cells(variable, value, slot.count) if slot.is_array else (value,)
-            kept[:] = [c.create_string_buffer(data, len(data) or 1) for data in map(check, texts)]
+            data = [check(text) for text in texts]
+            kept[:] = [c.create_string_buffer(each, len(each) or 1) for each in data]
             addresses = [c.addressof(buffer) for buffer in kept]
-            slot.sizes[:] = [len(_bytes(variable, text)) for text in texts]
+            slot.sizes[:] = [len(each) for each in data]
             if slot.is_array:
                 place[:] = addresses
             else:
@@ -166,10 +144,7 @@ def writer(calls: Calls, variable: Variable, version: int, cells: int | None) ->
             place.value = value
         except TypeError:
             raise _wrong(variable, value, "a number") from None
-        if journal.news:
-            settle(name)
-        if status := function(*arguments):
-            judge(name, status)
+        send()
 
     return scalar
 
