@@ -130,15 +130,19 @@ def _output(name: str, entry: object, directory: Directory) -> ScenarioOutput | 
     if name in directory.inputs:
         raise Wrong(f"the name '{name}' is used twice: it is a scenario input, too", "Choose another name.")
     table = dict(entry) if isinstance(entry, Mapping) else {"value": entry}
+    known = (*KEYS[Causality.OUTPUT], "convert")
     for key in table:
-        if key not in KEYS[Causality.OUTPUT]:
-            raise Wrong(f"unknown key '{key}'", suggest(key, KEYS[Causality.OUTPUT], "keys"))
+        if key not in known:
+            raise Wrong(f"unknown key '{key}'", suggest(key, known, "keys"))
     if "value" not in table:
         raise Wrong(f"the output '{name}' needs an expression", f'Write {name} = {{ value = "unit.port" }}.')
     value = table.pop("value")
+    signal = "convert" in table  # which means nothing for events
+    if signal:
+        value = {"value": value, "convert": table.pop("convert")}
     port = read_port(name, table, Causality.OUTPUT)
     fixed = "kind" in table or "items" in table
-    if port.event or says_event(value, directory):
+    if port.event or (not signal and says_event(value, directory)):
         return deliver_event(port, value, directory, fixed=fixed)
     return deliver(port, value, directory, fixed=fixed)
 

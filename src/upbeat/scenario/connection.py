@@ -5,6 +5,7 @@
 * array sizes agree, or a single value goes to every cell; a list gives one expression per cell.
 * units of measure are converted, all through an expression (see `upbeat.scenario.dimensions`), if every
   port in it has one; otherwise all values are taken as they are. An input without a unit is not checked.
+* ``{ value = "a.y", convert = false }``: all values are taken as they are, whatever the units.
 * signals only: an event input is connected by `upbeat.scenario.event_links`.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from upbeat.core.expr import Apply, Expr, Name, Op, substitute
 from upbeat.core.measure import MeasureError, UnknownMeasure
@@ -21,8 +23,8 @@ from upbeat.scenario.event_errors import event_for_signal
 from upbeat.scenario.formula import Formula, described, formula
 from upbeat.scenario.quantity import FACTOR, Quantity
 
-Written = str | tuple[str, ...]
-"""An expression as it was written, or one for every cell."""
+Written = str | tuple[str, ...] | Mapping[str, Any]
+"""An expression as it was written, or one for every cell; or a table of it and ``convert = false``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,24 @@ class ScenarioOutput:
 def connect(target: str, value: object, directory: Directory) -> Connection:
     """The checked connection of the input `target` to what `value` says. Raises `Wrong`."""
     (unit, _), port = directory.target(target)
+    value, convert = _conversion_of(value, target)
     formulas = formulas_of(value, port, target, directory)
     _check_signals(formulas, target, directory)
-    cells, sources = fitted(formulas, port, target)
-    return Connection(unit, port.name, cells, sources, _written(formulas))
+    cells, sources = fitted(formulas, port, target, convert=convert)
+    return Connection(unit, port.name, cells, sources, _written(formulas, convert))
+
+
+def _conversion_of(table: object, target: str) -> tuple[object, bool]:
+    """An expression, and whether units are converted; what ``{ value = …, convert = … }`` says."""
+    if not isinstance(table, Mapping) or "value" not in table or "event" in table:
+        return table, True
+    for key in table:
+        if key not in ("value", "convert"):
+            raise Wrong(f"unknown key '{key}' for the signal '{target}'", "The keys are: value, convert.")
+    convert = table.get("convert", True)
+    if not isinstance(convert, bool):
+        raise Wrong(f"convert must be true or false, not {convert!r}")
+    return table["value"], convert
 
 
 def deliver(port: Port, value: object, directory: Directory, *, fixed: bool) -> ScenarioOutput:
@@ -71,6 +87,7 @@ def deliver(port: Port, value: object, directory: Directory, *, fixed: bool) -> 
     Unless `fixed`, the port takes its kind and labels from the expression; its size it always does,
     and its unit of measure where none is given and the expression has one.
     """
+    value, convert = _conversion_of(value, port.name)
     if isinstance(value, (list, tuple)) and port.size is None:
         port = replace(port, size=len(value) or None)
     formulas = formulas_of(value, port, port.name, directory)
@@ -81,10 +98,10 @@ def deliver(port: Port, value: object, directory: Directory, *, fixed: bool) -> 
     if not fixed:
         port = replace(port, kind=source.port.kind if source else first.kind)
         port = replace(port, items=source.port.items if source else ())
-    if port.unit is None:
+    if port.unit is None and convert:
         port = replace(port, unit=_unit_of(formulas))
-    cells, sources = fitted(formulas, port, port.name)
-    return ScenarioOutput(port, cells, sources, _written(formulas))
+    cells, sources = fitted(formulas, port, port.name, convert=convert)
+    return ScenarioOutput(port, cells, sources, _written(formulas, convert))
 
 
 def closed(cells: Sequence[Expr], inputs: Sequence[Port]) -> tuple[Expr, ...]:
@@ -100,7 +117,8 @@ def formulas_of(value: object, port: Port, target: str, directory: Directory) ->
     """The formula of the whole port; or, from a list, one per cell."""
     if isinstance(value, Mapping):
         raise Wrong(
-            f"expected an expression for the signal '{target}', not a table: that is for event inputs",
+            f"expected an expression for the signal '{target}', not a table with other keys than value and "
+            "convert: that is for event inputs",
             f'Write an expression: "{target}" = "unit.port".',
         )
     if not isinstance(value, (list, tuple)):
@@ -121,16 +139,17 @@ def formulas_of(value: object, port: Port, target: str, directory: Directory) ->
 
 
 def fitted(
-    formulas: tuple[Formula, ...], port: Port, target: str
+    formulas: tuple[Formula, ...], port: Port, target: str, *, convert: bool = True
 ) -> tuple[tuple[Expr, ...], tuple[End, ...]]:
     """One expression per cell of `port`, and the ends they come from."""
     for one in formulas:
         _check_kind(one, port, target)
         _check_size(one, port, target)
-    if len(formulas) == 1:
-        cells = _converted(formulas[0], port, target).cells(port.cells)
+    ready = [_converted(one, port, target) if convert else one for one in formulas]
+    if len(ready) == 1:
+        cells = ready[0].cells(port.cells)
     else:
-        cells = tuple(_converted(one, port, target).cells(1)[0] for one in formulas)
+        cells = tuple(one.cells(1)[0] for one in ready)
     ends = dict.fromkeys(source.end for one in formulas for source in one.sources.values())
     return cells, tuple(ends)
 
@@ -247,5 +266,6 @@ def _one(port: Port) -> Port:
     return replace(port, size=None, start=None)
 
 
-def _written(formulas: tuple[Formula, ...]) -> Written:
-    return formulas[0].text if len(formulas) == 1 else tuple(one.text for one in formulas)
+def _written(formulas: tuple[Formula, ...], convert: bool) -> Written:
+    text = formulas[0].text if len(formulas) == 1 else tuple(one.text for one in formulas)
+    return text if convert else {"value": text, "convert": False}

@@ -80,5 +80,7 @@ def _without_effect(parts: Parts, values: Mapping[str, Any]) -> dict[str, str]:
     return {key: _shown(sources[path]) for key, path in driven.items() if path not in guesses}
 
 
-def _shown(text: str | tuple[str, ...]) -> str:
+def _shown(text: str | tuple[str, ...] | Mapping[str, Any]) -> str:
+    if isinstance(text, Mapping):
+        return _shown(text["value"])
     return f"'{text}'" if isinstance(text, str) else f"[{', '.join(text)}]"

@@ -73,7 +73,8 @@ def _output(output: ScenarioOutput | EventOutput, directory: Directory) -> Any:
     """An output's expression, with what its port does not take from there."""
     port, text = output.port, output.text
     natural = _natural(output, directory)
-    entry: dict[str, Any] = {"value": text}
+    as_it_is = isinstance(text, Mapping) and "convert" in text
+    entry: dict[str, Any] = dict(text) if isinstance(text, Mapping) and as_it_is else {"value": text}
     if port.items != natural.items or port.kind is not natural.kind:
         entry |= {"items": port.items} if port.items else {"kind": port.kind.value}
     for key in ("size", "unit", "description"):

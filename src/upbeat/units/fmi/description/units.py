@@ -24,11 +24,14 @@ def read_units(root: Element, findings: Findings) -> tuple[UnitDefinition, ...]:
                 continue
             display = tuple(_display(child, at, findings) for child in element.all("DisplayUnit"))
             base = element.first("BaseUnit")
-            found[name] = UnitDefinition(name, None if base is None else _base(base, at, findings), display)
+            found[name] = UnitDefinition(
+                name, None if base is None else base_unit(base, at, findings), display
+            )
     return tuple(found.values())
 
 
-def _base(element: Element, unit: Attributes, findings: Findings) -> BaseUnit:
+def base_unit(element: Element, unit: Attributes, findings: Findings) -> BaseUnit:
+    """What a unit is in SI; SSP says it the same way."""
     at = Attributes(element, findings, unit.where)
     exponents = ((name, at.whole(name, _EXPONENT)) for name in BASE)
     return BaseUnit(
