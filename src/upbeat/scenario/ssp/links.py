@@ -1,0 +1,61 @@
+"""What a scenario says for a signal of an SSP: as plainly as it can be said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from upbeat.core import measure
+from upbeat.core.expr import Name, names, show
+from upbeat.core.ports import Port
+from upbeat.scenario.ssp.conversion import Affine
+from upbeat.scenario.ssp.following import Signal
+from upbeat.units.fmi.model import Fmu
+
+
+def source_port(
+    signal: Signal,
+    units: Mapping[str, Fmu],
+    units_of: Mapping[tuple[str, ...], str],
+    inputs: Mapping[str, Port],
+    own: Mapping[str, str],
+) -> Port | None:
+    """The port that a signal comes from."""
+    path, name = signal.source
+    if path == ():
+        return inputs.get(own[name])
+    return next((port for port in units[units_of[path]].ports if port.name == name), None)
+
+
+def link(signal: Signal, source: Port | None, unit: str | None) -> Any:
+    """What a scenario says for a signal, where the target is in `unit`."""
+    before = None if source is None else source.unit
+    if not signal.table:
+        name = Name(_name_in(signal))
+        if _same(_natural(before, unit), signal.affine):
+            return show(name) if source is not None and source.event else name
+    if before is None or unit is None:
+        return signal.made
+    return {"value": signal.made, "convert": False}
+
+
+def _name_in(signal: Signal) -> str:
+    (name,) = names(signal.made)
+    return name
+
+
+def _natural(source: str | None, target: str | None) -> measure.Conversion | None:
+    """What a plain connection would do; None if it would be refused."""
+    try:
+        return measure.conversion(source, target)
+    except measure.MeasureError:
+        return None
+
+
+def _same(one: measure.Conversion | None, other: Affine) -> bool:
+    if one is None:
+        return False
+    scale, offset = float(other.scale), float(other.offset)
+    near = math.isclose(one.scale, scale, rel_tol=1e-12)
+    return near and math.isclose(one.offset, offset, rel_tol=1e-12, abs_tol=1e-300)
