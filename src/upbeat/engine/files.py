@@ -12,6 +12,7 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.nested_files import master_table, nested_table, nesting
 from upbeat.engine.realtime import real_time_table
 from upbeat.engine.settings import Settings, Tables
+from upbeat.engine.ssp import is_system, system_file
 from upbeat.scenario import files
 from upbeat.scenario.files import ScenarioFile, read_scenario
 from upbeat.scenario.scenario import Scenario
@@ -25,7 +26,7 @@ def load(
     allow_python: bool = False,
     **settings: Unpack[Settings],
 ) -> Experiment:
-    """The experiment that a scenario file describes.
+    """The experiment that a scenario file or an SSP describes.
 
     `values` overrides parameters and start values (``{"left.m": 2.0}``), `settings` what the file says
     about the master, the run and the record; `step` is short for a fixed `pace`. All problems of the
@@ -45,23 +46,34 @@ def read_experiment(
     writing: bool,
 ) -> Experiment:
     """As `load`; with `writing` it also is a problem if the results cannot go where they should."""
-    fields: dict[str, Any] = {}
+    if is_system(path):
+        return completed(system_file(path, settings, values=values), settings, Problems(), writing=writing)
+    made: list[Experiment] = []
 
     def also(file: ScenarioFile, problems: Problems) -> None:
-        sound = not problems.found
-        tables = Tables(file.master, file.run, file.record).overruled(settings)
-        scenario = file.scenario if sound else None
-        fields.update(tables.fields(problems, scenario=scenario, writing=writing) or {})
-        if sound:
-            tables.check_recorded(file.scenario, problems)
-        if sound and not problems.found:
-            try:
-                fields["master"].program(file.scenario)
-            except InvalidInput as error:
-                problems.add(("master",), str(error))
+        made.append(completed(file, settings, problems, writing=writing))
 
     nest = nesting(Path(path), allow_python)
-    file = read_scenario(Path(path), allow_python=allow_python, values=values, also=also, nest=nest)
+    read_scenario(Path(path), allow_python=allow_python, values=values, also=also, nest=nest)
+    return made[0]
+
+
+def completed(
+    file: ScenarioFile, settings: Mapping[str, Any], problems: Problems, *, writing: bool
+) -> Experiment:
+    """The experiment of a file; raises its problems, those that were found before included."""
+    sound = not problems.found
+    tables = Tables(file.master, file.run, file.record).overruled(settings)
+    fields = tables.fields(problems, scenario=file.scenario if sound else None, writing=writing) or {}
+    if sound:
+        tables.check_recorded(file.scenario, problems)
+    if sound and not problems.found:
+        try:
+            fields["master"].program(file.scenario)
+        except InvalidInput as error:
+            problems.add(("master",), str(error))
+    if problems.found:
+        raise file.located(problems)
     checkpoint = checkpoint_from(settings.get("checkpoint"))
     signals = settings.get("signals")
     return Experiment(scenario=file.scenario, signals=signals, checkpoint=checkpoint, **fields)

@@ -142,4 +142,3 @@ def starts_of(leaf: Leaf, name: str, change: Affine) -> tuple[float, ...] | None
         return None
     numbers = tuple(value for value in variable.start if not isinstance(value, (str, bytes)))
     return tuple(inverse.of(float(value)) for value in numbers) if change else numbers
-

@@ -117,7 +117,7 @@ class _Import:
             self._description, [fmu.description for fmu in self._fmus.values()], findings
         )
         findings.raise_if_any()
-        file = ScenarioFile(scenario, **tables, source=findings.source)
+        file = ScenarioFile(scenario, tables["master"], tables["run"], tables["record"], findings.source)
         paths = {name: ".".join(path) for path, name in names.items()}
         return Imported(file, paths, tuple(findings.remarks), self._description)
 

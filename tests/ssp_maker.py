@@ -1,0 +1,116 @@
+"""SSPs for tests: archives from the text of their SSD, with FMUs and other files."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+NAMESPACES = " ".join(
+    f'xmlns:{prefix}="http://ssp-standard.org/SSP1/SystemStructure{name}"'
+    for prefix, name in {
+        "ssc": "Common",
+        "ssd": "Description",
+        "ssv": "ParameterValues",
+        "ssm": "ParameterMapping",
+        "ssb": "SignalDictionary",
+    }.items()
+)
+
+
+def ssd(
+    system: str, *, rest: str = '<ssd:DefaultExperiment startTime="0" stopTime="1"/>', version: str = "1.0"
+) -> str:
+    """A whole SSD; `system` is what stands inside the root system, called `root`."""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<ssd:SystemStructureDescription {NAMESPACES} version="{version}" name="test">\n'
+        f'<ssd:System name="root">\n{system}\n</ssd:System>\n{rest}\n</ssd:SystemStructureDescription>\n'
+    )
+
+
+def connectors(**kinds: str) -> str:
+    """``u="input"``; with a type and a unit: ``u="input Real mm"``."""
+    found = []
+    for name, text in kinds.items():
+        kind, *rest = text.split()
+        inner = ""
+        if rest:
+            unit = f' unit="{rest[1]}"' if len(rest) > 1 else ""
+            inner = f"<ssc:{rest[0]}{unit}/>"
+        found.append(f'<ssd:Connector name="{name}" kind="{kind}">{inner}</ssd:Connector>')
+    return f"<ssd:Connectors>{''.join(found)}</ssd:Connectors>"
+
+
+def component(name: str, source: str, inner: str = "", **kinds: str) -> str:
+    """A component with connectors; `inner` comes behind them."""
+    return f'<ssd:Component name="{name}" source="{source}">{connectors(**kinds)}{inner}</ssd:Component>'
+
+
+def connection(start: str, end: str, inner: str = "", **attributes: str) -> str:
+    """``connection("a.y", "b.u")``; a name without a dot is a connector of the system."""
+    ends = {}
+    for side, text in (("start", start), ("end", end)):
+        element, _, connector = text.rpartition(".")
+        ends |= {f"{side}Element": element} if element else {}
+        ends[f"{side}Connector"] = connector
+    pairs = " ".join(f'{key}="{value}"' for key, value in (ends | attributes).items())
+    return f"<ssd:Connection {pairs}>{inner}</ssd:Connection>"
+
+
+def elements(*parts: str) -> str:
+    return f"<ssd:Elements>{''.join(parts)}</ssd:Elements>"
+
+
+def connections(*parts: str) -> str:
+    return f"<ssd:Connections>{''.join(parts)}</ssd:Connections>"
+
+
+def parameter_set(*, rest: str = "", version: str = "1.0", **values: object) -> str:
+    """An SSV of real parameters; ``a__k`` is the name ``a.k``."""
+    found = []
+    for name, value in values.items():
+        number, *unit = str(value).split()
+        said = f' unit="{unit[0]}"' if unit else ""
+        text = name.replace("__", ".")
+        found.append(f'<ssv:Parameter name="{text}"><ssv:Real value="{number}"{said}/></ssv:Parameter>')
+    return (
+        f'<ssv:ParameterSet {NAMESPACES} version="{version}" name="set">'
+        f"<ssv:Parameters>{''.join(found)}</ssv:Parameters>{rest}</ssv:ParameterSet>"
+    )
+
+
+def bindings(*parts: str) -> str:
+    return f"<ssd:ParameterBindings>{''.join(parts)}</ssd:ParameterBindings>"
+
+
+def binding(content: str, *, mapping: str = "", prefix: str = "") -> str:
+    """A binding with its values inline."""
+    said = f' prefix="{prefix}"' if prefix else ""
+    values = f"<ssd:ParameterValues>{content}</ssd:ParameterValues>"
+    inner = f"<ssd:ParameterMapping>{mapping}</ssd:ParameterMapping>" if mapping else ""
+    return f"<ssd:ParameterBinding{said}>{values}{inner}</ssd:ParameterBinding>"
+
+
+def mapping(*entries: str) -> str:
+    return f'<ssm:ParameterMapping {NAMESPACES} version="1.0">{"".join(entries)}</ssm:ParameterMapping>'
+
+
+def units(**bases: str) -> str:
+    """``mm='m="1" factor="0.001"'``."""
+    found = "".join(
+        f'<ssc:Unit name="{name}"><ssc:BaseUnit {base}/></ssc:Unit>' for name, base in bases.items()
+    )
+    return found
+
+
+def pack(path: Path, text: str, files: Mapping[str, Path | str | bytes] | None = None) -> Path:
+    """The archive; its path."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("SystemStructure.ssd", text)
+        for name, content in (files or {}).items():
+            if isinstance(content, Path):
+                archive.write(content, name)
+            else:
+                archive.writestr(name, content)
+    return path
