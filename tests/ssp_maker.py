@@ -96,12 +96,14 @@ def mapping(*entries: str) -> str:
     return f'<ssm:ParameterMapping {NAMESPACES} version="1.0">{"".join(entries)}</ssm:ParameterMapping>'
 
 
-def units(**bases: str) -> str:
-    """``mm='m="1" factor="0.001"'``."""
-    found = "".join(
-        f'<ssc:Unit name="{name}"><ssc:BaseUnit {base}/></ssc:Unit>' for name, base in bases.items()
-    )
-    return found
+def units(prefix: str, **bases: str) -> str:
+    """``units("ssd", mm="m 0.001", degC="K 1 273.15")``: a base unit, a factor, an offset."""
+    found = []
+    for name, text in bases.items():
+        base, factor, offset = (text + " 1 0").split()[:3] if " " not in text else (text + " 0").split()[:3]
+        inner = f'<ssc:BaseUnit {base}="1" factor="{factor}" offset="{offset}"/>'
+        found.append(f'<ssc:Unit name="{name}">{inner}</ssc:Unit>')
+    return f"<{prefix}:Units>{''.join(found)}</{prefix}:Units>"
 
 
 def pack(path: Path, text: str, files: Mapping[str, Path | str | bytes] | None = None) -> Path:
@@ -113,4 +115,20 @@ def pack(path: Path, text: str, files: Mapping[str, Path | str | bytes] | None =
                 archive.write(content, name)
             else:
                 archive.writestr(name, content)
+    return path
+
+
+def measured(fmu: Path, path: Path, **units: str) -> Path:
+    """A copy of an FMU (FMI 2) whose variables have these units: m or mm."""
+    with zipfile.ZipFile(fmu) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    text = content["modelDescription.xml"].decode()
+    known = '<Unit name="mm"><BaseUnit m="1" factor="0.001"/></Unit></UnitDefinitions>'
+    text = text.replace("</UnitDefinitions>", known)
+    for name, unit in units.items():
+        before, after = text.split(f'name="{name}"', 1)
+        text = f'{before}name="{name}"' + after.replace("<Real", f'<Real unit="{unit}"', 1)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, text if name == "modelDescription.xml" else data)
     return path

@@ -25,6 +25,7 @@ from upbeat.engine.resume import resume
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings
 from upbeat.engine.simulate import simulate, start
+from upbeat.engine.ssp import read_ssp
 from upbeat.engine.wrapping import as_continuous, as_discrete
 from upbeat.master.approximation import Continuous, Hermite, Hold, Linear, Polynomial, Smooth
 from upbeat.master.constrained import Constrained
@@ -166,6 +167,7 @@ __all__ = [
     "plot",
     "read",
     "read_signals",
+    "read_ssp",
     "resume",
     "simulate",
     "start",
