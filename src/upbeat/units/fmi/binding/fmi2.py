@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from upbeat.units.fmi.binding.calls import DISCARD, OK, WARNING
+from upbeat.units.fmi.binding.calls import DISCARD, FATAL, OK, WARNING
 from upbeat.units.fmi.binding.logging import logger2
 from upbeat.units.fmi.binding.shared import Shared, references
 from upbeat.units.fmi.description import InterfaceKind, Variable
@@ -119,17 +119,20 @@ class Fmi2(Shared):
 
     def _discarded(self, t: float) -> Stepped:
         """How far it came. An FMU that cannot tell has not come anywhere that can be relied on."""
-        calls, reached, ends = self.calls, c_double(t), c_int(0)
-        if not self.address("fmi2GetRealStatus"):
-            calls.fail("fmi2DoStep", DISCARD, _SHORTER)
-        ask = calls.raw("fmi2GetRealStatus")
-        if ask(calls.pointer, c_int(_LAST_SUCCESSFUL_TIME), byref(reached)) not in (OK, WARNING):
-            calls.fail("fmi2DoStep", DISCARD, _SHORTER)
-        if self.address("fmi2GetBooleanStatus"):
-            ask = calls.raw("fmi2GetBooleanStatus")
-            known = ask(calls.pointer, c_int(_TERMINATED), byref(ends)) in (OK, WARNING)
-            ends.value = ends.value if known else 0
-        return Stepped(reached.value, terminate=bool(ends.value), early=True)
+        reached, ends = c_double(t), c_int(0)
+        if not self._told("fmi2GetRealStatus", _LAST_SUCCESSFUL_TIME, reached):
+            self.calls.fail("fmi2DoStep", DISCARD, _SHORTER)
+        asked = self._told("fmi2GetBooleanStatus", _TERMINATED, ends) and bool(ends.value)
+        return Stepped(reached.value, terminate=asked, early=True)
+
+    def _told(self, name: str, kind: int, place: Any) -> bool:
+        """Whether the FMU could say this about its last step."""
+        if not self.address(name):
+            return False
+        status = self.calls.raw(name)(self.calls.pointer, c_int(kind), byref(place))
+        if status == FATAL:
+            self.calls.fail(name, status)
+        return status in (OK, WARNING)
 
     def set_input_derivatives(
         self, variables: Sequence[Variable], orders: Sequence[int], values: Sequence[float]

@@ -27,7 +27,7 @@ ROOT = "upbeat.fmu"
 _LEVELS = (logging.INFO, logging.WARNING, logging.INFO, logging.ERROR, logging.CRITICAL, logging.INFO)
 _OK, _DISCARD, _FATAL = 0, 2, 4
 _UNSEEN = " (arguments not shown: the native core is missing)"
-_REFERENCE = re.compile(r"#(?:([ribs])(\d+))?#")
+_REFERENCE = re.compile(r"#(?:([ribs])(\d{1,10}))?#")
 _LETTERS = {
     Type.FLOAT64: "r",
     Type.INT32: "i",
