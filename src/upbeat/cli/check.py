@@ -31,9 +31,13 @@ def call(options: argparse.Namespace) -> Exit:
             raise
         say(json.dumps({"ok": False, "problems": problems_data(error)}))
         return exit_for(error)
+    told = {name: list(model.notes) for name, model in made.scenario.units.items() if hasattr(model, "notes")}
+    notes = {name: found for name, found in told.items() if found}
     if options.json:
-        say(json.dumps({"ok": True, "problems": []}))
+        say(json.dumps({"ok": True, "problems": []} | ({"notes": notes} if notes else {})))
     elif not options.quiet:
         units, wires = len(made.scenario.units), len(made.scenario.all_connections)
         say(f"{options.file}: no problems. Units: {units}, connections: {wires}, engine: {choice.name}.")
+        for name, found in notes.items():
+            say("\n".join(f"  {name}: {note}" for note in found))
     return Exit.OK

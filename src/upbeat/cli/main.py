@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from upbeat.cli import check, console, explain, failure, plot, resume, run
+from upbeat.cli import check, console, explain, failure, fmu_log, plot, resume, run
 from upbeat.cli.exits import Exit, exit_for
 from upbeat.core.errors import UpbeatError
 from upbeat.version import __version__
@@ -43,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     console.prepare()
     options = _parsed(arguments)
+    fmu_log.prepare(all_messages=getattr(options, "fmu_log", False))
     try:
         return _call(options)
     except BrokenPipeError:

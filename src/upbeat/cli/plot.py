@@ -17,7 +17,7 @@ from upbeat.trace.trace import Trace, read
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("plot", help="draw signals and step sizes", description=__doc__)
-    scenario_options.add_to(parser, "a result (.csv, .parquet, .journal) or a scenario (.toml)")
+    scenario_options.add_to(parser, "a result (.csv, .parquet, .journal), a scenario (.toml) or an FMU")
     parser.add_argument(
         "names",
         nargs="*",
@@ -49,7 +49,7 @@ def call(options: argparse.Namespace) -> Exit:
 
 
 def _trace(options: argparse.Namespace) -> Trace:
-    if options.file.suffix == ".toml":
+    if options.file.suffix in (".toml", ".fmu"):
         return scenario_options.experiment(options).with_(out=None).run()
     for name in ("set", "until", "step", "input", "engine"):
         if getattr(options, name):

@@ -51,6 +51,7 @@ def _again(options: argparse.Namespace, stored: Stored) -> Experiment | None:
             f"write upbeat resume {options.file} --allow-python"
         )
     before.file = Path(folder) / before.file
+    before.names = [str(Path(folder) / name) for name in before.names]
     if before.input is not None:
         before.input = Path(folder) / before.input
     return run.experiment(before)

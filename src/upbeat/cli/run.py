@@ -14,7 +14,7 @@ from upbeat.engine.experiment import Experiment
 
 
 def add_to(commands: Any) -> None:
-    parser = commands.add_parser("run", help="run a scenario file", description=__doc__)
+    parser = commands.add_parser("run", help="run a scenario file or FMUs", description=__doc__)
     scenario_options.add_to(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the results here (.csv or .parquet)")
     parser.add_argument(

@@ -8,15 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from upbeat.cli import fmu_options
 from upbeat.core.errors import InvalidInput, ScenarioError
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.files import read_experiment
 from upbeat.scenario.signals import read_signals
 
 
-def add_to(parser: argparse.ArgumentParser, file: str = "the scenario file (.toml)") -> None:
-    """Options that change what the file says, without touching the file."""
-    parser.add_argument("file", type=Path, metavar="FILE", help=file)
+def add_to(parser: argparse.ArgumentParser, file: str = "") -> None:
+    """Options that change what the file says, without touching the file.
+
+    With a text for `file` that is the only one; without, several FMUs may be named.
+    """
+    what = file or "the scenario file (.toml), or an FMU (.fmu)"
+    parser.add_argument("file", type=Path, metavar="FILE", help=what)
+    if not file:
+        fmu_options.add_to(parser)
     parser.add_argument(
         "--set",
         action="append",
@@ -68,18 +75,25 @@ def experiment(
     }
     values = dict(_assignment(text) for text in options.set)
     try:
-        made = read_experiment(
-            options.file,
-            shared | dict(settings or {}),
-            values=values,
-            allow_python=options.allow_python,
-            writing=writing,
-        )
+        made = _read(options, shared | dict(settings or {}), values, writing)
     except ScenarioError as error:
         raise _by_option(error) from None
     if options.input is not None:
         made = made.with_(signals=read_signals(options.input, made.scenario))
+    made = fmu_options.logged(made, options)
     return made.monolithic() if options.monolithic else made
+
+
+def _read(
+    options: argparse.Namespace, settings: Mapping[str, Any], values: Mapping[str, Any], writing: bool
+) -> Experiment:
+    """What the file, or the FMUs, describe."""
+    if options.file.suffix.lower() == fmu_options.SUFFIX:
+        return fmu_options.experiment(options, settings, values, writing)
+    fmu_options.refuse(options)
+    return read_experiment(
+        options.file, settings, values=values, allow_python=options.allow_python, writing=writing
+    )
 
 
 def _by_option(error: ScenarioError) -> ScenarioError:

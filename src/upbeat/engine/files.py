@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from upbeat.core.errors import InvalidInput, Problems
+from upbeat.core.errors import Problems
 from upbeat.engine.checkpoint import checkpoint_from
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.nested_files import master_table, nested_table, nesting
 from upbeat.engine.realtime import real_time_table
-from upbeat.engine.settings import Settings, Tables
+from upbeat.engine.settings import Settings, Tables, checked_fields
 from upbeat.engine.ssp import is_system, system_file
 from upbeat.scenario import files
 from upbeat.scenario.files import ScenarioFile, read_scenario
@@ -62,16 +62,8 @@ def completed(
     file: ScenarioFile, settings: Mapping[str, Any], problems: Problems, *, writing: bool
 ) -> Experiment:
     """The experiment of a file; raises its problems, those that were found before included."""
-    sound = not problems.found
     tables = Tables(file.master, file.run, file.record).overruled(settings)
-    fields = tables.fields(problems, scenario=file.scenario if sound else None, writing=writing) or {}
-    if sound:
-        tables.check_recorded(file.scenario, problems)
-    if sound and not problems.found:
-        try:
-            fields["master"].program(file.scenario)
-        except InvalidInput as error:
-            problems.add(("master",), str(error))
+    fields = checked_fields(tables, file.scenario, problems, writing=writing)
     if problems.found:
         raise file.located(problems)
     checkpoint = checkpoint_from(settings.get("checkpoint"))

@@ -179,6 +179,25 @@ class Tables:
         return problem
 
 
+def checked_fields(
+    tables: Tables, scenario: Scenario, problems: Problems, *, writing: bool
+) -> dict[str, Any]:
+    """What an `Experiment` of `scenario` needs besides it, everything checked that can be before a run.
+
+    A scenario that has problems already is not looked at: it may be incomplete.
+    """
+    sound = not problems.found
+    fields = tables.fields(problems, scenario=scenario if sound else None, writing=writing) or {}
+    if sound:
+        tables.check_recorded(scenario, problems)
+    if sound and not problems.found:
+        try:
+            fields["master"].program(scenario)
+        except InvalidInput as error:
+            problems.add(("master",), str(error))
+    return fields
+
+
 def _as_in_a_file(name: str, value: Any, before: Any) -> Any:
     if name == "real_time":
         return overruled(before, value)

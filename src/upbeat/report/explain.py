@@ -15,12 +15,14 @@ from upbeat.master.listing import block_lines
 from upbeat.master.settings import settings_of
 from upbeat.scenario.event_connection import Sender
 from upbeat.scenario.inline import path_of
-from upbeat.units.discrete import StateMachine
 from upbeat.units.ode import Function
 from upbeat.units.solvers import solver_spec
 
 MOST_LINES = 60
 """A block longer than this is cut in the middle: people read its shape, programs read the JSON."""
+
+MOST_VALUES = 40
+"""So many parameters of a unit are shown."""
 
 
 def explain(experiment: Experiment, *, program: bool = True) -> str:
@@ -94,7 +96,7 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
         },
         "solver": _solver(model),
         "abilities": [ability.value for ability in Ability if ability in model.abilities],
-        **({"notes": list(model.notes)} if isinstance(model, StateMachine) and model.notes else {}),
+        **({"notes": list(notes)} if (notes := getattr(model, "notes", ())) else {}),
     }
 
 
@@ -158,9 +160,15 @@ def _unit_lines(unit: dict[str, Any]) -> list[str]:
         f"{unit['name']} ({unit['kind']}{solver})",
         f"  inputs:     {_ports(unit['inputs'])}",
         f"  outputs:    {_ports(unit['outputs'])}",
-        *([f"  parameters: {', '.join(values)}"] if values else []),
+        *([f"  parameters: {', '.join(_few(values))}"] if values else []),
         *(f"  note:       {note}" for note in unit.get("notes", ())),
     ]
+
+
+def _few(values: list[str]) -> list[str]:
+    """The first ones: an FMU may have thousands of parameters, and the JSON has them all."""
+    more = len(values) - MOST_VALUES
+    return values if more <= 0 else [*values[:MOST_VALUES], f"… ({more} more)"]
 
 
 def _ability_lines(units: Iterable[dict[str, Any]]) -> list[str]:

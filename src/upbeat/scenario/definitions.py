@@ -11,6 +11,8 @@ from typing import Any
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
 from upbeat.core.ports import MAX_CELLS_IN_ALL
+from upbeat.scenario.fmu_models import KEYS as FMU_KEYS
+from upbeat.scenario.fmu_models import fmu_model, fmu_table
 from upbeat.scenario.front_ends import KEYS as FRONT_END_KEYS
 from upbeat.scenario.front_ends import front_end, front_end_table
 from upbeat.scenario.python_models import KEYS as PYTHON_KEYS
@@ -26,10 +28,11 @@ KINDS: dict[str, tuple[str, ...]] = {
     "function": _EQUATIONS,
     "python": PYTHON_KEYS,
     "scenario": ("scenario", "engine", "flatten"),
+    "fmu": FMU_KEYS,
     **FRONT_END_KEYS,
 }
 """The kinds of model, and the keys that each of them has."""
-_MARKS = {"state_machine": "transitions", "ode": "states", "scenario": "scenario"}
+_MARKS = {"state_machine": "transitions", "ode": "states", "scenario": "scenario", "fmu": "file"}
 """The key that tells which kind it is; the first that is there counts."""
 OVERRIDES = ("model", "parameters", "start", "solver")
 """The keys of a unit that uses a model from `[models]`."""
@@ -150,6 +153,8 @@ class Definitions:
                 if self._nest is None:
                     raise InvalidInput("a unit that is a scenario itself can be run by upbeat.load only")
                 return self._nest(table, self._folder)
+            case "fmu":
+                return fmu_model(table, self._folder)
             case _ if kind in FRONT_END_KEYS:
                 return front_end(kind, table)
         return python_model(table, allowed=self._allow_python, folder=self._folder)
@@ -185,6 +190,7 @@ def table_of(name: str, model: Model) -> dict[str, Any]:
     """The table from which `Definitions` makes an equal model."""
     if isinstance(model, (Ode, Function)) and type(model) in (Ode, Function):  # a subclass may do more
         return model.to_spec()
-    if (table := front_end_table(model)) is not None:
+    table = front_end_table(model) or fmu_table(model)
+    if table is not None:
         return table
     return {"kind": "python", **python_table(name, model)}

@@ -52,9 +52,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from upbeat.core.abilities import Model
 from upbeat.core.errors import FileProblem, Problem, Problems, ScenarioError, suggest
 from upbeat.scenario.assemble import assemble
 from upbeat.scenario.definitions import Definitions, Nest
+from upbeat.scenario.fmu_models import fmu_table
 from upbeat.scenario.lines import Lines
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.values import with_values
@@ -255,8 +257,16 @@ def _located(problems: Problems, source: str, lines: Lines | None) -> ScenarioEr
 
 
 def write_scenario(what: ScenarioFile | Scenario, path: str | Path, special: Special | None = None) -> None:
-    """Write a file that `read_scenario` reads back as an equal scenario."""
-    text = scenario_text(what, special)
+    """Write a file that `read_scenario` reads back as an equal scenario.
+
+    FMUs stay where they are: the file names them relative to its own place.
+    """
+    folder = Path(path).parent
+
+    def placed(name: str, model: Model) -> dict[str, Any] | None:
+        return (special and special(name, model)) or fmu_table(model, folder)
+
+    text = scenario_text(what, placed)
     try:
         Path(path).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:

@@ -177,6 +177,12 @@ class Fmu:
         changed.layout  # noqa: B018
         return changed
 
+    def with_logging(self, logging: bool | tuple[str, ...]) -> Fmu:
+        """The same model with other messages."""
+        changed = copy.copy(self)
+        object.__setattr__(changed, "logging", logging)
+        return changed
+
     def instantiate(self, name: str, start: float) -> Unit:
         """A new instance, in initialization mode at time `start`."""
         return launch(self, name, start)
