@@ -5,7 +5,7 @@
  * ticks with every third tick of `tick`, and `told` counts its ticks. */
 #include "model.h"
 
-enum { TIME, TICK, TICKS, PRE_TICKS, WAIT, WAITS, HIT, U, HELD, ALARM, TOLD, COUNT };
+enum { TIME, TICK, TICKS, PRE_TICKS, WAIT, WAITS, HIT, U, HELD, ALARM, TOLD, COUNT, ASKED = COUNT };
 
 static void start(Now* now) { now->n[WAITS] = 0; }
 
@@ -26,10 +26,14 @@ static bool event(Now* now) {
   return false;
 }
 
-static double interval(const Now* now, int clock, int* qualifier) {
+static double interval(Now* now, int clock, int* qualifier) {
   *qualifier = 2; /* changed */
   if (clock == TICK) return 0.1;
-  if (clock == WAIT) return 0.15 * (double)(now->n[WAITS] + 1);
+  if (clock == WAIT) {
+    if (now->n[ASKED] == now->n[WAITS] + 1) *qualifier = 1; /* unchanged since it was asked for */
+    now->n[ASKED] = now->n[WAITS] + 1;
+    return 0.15 * (double)(now->n[WAITS] + 1);
+  }
   *qualifier = 0; /* not yet known */
   return 0;
 }

@@ -54,7 +54,7 @@ typedef struct {
   void (*indicate)(const Now*, double* z);                  /* an event when one of these changes its sign */
   bool (*event)(Now*);                                      /* one round; did a continuous state change? */
   void (*tick)(Now*, int clock);                            /* an input clock ticks */
-  double (*interval)(const Now*, int clock, int* qualifier);
+  double (*interval)(Now*, int clock, int* qualifier);
   int (*cells)(const Now*, int reference, int* first);      /* how many an array has, and where they begin */
   void (*configured)(Now*);                                 /* structural parameters have been set */
   Answer (*step)(Now*, double t, double h);                 /* instead of the solver; moves v[0] */
