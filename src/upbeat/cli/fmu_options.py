@@ -62,17 +62,14 @@ def experiment(
     return chosen.experiment
 
 
-def refuse(options: argparse.Namespace) -> None:
-    """These options are for FMUs: with a scenario file they would be ignored silently."""
-    if not hasattr(options, "connect"):
-        return
+def misplaced(options: argparse.Namespace) -> str:
+    """What is wrong with a command line that has options for FMUs, and none; empty if all is well."""
+    if not hasattr(options, "connect") or options.file.suffix.lower() == SUFFIX:
+        return ""
     if options.names:
-        raise InvalidInput(
-            f"{' '.join(options.names)}: a scenario file stands alone; only FMUs can follow FMUs"
-        )
-    for name in ("connect", "interface", "solver"):
-        if getattr(options, name):
-            raise InvalidInput(f"--{name} is for FMUs: {options.file} says itself how its units are run")
+        return f"unrecognized arguments: {' '.join(options.names)} (only FMUs can follow FMUs)"
+    given = [name for name in ("connect", "interface", "solver") if getattr(options, name)]
+    return f"--{given[0]} is for FMUs: {options.file} says itself how its units are run" if given else ""
 
 
 def logged(made: Experiment, options: argparse.Namespace) -> Experiment:

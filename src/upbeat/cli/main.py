@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from upbeat.cli import check, console, explain, failure, fmu_log, plot, resume, run
+from upbeat.cli import check, console, explain, failure, fmu_log, fmu_options, plot, resume, run
 from upbeat.cli.exits import Exit, exit_for
 from upbeat.core.errors import UpbeatError
 from upbeat.version import __version__
@@ -63,6 +63,8 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         top.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
         options.names += rest
+    if wrong := fmu_options.misplaced(options):
+        top.error(wrong)
     options.words = list(sys.argv[1:] if arguments is None else arguments)
     return options
 

@@ -90,7 +90,6 @@ def _read(
     """What the file, or the FMUs, describe."""
     if options.file.suffix.lower() == fmu_options.SUFFIX:
         return fmu_options.experiment(options, settings, values, writing)
-    fmu_options.refuse(options)
     return read_experiment(
         options.file, settings, values=values, allow_python=options.allow_python, writing=writing
     )
