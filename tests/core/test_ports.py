@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from upbeat.core.errors import ModelError
-from upbeat.core.ports import MAX_CELLS, Causality, Kind, Port
+from upbeat.core.ports import MAX_CELLS, Causality, Kind, Port, check_variable
 
 
 def port(kind: Kind = Kind.REAL, **more: object) -> Port:
@@ -20,9 +20,9 @@ MODE = port(Kind.INTEGER, items=("off", "on"))
     ("name", "why"),
     [("2x", "not starting with a digit"), ("a b", "letters"), ("", "letters"), ("a__b", "two underscores")],
 )
-def test_names(name: str, why: str) -> None:
+def test_names_of_variables(name: str, why: str) -> None:
     with pytest.raises(ModelError, match=why):
-        Port(name, Causality.INPUT)
+        check_variable(name)
 
 
 def test_sizes_are_bounded() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from upbeat.cli import fmu_options
 from upbeat.core.errors import InvalidInput, ScenarioError
+from upbeat.core.names import bare
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.files import read_experiment
 from upbeat.scenario.signals import read_signals
@@ -111,12 +113,18 @@ def _option(where: tuple[str, ...]) -> tuple[str, ...]:
     return where
 
 
+_ASSIGNMENT = re.compile(r"(\s*`[^`]*`[^=]*|[^=]*)=(.*)\Z", re.DOTALL)
+
+
 def _assignment(text: str) -> tuple[str, Any]:
-    """``left.m=2``, ``left.on=true``, ``left.mode=heat`` or ``left.gains=[1, 2]``."""
-    name, sign, value = text.partition("=")
-    if not sign or not name.strip() or not value.strip():
+    """``left.m=2``, ``left.on=true``, ``left.mode=heat`` or ``left.gains=[1, 2]``.
+
+    Only in backticks can a name have an equals sign of its own.
+    """
+    found = _ASSIGNMENT.match(text)
+    if not found or not found[1].strip() or not found[2].strip():
         raise InvalidInput(f"--set {text}: write unit.parameter=value, for example --set left.m=2.5")
-    return name.strip(), _value(value.strip())
+    return bare(found[1]), _value(found[2].strip())
 
 
 def _value(text: str) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import enum
 import math
 import operator
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from upbeat.core.errors import ModelError
+from upbeat.core.names import objection_to, objection_to_port
 
 Value = float | int | bool | str
 """What one cell carries."""
@@ -24,7 +24,6 @@ MAX_CELLS = 100_000
 MAX_CELLS_IN_ALL = 1_000_000
 """The most cells of all ports of a scenario."""
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _ZEROS: dict[str, Value] = {"real": 0.0, "integer": 0, "boolean": False, "string": ""}
 
 
@@ -54,6 +53,7 @@ class Causality(enum.Enum):
 class Port:
     """One named variable of a model.
 
+    * `name` is any text that can be typed (see `upbeat.core.names`); equations need identifiers.
     * `size` is None for a scalar and n for an array of n cells.
     * `unit` is a unit of measure (any text that pint reads); None means unspecified, "1" dimensionless.
     * `depends` (outputs): the inputs this output depends on *directly*, at the same instant.
@@ -79,8 +79,8 @@ class Port:
     event: bool = False
 
     def __post_init__(self) -> None:
-        if objection := objection_to(self.name):
-            raise ModelError(f"{self.name!r} is not a port name: {objection}")
+        if objection := objection_to_port(self.name):
+            raise ModelError(f"{_short(self.name)} is not a port name: {objection}")
         if self.size is not None and self.size < 1:
             raise ModelError(f"port '{self.name}': an array needs at least one cell, not {self.size}")
         if self.size is not None and self.size > MAX_CELLS:
@@ -205,10 +205,7 @@ def _short(given: object, width: int = 60) -> str:
     return shown if len(shown) <= width else f"{shown[:width]}…"
 
 
-def objection_to(name: object) -> str:
-    """Why `name` cannot be the name of a port or unit; empty if it can."""
-    if not isinstance(name, str) or not _IDENTIFIER.match(name):
-        return "use letters, digits and underscores, not starting with a digit"
-    if "__" in name:
-        return "two underscores in a row are not allowed, because expressions cannot name it"
-    return ""
+def check_variable(name: str) -> None:
+    """Refuse the name of a port that equations use, or code as a keyword, unless it is an identifier."""
+    if objection := objection_to(name):
+        raise ModelError(f"{_short(name)} is not a port name: {objection}")

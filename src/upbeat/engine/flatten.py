@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError
+from upbeat.core.names import split
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.time import Span
 from upbeat.engine.nested import Nested
@@ -141,7 +142,7 @@ class _Flattening:
         sequence = self._sequence(model, rate)
         made, names = inlined(self._scenario, unit, model.scenario)
         self._scenario = made
-        self._ports = {name: a for name, a in self._ports.items() if name.partition(".")[0] != unit}
+        self._ports = {name: a for name, a in self._ports.items() if split(name)[0] != unit}
         self._ports |= {f"{names[name]}.{port}": chosen for (name, port), chosen in ports.items()}
         total = self._rates.pop(unit, 1) * rate
         for new in names.values():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.names import matching
 from upbeat.master.program import Program, Reg
 from upbeat.trace.columns import Column
 from upbeat.trace.eventkinds import EventKind
@@ -52,7 +52,10 @@ def event_kinds(program: Program) -> list[EventKind]:
 
 def _matching(program: Program, patterns: Sequence[str]) -> list[str]:
     known = [*program.columns, *program.events]
+    chosen: set[str] = set()
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in known):
+        found = matching(pattern, known)
+        if not found:
             raise InvalidInput(f"nothing to record matches '{pattern}'. {suggest(pattern, known, 'signals')}")
-    return [name for name in program.columns if any(fnmatchcase(name, pattern) for pattern in patterns)]
+        chosen.update(found)
+    return [name for name in program.columns if name in chosen]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from numbers import Real
 from pathlib import Path
 from typing import Any, TypedDict, TypeGuard, TypeVar, get_args
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import InvalidInput, Problem, Problems, suggest
+from upbeat.core.names import matching
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.checkpoint import Checkpoint
@@ -156,7 +156,7 @@ class Tables:
         """Complain about every pattern that no signal matches."""
         patterns, names = self.record.get("signals"), recordable(scenario)
         for pattern in patterns if _are_texts(patterns) else ():  # anything else has been complained about
-            if not any(fnmatchcase(name, pattern) for name in names):
+            if not matching(pattern, names):
                 what, hint = f"nothing to record matches '{pattern}'", suggest(pattern, names, "signals")
                 problems.found.append(self._named(Problem(("record", "signals"), what, hint)))
 

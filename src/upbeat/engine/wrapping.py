@@ -13,13 +13,13 @@ from typing import Any
 from upbeat.core.abilities import Model
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import ONE, Expr, Name, Number, names, parse, substitute
+from upbeat.core.names import cell_names, resolve
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.nested import Nested
 from upbeat.master.master import Master, as_pace
 from upbeat.master.pace import Pace
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.discrete import Discrete, Edge, Emission, LastValue, Mode, Variable
-from upbeat.units.equations import cell_names
 from upbeat.units.shorthand import plain
 
 INSIDE = "unit"
@@ -110,7 +110,7 @@ def as_continuous(
         several = given if isinstance(given, Mapping) else {"": given}
         links = []
         for label, condition in several.items():
-            edge = f"edge{len(units)}_{name}"
+            edge = f"edge{len(units)}"
             units[edge] = Edge()
             connections[f"{edge}.signal"] = condition
             links.append({"event": f"{edge}.rise", "value": label} if label else f"{edge}.rise")
@@ -144,9 +144,9 @@ def _inside(text: str, outputs: Mapping[str, Port], where: str) -> Expr:
     """A condition over the outputs of the wrapped unit."""
     expr = parse(text)
     for name in sorted(names(expr)):
-        bare = name.partition("[")[0]
-        if bare not in outputs:
-            raise ModelError(f"{where}: there is no output '{bare}'. {suggest(bare, outputs, 'outputs')}")
+        port, _ = resolve(name, outputs)
+        if port not in outputs:
+            raise ModelError(f"{where}: there is no output '{port}'. {suggest(port, outputs, 'outputs')}")
     return substitute(expr, {name: Name(f"{INSIDE}.{name}") for name in names(expr)})
 
 

@@ -10,7 +10,7 @@ from upbeat.core.expr import Cell, Expr, Number, Op, apply, substitute
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.approximation import Hold
 from upbeat.master.program import Block, If, Instruction, Let, Reg, Repeat, Set, Solve
-from upbeat.master.wiring import End, Wiring
+from upbeat.master.wiring import End, Wiring, cell_names
 from upbeat.master.worst import excess, worst_of
 from upbeat.scenario.connection import ScenarioOutput, deliver
 from upbeat.scenario.directory import INPUTS, Directory, Unclear, Wrong
@@ -237,6 +237,5 @@ def _expression(noun: str, name: str, text: str, wiring: Wiring, length: Expr) -
     cells: dict[str, Expr] = {STEP.name: length}
     for unit, port in outputs:
         first, path = wiring.outputs[unit, port], port if unit == INPUTS else f"{unit}.{port}"
-        cells[path] = Cell(first)
-        cells |= {f"{path}[{i}]": Cell(first + i) for i in range(wiring.port((unit, port)).cells)}
+        cells |= cell_names(path, first, wiring.port((unit, port)))
     return substitute(made.cells[0], cells)

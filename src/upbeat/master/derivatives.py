@@ -8,6 +8,7 @@ from dataclasses import replace
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Expr, Name, time_derivative
 from upbeat.core.expr import names as expr_names
+from upbeat.core.names import resolve, split
 from upbeat.core.ports import Port
 from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.scenario import Scenario
@@ -30,8 +31,8 @@ def rate(cell: Expr, ports: Mapping[tuple[str, str], Port], target: str) -> Expr
     """The time derivative of an expression over outputs, by their declared derivatives."""
     rates: dict[str, Expr] = {}
     for name in expr_names(cell):
-        bare, bracket, index = name.partition("[")
-        unit, _, port = bare.partition(".")
+        unit, rest = split(name)
+        port, index = resolve(rest, {known for owner, known in ports if owner == unit})
         derivative = ports[unit, port].derivative
         if derivative is None and unit == INPUTS:
             raise MasterError(
@@ -41,8 +42,8 @@ def rate(cell: Expr, ports: Mapping[tuple[str, str], Port], target: str) -> Expr
             )
         if derivative is None:
             raise MasterError(
-                f"{target} is to be approximated with derivatives, but {bare} does not say which output is "
-                f'its derivative. Declare it: outputs = {{ {port} = {{ derivative = "…" }} }}.'
+                f"{target} is to be approximated with derivatives, but {unit}.{port} does not say "
+                f'which output is its derivative. Declare it: outputs = {{ {port} = {{ derivative = "…" }} }}.'
             )
-        rates[name] = Name(f"{unit}.{derivative}{bracket}{index}")
+        rates[name] = Name(f"{unit}.{derivative}" if index is None else f"{unit}.{derivative}[{index}]")
     return time_derivative(cell, rates)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.names import bare, matching
 from upbeat.core.ports import Kind
 from upbeat.report.lanes import numeric
 from upbeat.trace.columns import Column
@@ -63,8 +64,9 @@ def select(trace: Trace, patterns: Iterable[str] | None) -> list[Column]:
     wanted = [patterns] if isinstance(patterns, str) else list(patterns)
     chosen: dict[str, Column] = {}
     for pattern in wanted:
-        matches = [c for c in trace.columns if _matches(c.name, pattern)]
-        if not matches and not any(_matches(name, pattern) for name in _events(trace)):
+        found = set(_matching(trace.names, pattern))
+        matches = [c for c in trace.columns if c.name in found]
+        if not matches and not _matching(_events(trace), pattern):
             known = (*trace.names, *_events(trace))
             raise InvalidInput(f"no signal matches {pattern!r}. {suggest(pattern, known, 'signals')}")
         chosen |= {column.name: column for column in matches}
@@ -78,9 +80,7 @@ def select_events(trace: Trace, patterns: Iterable[str] | None) -> list[str]:
     """The names of the events that match a pattern; without patterns, of all that fired."""
     if patterns is None:
         return list(trace.events.names)
-    return list(
-        dict.fromkeys(name for pattern in patterns for name in _events(trace) if _matches(name, pattern))
-    )
+    return list(dict.fromkeys(name for p in patterns for name in _matching(_events(trace), p)))
 
 
 def _events(trace: Trace) -> tuple[str, ...]:
@@ -88,9 +88,10 @@ def _events(trace: Trace) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*trace.events.names, *(kind.name for kind in trace.events.kinds)]))
 
 
-def _matches(name: str, pattern: str) -> bool:
-    # Brackets are part of the names of array cells, so they never mean a set of characters here.
-    return name == pattern or fnmatchcase(name, pattern.replace("[", "[[]")) or name.startswith(pattern + "[")
+def _matching(names: Iterable[str], pattern: str) -> list[str]:
+    """What a pattern means; the name of an array, all its cells."""
+    names = list(names)
+    return matching(pattern, names) or [name for name in names if name.startswith(bare(pattern) + "[")]
 
 
 def arrange(traces: Mapping[str, Trace], patterns: Iterable[str] | None) -> list[Panel]:
@@ -192,12 +193,18 @@ def _ticks(column: Column) -> tuple[str, ...]:
     return ("false", "true") if column.kind is Kind.BOOLEAN else column.items
 
 
+_LAST = re.compile(r"(?:(.*)\.)?([^.\[(]+(?:\(.*\))?)(?:\[[^\]]*\])?\Z")
+"""The owner and the last part of a column's name, without index: ``car.mass``, ``v``; ``a``, ``der(b.x)``."""
+
+
 def _owner(name: str) -> str:
-    return name.rpartition(".")[0] or name
+    found = _LAST.match(name)
+    return found[1] or name if found else name
 
 
 def _port(name: str) -> str:
-    return name.rpartition(".")[2].partition("[")[0]
+    found = _LAST.match(name)
+    return found[2] if found else name
 
 
 def thin(time: NDArray[np.float64], values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:

@@ -9,7 +9,8 @@ from upbeat.core import measure
 from upbeat.core.abilities import Model
 from upbeat.core.errors import Problems, suggest
 from upbeat.core.expr import RESERVED
-from upbeat.core.ports import MAX_CELLS_IN_ALL, Causality, Kind, Port, objection_to
+from upbeat.core.names import cell_names, objection_to
+from upbeat.core.ports import MAX_CELLS_IN_ALL, Causality, Kind, Port
 from upbeat.scenario.definitions import cells_of
 from upbeat.scenario.directory import INPUTS, Wrong
 
@@ -50,7 +51,24 @@ def is_unit(name: object, model: Any, problems: Problems) -> bool:
                 hint = "An event changes the state when it happens; leave it out of depends."
             problems.add((*where, "outputs", port.name), what, hint)
         _check_derivative(port, model, where, problems)
-    return all(port.depends <= set(inputs) for port in model.ports)
+    doubled = _cells_that_are_ports(model)
+    for cell, array in doubled.items():
+        what = f"unit '{name}' has a port '{cell}', and an array '{array}' with a cell of that name"
+        problems.add(where, what, "Rename one of them: nobody could tell the two apart.")
+    return not doubled and all(port.depends <= set(inputs) for port in model.ports)
+
+
+def _cells_that_are_ports(model: Model) -> dict[str, str]:
+    names = {port.name for port in model.ports}
+    if not any(name.endswith("]") for name in names):
+        return {}
+    return {
+        cell: port.name
+        for port in model.ports
+        if port.size is not None
+        for cell in cell_names(port.name, port.size)
+        if cell in names
+    }
 
 
 def _check_derivative(port: Port, model: Model, where: Where, problems: Problems) -> None:

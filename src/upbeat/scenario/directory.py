@@ -1,11 +1,11 @@
 """The directory of a scenario: which ports there are, and what a name in a connection means.
 
-A name is ``unit.port``, one cell of an array ``unit.port[2]``, or the bare name of a scenario input.
+A name is ``unit.port``, one cell of an array ``unit.port[2]``, or the bare name of a scenario input. A port
+called ``port[2]`` goes before a cell.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +13,7 @@ from functools import cached_property
 from upbeat.core.abilities import Model
 from upbeat.core.errors import suggest
 from upbeat.core.expr import Name
+from upbeat.core.names import bare, resolve, split
 from upbeat.core.ports import Causality, Port
 
 INPUTS = "inputs"
@@ -25,9 +26,6 @@ End = tuple[str, str]
 def by_hand(name: str) -> str:
     """The input of the unit `INPUTS` through which the scenario input `name` can be set during a run."""
     return f"set_{name}"
-
-
-_PATH = re.compile(r"\s*([^\[\]\s]+?)\s*(?:\[\s*(\d{1,9})\s*\])?\s*\Z")
 
 
 class Wrong(Exception):
@@ -95,14 +93,51 @@ class Directory:
             if source.port.items and source.port.causality is not Causality.PARAMETER
         }
 
+    def literal(self, text: str) -> str | None:
+        """The name of the port, or of the cell, that `text` is, word for word; None if there is no such."""
+        try:
+            unit, name, path, cell = self._place(text)
+        except Wrong:
+            return None
+        if name not in self.units.get(unit, ()):
+            return None
+        return path if cell is None else f"{path}[{cell}]"
+
+    def has(self, text: str) -> bool:
+        """Whether `text` names something that a connection can read."""
+        try:
+            self.source(text)
+        except Wrong:
+            return False
+        except Unclear:
+            pass
+        return True
+
+    def _place(self, text: str) -> tuple[str, str, str, int | None]:
+        """The unit and the port that `text` speaks of, its path, and the cell; they need not exist.
+
+        The unit of a scenario input is empty.
+        """
+        unit, rest = split(bare(text))
+        if rest:
+            name, cell = resolve(rest, self.units.get(unit, ()))
+            path = f"{unit}.{name}"
+        else:
+            name, cell = resolve(unit, self.inputs)
+            unit, path = "", name
+        if not (unit or name).isidentifier():
+            raise Wrong(
+                f"{text!r} does not name a port", "A port is written unit.port, a cell of it unit.port[0]."
+            )
+        return unit, name, path, cell
+
     # ---------------------------------------------------------------- what a connection reads
 
     def source(self, text: str) -> Source:
         """The output or scenario input that `text` names."""
-        path, index = _split(text)
-        unit, dot, name = path.partition(".")
-        if not dot:
-            source = self._scenario_input(path)
+        unit, name, path, index = self._place(text)
+        if not unit:
+            source = self._scenario_input(name)
         else:
             port = self._port(unit, name, path, Causality.OUTPUT)
             if port.causality is not Causality.OUTPUT:
@@ -139,9 +174,8 @@ class Directory:
 
     def target(self, text: str) -> tuple[End, Port]:
         """The unit input that `text` names."""
-        path, index = _split(text)
-        unit, dot, name = path.partition(".")
-        if not dot:
+        unit, name, path, index = self._place(text)
+        if not unit:
             what = "a scenario input" if path in self.inputs else "not a unit's port"
             raise Wrong(f"'{path}' is {what}: connections write inputs of units", 'Write "unit.port" = "…".')
         port = self._port(unit, name, path, Causality.INPUT)
@@ -162,13 +196,13 @@ class Directory:
         return (unit, name), port
 
     def _port(self, unit: str, name: str, path: str, wanted: Causality) -> Port:
-        if "." in name:
-            raise Wrong(f"'{path}' has too many dots", "A port is written unit.port.")
         if unit in self.broken:
             raise Unclear
         if unit not in self.units:
             raise Wrong(f"there is no unit '{unit}'", suggest(unit, {*self.units, *self.broken}, "units"))
         ports = self.units[unit]
+        if "." in name and not any("." in known for known in ports):
+            raise Wrong(f"'{path}' has too many dots", "A port is written unit.port.")
         if name not in ports:
             fitting = [port.name for port in ports.values() if port.causality is wanted]
             raise Wrong(
@@ -176,15 +210,6 @@ class Directory:
                 suggest(name, fitting, f"{wanted.value}s of '{unit}'"),
             )
         return ports[name]
-
-
-def _split(text: str) -> tuple[str, int | None]:
-    match = _PATH.match(text)
-    if not match:
-        raise Wrong(
-            f"{text!r} does not name a port", "A port is written unit.port, a cell of it unit.port[0]."
-        )
-    return match[1], None if match[2] is None else int(match[2])
 
 
 def _no_source(path: str, port: Port) -> Wrong:

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from upbeat.core.expr import Apply, Expr, Op, names, show
+from upbeat.core.expr import Apply, Expr, Name, Op, show
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Port
 from upbeat.scenario.connection import closed
 from upbeat.scenario.directory import INPUTS, End
@@ -25,20 +26,14 @@ class Sender:
     """An event output that is passed on: only `when` this holds (None: always), with `cells` as its payload.
 
     `source` is the event output, or ``("inputs", name)`` for an event input of the scenario. The names in
-    `when` and `cells` are those of a `Connection`; ordinary outputs are sampled at the instant, and the
-    payload of the source goes by its own name.
+    `when` and `cells` are those of a `Connection`; the ordinary ports that it `reads` are sampled at the
+    instant, and the payload of the source goes by its own name.
     """
 
     source: End
     when: Expr | None
     cells: tuple[Expr, ...]
-
-    @property
-    def reads(self) -> tuple[End, ...]:
-        """The ordinary ports that are sampled."""
-        exprs = self.cells if self.when is None else (self.when, *self.cells)
-        ends = dict.fromkeys(_end(name) for expr in exprs for name in sorted(names(expr)))
-        return tuple(end for end in ends if end != self.source)
+    reads: tuple[End, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +87,13 @@ def text_of(senders: Sequence[Sender]) -> EventText:
 
 def _sender_text(sender: Sender) -> str | dict[str, Any]:
     unit, port = sender.source
-    event = port if unit == INPUTS else f"{unit}.{port}"
-    cells = [show(cell) for cell in sender.cells]
-    plain = cells == ([event] if len(cells) == 1 else [f"{event}[{i}]" for i in range(len(cells))])
+    path = port if unit == INPUTS else f"{unit}.{port}"
+    count = len(sender.cells)
+    plain = sender.cells == tuple(map(Name, cell_names(path, None if count == 1 else count)))
+    event = show(Name(path))
     if plain and sender.when is None:
         return event
+    cells = [show(cell) for cell in sender.cells]
     value = {} if plain else {"value": cells[0] if len(cells) == 1 else cells}
     when = {} if sender.when is None else {"when": show(sender.when)}
     return {"event": event, **value, **when}
-
-
-def _end(name: str) -> End:
-    """The port that a name in an expression belongs to."""
-    unit, dot, port = name.partition("[")[0].partition(".")
-    return (unit, port) if dot else (INPUTS, unit)

@@ -24,7 +24,7 @@ from upbeat.core.errors import suggest
 from upbeat.core.expr import Apply, Expr, Op, names, show
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.connection import fitted, formulas_of
-from upbeat.scenario.directory import Directory, Source, Unclear, Wrong
+from upbeat.scenario.directory import Directory, End, Source, Unclear, Wrong
 from upbeat.scenario.event_connection import EventConnection, EventOutput, EventText, Sender, both
 from upbeat.scenario.event_errors import foreign_event, no_event, several_events, signal_for_event
 from upbeat.scenario.event_map import EventMap, read_map
@@ -104,15 +104,20 @@ class _Draft:
 
     def sender(self, port: Port, target: str) -> Sender:
         with _inside(*self.at):
-            when = None
+            when: Expr | None = None
+            ends: tuple[End, ...] = ()
             if self.when is not None:
                 with _inside("when"):
                     truth = Port("when", Causality.INPUT, Kind.BOOLEAN)
-                    when = fitted((self.when,), truth, "when")[0][0]
+                    (when,), ends = fitted((self.when,), truth, "when")
             if isinstance(self.payload, EventMap):
                 known, cells = self.payload.fitted(port, target)
-                return Sender(self.source.end, both(when, known), cells)
-            return Sender(self.source.end, when, fitted(self.payload, port, target)[0])
+                when = both(when, known)
+            else:
+                cells, more = fitted(self.payload, port, target)
+                ends = (*ends, *more)
+            reads = tuple(dict.fromkeys(end for end in ends if end != self.source.end))
+            return Sender(self.source.end, when, cells, reads)
 
 
 def _drafts(value: object, port: Port, target: str, directory: Directory) -> Iterator[_Draft]:

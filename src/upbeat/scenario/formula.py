@@ -113,10 +113,7 @@ def expression(value: object, directory: Directory) -> tuple[Expr, str]:
         case str() if plain := _PLAIN.match(value):
             return Name(plain[1]), plain[1]  # by far the most common case
         case str():
-            try:
-                return parse(value, enums=directory.enumerations), value.strip()
-            except ExpressionError as error:
-                raise Wrong(str(error)) from None
+            return _parsed(value, directory)
         case bool() | int() | float():
             try:
                 number = Number(float(value))
@@ -126,6 +123,20 @@ def expression(value: object, directory: Directory) -> tuple[Expr, str]:
         case _ if isinstance(value, Expr):
             return value, show(value)
     raise Wrong(f"expected an expression, not {value!r}", 'Write it as a text: "unit.port" = "other.port".')
+
+
+def _parsed(text: str, directory: Directory) -> tuple[Expr, str]:
+    """What `text` says; where that means nothing, the port that is called so: ``a.der(x)``."""
+    literal = directory.literal(text)
+    try:
+        expr = parse(text, enums=directory.enumerations)
+    except ExpressionError as error:
+        if literal is None:
+            raise Wrong(str(error)) from None
+    else:
+        if literal is None or all(map(directory.has, names(expr))):
+            return expr, text.strip()
+    return Name(literal), show(Name(literal))
 
 
 def described(port: Port) -> str:

@@ -9,13 +9,21 @@ from functools import cached_property
 from typing import Any
 
 from upbeat.core.abilities import Model
-from upbeat.core.expr import Expr, Name, kind_of, show, substitute
-from upbeat.core.ports import Causality, Kind, Port, objection_to
+from upbeat.core.expr import Expr, kind_of, show, substitute
+from upbeat.core.names import objection_to
+from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import Connection, ScenarioOutput
 from upbeat.scenario.directory import INPUTS, End, by_hand
 from upbeat.scenario.event_connection import EventOutput, text_of
-from upbeat.scenario.inline_events import CannotInline, Cells, EventInlining, cell_names
+from upbeat.scenario.inline_events import (
+    CannotInline,
+    Cells,
+    EventInlining,
+    cell_names,
+    cell_paths,
+    named_cells,
+)
 from upbeat.scenario.inputs_unit import inputs_model
 from upbeat.scenario.origin import Origin
 from upbeat.scenario.scenario import Scenario
@@ -143,8 +151,7 @@ class _Inlining:
             _check_kinds(self._given[name], port, self._outer, self._unit)
             return self._once(("in", name), lambda: self._outside(self._given[name]))
         port = next(port for port in self._free if port.name == name)
-        names = [name] if port.cells == 1 else [f"{name}[{i}]" for i in range(port.cells)]
-        return Cells(tuple(Name(f"{self._holder}.{cell}") for cell in names), ((self._holder, name),))
+        return Cells(tuple(named_cells(f"{self._holder}.{name}", port.cells)), ((self._holder, name),))
 
     def _output(self, name: str) -> Cells:
         """What an output of the unit is, over the ports of the flat scenario."""
@@ -190,8 +197,7 @@ class _Inlining:
                 continue
             new = self._names[unit]
             count = self._inner.ports[f"{unit}.{port}"].cells
-            for index in ("", *(f"[{i}]" for i in range(count))):
-                replaced[f"{unit}.{port}{index}"] = Name(f"{new}.{port}{index}")
+            replaced |= cell_names(f"{unit}.{port}", named_cells(f"{new}.{port}", count))
             sources.append((new, port))
         return Cells(tuple(substitute(c, replaced) for c in given.cells), tuple(dict.fromkeys(sources)))
 
@@ -245,7 +251,7 @@ def _check_kinds(given: Connection | ScenarioOutput, port: Port, scenario: Scena
         known = scenario.inputs if own else scenario.units[source[0]].ports
         path = source[1] if own else ".".join(source)
         found = next(p for p in known if p.name == source[1])
-        kinds |= dict.fromkeys((path, *(f"{path}[{i}]" for i in range(found.cells))), found.kind)
+        kinds |= dict.fromkeys(cell_paths(path, found.cells), found.kind)
     for cell in given.cells:
         if kind_of(cell, kinds) is not port.kind:
             raise CannotInline(f"'{unit}.{port.name}' is {port.kind.value}, and what it is given is not")
@@ -253,7 +259,7 @@ def _check_kinds(given: Connection | ScenarioOutput, port: Port, scenario: Scena
 
 def _unique(name: str, taken: set[str]) -> str:
     """An identifier that nobody has yet; it is taken from now on."""
-    plain = re.sub("__+", "_", name)
+    plain = re.sub(r"[\W_]+", "_", name, flags=re.ASCII)
     made, count = plain, 1
     while made in taken or objection_to(made):
         count += 1

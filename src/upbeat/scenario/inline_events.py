@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import UpbeatError
 from upbeat.core.expr import Expr, Name, substitute
+from upbeat.core.names import cell_names as cells_called
 from upbeat.core.ports import Port
 from upbeat.scenario.directory import INPUTS, End
 from upbeat.scenario.event_connection import EventConnection, Sender, both, text_of
@@ -101,7 +102,7 @@ class EventInlining:
         else:
             old, source = f"{unit}.{port}", (self._names[unit], port)
             size = self._inner.ports[old].cells
-        renamed = cell_names(old, _names(".".join(source), size))
+        renamed = cell_names(old, named_cells(".".join(source), size))
         return [_substituted(replace(moved, source=source), renamed)]
 
     def _through(self, then: Sender, name: str, before: Callable[[], Sequence[Sender]]) -> Sequence[Sender]:
@@ -119,14 +120,16 @@ class EventInlining:
         made = []
         for first in firsts:
             later = _substituted(replace(then, source=first.source), cell_names(name, first.cells))
-            made.append(replace(later, when=both(first.when, later.when)))
+            reads = tuple(end for end in dict.fromkeys((*later.reads, *first.reads)) if end != first.source)
+            made.append(replace(later, when=both(first.when, later.when), reads=reads))
         return made
 
 
 def _with_signals(sender: Sender, move: Moved) -> Sender:
     conditions = () if sender.when is None else (sender.when,)
-    cells = move(Cells((*conditions, *sender.cells), sender.reads)).cells
-    return replace(sender, when=cells[0] if conditions else None, cells=cells[len(conditions) :])
+    moved = move(Cells((*conditions, *sender.cells), sender.reads))
+    when, cells = moved.cells[0] if conditions else None, moved.cells[len(conditions) :]
+    return replace(sender, when=when, cells=cells, reads=moved.sources)
 
 
 def _substituted(sender: Sender, names: Mapping[str, Expr]) -> Sender:
@@ -136,9 +139,14 @@ def _substituted(sender: Sender, names: Mapping[str, Expr]) -> Sender:
 
 def cell_names(name: str, cells: Sequence[Expr]) -> dict[str, Expr]:
     """What the names of a port's cells stand for."""
-    named = {f"{name}[{i}]": cell for i, cell in enumerate(cells)}
-    return named | ({name: cells[0]} if len(cells) == 1 else {})
+    return dict(zip(cell_paths(name, len(cells)), cells, strict=True))
 
 
-def _names(name: str, size: int) -> list[Expr]:
-    return [Name(name)] if size == 1 else [Name(f"{name}[{i}]") for i in range(size)]
+def named_cells(name: str, size: int) -> list[Expr]:
+    """The cells of a port, as an expression reads them."""
+    return [Name(cell) for cell in cell_paths(name, size)]
+
+
+def cell_paths(name: str, size: int) -> tuple[str, ...]:
+    """The names in the expressions of a scenario, where an array of one cell is like a single value."""
+    return cells_called(name, None if size == 1 else size)

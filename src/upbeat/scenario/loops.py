@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from upbeat.core.errors import Problem, ScenarioError
 from upbeat.core.expr import Expr, Name, Number, names, show, simplify, substitute
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind
 from upbeat.scenario.affine import Affine, affine, solutions, with_names
 from upbeat.scenario.merge import Merged
 from upbeat.scenario.order import components, cycle, torn
-from upbeat.units.equations import cell_names
 
 MOST_SYMBOLIC = 4
 """Linear loops with more unknowns than this are solved by numbers: their formulas grow too long."""

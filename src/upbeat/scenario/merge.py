@@ -22,9 +22,10 @@ from upbeat.core.expr import (
     substitute,
 )
 from upbeat.core.expr.nodes import Inner, Leaf, with_args
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
 from upbeat.scenario.directory import End
-from upbeat.units.equations import Equations, cell_names
+from upbeat.units.equations import Equations
 from upbeat.units.shorthand import port_spec
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9]+")

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from upbeat.core.expr import Apply, Expr, Lookup, Name, Number, Op, Table1
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.directory import by_hand
 from upbeat.scenario.signals import Happenings
 from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable
-from upbeat.units.equations import cell_names
 from upbeat.units.ode import Function
 
 _TIME = Name("time")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import ModelError, Problems, ScenarioError, suggest
+from upbeat.core.names import bare, resolve, split
 from upbeat.scenario.graph import Graph
 from upbeat.units.shorthand import check_settable, with_starts
 
@@ -27,9 +28,9 @@ def with_parameters(
     """The units with the values of ``{"unit.parameter": value}``."""
     changed = dict(units)
     for key, value in values.items():
-        unit, dot, name = key.strip().partition(".")
+        unit, name = split(bare(key))
         here = (*where, key)
-        if not dot:
+        if not name:
             problems.add(here, f"'{key}' does not name a value of a unit", "Write unit.parameter.")
         elif unit not in units:
             if unit not in broken:
@@ -52,8 +53,7 @@ def with_values(
     own = {port.name for port in parts.inputs}
     inputs, rest = parts.inputs, {}
     for key, value in values.items():
-        name = key.partition("[")[0].strip()
-        if name not in own:
+        if resolve(bare(key), own)[0] not in own:
             rest[key] = value
             continue
         try:
@@ -72,7 +72,7 @@ def with_values(
 def _without_effect(parts: Parts, values: Mapping[str, Any]) -> dict[str, str]:
     """The connected inputs among `values`, with what drives them; not the first guesses for loops."""
     sources = {connection.target: connection.text for connection in parts.connections}
-    driven = {key: path for key in values if (path := key.partition("[")[0].strip()) in sources}
+    driven = {key: path for key in values if (path := resolve(bare(key), sources)[0]) in sources}
     if not driven:
         return {}
     loops = Graph(parts.units, parts.connections).loops

@@ -10,6 +10,7 @@ from typing import Any
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, Kernel, Name, Table1, Table2, differentiate, names, substitute
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
 from upbeat.units.shorthand import check_settable, plain, port_spec, with_starts
 
@@ -50,11 +51,6 @@ class Output:
 
     port: Port
     definition: Definition
-
-
-def cell_names(name: str, size: int | None) -> tuple[str, ...]:
-    """How equations name the cells of a variable: ``x``, or ``u[0]``, ``u[1]``, …"""
-    return (name,) if size is None else tuple(f"{name}[{i}]" for i in range(size))
 
 
 @dataclass(frozen=True)

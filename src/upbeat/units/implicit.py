@@ -13,8 +13,9 @@ import numpy as np
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, Kernel, differentiate
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
-from upbeat.units.equations import TIME, Equations, cell_names
+from upbeat.units.equations import TIME, Equations
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.ode import Function, Ode
 from upbeat.units.shorthand import Complaints

@@ -21,8 +21,9 @@ from upbeat.core.expr import (
     show,
     substitute,
 )
-from upbeat.core.ports import Causality, Kind, Port
-from upbeat.units.equations import TIME, Definition, Output, cell_names
+from upbeat.core.names import cell_names
+from upbeat.core.ports import Causality, Kind, Port, check_variable
+from upbeat.units.equations import TIME, Definition, Output
 from upbeat.units.shorthand import Complaints, entries, read_ports, unwrapped
 
 _INDEXED = re.compile(r"(.*)\[(\d+)\]\Z")
@@ -76,7 +77,7 @@ class Scope:
             self.complaints.add(where, f"the name '{name}' is used twice (also in tables)")
         else:
             with self.complaints.at(where):
-                Port(name, Causality.OUTPUT)  # a local, too, must have the name of a variable
+                check_variable(name)  # a local, too, must have the name of a variable
             self.sizes[name] = size
             self.units[name] = unit
             self.sections[name] = section

@@ -10,7 +10,6 @@ size, unless `kind` and `size` do.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +17,8 @@ from typing import Any
 
 from upbeat.core import measure
 from upbeat.core.errors import InvalidInput, ModelError, suggest
-from upbeat.core.ports import Causality, Kind, Port, Values
+from upbeat.core.names import bare, resolve
+from upbeat.core.ports import Causality, Kind, Port, Values, check_variable
 
 KEYS = {
     Causality.INPUT: ("start", "unit", "kind", "size", "reactive", "items", "description", "event"),
@@ -86,8 +86,15 @@ def check_keys(entry: Mapping[str, Any], known: Iterable[str]) -> None:
             raise ModelError(f"unknown key {key!r}. {suggest(str(key), known, 'keys')}")
 
 
-def read_port(name: str, given: object, causality: Causality, more: tuple[str, ...] = ()) -> Port:
-    """One port from its shorthand. `more` names keys that the caller reads itself."""
+def read_port(
+    name: str, given: object, causality: Causality, more: tuple[str, ...] = (), *, any_name: bool = False
+) -> Port:
+    """One port from its shorthand. `more` names keys that the caller reads itself.
+
+    The name must be an identifier, unless `any_name` says that no expression and no code has to write it.
+    """
+    if not any_name:
+        check_variable(name)
     value_key = "start" if causality is Causality.INPUT else "value"
     entry = dict(given) if isinstance(given, Mapping) else {value_key: given}
     check_keys(entry, (*KEYS[causality], *more))
@@ -161,17 +168,24 @@ def _kind(given: object, start: object, items: tuple[str, ...]) -> Kind:
     return kind
 
 
-def read_ports(given: object, causality: Causality, where: str, complaints: Complaints) -> tuple[Port, ...]:
+def read_ports(
+    given: object, causality: Causality, where: str, complaints: Complaints, *, any_name: bool = False
+) -> tuple[Port, ...]:
     """All ports of one causality."""
     found = []
     for name, entry in entries(given, where, complaints).items():
         with complaints.at(f"{where}.{name}"):
-            found.append(read_port(name, entry, causality))
+            found.append(read_port(name, entry, causality, any_name=any_name))
     return tuple(found)
 
 
 def read_outputs(
-    given: Mapping[str, Any], inputs: Sequence[Port], where: str, complaints: Complaints
+    given: Mapping[str, Any],
+    inputs: Sequence[Port],
+    where: str,
+    complaints: Complaints,
+    *,
+    any_name: bool = False,
 ) -> tuple[Port, ...]:
     """Outputs computed by code, which cannot be searched for the inputs it reads.
 
@@ -181,7 +195,8 @@ def read_outputs(
     found = []
     for name, entry in given.items():
         with complaints.at(f"{where}.{name}"):
-            port = read_port(name, entry, Causality.OUTPUT, more=("depends", "value"))
+            more = ("depends", "value")
+            port = read_port(name, entry, Causality.OUTPUT, more, any_name=any_name)
             depends = entry.get("depends", () if port.event else names)
             if isinstance(depends, str) or not isinstance(depends, Iterable):
                 raise ModelError(f"depends must be a list of inputs, not {depends!r}")
@@ -204,13 +219,14 @@ def check_unique(ports: Iterable[Port], complaints: Complaints) -> None:
 
 
 def ports(inputs: object = (), outputs: object = (), parameters: object = ()) -> tuple[Port, ...]:
-    """The ports of a model written in Python, from shorthand."""
+    """The ports of a model written in Python, from shorthand. They may have any name."""
     complaints = Complaints()
-    read_inputs = read_ports(inputs, Causality.INPUT, "inputs", complaints)
+    read_inputs = read_ports(inputs, Causality.INPUT, "inputs", complaints, any_name=True)
+    given = entries(outputs, "outputs", complaints)
     read = (
         *read_inputs,
-        *read_outputs(entries(outputs, "outputs", complaints), read_inputs, "outputs", complaints),
-        *read_ports(parameters, Causality.PARAMETER, "parameters", complaints),
+        *read_outputs(given, read_inputs, "outputs", complaints, any_name=True),
+        *read_ports(parameters, Causality.PARAMETER, "parameters", complaints, any_name=True),
     )
     check_unique(read, complaints)
     complaints.raise_if_any()
@@ -249,21 +265,20 @@ def plain(port: Port, values: Values) -> Any:
     return shown if port.size is not None else shown[0]
 
 
-_CELL = re.compile(r"(\w+)\s*\[\s*(\d{1,9})\s*\]\Z")
-
-
 def with_starts(ports: Iterable[Port], values: Mapping[str, Any]) -> tuple[Port, ...]:
     """The ports with other start values where `values` has one, for the port or for a cell: ``v[0]``."""
-    return tuple(_with_start(port, values) for port in ports)
-
-
-def _with_start(port: Port, values: Mapping[str, Any]) -> Port:
-    changed = port if port.name not in values else replace(port, start=port.values(values[port.name]))
-    for key, value in values.items():
-        cell = _CELL.match(key)
-        if cell and cell[1] == port.name:
-            changed = _with_cell(changed, key, int(cell[2]), value)
-    return changed
+    ports = tuple(ports)
+    changed = {port.name: port for port in ports}
+    meant = [(*resolve(bare(key), changed), key, value) for key, value in values.items()]
+    for name, index, key, value in sorted(meant, key=lambda entry: entry[1] is not None):  # cells come last
+        if name not in changed:
+            continue
+        port = changed[name]
+        if index is None:
+            changed[name] = replace(port, start=port.values(value))
+        else:
+            changed[name] = _with_cell(port, key, index, value)
+    return tuple(changed[port.name] for port in ports)
 
 
 def _with_cell(port: Port, key: str, index: int, value: object) -> Port:
@@ -281,6 +296,5 @@ def check_settable(values: Mapping[str, Any], known: Iterable[str]) -> None:
     """Refuse values for names that cannot be set."""
     known = tuple(known)
     for name in values:
-        cell = _CELL.match(name)
-        if (cell[1] if cell else name) not in known:
+        if resolve(bare(name), known)[0] not in known:
             raise ModelError(f"there is no value '{name}' to set. {suggest(name, known, 'settable names')}")

@@ -16,16 +16,9 @@ from typing import Any
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import RESERVED, Expr, Table1, Table2, kind_of, names
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.units.equations import (
-    TIME,
-    Equations,
-    Output,
-    State,
-    cell_names,
-    in_order,
-    with_derivatives,
-)
+from upbeat.units.equations import TIME, Equations, Output, State, in_order, with_derivatives
 from upbeat.units.scope import Raw, Scope
 from upbeat.units.shorthand import Complaints, check_keys, entries, read_port
 

@@ -1,8 +1,9 @@
 """From text to expression: a small operator-precedence parser that runs nothing and is bounded.
 
-The language is a slice of Python: numbers, names (``x``, ``unit.port``, ``unit.port[2]``), arithmetic,
-comparisons (also chained), ``and or not``, ``a if c else b``, the functions of `operations`, tables by
-name, and, against an enumeration, labels: ``mode == 'heat'``.
+The language is a slice of Python: numbers, names (``x``, ``unit.port``, ``unit.port[2]``, ``unit.body[1].v``;
+in backticks any others, such as unit.der(x)), arithmetic, comparisons (also chained), ``and or not``,
+``a if c else b``, the functions of `operations`, tables by name, and, against an enumeration, labels:
+``mode == 'heat'``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from upbeat.core.expr.nodes import Apply, Expr, Lookup, Name, Number
 from upbeat.core.expr.operations import BINARY, CONSTANTS, FUNCTIONS, KEYWORDS, OPS, Level, Op
 from upbeat.core.expr.tables import Table, named
 from upbeat.core.expr.tokens import Token, tokens
+from upbeat.core.names import resolve
 from upbeat.core.ports import MAX_CELLS
 
 MAX_TEXT: Final = 100_000
@@ -99,7 +101,7 @@ class _Parser:
             return "this ')' has no partner"
         if token.text == "[":
             return "only a name can have an index"
-        if token.kind in ("name", "number", "string") or token.text == "(":
+        if token.kind in ("name", "quoted", "number", "string") or token.text == "(":
             return f"an operator is missing before {token.text!r}"
         return f"{token.text!r} does not fit here"
 
@@ -167,6 +169,10 @@ class _Parser:
                 return self.grown(Apply(Op.NOT, (self.expression(Level.NOT),)))
             case "name", text if text not in KEYWORDS:
                 return self.call(token) if self.accept("(") else self.variable(token)
+            case "quoted", text:
+                if not (name := text[1:-1].strip()):
+                    self.fail("there is no name between the backticks", token)
+                return self.indexed(name)
             case "string", _:
                 self.fail("a label can only stand behind a comparison: write name == 'label'", token)
             case "end", _:
@@ -179,7 +185,7 @@ class _Parser:
         text = token.text[1:-1]
         if op not in (Op.EQ, Op.NE):
             self.fail("labels can only be compared with '==' and '!='", token)
-        items = self.enums.get(left.id.partition("[")[0]) if isinstance(left, Name) else None
+        items = self.enums.get(resolve(left.id, self.enums)[0]) if isinstance(left, Name) else None
         if items is None:
             have = suggest(left.id, self.enums, "enumerations") if isinstance(left, Name) else ""
             self.fail(f"the label {token.text} needs an enumeration to its left. {have}".rstrip(), token)
@@ -193,16 +199,32 @@ class _Parser:
             return self.grown(Number(CONSTANTS[text]))
         if text in FUNCTIONS or text in self.tables:
             self.fail(f"'{text}' is a {'function' if text in FUNCTIONS else 'table'}: write {text}(…)", token)
-        if self.token.text != "[":
-            return self.grown(Name(text))
-        self.take()
-        index = self.take()
-        if index.kind != "number" or not index.text.isdigit():
-            self.fail("an index is a whole number, counted from 0", index)
-        if len(index.text) > len(str(MAX_CELLS)):
-            self.fail(f"no array has that many cells: at most {MAX_CELLS:,} are allowed", index)
+        return self.indexed(text)
+
+    def indexed(self, name: str) -> Expr:
+        """The variable that begins with `name` and may go on with an index: ``u[2]``, ``body[2].v[1]``."""
+        while self.token.text == "[":
+            name = f"{name}[{self.index()}]"
+            if self.token.kind != "tail":
+                break
+            name += self.take().text
+        return self.grown(Name(name))
+
+    def index(self) -> str:
+        """What stands in brackets; more than one number only where they are part of a port's name."""
+        first = self.take().column + 1
+        numbers: list[str] = []
+        while not numbers or self.accept(","):
+            number = self.take()
+            if number.kind != "number" or not number.text.isdigit():
+                self.fail("an index is a whole number, counted from 0", number)
+            if len(number.text) > len(str(MAX_CELLS)):
+                self.fail(f"no array has that many cells: at most {MAX_CELLS:,} are allowed", number)
+            numbers.append(number.text)
+        last = self.token.column
         self.expect("]", "an index was opened before")
-        return self.grown(Name(f"{text}[{int(index.text)}]"))
+        # [1, 1] is as the tool that made the model wrote it; an index of ours is a number
+        return str(int(numbers[0])) if len(numbers) == 1 else self.text[first:last].strip()
 
     def call(self, token: Token) -> Expr:
         name = token.text

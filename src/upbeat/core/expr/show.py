@@ -8,6 +8,7 @@ from typing import Final
 from upbeat.core.errors import ExpressionError
 from upbeat.core.expr.nodes import Apply, Cell, Expr, Inner, Leaf, Lookup, Name, Number, fold
 from upbeat.core.expr.operations import OPS, Level, Op
+from upbeat.core.expr.tokens import written
 
 MAX_SHOWN: Final = 1_000_000
 
@@ -25,7 +26,7 @@ def _leaf(node: Leaf) -> Piece:
         case Number(value):
             return _number(value), Level.UNARY if math.copysign(1.0, value) < 0 else Level.ATOM
         case Name(name):
-            return name, Level.ATOM
+            return written(name), Level.ATOM
         case Cell(index):
             return f"@{index}", Level.ATOM
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, names
-from upbeat.core.ports import Causality, Kind, Port
-from upbeat.units.equations import TIME, cell_names
+from upbeat.core.names import cell_names
+from upbeat.core.ports import Causality, Kind, Port, check_variable
+from upbeat.units.equations import TIME
 from upbeat.units.shorthand import Complaints, check_unique
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def with_depends(ports: Iterable[Port], outputs: Iterable[tuple[str, Sequence[Ex
 def _check_names(model: Discrete, complaints: Complaints) -> None:
     check_unique(model.ports, complaints)
     for port in model.ports:
+        with complaints.at(port.name):
+            check_variable(port.name)
         if port.kind is Kind.STRING:
             complaints.add(port.name, "a discrete unit has no strings; use an integer with items")
         if port.name == TIME:
@@ -75,7 +78,8 @@ def _check_names(model: Discrete, complaints: Complaints) -> None:
                 raise ModelError("a variable is real, integer or boolean")
             if variable.items and variable.kind is not Kind.INTEGER:
                 raise ModelError(f"items make an enumeration, which is integer and not {variable.kind.value}")
-            _ = variable.port  # says what is wrong with name and start
+            check_variable(variable.name)
+            _ = variable.port  # says what is wrong with the start
         if variable.name in taken:
             complaints.add(where, f"the name '{variable.name}' is used twice (also {taken[variable.name]})")
         taken[variable.name] = "variable"

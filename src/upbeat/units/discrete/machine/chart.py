@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upbeat.core.errors import suggest
-from upbeat.core.ports import objection_to
+from upbeat.core.names import objection_to
 from upbeat.units.shorthand import Complaints, entries
 
 KEYS = ("initial", "states", "entry", "exit")

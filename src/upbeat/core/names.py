@@ -1,0 +1,92 @@
+"""Names: which texts can name a unit or a port, and what a text such as ``unit.port[2]`` refers to.
+
+A unit's name is an identifier, so the first dot of ``unit.port`` ends it. All behind it is the port's own
+name, which comes from elsewhere and may look like anything: ``der(x)``, ``body.v[1]``, ``a b``. Hence
+only somebody who knows the ports can tell the port ``v[1]`` from cell 1 of the array ``v``: `resolve` asks
+them, and no other place takes names apart. A scenario refuses models in which the two would be one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Container, Iterable
+from fnmatch import fnmatchcase
+from typing import Final
+
+MAX_NAME: Final = 2000
+"""The most characters of a port's name. Modelling tools come up with several hundred."""
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_CELL = re.compile(r"(.*\S)\s*\[\s*([0-9]{1,9})\s*\]\Z")
+_QUOTED = re.compile(r"`([^`]*)`\s*(\[\s*[0-9]{1,9}\s*\])?\Z")
+
+
+def objection_to(name: object) -> str:
+    """Why `name` cannot be the name of a unit, nor of a variable in equations; empty if it can."""
+    if not isinstance(name, str) or not _IDENTIFIER.match(name):
+        return "use letters, digits and underscores, not starting with a digit"
+    if "__" in name:
+        return "two underscores in a row are not allowed, because expressions cannot name it"
+    return ""
+
+
+def objection_to_port(name: object) -> str:
+    """Why `name` cannot be the name of a port; empty if it can. Any text will do that people can type."""
+    if not isinstance(name, str) or not name:
+        return "give it a text"
+    if len(name) > MAX_NAME:
+        return f"it has {len(name)} characters, and at most {MAX_NAME} are allowed"
+    if name != name.strip():
+        return "it must not start or end with a blank"
+    if "`" in name:
+        return "leave out the backtick, which encloses names in expressions"
+    if not name.isprintable() and any(map(_unprintable, name)):
+        return "leave out what cannot be seen (control characters, line ends)"
+    return ""
+
+
+def _unprintable(character: str) -> bool:
+    return not character.isprintable() and unicodedata.category(character) != "Zs"
+
+
+def cell_names(name: str, size: int | None) -> tuple[str, ...]:
+    """What the cells of a variable are called: ``x``, or ``u[0]``, ``u[1]``, … of an array."""
+    return (name,) if size is None else tuple(f"{name}[{i}]" for i in range(size))
+
+
+def bare(text: str) -> str:
+    """A name as it was typed, without blanks and backticks around it."""
+    text = text.strip()
+    found = _QUOTED.match(text)
+    return f"{found[1].strip()}{found[2] or ''}" if found else text
+
+
+def split(path: str) -> tuple[str, str]:
+    """The unit and the rest of ``unit.rest``; the rest is empty if there is no dot."""
+    unit, _, rest = path.partition(".")
+    return unit.strip(), rest.strip()
+
+
+def resolve(name: str, known: Container[str]) -> tuple[str, int | None]:
+    """What `name` refers to: one of the names that are `known`, whole; or else a name and a cell of it.
+
+    Whether that one is known is for the caller to find out.
+    """
+    if name in known:
+        return name, None
+    cell = _CELL.match(name)
+    return (cell[1], int(cell[2])) if cell else (name, None)
+
+
+def matching(pattern: str, names: Iterable[str]) -> list[str]:
+    """The `names` that `pattern` means: the one that it is, or else all that are like ``left.*``.
+
+    Brackets belong to the names of cells and ports. Only where nothing has them do they mean a choice of
+    characters.
+    """
+    names, pattern = list(names), bare(pattern)
+    if pattern in names:
+        return [pattern]
+    with_brackets = [name for name in names if fnmatchcase(name, pattern.replace("[", "[[]"))]
+    return with_brackets or [name for name in names if fnmatchcase(name, pattern)]
