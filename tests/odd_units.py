@@ -15,7 +15,7 @@ ABILITIES = (Ability.ROLLBACK, Ability.SERIALISE)
 
 
 class Integrator:
-    """The second of `names` is the integral of the first one times the fourth; the third is its derivative."""
+    """The second of `names` is the integral of the first times the fourth; the third is its derivative."""
 
     def __init__(self, names: Sequence[str], unit: str, start: float, values: dict[str, Any]) -> None:
         self.u, self.y, self.rate, gain = names

@@ -59,7 +59,7 @@ def test_what_equations_and_code_have_to_write_stays_an_identifier(name: str) ->
         ),
         lambda: Discrete((), (Variable(name, Kind.REAL, 0.0),), (Mode(parse("1")),)),
     ):
-        with pytest.raises(ModelError, match="is not a port name: (use letters|two underscores)"):
+        with pytest.raises(ModelError, match=r"is not a port name: (use letters|two underscores)"):
             make()
 
 

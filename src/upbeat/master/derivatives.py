@@ -43,7 +43,7 @@ def rate(cell: Expr, ports: Mapping[tuple[str, str], Port], target: str) -> Expr
         if derivative is None:
             raise MasterError(
                 f"{target} is to be approximated with derivatives, but {unit}.{port} does not say "
-                f'which output is its derivative. Declare it: outputs = {{ {port} = {{ derivative = "…" }} }}.'
+                f'which output is its derivative. Write outputs = {{ {port} = {{ derivative = "…" }} }}.'
             )
         rates[name] = Name(f"{unit}.{derivative}" if index is None else f"{unit}.{derivative}[{index}]")
     return time_derivative(cell, rates)
