@@ -8,8 +8,8 @@ from typing import Any
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import ONE, Expr
-from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.names import cell_names
+from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.scope import Scope
 from upbeat.units.shorthand import read_port
 from upbeat.units.vocabulary import Vocabulary

@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.ports import Causality, Kind, Port, Value, Values, objection_to
+from upbeat.core.names import objection_to_port
+from upbeat.core.ports import Causality, Kind, Port, Value, Values
 from upbeat.units.fmi.description import Causality as Role
 from upbeat.units.fmi.description import (
     Dimension,
@@ -78,7 +79,7 @@ def layout(
         causality = Causality.OUTPUT if variable.name in chosen else _CAUSALITIES.get(variable.causality)
         if causality is None or (variable.type is Type.CLOCK and not (events and _is_port(variable))):
             continue
-        if objection := objection_to(variable.name):
+        if objection := objection_to_port(variable.name):
             notes.append(f"{variable.causality.value} {variable.name!r} is left out: {objection}")
             continue
         shaped = reshaped(variable, sizes)
