@@ -1,4 +1,4 @@
-"""FMUs that other tools make when the tests run: pythonfmu (FMI 2), pythonfmu3 (FMI 3), casadi (FMI 3, in C)."""
+"""FMUs that other tools make when the tests run: pythonfmu (FMI 2), pythonfmu3 and casadi (FMI 3)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ class Lag(Fmi2Slave):
         self.u, self.y, self.k, self.T, self.n = 0.0, 0.0, 2.0, 0.5, 0
         self.register_variable(Real("u", causality=Fmi2Causality.input, start=0.0))
         self.register_variable(Real("y", causality=Fmi2Causality.output))
+        parameter = {"causality": Fmi2Causality.parameter, "variability": Fmi2Variability.tunable}
         for name, start in (("k", 2.0), ("T", 0.5)):
-            self.register_variable(
-                Real(name, causality=Fmi2Causality.parameter, variability=Fmi2Variability.tunable, start=start)
-            )
+            self.register_variable(Real(name, start=start, **parameter))
         self.register_variable(Integer("n", causality=Fmi2Causality.output))
 
     def do_step(self, t, h):
@@ -52,7 +51,8 @@ class Lag(Fmi3Slave):
             self.register_variable(
                 Float64(name, causality=Fmi3Causality.parameter, variability=tunable, start=start)
             )
-        self.register_variable(Int32("n", causality=Fmi3Causality.output, variability=Fmi3Variability.discrete))
+        count = Int32("n", causality=Fmi3Causality.output, variability=Fmi3Variability.discrete)
+        self.register_variable(count)
 
     def do_step(self, t, h):
         self.y += h * (self.k * self.u - self.y) / self.T
