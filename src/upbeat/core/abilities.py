@@ -126,6 +126,15 @@ class Indicators(Protocol):
         ...
 
 
+@runtime_checkable
+class Verifiable(Protocol):
+    """A model whose abilities are somebody else's word, which can be put to the test (see `doubt`)."""
+
+    def verify(self, ability: Ability) -> str | None:
+        """Why a declared ability cannot be relied on, and what to type; None if it can. May take seconds."""
+        ...
+
+
 class Core(Protocol):
     """What the native engine offers to a model that enters it. Each call gives what `enter` returns."""
 
@@ -181,6 +190,14 @@ def speaks_for_itself(model: type) -> bool:
         if "instantiate" in vars(base):
             return False
     return False
+
+
+def doubt(model: Model, ability: Ability) -> str | None:
+    """Why an ability that the model declares cannot be relied on; None if it can.
+
+    Asked by those who are about to rely on it, before a run, and only for what they need.
+    """
+    return model.verify(ability) if isinstance(model, Verifiable) else None
 
 
 class Model(Protocol):

@@ -14,7 +14,7 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from upbeat.core.abilities import Ability, Core, speaks_for_itself
+from upbeat.core.abilities import Ability, Core, doubt, speaks_for_itself
 from upbeat.core.errors import InvalidInput, MasterError, ModelError, StepError, UnitError, suggest
 from upbeat.core.packed import Reader
 from upbeat.core.ports import Causality, Port, Signal, Value
@@ -191,6 +191,13 @@ class Nested:
         if stops and isinstance(self.master.coupling, Negotiated):
             found |= {Ability.EARLY_RETURN}
         return frozenset(found)
+
+    def verify(self, ability: Ability) -> str | None:
+        """A nest can be set back as far as everything in it can."""
+        if ability not in (Ability.ROLLBACK, Ability.SERIALISE):
+            return None
+        found = ((unit, doubt(model, ability)) for unit, model in self.scenario.units.items())
+        return next((f"its unit '{unit}': {finding}" for unit, finding in found if finding), None)
 
     @cached_property
     def _inside(self) -> Inside | None:

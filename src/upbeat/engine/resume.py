@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from upbeat.core.abilities import Ability
+from upbeat.core.abilities import Ability, doubt
 from upbeat.core.errors import FileProblem, InvalidInput, UpbeatError
 from upbeat.engine.checkpoint import Checkpoint, Stored, read_checkpoint
 from upbeat.engine.experiment import Experiment, Report
@@ -119,6 +119,9 @@ def keeper_for(experiment: Experiment, flat: Flat, program: Program, engine: str
             "Leave out checkpoint (--checkpoint), or give the unit save, restore, to_bytes and "
             "from_bytes"
         )
+    doubts = [(name, doubt(model, Ability.SERIALISE)) for name, model in named.items()]
+    if found := [f"unit '{name}': {finding}" for name, finding in doubts if finding is not None]:
+        raise InvalidInput("\n".join(["there can be no checkpoints:", *found]))
     Packing(program, flat.scenario.units)  # says what else is in the way
     if not resumed:
         check_place(settings.path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from upbeat.core.abilities import Ability, Model
+from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
 from upbeat.master.pace import Pace
 from upbeat.master.program import Advance, Due, Program, Save, Slope
@@ -33,12 +33,23 @@ def needs(program: Program, pace: Pace, units: Mapping[str, Model]) -> dict[str,
 def check_abilities(
     program: Program, pace: Pace, units: Mapping[str, Model], called: Callable[[str], str] = str
 ) -> None:
-    """Raise a `MasterError` that names every unit which lacks something, by what people call it."""
-    missing = [
-        f"unit '{called(unit)}' does not have: {ability.value}. It needs to, because {why}."
+    """Raise a `MasterError` that names every unit which lacks something, by what people call it.
+
+    What a unit has only by its own word is put to the test, once nothing else is in the way.
+    """
+    wanted = [
+        (unit, ability, why)
         for unit, needed in needs(program, pace, units).items()
         for ability, why in needed.items()
+    ]
+    missing = [
+        f"unit '{called(unit)}' does not have: {ability.value}. It needs to, because {why}."
+        for unit, ability, why in wanted
         if ability not in units[unit].abilities
+    ] or [
+        f"unit '{called(unit)}': {finding}. It matters, because {why}."
+        for unit, ability, why in wanted
+        if (finding := doubt(units[unit], ability)) is not None
     ]
     if missing:
         raise MasterError("\n".join(missing))

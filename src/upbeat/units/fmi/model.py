@@ -147,6 +147,14 @@ class Fmu:
         """What the FMU declares, unless it is not to be believed (`rollback`)."""
         return frozenset(abilities_of(self.description, self.interface, rollback=self.rollback != "never"))
 
+    def verify(self, ability: Ability) -> str | None:
+        """What is to be said against its claim that it can be set back, as far as it is to be checked."""
+        if self.rollback != "check" or ability not in (Ability.ROLLBACK, Ability.SERIALISE):
+            return None
+        from upbeat.units.fmi.claims import objection  # claims are checked with models
+
+        return objection(self, ability)
+
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What `upbeat explain` says of it: where it comes from, and what is odd about it."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from upbeat.core.abilities import Ability, Core, Model
+from upbeat.core.abilities import Ability, Core, Model, doubt
 from upbeat.core.errors import ModelError
 from upbeat.core.ports import Port, Value
 from upbeat.units.addresses import NativeUnit
@@ -66,6 +66,10 @@ class Isolated:
         """Those of the model; whatever it is, the engine calls it without Python on its own side."""
         core = frozenset({Ability.NATIVE}) if has_core() else frozenset()
         return (self.model.abilities - {Ability.NATIVE}) | core
+
+    def verify(self, ability: Ability) -> str | None:
+        """What is to be said against an ability of the model."""
+        return doubt(self.model, ability)
 
     @property
     def remembers(self) -> tuple[str, ...]:

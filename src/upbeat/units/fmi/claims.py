@@ -1,0 +1,194 @@
+"""Whether an FMU can do with its state what it declares: tried once, in a process that may be thrown away.
+
+Real FMUs that declare it crash in it, or come back only nearly. So before a state of an FMU is relied on, one
+is saved, the FMU runs on, goes back and runs on again the same way: all outputs and local variables must be
+the same, bit by bit. The same through bytes, into an instance in another process.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from upbeat.core.abilities import Ability
+from upbeat.units.fmi import known
+from upbeat.units.fmi.bench import Bench, Seen, apart, model_of
+from upbeat.units.fmi.trial import Notes, Trial, attempt
+
+if TYPE_CHECKING:
+    from upbeat.units.fmi.model import Fmu
+
+NEARLY = 1e-3
+"""A state that comes back with errors beyond this part of a value (or of 1) has not come back."""
+_log = logging.getLogger("upbeat.fmu")
+_warned: set[tuple[Path, Ability]] = set()
+
+
+class Verdict(enum.Enum):
+    """What a claim is worth."""
+
+    EXACT = "exact"
+    APPROXIMATE = "approximate"
+    FAILS = "fails"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A verdict: with the largest error and where it is if it is approximate, with the reason if it fails."""
+
+    verdict: Verdict
+    error: float = 0.0
+    why: str = ""
+
+    def __str__(self) -> str:
+        match self.verdict:
+            case Verdict.EXACT:
+                return "exact"
+            case Verdict.APPROXIMATE:
+                return f"approximate: {self.why} ({self.error:.2g} off)"
+            case Verdict.FAILS:
+                return f"fails: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What an FMU declares of its state, checked; None for what it does not declare."""
+
+    rollback: Claim | None = None
+    serialise: Claim | None = None
+
+    def of(self, ability: Ability) -> Claim | None:
+        """The claim behind an ability of a unit."""
+        return {Ability.ROLLBACK: self.rollback, Ability.SERIALISE: self.serialise}.get(ability)
+
+
+def checked(model: Fmu) -> Claims:
+    """The claims of an FMU as it is run here, checked now if they have not been before."""
+    if not model.interface.saves_state:
+        return Claims()
+    what = f"claims-{model.interface_name}"
+    found = known.recall(model.path, what)
+    if found is None:
+        claims, lasting = check(model)
+        known.remember(model.path, what, _written(claims), lasting=lasting)
+        return claims
+    return Claims(**{name: _read(entry) for name, entry in found.items()})
+
+
+def check(model: Fmu) -> tuple[Claims, bool]:
+    """Try it; and whether the findings will be the same tomorrow, which a deadline that passed is not."""
+    arguments: dict[str, Any] = {"path": str(model.path), "interface": model.interface_name}
+    serialises = model.interface.serialises_state
+    trial = attempt(go_back, arguments | {"serialise": serialises})
+    rollback = _judged(trial, "rollback")
+    if not serialises:
+        return Claims(rollback), not trial.hung
+    serialise, hung = _judged(trial, "bytes"), trial.hung
+    if serialise.verdict is not Verdict.FAILS and rollback.verdict is not Verdict.FAILS:
+        kept = {name: trial.found[name] for name in ("data", "expected", "count")}
+        fresh = attempt(go_on, arguments | kept)
+        serialise, hung = max(serialise, _judged(fresh, "fresh"), key=_badness), hung or fresh.hung
+    return Claims(rollback, serialise), not hung
+
+
+def _badness(claim: Claim) -> tuple[int, float]:
+    return list(Verdict).index(claim.verdict), claim.error
+
+
+def _judged(trial: Trial, name: str) -> Claim:
+    if name not in trial.found:
+        return Claim(Verdict.FAILS, why=trial.why or "it was not tried")
+    error, relative, where = trial.found[name]
+    if not where:
+        return Claim(Verdict.EXACT)
+    verdict = Verdict.APPROXIMATE if relative <= NEARLY else Verdict.FAILS
+    return Claim(verdict, error, f"after going back {where}")
+
+
+def objection(model: Fmu, ability: Ability) -> str | None:
+    """Why an ability of the FMU cannot be relied on; None if it can. One that is nearly true is a warning."""
+    claim = checked(model).of(ability)
+    if claim is None or claim.verdict is Verdict.EXACT:
+        return None
+    if claim.verdict is Verdict.FAILS:
+        return (
+            f"{model.path.name} declares that it {ability.value}, but when this was tried, {claim.why}. Give "
+            'the unit rollback = "never" to do without, or rollback = "trust" to go on regardless'
+        )
+    if (model.path, ability) not in _warned:
+        _warned.add((model.path, ability))
+        _log.warning(
+            "%s %s only approximately: when this was tried, %s (%.2g off)",
+            *(model.path.name, ability.value, claim.why, claim.error),
+        )
+    return None
+
+
+def _written(claims: Claims) -> dict[str, Any]:
+    entries = {"rollback": claims.rollback, "serialise": claims.serialise}
+    return {
+        name: None if claim is None else [claim.verdict.value, claim.error, claim.why]
+        for name, claim in entries.items()
+    }
+
+
+def _read(entry: Any) -> Claim | None:
+    return None if entry is None else Claim(Verdict(entry[0]), entry[1], entry[2])
+
+
+# ------------------------------------------------------------------------ in the other process
+
+
+def go_back(notes: Notes, path: str, interface: str, serialise: bool) -> None:
+    """Save, run on, go back, run on: twice, for a state can be used many times; then through bytes."""
+    bench = Bench(model_of(path, interface))
+    unit: Any = bench.unit
+    notes.stage("running its first steps")
+    bench.feed(1)
+    for _ in range(2):
+        bench.advance()
+    notes.stage("saving its state")
+    token, count, time = unit.save(), bench.count, bench.time
+    notes.stage("running on")
+    wanted = bench.run()
+    worst: tuple[float, float, str] = (0.0, 0.0, "")
+    for _ in range(2):
+        notes.stage("restoring its state")
+        unit.restore(token)
+        bench.count, bench.time = count, time
+        notes.stage("running on from a restored state")
+        worst = max(worst, apart(wanted, bench.run()))
+    notes.found("rollback", worst)
+    if serialise:
+        notes.stage("turning its state into bytes")
+        data = unit.to_bytes(token)
+        notes.stage("making a state of bytes")
+        unit.restore(unit.from_bytes(data))
+        bench.count, bench.time = count, time
+        notes.stage("running on from a state made of bytes")
+        notes.found("bytes", apart(wanted, bench.run()))
+        for name, value in (
+            ("data", base64.b64encode(data).decode()),
+            ("expected", wanted),
+            ("count", count),
+        ):
+            notes.found(name, value)
+    notes.stage("being freed")
+    bench.close()
+
+
+def go_on(notes: Notes, path: str, interface: str, data: str, expected: list[Seen], count: int) -> None:
+    """In a fresh instance, run on from the bytes of another one."""
+    bench = Bench(model_of(path, interface))
+    unit: Any = bench.unit
+    notes.stage("making a state of bytes in a fresh instance")
+    unit.restore(unit.from_bytes(base64.b64decode(data)))
+    bench.count, bench.time = count, bench.start + count * bench.step
+    notes.stage("running on from bytes in a fresh instance")
+    notes.found("fresh", apart(expected, bench.run()))
+    notes.stage("being freed")
+    bench.close()

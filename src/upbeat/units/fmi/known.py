@@ -1,0 +1,74 @@
+"""What has been found out about FMUs, kept by their content: in memory, and in the user's cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from upbeat.core.atomic import replace_file
+from upbeat.core.errors import FileProblem
+from upbeat.units.fmi.binaries import Platform
+from upbeat.units.fmi.unpacked import key_of
+
+FORMAT = 1
+"""Of the files; raise it when a check finds out more than before, so that old answers do not count."""
+_HASHES: dict[tuple[str, int, int], str] = {}
+_MEMORY: dict[Path, Any] = {}
+
+
+def folder() -> Path:
+    """Where findings are kept: ``$XDG_CACHE_HOME/upbeat``, usually ``~/.cache/upbeat``."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(given) if given and Path(given).is_absolute() else Path.home() / ".cache"
+    return base / "upbeat"
+
+
+def content(path: Path) -> str:
+    """A hash of the file, or of all files of an unpacked FMU."""
+    key = key_of(path)
+    if key not in _HASHES:
+        digest = hashlib.sha256()
+        files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for file in files:
+            digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
+            with file.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    digest.update(block)
+        _HASHES[key] = digest.hexdigest()
+    return _HASHES[key]
+
+
+def recall(path: Path, what: str) -> Any:
+    """What was found under this name; None if nothing was."""
+    place = _place(path, what)
+    if place not in _MEMORY:
+        with suppress(OSError, ValueError):
+            document = json.loads(place.read_text())
+            if isinstance(document, dict) and document.get("format") == FORMAT:
+                _MEMORY[place] = document["found"]
+    return _MEMORY.get(place)
+
+
+def remember(path: Path, what: str, found: Any, *, lasting: bool = True) -> None:
+    """Keep a finding that JSON can hold; `lasting`: beyond this process. A full disk is no reason to fail."""
+    place = _place(path, what)
+    _MEMORY[place] = found
+    if lasting:
+        with suppress(OSError, FileProblem):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            document = {"format": FORMAT, "fmu": path.name, "found": found}
+            replace_file(place, json.dumps(document, indent=1).encode())
+
+
+def forget() -> None:
+    """Ask the disk again (for tests)."""
+    _MEMORY.clear()
+
+
+def _place(path: Path, what: str) -> Path:
+    here = Platform.here()
+    return folder() / what / f"{content(path)}-{here.machine}-{here.system}.json"
