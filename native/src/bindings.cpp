@@ -252,6 +252,14 @@ NB_MODULE(_native, module) {
       .def("__init__", [](Python* self, nb::object unit, const PythonPorts& ports) {
         new (self) Python(make_python(std::move(unit), ports));
       });
+  nb::class_<FmuEntry>(module, "Fmu")
+      .def("__init__",
+           [](FmuEntry* self, nb::handle tables, nb::object keeper) {
+             new (self) FmuEntry(fmi::make_cosimulation(read_fmu(tables)), std::move(keeper));
+           },
+           "tables"_a, "keeper"_a)
+      .def("complaints", &FmuEntry::complaints)
+      .def("close", &FmuEntry::close);
   using NestedPorts = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;
   nb::class_<Inner>(module, "Nested")
       .def("__init__",

@@ -3,6 +3,7 @@
 
 #include "callback.hpp"
 #include "discrete.hpp"
+#include "fmu_entry.hpp"
 #include "inner.hpp"
 #include "machine.hpp"
 #include "ode.hpp"
@@ -46,10 +47,12 @@ struct Entrance {
   Strings strings;
   Trouble trouble;
   bool needs_gil = false;
+  Keepers keepers;  // which let go after the units are gone
 
   upbeat_unit enter(nb::handle unit, double start) {
     if (nb::isinstance<OdeTables>(unit)) return Ode::make(nb::cast<const OdeTables&>(unit), start);
     if (nb::isinstance<DiscreteTables>(unit)) return Discrete::make(nb::cast<const DiscreteTables&>(unit), start);
+    if (nb::isinstance<FmuEntry>(unit)) return nb::cast<FmuEntry&>(unit).release(keepers);
     if (nb::isinstance<Addresses>(unit)) return nb::cast<Addresses&>(unit).release();
     if (nb::isinstance<Remote>(unit)) return nb::cast<Remote&>(unit).release(strings, trouble);
     if (nb::isinstance<Inner>(unit)) {

@@ -191,6 +191,7 @@ class Host {
     std::unique_ptr<Machine> machine = std::move(machine_);  // gone for everybody before anything else runs
     const nb::object then = std::exchange(then_, {});
     machine.reset();
+    entrance_.keepers.let_go();
     if (!then.is_valid() || then.is_none()) return;
     try {
       then();

@@ -18,4 +18,11 @@ inline std::string shortest(double value) {
   return text;
 }
 
+// To nine digits, as messages show times.
+inline std::string shorter(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
 }  // namespace upbeat

@@ -1,42 +1,29 @@
 """`FmuTables`: all that the native engine needs to run an instance of an FMU without Python.
 
 **Who frees the instance.** Python loads the library, instantiates, gives start values and enters
-initialization mode. From the moment `Core.fmu` has returned, the instance belongs to the core: it
-terminates it (if it left initialization mode and did not fail), frees the states it kept, and frees it,
-exactly once, also if no run comes about. `keeper` (the Python instance, which must only forget it, with
-its library, its callbacks and its folder) is held until after that.
+initialization mode. Once `Core.fmu` has returned, the instance belongs to the core: it terminates it (if it
+left initialization mode and did not fail), frees the states it kept, and frees it, exactly once, also if no
+run comes about. The Python instance must be abandoned then; `Keeper` holds it, with its library, its
+callbacks and its folder, and is called when the core has freed it.
 
-**The bytes of a state**, which both engines write: words of eight bytes, little-endian, numbers as
-doubles and the values of integers and booleans as integers of 64 bits; then the bytes that the FMU itself
-made of its state. The words of a co-simulation unit are
-
-1. its time;
-2. its mode: 0 initialization, 1 between steps, 2 event mode;
-3. whether an event is to be handled now (0 or 1);
-4. the time of the next event that the FMU has named, or infinity;
-5. for each followed input, in the order of the ports: origin of its course, number of coefficients (0 if
-   it never was set), the number of coefficients that the FMU has been given last, (MAX_DEGREE + 1) × cells
-   coefficients, unused ones zero;
-6. for each clocked input, in the order of the ports: whether it has been set since the last tick of one of
-   its clocks, then its cells;
-7. for each input clock that is a port: whether it has been set;
-8. for each output clock: whether it has ticked and nobody has been told;
-9. for each clock that the unit ticks by itself: the time of its next tick (infinity: none), the time from which
-   ticks are counted, and how many there were since.
-
-A *followed* input is one whose polynomial the FMU can use: FMI 2 with interpolated inputs, FMI 3 with
-intermediate update. Other inputs live in the FMU alone.
+The bytes of a state are the same on both engines: `upbeat.units.fmi.saved` says what they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import enum
+from collections.abc import Callable, Sequence
+from ctypes import addressof, c_double
 from dataclasses import dataclass
+from math import nan
 from types import MappingProxyType
 
-from upbeat.core.ports import Causality, Port
-from upbeat.units.fmi.description import Type, Variable
+from upbeat.core.ports import Causality
+from upbeat.units.fmi.cosimulation import can_follow
+from upbeat.units.fmi.description import CoSimulation, IntervalVariability, Type, Variability, Variable
 from upbeat.units.fmi.instance import Instance
+from upbeat.units.fmi.interfaces import has_events, own_clocks
+from upbeat.units.fmi.ports import Layout
 
 TYPES = MappingProxyType({kind: number for number, kind in enumerate(Type)})
 """The numbers of FMI's types in the core (native/fmi/fmu.hpp)."""
@@ -76,13 +63,13 @@ FUNCTIONS = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class FmuPort:
-    """One variable.
+    """One port.
 
-    * `port`: its position among all ports of the model; -1 for a clock that the unit ticks by itself.
-    * `name`: for messages.
+    * `port`: its position among all ports of the model; `name`: for messages.
+    * `type`: see `TYPES`; `cells`: how many values it has.
     * `input`: whether the unit is given it; `event`: whether it is a clock.
-    * `followed`: whether the FMU can use its polynomial.
-    * `clocks`: for a clocked input the references of its clocks.
+    * `followed`: whether the FMU can use its polynomial; `discrete`: whether it waits for event mode.
+    * `clocks`: the references of the clocks of a clocked variable.
     """
 
     port: int
@@ -93,33 +80,60 @@ class FmuPort:
     input: bool
     event: bool = False
     followed: bool = False
+    discrete: bool = False
     clocks: tuple[int, ...] = ()
+
+
+class Interval(enum.IntEnum):
+    """Where the interval of a clock comes from: the description; the FMU, once or after each tick; a countdown."""
+
+    GIVEN = 0
+    ASKED = 1
+    CHANGING = 2
+    COUNTDOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class OwnClock:
-    """A clock that the unit ticks by itself. `interval` 0: the FMU says it, at the start and after each tick."""
+    """A clock that the unit ticks by itself; `length` and `shift` count in 1/`resolution` seconds."""
 
     reference: int
     name: str
-    interval: float
+    interval: int
+    length: float
     shift: float
-    countdown: bool
+    resolution: float
+
+
+class Keeper:
+    """Keeps the instance that the core runs; called when the core has freed it."""
+
+    def __init__(self, instance: Instance, gone: Callable[[], None]) -> None:
+        self.instance = instance
+        self.clock = c_double(nan)
+        """The time of the instance, where the core writes it."""
+        self._gone = gone
+
+    def complaints(self) -> Sequence[str]:
+        """What the FMU said of late about something that went wrong."""
+        return self.instance.complaints()
+
+    def __call__(self) -> None:
+        self._gone()
 
 
 @dataclass(frozen=True, slots=True)
 class FmuTables:
-    """A whole unit, in initialization mode.
+    """A whole unit for co-simulation, in initialization mode.
 
     * `version`: of FMI, 2 or 3; `addresses`: of `FUNCTIONS`, 0 where the FMU lacks one.
     * `pointer`: what these functions take first.
     * `event_mode`: whether it has events: it is jumped at the start, and enters event mode.
     * `saves`, `serialises`: whether its state can be kept, and turned into bytes.
-    * `slopes`: the pairs of ports (output, input) whose derivatives a program asks for.
+    * `clock`: the address of a double that always has the time of the instance.
     """
 
     version: int
-    name: str
     pointer: int
     addresses: tuple[tuple[str, int], ...]
     start: float
@@ -128,20 +142,40 @@ class FmuTables:
     event_mode: bool
     saves: bool
     serialises: bool
-    slopes: tuple[tuple[int, int], ...]
-    keeper: object
+    clock: int
+    keeper: Keeper
 
 
-def addresses(instance: Instance) -> tuple[tuple[str, int], ...]:
-    """Where the functions of an instance lie."""
-    version = instance.description.version
-    return tuple((name, instance.address(f"fmi{version}{name}")) for name in FUNCTIONS[version])
+def lower(instance: Instance, layout: Layout, start: float, keeper: Keeper) -> FmuTables:
+    """The tables of an instance for co-simulation that is in initialization mode."""
+    description, interface = instance.description, instance.interface
+    assert isinstance(interface, CoSimulation)
+    events = has_events(description, interface)
+    clocks = own_clocks(description) if events else []
+    version = description.version
+    return FmuTables(
+        version=version,
+        pointer=instance.pointer,
+        addresses=tuple((name, instance.address(f"fmi{version}{name}")) for name in FUNCTIONS[version]),
+        start=start,
+        ports=tuple(
+            _port(number, instance, layout, events)
+            for number, port in enumerate(layout.ports)
+            if port.causality is not Causality.PARAMETER
+        ),
+        clocks=tuple(_clock(description.by_name[name]) for name in clocks),
+        event_mode=events,
+        saves=interface.saves_state,
+        serialises=interface.serialises_state,
+        clock=addressof(keeper.clock),
+        keeper=keeper,
+    )
 
 
-def fmu_port(
-    number: int, port: Port, variable: Variable, *, followed: bool, clocks: Sequence[Variable]
-) -> FmuPort:
-    """A port and its variable. `clocks`: those of a clocked input."""
+def _port(number: int, instance: Instance, layout: Layout, events: bool) -> FmuPort:
+    port = layout.ports[number]
+    variable = layout.variables[port.name]
+    by_name = instance.description.by_name
     return FmuPort(
         port=number,
         name=port.name,
@@ -150,6 +184,24 @@ def fmu_port(
         cells=port.cells,
         input=port.causality is Causality.INPUT,
         event=port.event,
-        followed=followed,
-        clocks=tuple(clock.reference for clock in clocks),
+        followed=can_follow(instance.description, instance.interface, variable),
+        discrete=events and variable.variability is Variability.DISCRETE,
+        clocks=tuple(by_name[clock].reference for clock in variable.clocks) if events else (),
     )
+
+
+def _clock(variable: Variable) -> OwnClock:
+    own = variable.properties.clock
+    assert own is not None, "chosen by their interval"
+    resolution = float(own.resolution or 1)
+    shift = float(own.shift_counter) if own.resolution else own.shift
+    if own.variability in (IntervalVariability.CHANGING, IntervalVariability.COUNTDOWN):
+        changing = own.variability is IntervalVariability.CHANGING
+        kind = Interval.CHANGING if changing else Interval.COUNTDOWN
+        return OwnClock(variable.reference, variable.name, kind, 0.0, shift, resolution)
+    if own.interval is not None:
+        return OwnClock(variable.reference, variable.name, Interval.GIVEN, own.interval, own.shift, 1.0)
+    if own.interval_counter is not None and own.resolution:
+        length = float(own.interval_counter)
+        return OwnClock(variable.reference, variable.name, Interval.GIVEN, length, shift, resolution)
+    return OwnClock(variable.reference, variable.name, Interval.ASKED, 0.0, 0.0, 1.0)

@@ -1,0 +1,385 @@
+// See cosimulation.hpp.
+#include "fmi/cosimulation.hpp"
+
+#include <algorithm>
+
+#include "fmi/clocks.hpp"
+#include "fmi/course.hpp"
+#include "fmi/fmi2.hpp"
+#include "fmi/fmi3.hpp"
+#include "fmi/memory.hpp"
+#include "fmi/states.hpp"
+#include "text.hpp"
+
+namespace upbeat::fmi {
+
+namespace {
+
+constexpr int most_rounds = 1000;  // of event iteration at one instant, and of pieces that a step falls into
+constexpr double near_enough = 1e-9;  // a step that ends this near to where it should, by its length, has got there
+
+enum Mode : std::int64_t { Initialization = 0, Stepping = 1, Event = 2 };
+
+template <class F>
+class CoSimulation : private Memory {
+ public:
+  explicit CoSimulation(const FmuTables& tables)
+      : Memory(tables),
+        fmu_(tables),
+        states_(fmu_, static_cast<Memory&>(*this)),
+        clocks_(fmu_, tables.clocks, tables.start, Memory::clocks()),
+        event_mode_(tables.event_mode),
+        clock_(tables.clock ? tables.clock : &own_clock_) {
+    *clock_ = tables.start;
+    std::size_t widest = 1;
+    for (const Port& port : ports()) widest = std::max(widest, static_cast<std::size_t>(port.cells));
+    seed_.resize(widest);
+    column_.resize(widest);
+  }
+
+  ~CoSimulation() {
+    if (!fmu_.failed() && !fmu_.fatal() && mode() != Initialization) fmu_.terminate();
+    states_.drop_all();
+    if (!fmu_.fatal()) fmu_.free();
+  }
+
+  int get(int number, Cell* to) {
+    const Port& asked = port(number);
+    if (asked.role == Port::Plain) return fmu_.get(asked, to) ? 0 : refused();
+    if (asked.role == Port::Sent) {
+      to[0].i = to[1].i = own(asked)->i;  // the value, and whether it is there
+    } else {
+      std::copy_n(own(asked), asked.cells, to);
+    }
+    return 0;
+  }
+
+  int set(int number, const Cell* coefficients, int count) {
+    const Port& given = port(number);
+    if (given.role == Port::Plain) return fmu_.set(given, coefficients) ? 0 : refused();
+    return keep(given, coefficients, count) ? 0 : refused();
+  }
+
+  int advance(double t, double to, int early, double* reached) {
+    if (!(to >= t)) return refuse("cannot advance backwards, from " + shorter(t) + " to " + shorter(to));
+    // First the usual case, a step that simply gets there.
+    if (mode() == Stepping && !event_mode_ && moving_ == 0 && to > t) {
+      Stepped ended;
+      ended.reached = to;
+      *clock_ = t;
+      if (!fmu_.step(t, to, !states_.any(), ended)) return refused();
+      if (ended.reached == to && !ended.terminate) {
+        now() = to;
+        return 0;
+      }
+      if (!arrived(t, to, ended)) return refused();
+      if (now() >= to || early) {
+        *reached = now();
+        return 0;
+      }
+    }
+    for (int pieces = 0; pieces < most_rounds; ++pieces) {
+      if (!make_ready()) return refused();
+      if (now() >= to) break;
+      if (!step(std::min({to, next_event(), clocks_.due()}))) return refused();
+      if (now() >= to || (early && now() > t)) break;
+      if (pieces == most_rounds - 1) return refuse(shattered(t, to));
+    }
+    *reached = now();
+    return 0;
+  }
+
+  int due(double* time) {
+    *time = due_at();
+    return 0;
+  }
+
+  // One round of event mode, if there is something to do; what ticked is sent by the next jump.
+  int jump(int* again) {
+    if (mode() == Initialization) {
+      if (!leave_initialization() || !settle()) return refused();
+    } else {
+      sent();
+      if (happens() && !round()) return refused();
+    }
+    *again = due_at() <= now();
+    return 0;
+  }
+
+  int slope(int output, int input, Cell* to) {
+    const Port& row = port(output);
+    const Port& column = port(input);
+    for (std::int32_t j = 0; j < column.cells; ++j) {
+      std::fill(seed_.begin(), seed_.end(), 0.0);
+      seed_[static_cast<std::size_t>(j)] = 1.0;
+      if (!fmu_.directional(row, column, seed_.data(), column_.data())) return refused();
+      for (std::int32_t i = 0; i < row.cells; ++i) to[i * column.cells + j].r = column_[static_cast<std::size_t>(i)];
+    }
+    return 0;
+  }
+
+  int save(int slot) { return states_.save(slot) ? 0 : refused(); }
+  int restore(int slot) {
+    if (!states_.restore(slot)) return refused();
+    count_moving();
+    return 0;
+  }
+  int pack(int slot, void* to, std::uint64_t* size) { return states_.pack(slot, to, size) ? 0 : refused(); }
+  int unpack(int slot, const void* from, std::uint64_t size) {
+    if (states_.unpack(slot, from, size)) return 0;
+    message_ = fmu_.why();
+    return 1;
+  }
+
+  const char* message() const { return message_.c_str(); }
+
+ private:
+  // -- inputs ------------------------------------------------------------------------------------
+
+  bool keep(const Port& given, const Cell* coefficients, int count) {
+    Cell* const mine = own(given);
+    switch (given.role) {
+      case Port::Heard: mine->i = 1; return true;
+      case Port::Discrete: return hold_back(given, coefficients);
+      case Port::Clocked: count = 1; break;
+      default:
+        if (!fmu_.set(given, coefficients)) return false;
+        moving_ += static_cast<int>(count > 1) - static_cast<int>(mine[0].i > 1);
+        if (count == 1) count = 0;  // there is nothing to follow
+    }
+    const std::int64_t cells = given.most() * given.cells;
+    mine[0].i = count;
+    mine[1].r = count > 0 ? now() : 0.0;
+    for (std::int64_t i = 0; i < cells; ++i) mine[2 + i].i = i < count * given.cells ? coefficients[i].i : 0;
+    return true;
+  }
+
+  bool hold_back(const Port& given, const Cell* value) {
+    Cell* const mine = own(given);
+    const bool known = mine[0].i != 0 && std::equal(value, value + given.cells, mine + 1, [&](Cell a, Cell b) {
+                         return given.kind() == Kind::Real ? a.r == b.r : a.i == b.i;
+                       });
+    if (mode() == Stepping && known) return true;
+    std::copy_n(value, given.cells, mine + 1);
+    mine[0].i = mode() == Stepping ? 2 : 1;
+    return mode() == Stepping || fmu_.set(given, value);
+  }
+
+  void count_moving() {
+    moving_ = 0;
+    for (const std::int32_t number : all(Port::Followed)) moving_ += static_cast<int>(own(port(number))[0].i > 1);
+  }
+
+  // A step begins: hands over the values of inputs whose courses began earlier, and the derivatives.
+  bool follow(double t) {
+    static constexpr int orders[] = {1, 2, 3, 4, 5};
+    static_assert(UPBEAT_MAX_DEGREE == 5, "one order for each coefficient but the first");
+    for (const std::int32_t number : all(Port::Followed)) {
+      const Port& input = port(number);
+      const Course course{own(input)};
+      if (course.count() < 2) continue;
+      Cell value;
+      course.value(t, 1, &value.r);
+      if (t != course.origin() && !fmu_.set(input, &value)) return false;
+      double slopes[UPBEAT_MAX_DEGREE];
+      const auto count = static_cast<int>(course.count());
+      for (int k = 1; k < count; ++k) slopes[k - 1] = course.derivative(k, t);
+      if (!fmu_.give_slopes(input, orders, static_cast<std::size_t>(count - 1), slopes)) return false;
+    }
+    return true;
+  }
+
+  // -- time --------------------------------------------------------------------------------------
+
+  // Into step mode, with everything done that is to be done at this time.
+  bool make_ready() {
+    if (mode() == Initialization && !leave_initialization()) return false;
+    if (event_mode_ && !settle()) return false;
+    if (mode() == Event) {
+      if (!fmu_.enter_step_mode()) return false;
+      mode() = Stepping;
+    }
+    sent();
+    return true;
+  }
+
+  bool step(double until) {
+    const double from = now();
+    if (moving_ > 0 && F::version == 2 && !follow(from)) return false;
+    Stepped ended;
+    ended.reached = until;
+    *clock_ = from;
+    return fmu_.step(from, until, !states_.any(), ended) && arrived(from, until, ended);
+  }
+
+  bool arrived(double from, double until, const Stepped& ended) {
+    if (ended.terminate) return fmu_.refuse("the FMU asked to end the simulation at t = " + shorter(ended.reached));
+    const bool there = std::fabs(until - ended.reached) <= near_enough * (until - from);
+    const double reached = there ? until : ended.reached;
+    if (!(from <= reached && reached <= until)) {
+      return fmu_.refuse("a step from " + shorter(from) + " to " + shorter(until) + " ended at " + shorter(ended.reached));
+    }
+    pending() = event_mode_ && ended.event ? 1 : 0;
+    if (reached == from && pending() == 0) return fmu_.refuse(stuck(from, until));
+    now() = reached;
+    return true;
+  }
+
+  // -- events ------------------------------------------------------------------------------------
+
+  // Whether something is to be done in event mode that is not a matter of time.
+  bool waits() { return event_mode_ && (pending() != 0 || any(Port::Heard, 1) || any(Port::Discrete, 2)); }
+  bool happens() { return waits() || std::min(next_event(), clocks_.due()) <= now(); }
+  double due_at() {
+    if (mode() == Initialization || waits() || any(Port::Sent, 1)) return now();
+    return std::min(next_event(), clocks_.due());
+  }
+
+  void sent() {
+    for (const std::int32_t number : all(Port::Sent)) own(port(number))->i = 0;
+  }
+
+  bool leave_initialization() {
+    if (!fmu_.leave_initialization()) return false;
+    mode() = event_mode_ ? Event : Stepping;
+    pending() = event_mode_ ? 1 : 0;
+    return !event_mode_ || clocks_.begin();
+  }
+
+  // Rounds until nothing is left to do at this time.
+  bool settle() {
+    for (int rounds = 0; rounds < most_rounds; ++rounds) {
+      if (!happens()) return true;
+      if (!round()) return false;
+    }
+    return fmu_.refuse("event iteration at t = " + shorter(now()) + " did not end within " + std::to_string(most_rounds) + " rounds");
+  }
+
+  // One round: what ticks is told, clocked values are exchanged, discrete states renewed.
+  bool round() {
+    *clock_ = now();
+    if (mode() != Event) {
+      if (!fmu_.enter_event_mode()) return false;
+      mode() = Event;
+    }
+    for (const std::int32_t number : all(Port::Heard)) {
+      if (own(port(number))->i != 0 && !fmu_.tick(port(number).reference)) return false;
+    }
+    if (!clocks_.tick(now())) return false;
+    for (const std::int32_t number : all(Port::Discrete)) {
+      Cell* const mine = own(port(number));
+      if (mine[0].i != 2) continue;
+      mine[0].i = 1;
+      if (!fmu_.set(port(number), mine + 1)) return false;
+    }
+    if (!exchange() || !clocks_.ticked(now())) return false;
+    for (const std::int32_t number : all(Port::Heard)) own(port(number))->i = 0;
+    Updated updated;
+    if (!fmu_.update(updated)) return false;
+    if (updated.terminate) return fmu_.refuse("the FMU asked to end the simulation at t = " + shorter(now()));
+    pending() = updated.again ? 1 : 0;
+    next_event() = updated.next;
+    return clocks_.look(now());
+  }
+
+  // Hands over inputs whose clock ticks, and looks at the outputs of those that do.
+  bool exchange() {
+    ticking_.clear();
+    for (const std::int32_t number : all(Port::Sent)) {
+      bool ticks = false;
+      if (!fmu_.ticking(port(number).reference, &ticks)) return false;
+      if (!ticks) continue;
+      own(port(number))->i = 1;
+      ticking_.push_back(port(number).reference);
+    }
+    for (const std::int32_t number : all(Port::Heard)) {
+      if (own(port(number))->i != 0) ticking_.push_back(port(number).reference);
+    }
+    for (const std::int32_t number : all(Port::Clocked)) {
+      const Port& input = port(number);
+      if (own(input)[0].i != 0 && tick_now(input.clocks) && !fmu_.set(input, own(input) + 2)) return false;
+    }
+    for (const std::int32_t number : all(Port::Seen)) {
+      if (tick_now(port(number).clocks) && !fmu_.get(port(number), own(port(number)))) return false;
+    }
+    return true;
+  }
+  bool tick_now(const std::vector<std::uint32_t>& clocks) const {
+    return std::any_of(clocks.begin(), clocks.end(), [this](std::uint32_t clock) {
+      return clocks_.ticks(clock) || std::find(ticking_.begin(), ticking_.end(), clock) != ticking_.end();
+    });
+  }
+
+  // -- words -------------------------------------------------------------------------------------
+
+  static std::string stuck(double from, double until) {
+    return "the FMU refused the step from " + shorter(from) + " to " + shorter(until) +
+           " and did not move at all. Try a smaller step (--step, or pace=…), or a coupling that lets units stop early "
+           "(coupling = \"negotiated\")";
+  }
+  std::string shattered(double t, double to) {
+    return "the step from " + shorter(t) + " to " + shorter(to) + " fell into more than " + std::to_string(most_rounds) +
+           " pieces: the FMU stops again and again, by " + shorter(now()) + " at last. Take a smaller step (--step)";
+  }
+
+  // The status tells the host whether the FMU itself failed, so that its log may say more.
+  int refused() {
+    refuse(fmu_.why());
+    return fmu_.said() ? failed_status : 1;
+  }
+  int refuse(const std::string& why) {
+    message_ = "FmuError: " + why;
+    return 1;
+  }
+
+  F fmu_;
+  States<F, Memory> states_;
+  Clocks<F> clocks_;
+  bool event_mode_;
+  double own_clock_ = 0.0;
+  double* clock_;
+  int moving_ = 0;  // how many inputs are more than a constant
+  std::vector<std::uint32_t> ticking_;
+  std::vector<double> seed_;
+  std::vector<double> column_;
+  std::string message_;
+};
+
+template <class F>
+upbeat_unit made(const FmuTables& tables) {
+  using Unit = CoSimulation<F>;
+  upbeat_unit unit{};
+  unit.size = sizeof unit;
+  unit.self = new Unit(tables);
+  unit.get = [](void* self, int port, Cell* to) { return static_cast<Unit*>(self)->get(port, to); };
+  unit.set = [](void* self, int port, const Cell* coefficients, int count) {
+    return static_cast<Unit*>(self)->set(port, coefficients, count);
+  };
+  unit.advance = [](void* self, double t, double to, int early, double* reached) {
+    return static_cast<Unit*>(self)->advance(t, to, early, reached);
+  };
+  unit.message = [](void* self) { return static_cast<Unit*>(self)->message(); };
+  unit.destroy = [](void* self) { delete static_cast<Unit*>(self); };
+  unit.slope = [](void* self, int output, int input, Cell* to) { return static_cast<Unit*>(self)->slope(output, input, to); };
+  if (tables.event_mode) {
+    unit.jump = [](void* self, int* again) { return static_cast<Unit*>(self)->jump(again); };
+    unit.due = [](void* self, double* time) { return static_cast<Unit*>(self)->due(time); };
+  }
+  if (tables.saves) {
+    unit.save = [](void* self, int slot) { return static_cast<Unit*>(self)->save(slot); };
+    unit.restore = [](void* self, int slot) { return static_cast<Unit*>(self)->restore(slot); };
+  }
+  if (tables.saves && tables.serialises) {
+    unit.pack = [](void* self, int slot, void* to, std::uint64_t* size) { return static_cast<Unit*>(self)->pack(slot, to, size); };
+    unit.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
+      return static_cast<Unit*>(self)->unpack(slot, from, size);
+    };
+  }
+  return unit;
+}
+
+}  // namespace
+
+upbeat_unit make_cosimulation(const FmuTables& tables) { return tables.version == 2 ? made<Fmi2>(tables) : made<Fmi3>(tables); }
+
+}  // namespace upbeat::fmi

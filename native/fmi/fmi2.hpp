@@ -1,0 +1,246 @@
+// The functions of one instance of FMI 2 (see fmu.hpp for what the members mean).
+#pragma once
+
+#include "fmi/fmu.hpp"
+
+namespace upbeat::fmi {
+
+class Fmi2 : public Caller {
+ public:
+  static constexpr int version = 2;
+
+  explicit Fmi2(const FmuTables& tables)
+      : c_(tables.pointer),
+        get_real_(tables.find<GetReal>("GetReal")),
+        set_real_(tables.find<SetReal>("SetReal")),
+        do_step_(tables.find<DoStep>("DoStep")),
+        get_integer_(tables.find<GetInteger>("GetInteger")),
+        set_integer_(tables.find<SetInteger>("SetInteger")),
+        get_boolean_(tables.find<GetInteger>("GetBoolean")),
+        set_boolean_(tables.find<SetInteger>("SetBoolean")),
+        set_input_derivatives_(tables.find<SetInputDerivatives>("SetRealInputDerivatives")),
+        get_real_status_(tables.find<GetRealStatus>("GetRealStatus")),
+        get_boolean_status_(tables.find<GetBooleanStatus>("GetBooleanStatus")),
+        exit_initialization_(tables.find<Plain>("ExitInitializationMode")),
+        terminate_(tables.find<Plain>("Terminate")),
+        free_(tables.find<Free>("FreeInstance")),
+        get_state_(tables.find<GetState>("GetFMUstate")),
+        set_state_(tables.find<SetState>("SetFMUstate")),
+        free_state_(tables.find<GetState>("FreeFMUstate")),
+        state_size_(tables.find<StateSize>("SerializedFMUstateSize")),
+        serialise_(tables.find<Serialise>("SerializeFMUstate")),
+        deserialise_(tables.find<Deserialise>("DeSerializeFMUstate")),
+        directional_(tables.find<Directional>("GetDirectionalDerivative")),
+        enter_event_mode_(tables.find<Plain>("EnterEventMode")),
+        new_discrete_states_(tables.find<NewDiscreteStates>("NewDiscreteStates")),
+        enter_continuous_time_mode_(tables.find<Plain>("EnterContinuousTimeMode")),
+        set_time_(tables.find<SetTime>("SetTime")),
+        set_states_(tables.find<SetStates>("SetContinuousStates")),
+        get_states_(tables.find<GetNumbers>("GetContinuousStates")),
+        get_derivatives_(tables.find<GetNumbers>("GetDerivatives")),
+        get_indicators_(tables.find<GetNumbers>("GetEventIndicators")),
+        get_nominals_(tables.find<GetNumbers>("GetNominalsOfContinuousStates")),
+        completed_(tables.find<Completed>("CompletedIntegratorStep")) {}
+
+  // -- values -----------------------------------------------------------------------------------
+
+  bool get(const Variable& from, Cell* to) {
+    if (from.type == Type::Float64) {
+      return (get_real_ || missing("fmi2GetReal")) && done(get_real_(c_, &from.reference, 1, &to->r), "fmi2GetReal");
+    }
+    const bool boolean = from.type == Type::Boolean;
+    const char* const call = boolean ? "fmi2GetBoolean" : "fmi2GetInteger";
+    GetInteger* const function = boolean ? get_boolean_ : get_integer_;
+    int value = 0;
+    if (!function) return missing(call);
+    if (!done(function(c_, &from.reference, 1, &value), call)) return false;
+    to->i = boolean ? value != 0 : value;
+    return true;
+  }
+
+  bool set(const Variable& to, const Cell* from) {
+    if (to.type == Type::Float64) {
+      return (set_real_ || missing("fmi2SetReal")) && done(set_real_(c_, &to.reference, 1, &from->r), "fmi2SetReal");
+    }
+    const bool boolean = to.type == Type::Boolean;
+    const char* const call = boolean ? "fmi2SetBoolean" : "fmi2SetInteger";
+    SetInteger* const function = boolean ? set_boolean_ : set_integer_;
+    std::int32_t value = 0;
+    std::int32_t misfit = 0;
+    if (!function) return missing(call);
+    if (!narrow(from, 1, &value, &misfit)) return beyond<std::int32_t>(to, *from);
+    const int given = value;
+    return done(function(c_, &to.reference, 1, &given), call);
+  }
+
+  // -- life -------------------------------------------------------------------------------------
+
+  bool leave_initialization() { return done(exit_initialization_(c_), "fmi2ExitInitializationMode"); }
+  bool terminate() { return done(terminate_(c_), "fmi2Terminate"); }
+  void free() { free_(c_); }
+
+  // -- co-simulation ----------------------------------------------------------------------------
+
+  bool step(double t, double to, bool no_prior, Stepped& ended) {
+    const int status = do_step_(c_, t, to - t, no_prior ? 1 : 0);
+    return status == Ok || not_stepped(status, t, ended);
+  }
+
+  // `slopes`: the derivatives of order 1 to `count` of an input.
+  bool give_slopes(const Variable& of, const int* orders, std::size_t count, const double* slopes) {
+    if (!set_input_derivatives_) return missing("fmi2SetRealInputDerivatives");
+    for (std::size_t k = 0; k < count; ++k) {  // one by one: the references would have to be repeated otherwise
+      if (!done(set_input_derivatives_(c_, &of.reference, 1, orders + k, slopes + k), "fmi2SetRealInputDerivatives")) return false;
+    }
+    return true;
+  }
+
+  // -- events (model exchange only) ---------------------------------------------------------------
+
+  bool enter_event_mode() { return plain(enter_event_mode_, "fmi2EnterEventMode"); }
+  bool enter_step_mode() { return true; }
+  bool enter_continuous_time_mode() { return plain(enter_continuous_time_mode_, "fmi2EnterContinuousTimeMode"); }
+  bool update(Updated& to) {
+    if (!new_discrete_states_) return missing("fmi2NewDiscreteStates");
+    EventInfo info{};
+    if (!done(new_discrete_states_(c_, &info), "fmi2NewDiscreteStates")) return false;
+    to.again = info.again != 0;
+    to.terminate = info.terminate != 0;
+    to.nominals_changed = info.nominals_changed != 0;
+    to.states_changed = info.states_changed != 0;
+    to.next = info.has_next != 0 ? info.next : std::numeric_limits<double>::infinity();
+    return true;
+  }
+  bool ticking(std::uint32_t, bool*) { return missing("fmi3GetClock"); }
+  bool tick(std::uint32_t) { return missing("fmi3SetClock"); }
+  bool interval(std::uint32_t, double*, int*) { return missing("fmi3GetIntervalDecimal"); }
+  bool shift(std::uint32_t, double*) { return missing("fmi3GetShiftDecimal"); }
+
+  // -- state ------------------------------------------------------------------------------------
+
+  bool save(void** state) { return get_state_ ? done(get_state_(c_, state), "fmi2GetFMUstate") : missing("fmi2GetFMUstate"); }
+  bool restore(void* state) { return set_state_ ? done(set_state_(c_, state), "fmi2SetFMUstate") : missing("fmi2SetFMUstate"); }
+  void drop(void** state) {
+    if (free_state_) free_state_(c_, state);
+  }
+  bool size(void* state, std::size_t* bytes) {
+    if (!state_size_) return missing("fmi2SerializedFMUstateSize");
+    return done(state_size_(c_, state, bytes), "fmi2SerializedFMUstateSize");
+  }
+  bool serialise(void* state, void* to, std::size_t bytes) {
+    if (!serialise_) return missing("fmi2SerializeFMUstate");
+    return done(serialise_(c_, state, static_cast<char*>(to), bytes), "fmi2SerializeFMUstate");
+  }
+  bool deserialise(const void* from, std::size_t bytes, void** state) {
+    if (!deserialise_) return missing("fmi2DeSerializeFMUstate");
+    return done(deserialise_(c_, static_cast<const char*>(from), bytes, state), "fmi2DeSerializeFMUstate");
+  }
+
+  // -- derivatives ------------------------------------------------------------------------------
+
+  bool directional(const Variable& unknown, const Variable& known, const double* seed, double* to) {
+    if (!directional_) return missing("fmi2GetDirectionalDerivative");
+    return done(directional_(c_, &unknown.reference, 1, &known.reference, 1, seed, to), "fmi2GetDirectionalDerivative");
+  }
+
+  // -- model exchange ---------------------------------------------------------------------------
+
+  bool set_time(double t) { return set_time_ ? done(set_time_(c_, t), "fmi2SetTime") : missing("fmi2SetTime"); }
+  bool set_states(const double* x, std::size_t n) {
+    return set_states_ ? done(set_states_(c_, x, n), "fmi2SetContinuousStates") : missing("fmi2SetContinuousStates");
+  }
+  bool get_states(double* x, std::size_t n) { return numbers(get_states_, x, n, "fmi2GetContinuousStates"); }
+  bool get_derivatives(double* dx, std::size_t n) { return numbers(get_derivatives_, dx, n, "fmi2GetDerivatives"); }
+  bool get_indicators(double* z, std::size_t n) { return numbers(get_indicators_, z, n, "fmi2GetEventIndicators"); }
+  bool get_nominals(double* to, std::size_t n) { return numbers(get_nominals_, to, n, "fmi2GetNominalsOfContinuousStates"); }
+  bool completed(bool no_prior, bool* event, bool* terminate) {
+    if (!completed_) return missing("fmi2CompletedIntegratorStep");
+    int enter = 0;
+    int end = 0;
+    if (!done(completed_(c_, no_prior ? 1 : 0, &enter, &end), "fmi2CompletedIntegratorStep")) return false;
+    *event = enter != 0;
+    *terminate = end != 0;
+    return true;
+  }
+
+ private:
+  struct EventInfo {
+    int again, terminate, nominals_changed, states_changed, has_next;
+    double next;
+  };
+  using References = const std::uint32_t*;
+  using Plain = int(void*);
+  using Free = void(void*);
+  using GetReal = int(void*, References, std::size_t, double*);
+  using SetReal = int(void*, References, std::size_t, const double*);
+  using GetInteger = int(void*, References, std::size_t, int*);
+  using SetInteger = int(void*, References, std::size_t, const int*);
+  using DoStep = int(void*, double, double, int);
+  using SetInputDerivatives = int(void*, References, std::size_t, const int*, const double*);
+  using GetRealStatus = int(void*, int, double*);
+  using GetBooleanStatus = int(void*, int, int*);
+  using GetState = int(void*, void**);
+  using SetState = int(void*, void*);
+  using StateSize = int(void*, void*, std::size_t*);
+  using Serialise = int(void*, void*, char*, std::size_t);
+  using Deserialise = int(void*, const char*, std::size_t, void**);
+  using Directional = int(void*, References, std::size_t, References, std::size_t, const double*, double*);
+  using NewDiscreteStates = int(void*, EventInfo*);
+  using SetTime = int(void*, double);
+  using SetStates = int(void*, const double*, std::size_t);
+  using GetNumbers = int(void*, double*, std::size_t);
+  using Completed = int(void*, int, int*, int*);
+
+  static constexpr int last_successful_time = 2;
+  static constexpr int terminated = 3;
+
+  bool plain(Plain* function, const char* call) { return function ? done(function(c_), call) : missing(call); }
+  bool numbers(GetNumbers* function, double* to, std::size_t n, const char* call) {
+    return function ? done(function(c_, to, n), call) : missing(call);
+  }
+
+  // A step that was discarded may have come some way.
+  bool not_stepped(int status, double t, Stepped& ended) {
+    if (status != Discard) return done(status, "fmi2DoStep");
+    double reached = t;
+    if (!get_real_status_ || get_real_status_(c_, last_successful_time, &reached) > Warning) return done(status, "fmi2DoStep");
+    int end = 0;
+    if (get_boolean_status_ && get_boolean_status_(c_, terminated, &end) <= Warning) ended.terminate = end != 0;
+    ended.reached = reached;
+    return true;
+  }
+
+  void* c_;
+  GetReal* get_real_;
+  SetReal* set_real_;
+  DoStep* do_step_;
+  GetInteger* get_integer_;
+  SetInteger* set_integer_;
+  GetInteger* get_boolean_;
+  SetInteger* set_boolean_;
+  SetInputDerivatives* set_input_derivatives_;
+  GetRealStatus* get_real_status_;
+  GetBooleanStatus* get_boolean_status_;
+  Plain* exit_initialization_;
+  Plain* terminate_;
+  Free* free_;
+  GetState* get_state_;
+  SetState* set_state_;
+  GetState* free_state_;
+  StateSize* state_size_;
+  Serialise* serialise_;
+  Deserialise* deserialise_;
+  Directional* directional_;
+  Plain* enter_event_mode_;
+  NewDiscreteStates* new_discrete_states_;
+  Plain* enter_continuous_time_mode_;
+  SetTime* set_time_;
+  SetStates* set_states_;
+  GetNumbers* get_states_;
+  GetNumbers* get_derivatives_;
+  GetNumbers* get_indicators_;
+  GetNumbers* get_nominals_;
+  Completed* completed_;
+};
+
+}  // namespace upbeat::fmi

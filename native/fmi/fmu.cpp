@@ -1,0 +1,52 @@
+// See fmu.hpp.
+#include "fmi/fmu.hpp"
+
+namespace upbeat::fmi {
+
+namespace {
+
+constexpr std::int32_t most_ports = 1 << 24;  // a table from a broken file should not take all memory
+
+const char* const type_names[] = {"Float32", "Float64", "Int8",   "UInt8",   "Int16",  "UInt16",      "Int32", "UInt32",
+                                  "Int64",   "UInt64",  "Boolean", "String", "Binary", "Enumeration", "Clock"};
+
+}  // namespace
+
+std::string problem_in(const FmuTables& tables) {
+  if (tables.version != 2 && tables.version != 3) return "a version of FMI that nobody knows";
+  if (!tables.pointer) return "an FMU without an instance";
+  for (const char* const name : {"ExitInitializationMode", "Terminate", "FreeInstance"}) {
+    if (!tables.find<void()>(name)) return "the FMU has no function " + std::string(name);
+  }
+  for (const PortTables& port : tables.ports) {
+    if (port.port < 0 || port.port > most_ports) return "a port with an impossible number";
+    if (port.cells < 1 || (port.cells > 1 && tables.version == 2)) return "a port with an impossible number of cells";
+    if (port.type < Type::Float32 || port.type > Type::Clock) return "a variable of an unknown type";
+    if (port.type == Type::String || port.type == Type::Binary) return "an FMU with strings runs in Python only";
+    if (port.event != (port.type == Type::Clock)) return "an event that is no clock";
+  }
+  return "";
+}
+
+bool Caller::missing(const char* call) { return refuse("the FMU has no " + std::string(call)); }
+
+bool Caller::judged(int status, const char* call) {
+  if (status == Warning) return true;
+  failed_ = failed_ || status == Error || status == Fatal;
+  fatal_ = fatal_ || status == Fatal;
+  static constexpr const char* words[] = {"", "", " was discarded", " failed", " failed for good (fatal)",
+                                          " is still pending, and asynchronous steps are not supported"};
+  refuse(std::string(call) + (status > Warning && status <= Pending
+                                  ? words[status]
+                                  : " gave the status " + std::to_string(status) + ", which FMI does not know"));
+  said_ = true;
+  return false;
+}
+
+bool Caller::beyond(const Variable& variable, const std::string& value, const std::string& least, const std::string& greatest) {
+  const std::string type = type_names[static_cast<int>(variable.type)];
+  const std::string range = least.empty() ? " goes up to " + greatest : " goes from " + least + " to " + greatest;
+  return refuse("'" + variable.name + "' cannot be " + value + ": its type " + type + range);
+}
+
+}  // namespace upbeat::fmi

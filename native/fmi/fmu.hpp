@@ -1,0 +1,215 @@
+// What FMI 2 and 3 have in common: the tables of an instance, and what a status means.
+//
+// `Fmi2` and `Fmi3` wrap the functions of one instance behind the same members, so that a unit on top is
+// written once, as a template, and its calls go to the FMU directly:
+//
+//   get(variable, cells)  set(variable, cells)     values, converted; one call for a scalar as for an array
+//   leave_initialization()  terminate()  free()
+//   step(t, to, no_prior, ended)                   co-simulation
+//   give_slopes(reference, count, slopes)          derivatives of an input, FMI 2
+//   enter_event_mode()  update(updated)  enter_step_mode()  enter_continuous_time_mode()
+//   ticking(reference, &active)  tick(reference)  interval(reference, &seconds, &qualifier)  shift(reference, &seconds)
+//   save(&state)  restore(state)  drop(&state)  size(state, &bytes)  serialise(…)  deserialise(…)
+//   directional(unknown, known, seed, to)
+//   set_time  set_states  get_states  get_derivatives  get_indicators  get_nominals  completed   model exchange
+//
+// Each gives false if the FMU did not do it; `why()` says so then.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "cell.hpp"
+#include "text.hpp"
+
+namespace upbeat::fmi {
+
+// Numbered as in upbeat.units.fmi.description.Type.
+enum class Type : std::int32_t {
+  Float32,
+  Float64,
+  Int8,
+  UInt8,
+  Int16,
+  UInt16,
+  Int32,
+  UInt32,
+  Int64,
+  UInt64,
+  Boolean,
+  String,
+  Binary,
+  Enumeration,
+  Clock
+};
+
+struct Variable {
+  Type type = Type::Float64;
+  std::uint32_t reference = 0;
+  std::int32_t cells = 1;
+  std::string name;
+
+  Kind kind() const {
+    if (type == Type::Float32 || type == Type::Float64) return Kind::Real;
+    return type == Type::Boolean || type == Type::Clock ? Kind::Boolean : Kind::Integer;
+  }
+};
+
+struct PortTables : Variable {
+  std::int32_t port = 0;  // the number under which the engine knows it
+  bool input = false;
+  bool event = false;     // a clock
+  bool followed = false;  // the FMU can use its polynomial
+  bool discrete = false;  // an input that waits for event mode
+  std::vector<std::uint32_t> clocks;  // of a clocked variable
+};
+
+// A clock that the unit ticks by itself.
+struct ClockTables {
+  enum class Interval : std::int32_t { Given, Asked, Changing, Countdown };
+  std::uint32_t reference = 0;
+  std::string name;
+  Interval interval = Interval::Given;
+  double length = 0.0;  // of the interval, and the shift, both in 1/resolution seconds
+  double shift = 0.0;
+  double resolution = 1.0;
+};
+
+// See upbeat.units.fmi.tables.
+struct FmuTables {
+  std::int32_t version = 2;
+  void* pointer = nullptr;
+  std::unordered_map<std::string, std::uintptr_t> addresses;
+  double start = 0.0;
+  std::vector<PortTables> ports;
+  std::vector<ClockTables> clocks;
+  bool event_mode = false;
+  bool saves = false;
+  bool serialises = false;
+  double* clock = nullptr;  // where others look for the time of the instance, may be null
+
+  std::uintptr_t address(const std::string& function) const {
+    const auto found = addresses.find(function);
+    return found == addresses.end() ? 0 : found->second;
+  }
+  template <class Function>
+  Function* find(const char* function) const {
+    return reinterpret_cast<Function*>(address(function));
+  }
+};
+
+// Why no unit can be made from these tables, or an empty text.
+std::string problem_in(const FmuTables& tables);
+
+// How a step ended; `reached` comes in as its end.
+struct Stepped {
+  double reached = 0.0;
+  bool event = false;
+  bool terminate = false;
+};
+
+// What a round of event iteration left.
+struct Updated {
+  bool again = false;
+  bool terminate = false;
+  bool nominals_changed = false;
+  bool states_changed = false;
+  double next = std::numeric_limits<double>::infinity();
+};
+
+// Judges what the functions of an FMU return: both versions have the same statuses.
+class Caller {
+ public:
+  enum Status : int { Ok = 0, Warning = 1, Discard = 2, Error = 3, Fatal = 4, Pending = 5 };
+
+  const std::string& why() const { return why_; }
+
+  // Something the FMU cannot be asked, or did not answer as it should.
+  bool refuse(std::string why) {
+    why_ = std::move(why);
+    said_ = false;
+    return false;
+  }
+
+  // Whether the last failure was a status of the FMU, which may have said more in its log.
+  bool said() const { return said_; }
+
+  // An error came up: the instance may only be freed. After a fatal one not even that.
+  bool failed() const { return failed_; }
+  bool fatal() const { return fatal_; }
+
+ protected:
+  bool done(int status, const char* call) { return status == Ok || judged(status, call); }
+  bool missing(const char* call);
+  // A number that the type of a variable does not hold.
+  bool beyond(const Variable& variable, const std::string& value, const std::string& least, const std::string& greatest);
+  template <class T>
+  bool beyond(const Variable& variable, Cell cell) {
+    if constexpr (!std::numeric_limits<T>::is_integer) return beyond(variable, shortest(cell.r), "", "3.4e38");
+    const auto most = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+    const auto greatest = std::min<std::uint64_t>(most, std::numeric_limits<std::int64_t>::max());
+    return beyond(variable, std::to_string(cell.i), std::to_string(std::numeric_limits<T>::min()), std::to_string(greatest));
+  }
+
+ private:
+  bool judged(int status, const char* call);
+
+  std::string why_;
+  bool said_ = false;
+  bool failed_ = false;
+  bool fatal_ = false;
+};
+
+// Cells as numbers of another type, and back. False: the number of the first cell that does not fit.
+template <class T>
+bool narrow(const Cell* from, std::int32_t cells, T* to, std::int32_t* misfit) {
+  for (std::int32_t i = 0; i < cells; ++i) {
+    if constexpr (std::numeric_limits<T>::is_integer) {
+      const std::int64_t value = from[i].i;
+      bool fits = true;
+      if constexpr (!std::numeric_limits<T>::is_signed) fits = value >= 0;
+      if constexpr (sizeof(T) < 8) {
+        fits = fits && value >= static_cast<std::int64_t>(std::numeric_limits<T>::min()) &&
+               value <= static_cast<std::int64_t>(std::numeric_limits<T>::max());
+      }
+      if (!fits) {
+        *misfit = i;
+        return false;
+      }
+      to[i] = static_cast<T>(value);
+    } else {
+      to[i] = static_cast<T>(from[i].r);
+      if (std::isinf(to[i]) && !std::isinf(from[i].r)) {
+        *misfit = i;
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+template <class T>
+bool widen(const T* from, std::int32_t cells, Cell* to, std::int32_t* misfit) {
+  for (std::int32_t i = 0; i < cells; ++i) {
+    if constexpr (std::numeric_limits<T>::is_integer) {
+      if constexpr (sizeof(T) == 8 && !std::numeric_limits<T>::is_signed) {
+        if (from[i] > static_cast<T>(std::numeric_limits<std::int64_t>::max())) {
+          *misfit = i;
+          return false;
+        }
+      }
+      to[i].i = static_cast<std::int64_t>(from[i]);
+    } else {
+      to[i].r = static_cast<double>(from[i]);
+    }
+  }
+  return true;
+}
+
+}  // namespace upbeat::fmi

@@ -1,0 +1,138 @@
+// See memory.hpp.
+#include "fmi/memory.hpp"
+
+#include <algorithm>
+
+namespace upbeat::fmi {
+
+namespace {
+
+Port::Role role_of(const PortTables& port) {
+  if (port.event) return port.input ? Port::Heard : Port::Sent;
+  if (!port.input) return port.clocks.empty() ? Port::Plain : Port::Seen;
+  if (!port.clocks.empty()) return Port::Clocked;
+  return port.discrete ? Port::Discrete : port.followed ? Port::Followed : Port::Plain;
+}
+
+std::size_t words_of(const Port& port) {
+  const auto cells = static_cast<std::size_t>(port.cells);
+  switch (port.role) {
+    case Port::Followed:
+    case Port::Clocked: return 2 + static_cast<std::size_t>(port.most()) * cells;
+    case Port::Discrete: return 1 + cells;
+    case Port::Heard:
+    case Port::Sent: return 1;
+    case Port::Seen: return cells;
+    default: return 0;
+  }
+}
+
+void append(Bytes& to, const Cell* from, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) append_word(to, static_cast<std::uint64_t>(from[i].i));
+}
+
+void take(Reader& from, Cell* to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) to[i].i = static_cast<std::int64_t>(from.word());
+}
+
+}  // namespace
+
+Memory::Memory(const FmuTables& tables) : own_clocks_(tables.clocks.size()), event_mode_(tables.event_mode) {
+  std::size_t size = first_clock + 2 * own_clocks_;
+  for (const PortTables& given : tables.ports) {
+    const auto number = static_cast<std::size_t>(given.port);
+    if (number >= ports_.size()) ports_.resize(number + 1);
+    Port& port = ports_[number];
+    static_cast<Variable&>(port) = given;
+    port.input = given.input;
+    port.clocks = given.clocks;
+    port.role = role_of(given);
+  }
+  for (std::size_t number = 0; number < ports_.size(); ++number) {
+    Port& port = ports_[number];
+    by_role_[port.role].push_back(static_cast<std::int32_t>(number));
+    port.at = size;
+    size += words_of(port);
+  }
+  cells_.assign(size, integer(0));
+  now() = tables.start;
+  next_event() = std::numeric_limits<double>::infinity();
+}
+
+bool Memory::any(Port::Role role, std::int64_t flag) const {
+  for (const std::int32_t number : by_role_[role]) {
+    if (cells_[port(number).at].i == flag) return true;
+  }
+  return false;
+}
+
+void Memory::restore(const std::vector<Cell>& cells) { std::copy(cells.begin(), cells.end(), cells_.begin()); }
+
+void Memory::write(const std::vector<Cell>& cells, Bytes& to) const {
+  append(to, cells.data(), first_clock + 2 * own_clocks_);
+  for (const auto role : {Port::Heard, Port::Sent}) {
+    for (const std::int32_t number : by_role_[role]) append(to, &cells[port(number).at], 1);
+  }
+  const auto inputs = [&](auto each) {
+    for (const Port& port : ports_) {
+      if (port.input && port.role != Port::Heard) each(port, &cells[port.at], static_cast<std::size_t>(port.cells));
+    }
+  };
+  inputs([&](const Port& port, const Cell* own, std::size_t width) {
+    const std::int64_t count = port.most() > 0 ? own[0].i : 0;
+    append_word(to, static_cast<std::uint64_t>(count));
+    if (count > 0) append(to, own + 1, 1 + static_cast<std::size_t>(count) * width);
+  });
+  inputs([&](const Port& port, const Cell* own, std::size_t width) {
+    const std::int64_t how = port.role == Port::Discrete ? own[0].i : 0;
+    append_word(to, static_cast<std::uint64_t>(how));
+    if (how > 0) append(to, own + 1, width);
+  });
+  for (const std::int32_t number : by_role_[Port::Seen]) {
+    append(to, &cells[port(number).at], static_cast<std::size_t>(port(number).cells));
+  }
+}
+
+std::string Memory::read(Reader& from, std::vector<Cell>& cells) const {
+  cells.assign(cells_.size(), integer(0));
+  take(from, cells.data(), first_clock + 2 * own_clocks_);
+  const std::int64_t found = cells[1].i;
+  if (found < 0 || found > 2 || (found == 2 && !event_mode_) || cells[2].i < 0 || cells[2].i > 1) {
+    return "there is no mode " + std::to_string(found);
+  }
+  const auto flag = [](std::int64_t value, int most) {
+    return value >= 0 && value <= most ? "" : std::to_string(value) + " where there should be 0 to " + std::to_string(most);
+  };
+  std::string problem;
+  for (const auto role : {Port::Heard, Port::Sent}) {
+    for (const std::int32_t number : by_role_[role]) {
+      Cell* const own = &cells[port(number).at];
+      take(from, own, 1);
+      if (problem.empty()) problem = flag(own->i, 1);
+    }
+  }
+  for (const Port& port : ports_) {
+    if (!port.input || port.role == Port::Heard || !problem.empty()) continue;
+    const auto count = static_cast<std::int64_t>(from.word());
+    if (count < 0 || count > port.most()) {
+      problem = "an input with " + std::to_string(static_cast<std::uint64_t>(count)) + " coefficients";
+    } else if (count > 0) {
+      cells[port.at].i = count;
+      take(from, &cells[port.at + 1], 1 + static_cast<std::size_t>(count) * static_cast<std::size_t>(port.cells));
+    }
+  }
+  for (const Port& port : ports_) {
+    if (!port.input || port.role == Port::Heard || !problem.empty()) continue;
+    const auto how = static_cast<std::int64_t>(from.word());
+    problem = flag(how, port.role == Port::Discrete ? 2 : 0);
+    if (how == 0 || !problem.empty()) continue;
+    cells[port.at].i = how;
+    take(from, &cells[port.at + 1], static_cast<std::size_t>(port.cells));
+  }
+  for (const std::int32_t number : by_role_[Port::Seen]) {
+    take(from, &cells[port(number).at], static_cast<std::size_t>(port(number).cells));
+  }
+  return !problem.empty() ? problem : from.sound() ? "" : "it ends too early";
+}
+
+}  // namespace upbeat::fmi
