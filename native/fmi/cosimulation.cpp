@@ -7,6 +7,7 @@
 #include "fmi/course.hpp"
 #include "fmi/fmi2.hpp"
 #include "fmi/fmi3.hpp"
+#include "fmi/intermediate.hpp"
 #include "fmi/memory.hpp"
 #include "fmi/states.hpp"
 #include "text.hpp"
@@ -21,7 +22,7 @@ constexpr double near_enough = 1e-9;  // a step that ends this near to where it 
 enum Mode : std::int64_t { Initialization = 0, Stepping = 1, Event = 2 };
 
 template <class F>
-class CoSimulation : private Memory {
+class CoSimulation final : private Memory, private Follower {
  public:
   explicit CoSimulation(const FmuTables& tables)
       : Memory(tables),
@@ -35,6 +36,7 @@ class CoSimulation : private Memory {
     for (const Port& port : ports()) widest = std::max(widest, static_cast<std::size_t>(port.cells));
     seed_.resize(widest);
     column_.resize(widest);
+    moved_.resize(widest);
   }
 
   ~CoSimulation() {
@@ -209,7 +211,24 @@ class CoSimulation : private Memory {
     Stepped ended;
     ended.reached = until;
     *clock_ = from;
-    return fmu_.step(from, until, !states_.any(), ended) && arrived(from, until, ended);
+    if (moving_ == 0 || F::version == 2) {
+      return fmu_.step(from, until, !states_.any(), ended) && arrived(from, until, ended);
+    }
+    const Follower::Within here(this);
+    misled_ = false;
+    const bool done = fmu_.step(from, until, !states_.any(), ended);
+    return !misled_ && done && arrived(from, until, ended);
+  }
+
+  // Within a step (FMI 3): inputs that move are where they should be.
+  void look_in(double time) override {
+    for (const std::int32_t number : all(Port::Followed)) {
+      const Course course{own(port(number))};
+      if (course.count() < 2 || misled_) continue;
+      course.value(time, port(number).cells, column_.data());
+      for (std::size_t i = 0; i < column_.size(); ++i) moved_[i].r = column_[i];
+      misled_ = !fmu_.set(port(number), moved_.data());
+    }
   }
 
   bool arrived(double from, double until, const Stepped& ended) {
@@ -342,6 +361,8 @@ class CoSimulation : private Memory {
   std::vector<std::uint32_t> ticking_;
   std::vector<double> seed_;
   std::vector<double> column_;
+  std::vector<Cell> moved_;
+  bool misled_ = false;  // an input could not be set within a step
   std::string message_;
 };
 

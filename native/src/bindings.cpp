@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "drive.hpp"
+#include "fmi/intermediate.hpp"
 #include "fmu_log.hpp"
 #include "upbeat/opcodes.h"
 
@@ -302,6 +303,7 @@ NB_MODULE(_native, module) {
   nb::exception<Closed>(module, "Closed", PyExc_RuntimeError);
   module.def("opcodes", &opcodes);
   module.def("fmi2_logger_address", &fmi2_logger_address);
+  module.def("fmi3_intermediate_address", [] { return reinterpret_cast<std::uintptr_t>(&upbeat_fmi3_intermediate); });
   module.def("set_fmi2_log_sink", &set_fmi2_log_sink, "sink"_a.none());
   // At the end nobody listens any more: a sink may need modules that are gone by then.
   nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { set_fmi2_log_sink(nb::none()); }));

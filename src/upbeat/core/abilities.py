@@ -151,6 +151,10 @@ class Core(Protocol):
         """A discrete-event unit, as `upbeat.units.discrete.DiscreteTables`."""
         ...
 
+    def fmu(self, tables: Any) -> object:
+        """An FMU for co-simulation, as `upbeat.units.fmi.tables.FmuTables`; from then on it is the core's."""
+        ...
+
     def addresses(self, functions: Mapping[str, int], pointer: int) -> object:
         """A unit given by the addresses of its functions, named as in unit.h, and its `self`.
 

@@ -24,6 +24,7 @@ from upbeat.engine.texts import (
     text_of,
 )
 from upbeat.master.program import Advance, Due, Get, Repeat, Set, Slope
+from upbeat.units.fmi.binding.calls import why
 
 
 class Fault(enum.IntEnum):
@@ -72,6 +73,8 @@ class Names:
     """Of the units that are scenarios themselves."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """What people call units, where that is not their name."""
+    complaints: Mapping[str, Callable[[], Sequence[str]]] = field(default_factory=dict)
+    """Of FMUs: what they said of late about something that went wrong."""
 
 
 _CALLS = {
@@ -81,6 +84,8 @@ _CALLS = {
 _SET, PACK, UNPACK = 2, 9, 11
 _FUNCTIONS = {**_CALLS, PACK: "pack", UNPACK: "unpack"}
 """The same as unit.h names them."""
+FMU_FAILED = 2
+"""What an FMU's unit returns if the FMU itself failed, and may have said why (see native/fmi)."""
 CLOSED = "the run was closed while it was at work"
 
 
@@ -151,6 +156,8 @@ def blame(
             text = NO_SLOPES if isinstance(origin, Slope) else "it cannot be set back to an earlier state"
         case _:
             text = _refusal(error, name in names.by_address)
+            if error.status == FMU_FAILED and name in names.complaints:
+                text += why(names.complaints[name]())
     return UnitError(text, unit=name, call=call, time=time)
 
 

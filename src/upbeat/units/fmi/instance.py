@@ -8,6 +8,7 @@ is to forget the instance.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from ctypes import c_double
 from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple, Protocol
@@ -111,6 +112,10 @@ class Instance(Protocol):
 
     @time.setter
     def time(self, t: float) -> None: ...
+
+    def tell_time_by(self, clock: c_double) -> None:
+        """Whoever calls its addresses writes the time there."""
+        ...
 
     def complaints(self) -> Sequence[str]:
         """What the FMU said of late about something that went wrong: for those who call its addresses."""

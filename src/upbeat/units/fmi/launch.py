@@ -12,7 +12,7 @@ from upbeat.units.fmi.cosimulation import CoSimulationUnit, can_follow
 from upbeat.units.fmi.description import Causality as Role
 from upbeat.units.fmi.description import CoSimulation, Variable
 from upbeat.units.fmi.exchange import Exchange, PackableExchange
-from upbeat.units.fmi.instance import FmuError, Instance, Intermediate
+from upbeat.units.fmi.instance import FmuError, Instance, Intermediate, OnIntermediate
 from upbeat.units.fmi.interfaces import has_events
 from upbeat.units.fmi.ports import reshaped
 from upbeat.units.fmi.starts import sizes_of
@@ -39,7 +39,7 @@ def launch(model: Fmu, name: str, start: float) -> Unit:
 
 
 def initialized(
-    model: Fmu, name: str, start: float, intermediate: Callable[[Intermediate], float | None] | None = None
+    model: Fmu, name: str, start: float, intermediate: OnIntermediate | int | None = None
 ) -> tuple[Instance, Callable[[], None]]:
     """An instance with its start values, in initialization mode; and what to call when it has been freed."""
     description, interface = model.description, model.interface

@@ -10,11 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from upbeat.core.abilities import Ability, Unit
+from upbeat.core.abilities import Ability, Core, Unit
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Port, Value, Values
 from upbeat.units.fmi.about import notes_of
 from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
+from upbeat.units.fmi.entry import enter, runs_natively
 from upbeat.units.fmi.interfaces import abilities_of, interface_of, name_of
 from upbeat.units.fmi.launch import launch
 from upbeat.units.fmi.ports import Layout, layout
@@ -145,7 +146,8 @@ class Fmu:
     @cached_property
     def abilities(self) -> frozenset[Ability]:
         """What the FMU declares, unless it is not to be believed (`rollback`)."""
-        return frozenset(abilities_of(self.description, self.interface, rollback=self.rollback != "never"))
+        found = abilities_of(self.description, self.interface, rollback=self.rollback != "never")
+        return frozenset({*found, Ability.NATIVE} if runs_natively(self) else found)
 
     def verify(self, ability: Ability) -> str | None:
         """What is to be said against its claim that it can be set back, as far as it is to be checked."""
@@ -194,6 +196,10 @@ class Fmu:
     def instantiate(self, name: str, start: float) -> Unit:
         """A new instance, in initialization mode at time `start`."""
         return launch(self, name, start)
+
+    def enter(self, core: Core, name: str, start: float) -> object:
+        """The same inside the native engine, which frees it in the end."""
+        return enter(self, core, name, start)
 
     @property
     def effective_solver(self) -> Solver:

@@ -85,7 +85,7 @@ class FmuPort:
 
 
 class Interval(enum.IntEnum):
-    """Where the interval of a clock comes from: the description; the FMU, once or after each tick; a countdown."""
+    """Who gives the interval of a clock: the description; the FMU, once, after each tick, as a countdown."""
 
     GIVEN = 0
     ASKED = 1
@@ -112,6 +112,7 @@ class Keeper:
         self.instance = instance
         self.clock = c_double(nan)
         """The time of the instance, where the core writes it."""
+        instance.tell_time_by(self.clock)
         self._gone = gone
 
     def complaints(self) -> Sequence[str]:

@@ -7,7 +7,7 @@ one look at a flag, afterwards one at the status.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import c_void_p
 from typing import Any, NoReturn
 
@@ -102,21 +102,29 @@ class Calls:
     def fail(self, name: str, status: int, hint: str = "") -> NoReturn:
         """Raise what a status other than ok and warning means, with what the FMU said about it."""
         word = _WORDS.get(status, f"gave the status {status}, which FMI does not know")
-        if said := self.said():
-            why = f": {said}"
-        else:
-            why = ", and the FMU does not say why" + ("" if hint else " (its full log may: logging = true)")
+        reason = why(self.journal.complaints(), advise=not hint)
         if status == FATAL:
             self.end(f"the FMU failed for good in {name} before")
-        message = f"{name} {word}{why}" + (f". {hint}" if hint else "")
+        message = f"{name} {word}{reason}" + (f". {hint}" if hint else "")
         raise FmuError(message, name, fatal=status == FATAL, discarded=status == DISCARD)
 
     def said(self) -> str:
         """What the FMU complained of last, as one text."""
-        text = "; ".join(self.journal.complaints())
-        return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… (the rest is in the log)"
+        return _joined(self.journal.complaints())
 
     def _missing(self, name: str) -> NoReturn:
         declared = self._declared.get(name[4:])
         though = f", though it declares {declared}" if declared else ""
         raise FmuError(f"the FMU has no {name}{though}", name)
+
+
+def why(complaints: Sequence[str], *, advise: bool = True) -> str:
+    """What an FMU said about a call that failed, to go on with after the name of the call."""
+    if said := _joined(complaints):
+        return f": {said}"
+    return ", and the FMU does not say why" + (" (its full log may: logging = true)" if advise else "")
+
+
+def _joined(complaints: Sequence[str]) -> str:
+    text = "; ".join(complaints)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… (the rest is in the log)"

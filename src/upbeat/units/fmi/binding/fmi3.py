@@ -61,7 +61,7 @@ class Fmi3(Shared):
         logging: bool,
         event_mode: bool = False,
         early_return: bool = False,
-        intermediate: OnIntermediate | None = None,
+        intermediate: OnIntermediate | int | None = None,
         required: Sequence[Variable] = (),
     ) -> int:
         """Make it: what the FMU returns, 0 if nothing."""
@@ -78,7 +78,11 @@ class Fmi3(Shared):
             instantiate = calls.raw("fmi3InstantiateModelExchange", c_void_p)
             return instantiate(*common, environment, logger3()) or 0
         instantiate = calls.raw("fmi3InstantiateCoSimulation", c_void_p)
-        self.on_intermediate = intermediate
+        called_back: Any = None
+        if isinstance(intermediate, int):
+            called_back = c_void_p(intermediate)
+        elif intermediate is not None:
+            called_back, self.on_intermediate = _on_intermediate(), intermediate
         return (
             instantiate(
                 *common,
@@ -88,7 +92,7 @@ class Fmi3(Shared):
                 c_size_t(len(required)),
                 environment,
                 logger3(),
-                None if intermediate is None else _on_intermediate(),
+                called_back,
             )
             or 0
         )

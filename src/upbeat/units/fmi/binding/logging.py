@@ -42,7 +42,8 @@ _journals: WeakValueDictionary[int, Journal] = WeakValueDictionary()
 
 
 class Journal:
-    """The messages of one instance. `time` is where it is, as far as this side knows.
+    """The messages of one instance. `time` is where it is, as far as this side knows; `clock` has it where
+    somebody else calls the FMU.
 
     `news` is up when there is something to look at before the next call: complaints, or an exception that
     a log handler raised, which must not unwind through the FMU.
@@ -54,6 +55,7 @@ class Journal:
         self.number = next(_numbers)
         self.name = name
         self.time = math.nan
+        self.clock: ctypes.c_double | None = None
         self.news = False
         self._logger = logging.getLogger(f"{ROOT}.{name}")
         self._categories = None if categories is None else frozenset(categories)
@@ -100,7 +102,8 @@ class Journal:
 
     def _log(self, level: int, text: str, category: str) -> None:
         if self._logger.isEnabledFor(level):
-            extra = {"unit": self.name, "time": self.time, "category": category}
+            time = self.time if self.clock is None else self.clock.value
+            extra = {"unit": self.name, "time": time, "category": category}
             self._logger.log(level, "%s", text, extra=extra)
 
     def _named(self, text: str) -> str:

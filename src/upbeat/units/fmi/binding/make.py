@@ -25,14 +25,14 @@ def instantiate(
     visible: bool = False,
     event_mode: bool = False,
     early_return: bool = False,
-    intermediate: OnIntermediate | None = None,
+    intermediate: OnIntermediate | int | None = None,
     required_intermediate: Sequence[Variable] = (),
 ) -> Instance:
     """A new instance of the FMU that is unpacked in `fmu_folder`.
 
     `logging` may name the categories of messages that are wanted. The last four are for co-simulation with
     FMI 3: whether the FMU gets event mode, may return early from a step, what is called in its intermediate
-    updates, and the variables that are got or set there.
+    updates (or the address of a C function that is), and the variables that are got or set there.
 
     Raises `FmuError` if there is no instance, with the FMU's own words if it had any.
     """

@@ -47,6 +47,9 @@ class Shared:
     def time(self, t: float) -> None:
         self._journal.time = t
 
+    def tell_time_by(self, clock: c_double) -> None:
+        self._journal.clock = clock
+
     def address(self, function: str) -> int:
         return self.calls.library.address(function)
 
