@@ -71,7 +71,7 @@ def test_couplings(
 @VERSIONS
 def test_error_control(compiled: Compiled, version: int) -> None:
     """Steps that are taken back, of different lengths."""
-    trace = same(coupled(compiled, version), pace=up.ErrorControl(1e-4), until=2.0)
+    trace = same(coupled(compiled, version), pace=up.ErrorControl(1e-2), until=0.5, inputs=up.Linear())
     assert len(trace.time) > 10
 
 
