@@ -40,11 +40,11 @@ void hear(std::intptr_t id, const char* instance, int status, const char* catego
 
 }  // namespace
 
-void set_fmi2_log_sink(nb::object sink) {
+nb::object set_fmi2_log_sink(nb::object sink) {
   PyObject* const before = listener;
   listener = sink.is_none() ? nullptr : sink.release().ptr();
   fmi::set_log_sink(listener ? &hear : nullptr);
-  Py_XDECREF(before);
+  return before ? nb::steal(before) : nb::none();
 }
 
 std::uintptr_t fmi2_logger_address() { return reinterpret_cast<std::uintptr_t>(&upbeat_fmi2_log); }

@@ -19,8 +19,9 @@ LOGGER = ctypes.CFUNCTYPE(
 @pytest.fixture
 def log():
     """The function, called with a text and no arguments."""
+    before = native.set_fmi2_log_sink(None)
     yield LOGGER(native.fmi2_logger_address())
-    native.set_fmi2_log_sink(None)
+    native.set_fmi2_log_sink(before)
 
 
 def test_texts_arrive(log):
@@ -36,13 +37,12 @@ def test_texts_arrive(log):
     ]
 
 
-def test_numbers_are_formatted():
+def test_numbers_are_formatted(log):
     heard = []
     native.set_fmi2_log_sink(lambda *line: heard.append(line[-1]))
     variadic = ctypes.CDLL(None)._FuncPtr(native.fmi2_logger_address())
     variadic.restype = None
     variadic(None, b"", 0, b"", b"%d of %s, %.3f", 12, b"x" * 5000, ctypes.c_double(0.5))
-    native.set_fmi2_log_sink(None)
     assert heard == [b"12 of " + b"x" * 5000 + b", 0.500"]
 
 
