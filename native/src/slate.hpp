@@ -2,7 +2,7 @@
 //
 // The one whose turn it is may read and write all of the slate; the other only looks at `turn`. It looks for
 // a few microseconds, because most answers come that fast, then lets others have the core, then sleeps in
-// the kernel and is woken. So nothing is lost where both share a single core, except time.
+// the kernel and is woken. Where there is a single core for both, it sleeps at once.
 #pragma once
 
 #include <atomic>
@@ -87,7 +87,7 @@ inline void pause() {
 // busy by waiting keeps it from those who have something to do.
 struct Patience {
   std::chrono::microseconds looking{std::thread::hardware_concurrency() > 1 ? 30 : 0};
-  std::chrono::microseconds yielding{100};
+  std::chrono::microseconds yielding{std::thread::hardware_concurrency() > 1 ? 20 : 0};
   std::chrono::milliseconds sleeping{1};
 
   static Patience none() { return {std::chrono::microseconds(0), std::chrono::microseconds(0), std::chrono::milliseconds(1)}; }
@@ -116,10 +116,10 @@ bool await_turn(Slate& slate, Side own, const Patience& patience, Check going_on
       }
     } while (Clock::now() - began < patience.looking);
   }
-  if (patience.yielding.count() > 0) do {
+  while (Clock::now() - began < patience.looking + patience.yielding) {
     std::this_thread::yield();
     if (there()) return true;
-  } while (Clock::now() - began < patience.looking + patience.yielding);
+  }
   std::atomic<std::uint32_t>& asleep = slate.asleep[static_cast<std::size_t>(own)];
   for (;;) {
     asleep.store(1, std::memory_order_seq_cst);  // before looking again: whoever hands over now sees it

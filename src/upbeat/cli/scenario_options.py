@@ -54,6 +54,17 @@ def add_to(parser: argparse.ArgumentParser, file: str = "") -> None:
         help="let nested scenarios run as units of their own even where their units could take their place",
     )
     parser.add_argument(
+        "--isolation",
+        choices=("auto", "process", "none"),
+        help="which units run in processes of their own (default: the FMUs that need it)",
+    )
+    parser.add_argument(
+        "--deadline",
+        type=float,
+        metavar="SECONDS",
+        help="kill the process of a unit that gives no answer for so long (10)",
+    )
+    parser.add_argument(
         "--monolithic",
         action="store_true",
         help="merge all units into one and solve it tightly: the truth to compare with",
@@ -74,6 +85,8 @@ def experiment(
         "step": options.step,
         "engine": options.engine,
         "flatten": options.flatten,
+        "isolation": options.isolation,
+        "deadline": options.deadline,
     }
     values = dict(_assignment(text) for text in options.set)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -13,6 +13,7 @@ from upbeat.core.time import Span
 from upbeat.engine.checkpoint import Checkpoint, Stored, checkpoint_from
 from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.flatten import Flat, flattened, kept_nested
+from upbeat.engine.isolation import Isolation, separated, together
 from upbeat.engine.realtime import RealTime
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings, Tables, checked_every, usual_pace
@@ -47,6 +48,7 @@ class Experiment:
     signals: Signals | None = None
     jit: bool = False
     flatten: bool = True
+    isolation: Isolation = field(default_factory=Isolation)
     real_time: RealTime | None = None
     checkpoint: Checkpoint | None = None
 
@@ -61,7 +63,8 @@ class Experiment:
     @property
     def flat(self) -> Flat:
         """What runs: the closed scenario, nested ones flattened where possible, and the master for it."""
-        closed = self.closed if self.flatten else kept_nested(self.closed)
+        placed = separated(self.closed, self.isolation)
+        closed = placed if self.flatten else kept_nested(placed)
         return flattened(closed, self.master, self.span)
 
     def program(self) -> Program:
@@ -127,7 +130,7 @@ class Experiment:
                 "constraints, which are not among the equations of the units. To have something to compare "
                 "with, write what the constraints tie together as one unit, or take a smaller step."
             )
-        closed = self.closed
+        closed = together(self.closed)
         if pace is None:
             known = isinstance(self.master.pace, Fixed)
             pace = self.master.pace if known else (self.span.stop - self.span.start) / 1000
@@ -135,6 +138,7 @@ class Experiment:
             self,
             scenario=closed.monolith(solver),
             master=Master(as_pace(pace)),
+            isolation=Isolation(),
             signals=None,
             record=_outputs(closed) if self.record is None else self.record,
         )
@@ -187,6 +191,9 @@ _EXAMPLES = {
     "engine": 'engine="interpret"',
     "jit": "jit=True",
     "flatten": "flatten=False",
+    "isolation": 'isolation="process"',
+    "deadline": "deadline=10.0",
+    "restart": "restart=1",
     "real_time": 'real_time=1.0, or real_time=up.RealTime(1.0, late="skip")',
 }
 

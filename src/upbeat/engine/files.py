@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from upbeat.core.errors import Problems
 from upbeat.engine.checkpoint import checkpoint_from
 from upbeat.engine.experiment import Experiment
+from upbeat.engine.isolation import isolation_table
 from upbeat.engine.nested_files import master_table, nested_table, nesting
 from upbeat.engine.realtime import real_time_table
 from upbeat.engine.settings import Settings, Tables, checked_fields
@@ -94,6 +95,7 @@ def file_of(experiment: Experiment) -> ScenarioFile:
         run["jit"] = True
     if not experiment.flatten:
         run["flatten"] = False
+    run |= isolation_table(experiment.isolation)
     if experiment.real_time is not None:
         run["real_time"] = real_time_table(experiment.real_time)
     record: dict[str, Any] = {}

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from upbeat.units.process import Isolated
+
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -27,7 +29,9 @@ class Digest:
         self._known: dict[int, tuple[object, bytes]] = {}
 
     def of(self, item: Any) -> bytes:
-        """The digest of any object."""
+        """The digest of any object. Where a unit runs is no part of what it is."""
+        if isinstance(item, Isolated):
+            item = item.model
         known = self._known.get(id(item))
         if known is None:
             known = self._known[id(item)] = item, _hashed(*self._parts(item))

@@ -23,6 +23,7 @@ from upbeat.core.ports import Kind, Value
 from upbeat.engine.texts import text_of
 from upbeat.master.dataflow import held_slots
 from upbeat.master.program import Program
+from upbeat.units.process import bare
 
 MARK = b"UPBEAT state\n"
 VERSION = 1
@@ -142,7 +143,7 @@ def fingerprint(program: Program, models: Mapping[str, Model]) -> bytes:
     units = [
         [
             name,
-            type(model).__qualname__,
+            type(bare(model)).__qualname__,
             [[p.name, p.causality.value, p.kind.value, p.size, p.items] for p in model.ports],
             getattr(model, "remembers", ()),
         ]

@@ -15,6 +15,7 @@ from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.checkpoint import Checkpoint
 from upbeat.engine.choose import EngineName
+from upbeat.engine.isolation import isolation_from
 from upbeat.engine.realtime import RealTime, overruled, real_time_from, with_policy
 from upbeat.master.approximation import Approximation
 from upbeat.master.coupling import Coupling
@@ -25,6 +26,7 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals
 from upbeat.trace.output import check_place
 from upbeat.trace.sinks import check_suffix
+from upbeat.units.process import When
 
 T = TypeVar("T")
 Words = str | Mapping[str, Any]
@@ -51,6 +53,9 @@ class Settings(TypedDict, total=False):
     * `engine`: ``"auto"``, ``"native"`` or ``"interpret"``.
     * `jit`: compile expressions to machine code (needs ``upbeat[jit]`` and the native engine).
     * `flatten`: whether the units of nested scenarios take their place where that means the same (True).
+    * `isolation`: ``"process"`` runs every unit in a process of its own, ``"none"`` none, ``"auto"`` those
+      FMUs that need it; a unit's own word counts more. `deadline` (seconds for a call, 10) and `restart` (how
+      often a unit may be started anew, 0) go with it; see `Isolated`.
     * `checkpoint`: keep the state of the run in this file, or as `Checkpoint` says, for `resume`.
     * `real_time`: keep up with the clock, at this many times its speed, or as `RealTime` says.
 
@@ -72,6 +77,9 @@ class Settings(TypedDict, total=False):
     engine: EngineName | None
     jit: bool | None
     flatten: bool | None
+    isolation: When | None
+    deadline: float | None
+    restart: int | None
     real_time: RealTime | float | bool | Mapping[str, Any] | None
     checkpoint: Checkpoint | str | Path | None
 
@@ -88,6 +96,9 @@ _PLACES = {
     "engine": ("run", "engine"),
     "jit": ("run", "jit"),
     "flatten": ("run", "flatten"),
+    "isolation": ("run", "isolation"),
+    "deadline": ("run", "deadline"),
+    "restart": ("run", "restart"),
     "real_time": ("run", "real_time"),
     "late": ("run", "real_time"),
     "record": ("record", "signals"),
@@ -98,7 +109,7 @@ _PLACES = {
 _NOT_IN_FILES = ("signals", "checkpoint")
 
 _KEYS = {
-    "run": ("start", "until", "engine", "jit", "flatten", "real_time"),
+    "run": ("start", "until", "engine", "jit", "flatten", "isolation", "deadline", "restart", "real_time"),
     "record": ("signals", "every", "out"),
 }
 
@@ -147,6 +158,7 @@ class Tables:
             "engine": _checked(lambda: _engine(run.get("engine", "auto")), ("run", "engine"), found),
             "jit": _checked(lambda: _truth(run.get("jit", False)), ("run", "jit"), found),
             "flatten": _checked(lambda: _truth(run.get("flatten", True)), ("run", "flatten"), found),
+            "isolation": isolation_from(run, found),
             "real_time": _checked(lambda: real_time_from(run.get("real_time")), ("run", "real_time"), found),
         }
         problems.found += map(self._named, found.found)

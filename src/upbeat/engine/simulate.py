@@ -16,7 +16,7 @@ def simulate(scenario: Scenario, *, report: Report | None = None, **settings: Un
 
     `settings` are described under `Settings`: `pace` and `until` must be given, and there are `start`,
     `coupling`, `inputs`, `ports`, `signals`, `record`, `every`, `out`, `engine`, `jit`, `flatten`,
-    `checkpoint` and `real_time`.
+    `isolation`, `deadline`, `restart`, `checkpoint` and `real_time`.
     `report` is called now and then with the simulated time reached.
 
     A failing unit raises `UnitError`, whose `trace` holds the results so far.

@@ -10,12 +10,14 @@ from upbeat.core.abilities import Ability, Model
 from upbeat.core.expr import Number, show
 from upbeat.core.ports import Causality, Port
 from upbeat.engine.experiment import Experiment
+from upbeat.engine.isolation import separated
 from upbeat.master.dataflow import carried
 from upbeat.master.listing import block_lines
 from upbeat.master.settings import settings_of
 from upbeat.scenario.event_connection import Sender
 from upbeat.scenario.inline import path_of
 from upbeat.units.ode import Function
+from upbeat.units.process import Isolated, bare
 from upbeat.units.solvers import solver_spec
 
 MOST_LINES = 60
@@ -49,7 +51,7 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
 
 def explain_data(experiment: Experiment) -> dict[str, Any]:
     """The same as plain data."""
-    closed = experiment.closed
+    closed = separated(experiment.closed, experiment.isolation)
     flat = experiment.flat
     built = flat.master.program(flat.scenario)
     choice = experiment.choice()
@@ -88,7 +90,8 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
 
     return {
         "name": name,
-        "kind": type(model).__name__,
+        "kind": type(bare(model)).__name__,
+        **({"process": True} if isinstance(model, Isolated) and model.when == "process" else {}),
         "inputs": [_port(p) for p in named(Causality.INPUT)],
         "outputs": [_port(p) | {"depends": sorted(p.depends)} for p in named(Causality.OUTPUT)],
         "parameters": {
@@ -142,7 +145,7 @@ def _nested_lines(notes: Iterable[dict[str, Any]]) -> list[str]:
 def _solver(model: Model) -> str | dict[str, Any] | None:
     """As a file would say it; a function has none that matters."""
     solver = getattr(model, "solver", None)
-    return None if solver is None or isinstance(model, Function) else solver_spec(solver)
+    return None if solver is None or isinstance(bare(model), Function) else solver_spec(solver)
 
 
 # -------------------------------------------------------------------- as text
@@ -156,8 +159,9 @@ def _opening(data: dict[str, Any]) -> str:
 def _unit_lines(unit: dict[str, Any]) -> list[str]:
     solver = f", solver {_words(unit['solver'])}" if unit["solver"] else ""
     values = [f"{name} = {value}" for name, value in unit["parameters"].items()]
+    apart = ", in a process of its own" if unit.get("process") else ""
     return [
-        f"{unit['name']} ({unit['kind']}{solver})",
+        f"{unit['name']} ({unit['kind']}{solver}{apart})",
         f"  inputs:     {_ports(unit['inputs'])}",
         f"  outputs:    {_ports(unit['outputs'])}",
         *([f"  parameters: {', '.join(_few(values))}"] if values else []),

@@ -18,6 +18,7 @@ from upbeat.scenario.front_ends import front_end, front_end_table
 from upbeat.scenario.python_models import KEYS as PYTHON_KEYS
 from upbeat.scenario.python_models import python_model, python_table
 from upbeat.units.ode import Function, Ode
+from upbeat.units.process import DEADLINE, KEEP_EVERY, Isolated
 
 Table = Mapping[str, Any]
 Where = tuple[str, ...]
@@ -34,7 +35,9 @@ KINDS: dict[str, tuple[str, ...]] = {
 """The kinds of model, and the keys that each of them has."""
 _MARKS = {"state_machine": "transitions", "ode": "states", "scenario": "scenario", "fmu": "file"}
 """The key that tells which kind it is; the first that is there counts."""
-OVERRIDES = ("model", "parameters", "start", "solver")
+ISOLATION = ("isolation", "deadline", "restart", "keep_every")
+"""The keys of any unit or model about a process of its own (see `upbeat.Isolated`)."""
+OVERRIDES = ("model", "parameters", "start", "solver", *ISOLATION)
 """The keys of a unit that uses a model from `[models]`."""
 
 Nest = Callable[[Table, Path | None], Model]
@@ -129,7 +132,7 @@ class Definitions:
                 changed = self._guard(partial(model.with_values, {name: value}), (*where, key, name))
                 good = good and changed is not None
                 model = changed or model
-        return model if good else None
+        return self._guard(partial(_isolated, model, table), where) if good else None
 
     def _model(self, table: Table, where: Where) -> Model | None:
         kind = table.get("kind", next((k for k, mark in _MARKS.items() if mark in table), "function"))
@@ -138,10 +141,11 @@ class Definitions:
                 (*where, "kind"), f"there is no kind {kind!r} of unit", suggest(str(kind), KINDS, "kinds")
             )
             return None
-        if not self._known_keys(table, ("kind", *KINDS[kind]), where):
+        if not self._known_keys(table, ("kind", *KINDS[kind], *ISOLATION), where):
             return None
-        rest = {key: value for key, value in table.items() if key != "kind"}
-        return self._guard(lambda: self._make(kind, rest), where)
+        said = {key: table[key] for key in ISOLATION if key in table and key not in KINDS[kind]}
+        rest = {key: value for key, value in table.items() if key != "kind" and key not in said}
+        return self._guard(lambda: _isolated(self._make(kind, rest), said), where)
 
     def _make(self, kind: str, table: dict[str, Any]) -> Model:
         match kind:
@@ -174,6 +178,26 @@ class Definitions:
         except InvalidInput as error:
             self._problems.add(where, str(error))
         return None
+
+
+def _isolated(model: Model, table: Table) -> Model:
+    """The model with what the table says about a process for its units, if it does."""
+    said = {key: table[key] for key in ISOLATION if key in table}
+    if not said:
+        return model
+    before = {}
+    if isinstance(model, Isolated):  # a unit has the last word on a model that several use
+        before = isolation_table(model)
+        model = model.model
+    found = {"isolation": "auto", **before, **said}
+    return Isolated(model, when=found.pop("isolation"), **found)
+
+
+def isolation_table(model: Isolated) -> dict[str, Any]:
+    """The keys that say what `model` is, besides the model inside."""
+    usual = {"deadline": DEADLINE, "restart": 0, "keep_every": KEEP_EVERY}
+    told = {key: getattr(model, key) for key, value in usual.items() if getattr(model, key) != value}
+    return {"isolation": model.when, **told}
 
 
 def cells_of(model: Model) -> int:

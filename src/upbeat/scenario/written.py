@@ -13,11 +13,12 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput
 from upbeat.core.ports import Causality, Port
 from upbeat.scenario.connection import ScenarioOutput, deliver
-from upbeat.scenario.definitions import table_of
+from upbeat.scenario.definitions import isolation_table, table_of
 from upbeat.scenario.directory import Directory, Wrong
 from upbeat.scenario.event_connection import EventOutput
 from upbeat.scenario.event_links import deliver_event
 from upbeat.scenario.scenario import Scenario
+from upbeat.units.process import Isolated
 from upbeat.units.shorthand import port_spec
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -51,6 +52,8 @@ def _shared_models(
     """A model that several units use is written once, under the name of the first of them."""
 
     def table(name: str, model: Model) -> dict[str, Any]:
+        if isinstance(model, Isolated):
+            return table(name, model.model) | isolation_table(model)
         return (special and special(name, model)) or table_of(name, model)
 
     users: dict[int, list[str]] = {}

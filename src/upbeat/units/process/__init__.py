@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from upbeat.units.process.isolated import Isolated
+from upbeat.units.process.isolated import DEADLINE, KEEP_EVERY, Isolated, When, bare
 
-__all__ = ["Isolated"]
+__all__ = ["DEADLINE", "KEEP_EVERY", "Isolated", "When", "bare"]

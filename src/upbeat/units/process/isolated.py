@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from typing import Literal, get_args
 
-from upbeat.core.abilities import Ability, Core, Model, doubt
-from upbeat.core.errors import ModelError
+from upbeat.core.abilities import Ability, Core, Model, Native, Unit, doubt
+from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Port, Value
 from upbeat.units.addresses import NativeUnit
 from upbeat.units.process.child import Child, Order
-from upbeat.units.process.unit import IsolatedUnit, connect, started
+from upbeat.units.process.unit import connect, started
 from upbeat.units.shorthand import Complaints
+
+When = Literal["process", "auto", "none"]
+DEADLINE = 10.0
+KEEP_EVERY = 100
 
 
 @dataclass(frozen=True)
@@ -26,12 +31,16 @@ class Isolated:
     than `deadline` seconds counts as hung, and the process is killed. With `restart`, so many times a new
     process takes the place of one that died or hung: it starts from the last state that was kept (one every
     `keep_every` steps) and is told again what happened since.
+
+    In a scenario, `when` may leave it to the run whether there is a process (``"auto"``), or forbid it
+    (``"none"``), whatever the run says about all units.
     """
 
     model: Model
-    deadline: float = 10.0
+    deadline: float = DEADLINE
     restart: int = 0
-    keep_every: int = 100
+    keep_every: int = KEEP_EVERY
+    when: When = "process"
 
     def __post_init__(self) -> None:
         complaints = Complaints()
@@ -49,6 +58,9 @@ class Isolated:
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, int) or given < least:
                 complaints.add(name, f"must be a whole number of at least {least}, not {given!r}")
+        if self.when not in get_args(When):
+            hint = suggest(str(self.when), get_args(When), "words")
+            complaints.add("isolation", f"there is no isolation {self.when!r}. {hint}")
         complaints.raise_if_any()
         if self.restart and Ability.SERIALISE not in self.model.abilities:
             raise ModelError(
@@ -64,6 +76,8 @@ class Isolated:
     @property
     def abilities(self) -> frozenset[Ability]:
         """Those of the model; whatever it is, the engine calls it without Python on its own side."""
+        if self.when != "process":
+            return self.model.abilities
         core = frozenset({Ability.NATIVE}) if has_core() else frozenset()
         return (self.model.abilities - {Ability.NATIVE}) | core
 
@@ -81,17 +95,32 @@ class Isolated:
         """Whether everything that is to be seen outside happens at times that are known before."""
         return bool(getattr(self.model, "announced", Ability.NEXT_EVENT in self.model.abilities))
 
+    @property
+    def solver(self) -> object:
+        """That of the model, if it has one."""
+        return getattr(self.model, "solver", None)
+
+    @property
+    def equations(self) -> object:
+        """Those of the model, if it has any: what is known of a unit does not depend on where it runs."""
+        return getattr(self.model, "equations", None)
+
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Isolated:
         """The same with another model inside."""
-        return Isolated(self.model.with_values(values), self.deadline, self.restart, self.keep_every)
+        return replace(self, model=self.model.with_values(values))
 
-    def instantiate(self, name: str, start: float) -> IsolatedUnit:
+    def instantiate(self, name: str, start: float) -> Unit:
         """A unit for the interpreter: the other process makes it as the interpreter would."""
+        if self.when != "process":
+            return self.model.instantiate(name, start)
         child = self._started(name, start, None)
         return started(self.model.ports, child, self.restart, self.keep_every)
 
     def enter(self, core: Core, name: str, start: float) -> object:
         """A unit for the native engine: the other process makes it as that engine would."""
+        if self.when != "process":
+            assert isinstance(self.model, Native)
+            return self.model.enter(core, name, start)
         child = self._started(name, start, tuple(core.slopes))
         return connect(self.model.ports, child, self.restart, self.keep_every)
 
@@ -105,6 +134,11 @@ class Isolated:
             ) from error
         order = Order(name, start, model, slopes, has_core())
         return Child(order, self.model.ports, float(self.deadline), self.restart)
+
+
+def bare(model: Model) -> Model:
+    """The model itself, wherever its units run."""
+    return model.model if isinstance(model, Isolated) else model
 
 
 def has_core() -> bool:

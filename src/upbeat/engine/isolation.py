@@ -1,0 +1,113 @@
+"""Which units run in processes of their own, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from upbeat.core.abilities import Model
+from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
+from upbeat.engine.nested import Nested
+from upbeat.scenario.scenario import Scenario
+from upbeat.units.fmi.model import Fmu
+from upbeat.units.process import DEADLINE, Isolated, When, bare
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """What a run says about all units that do not say it themselves."""
+
+    when: When = "auto"
+    deadline: float = DEADLINE
+    restart: int = 0
+
+
+def isolation_from(run: Mapping[str, Any], problems: Problems) -> Isolation:
+    """What the table `run` of a file says; all that is wrong with it goes to `problems`."""
+    when, deadline, restart = (
+        run.get("isolation", "auto"),
+        run.get("deadline", DEADLINE),
+        run.get("restart", 0),
+    )
+    if when not in get_args(When):
+        hint = suggest(str(when), get_args(When), "words")
+        problems.add(("run", "isolation"), f"there is no isolation {when!r}. {hint}")
+    if isinstance(deadline, bool) or not isinstance(deadline, (int, float)) or not deadline > 0:
+        problems.add(("run", "deadline"), f"must be a positive number of seconds, not {deadline!r}")
+    if isinstance(restart, bool) or not isinstance(restart, int) or restart < 0:
+        problems.add(("run", "restart"), f"must be a whole number of at least 0, not {restart!r}")
+    return Isolation(when, deadline, restart)
+
+
+def isolation_table(isolation: Isolation) -> dict[str, Any]:
+    """What a file has to say for it."""
+    said = {"isolation": isolation.when, "deadline": isolation.deadline, "restart": isolation.restart}
+    usual = {"isolation": "auto", "deadline": DEADLINE, "restart": 0}
+    return {key: value for key, value in said.items() if value != usual[key]}
+
+
+def separated(scenario: Scenario, isolation: Isolation) -> Scenario:
+    """The scenario with all units that should run in processes of their own `Isolated`, at all depths.
+
+    A unit's own word counts, then that of the nested scenario around it, then that of the run. An FMU about
+    which nobody says anything gets a process if it may be instantiated only once per process and there are
+    several of it.
+    """
+    fmus = Counter(model.path for model in _models(scenario.units) if isinstance(model, Fmu))
+    return _separated(scenario, isolation, fmus)
+
+
+def together(scenario: Scenario) -> Scenario:
+    """The scenario with all units in this process, whatever they say."""
+    return scenario.with_units(
+        {
+            name: replace(model, scenario=together(model.scenario)) if type(model) is Nested else model
+            for name, model in ((name, bare(model)) for name, model in scenario.units.items())
+        }
+    )
+
+
+def _separated(scenario: Scenario, isolation: Isolation, fmus: Mapping[Path, int]) -> Scenario:
+    made: dict[str, Model] = {}
+    for name, model in scenario.units.items():
+        if name in scenario.added_units:
+            continue
+        try:
+            made[name] = _placed(model, isolation, fmus)
+        except ModelError as error:
+            raise InvalidInput(f"unit '{name}' cannot run in a process of its own: {error}") from None
+    changed = {name: model for name, model in made.items() if model is not scenario.units[name]}
+    return scenario.with_units(changed)
+
+
+def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Model:
+    inner = bare(model)
+    own = model.when if isinstance(model, Isolated) else "auto"
+    if own == "auto" and isinstance(inner, Fmu):
+        own = inner.isolation
+    if own == "process" and isinstance(model, Isolated):
+        return model if model.when == "process" else replace(model, when="process")
+    when = isolation.when if own == "auto" else own
+    if type(inner) is Nested and own != "process":
+        inside = _separated(inner.scenario, replace(isolation, when=when), fmus)
+        return inner if inside is inner.scenario else replace(inner, scenario=inside)
+    if when == "process" or (when == "auto" and isinstance(inner, Fmu) and _needed(inner, fmus)):
+        if isinstance(model, Isolated):
+            return replace(model, when="process")
+        return Isolated(inner, isolation.deadline, isolation.restart)
+    return inner
+
+
+def _needed(model: Fmu, fmus: Mapping[Path, int]) -> bool:
+    return model.interface.only_once_per_process and fmus[model.path] > 1
+
+
+def _models(units: Mapping[str, Model]) -> Iterator[Model]:
+    for model in map(bare, units.values()):
+        if type(model) is Nested:
+            yield from _models(model.scenario.units)
+        else:
+            yield model
