@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from upbeat.core.errors import Problems
+from upbeat.core.errors import FileProblem, Problems
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
+from upbeat.scenario import files
 from upbeat.scenario.files import ScenarioFile
+from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.ssp.exporting import write_ssp as write_package
 from upbeat.scenario.ssp.importing import Imported
 from upbeat.scenario.ssp.importing import read_ssp as read_imported
+from upbeat.scenario.ssp.keeping import kept_of
+from upbeat.scenario.ssp.package import ssd_of
 
 SUFFIXES = (".ssp", ".ssd")
 
@@ -67,6 +73,56 @@ def with_usual_step(imported: Imported, settings: Mapping[str, Any]) -> Scenario
     if not isinstance(until, (int, float)) or not isinstance(start, (int, float)) or until <= start:
         return file
     return replace(file, master={**file.master, "step": (until - start) / _STEPS})
+
+
+def write_ssp(
+    what: Experiment | Scenario, path: str | os.PathLike[str], *, like: str | os.PathLike[str] | None = None
+) -> None:
+    """Write a scenario of FMUs, or an experiment with its master, run and record, as an SSP.
+
+    `like` is the SSD that it came from: annotations, drawings and authors are taken from there. What SSP cannot
+    say (units that are no FMUs, connections that are more than linear) is refused, all of it in one
+    `ScenarioError`.
+    """
+    from upbeat.engine.files import file_of
+
+    kept = None if like is None else kept_of(Path(like))
+    for sentence in () if kept is None else kept.lost:
+        _log.warning("%s", sentence)
+    file = file_of(what) if isinstance(what, Experiment) else ScenarioFile(what)
+    write_package(file, Path(path), kept)
+
+
+def import_ssp(
+    path: str | os.PathLike[str], folder: str | os.PathLike[str], *, variant: str | None = None
+) -> Imported:
+    """Make a scenario file of an SSP: ``scenario.toml`` in `folder`, with the FMUs beside it.
+
+    The SSD goes to ``scenario.ssd``, so that an export gives back what a scenario file has no place for.
+    """
+    target = Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise FileProblem(f"{target} is there already, and is not an empty folder: choose another one")
+    places: dict[Path, Path] = {}
+
+    def place(fmu: Path) -> Path:
+        if fmu not in places:
+            name, count = f"{fmu.stem}.fmu", 2
+            while target / name in places.values():
+                name, count = f"{fmu.stem}_{count}.fmu", count + 1
+            places[fmu] = Path(shutil.copyfile(fmu, target / name))
+        return places[fmu]
+
+    # A first look, so that a folder is made only for an SSP that is sound.
+    read_imported(path, variant=variant)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        imported = read_imported(path, variant=variant, place=place)
+        files.write_scenario(with_usual_step(imported, {}), target / "scenario.toml")
+        shutil.copyfile(ssd_of(path, variant), target / "scenario.ssd")
+    except OSError as error:
+        raise FileProblem(f"{target}: cannot be written: {error.strerror or error}") from None
+    return imported
 
 
 def is_system(path: str | os.PathLike[str]) -> bool:

@@ -31,16 +31,23 @@ def read_package(path: str | os.PathLike[str], variant: str | None = None) -> tu
     """
     path = Path(path)
     findings = Findings(str(path))
+    file = ssd_of(path, variant)
+    made = _Package(file.parent, findings, (), path).description(file)
+    findings.raise_if_any()
+    assert made is not None, "without a description there is a finding"
+    return made, findings
+
+
+def ssd_of(path: str | os.PathLike[str], variant: str | None = None) -> Path:
+    """The SSD itself, unpacked."""
+    path = Path(path)
     folder, name = _opened(path, variant)
     file = folder / name
     if not file.is_file():
         others = sorted(other.name for other in folder.glob("*.ssd"))
         hint = suggest(name, others, "SSDs") if others else "It is no SSP."
         raise FileProblem(f"{path}: there is no {name} in it. {hint}")
-    made = _Package(folder, findings, (), path).description(file)
-    findings.raise_if_any()
-    assert made is not None, "without a description there is a finding"
-    return made, findings
+    return file
 
 
 def _opened(path: Path, variant: str | None) -> tuple[Path, str]:
