@@ -26,7 +26,7 @@ _HOMES = {
     "engine.resume": "resume",
     "engine.run": "Run",
     "engine.settings": "Settings",
-    "engine.ssp": "read_ssp",
+    "engine.ssp": "read_ssp write_ssp",
     "engine.simulate": "simulate start",
     "engine.wrapping": "as_continuous as_discrete",
     "master.approximation": "Continuous Hermite Hold Linear Polynomial Smooth",

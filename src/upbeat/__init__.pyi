@@ -25,7 +25,7 @@ from upbeat.engine.resume import resume
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings
 from upbeat.engine.simulate import simulate, start
-from upbeat.engine.ssp import read_ssp
+from upbeat.engine.ssp import read_ssp, write_ssp
 from upbeat.engine.wrapping import as_continuous, as_discrete
 from upbeat.master.approximation import Continuous, Hermite, Hold, Linear, Polynomial, Smooth
 from upbeat.master.constrained import Constrained
@@ -173,4 +173,5 @@ __all__ = [
     "start",
     "summary",
     "write_scenario",
+    "write_ssp",
 ]

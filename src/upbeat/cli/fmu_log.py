@@ -1,4 +1,4 @@
-"""What FMUs say, on standard error: complaints always, everything with --fmu-log."""
+"""What FMUs say, on standard error: complaints always, everything with --fmu-log; and remarks about SSPs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,22 @@ class _Handler(logging.Handler):
         complain(f"upbeat: {who}{where}{kind}: {record.getMessage()}")
 
 
+class _Remarks(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        complain(f"upbeat: {record.getMessage()}")
+
+
 def prepare(*, all_messages: bool) -> None:
-    """Route the messages of FMUs to standard error."""
-    logger = logging.getLogger("upbeat.fmu")
-    logger.setLevel(logging.DEBUG if all_messages else logging.WARNING)
+    """Route the messages of FMUs, and remarks about SSPs, to standard error."""
+    _route("upbeat.fmu", _Handler(), logging.DEBUG if all_messages else logging.WARNING)
+    _route("upbeat.ssp", _Remarks(), logging.WARNING)
+
+
+def _route(name: str, handler: logging.Handler, level: int) -> None:
+    logger = logging.getLogger(name)
+    logger.setLevel(level)
     logger.propagate = False
-    for handler in list(logger.handlers):
-        if isinstance(handler, _Handler):
-            logger.removeHandler(handler)
-    logger.addHandler(_Handler())
+    for other in list(logger.handlers):
+        if type(other) is type(handler):
+            logger.removeHandler(other)
+    logger.addHandler(handler)

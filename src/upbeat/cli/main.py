@@ -7,7 +7,19 @@ import os
 import sys
 from collections.abc import Sequence
 
-from upbeat.cli import check, console, explain, failure, fmu_log, fmu_options, plot, resume, run
+from upbeat.cli import (
+    check,
+    console,
+    explain,
+    export,
+    failure,
+    fmu_log,
+    fmu_options,
+    importing,
+    plot,
+    resume,
+    run,
+)
 from upbeat.cli.exits import Exit, exit_for
 from upbeat.core.errors import UpbeatError
 from upbeat.version import __version__
@@ -34,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"upbeat {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (run, resume, check, explain, plot):
+    for command in (run, resume, check, explain, plot, importing, export):
         command.add_to(commands)
     return top
 

@@ -22,7 +22,7 @@ def add_to(parser: argparse.ArgumentParser, file: str = "") -> None:
 
     With a text for `file` that is the only one; without, several FMUs may be named.
     """
-    what = file or "the scenario file (.toml), or an FMU (.fmu)"
+    what = file or "the scenario file (.toml), an FMU (.fmu), or a system of FMUs (.ssp, .ssd)"
     parser.add_argument("file", type=Path, metavar="FILE", help=what)
     if not file:
         fmu_options.add_to(parser)

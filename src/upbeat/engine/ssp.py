@@ -12,6 +12,7 @@ from typing import Any, Unpack
 
 from upbeat.core.errors import FileProblem, Problems
 from upbeat.engine.experiment import Experiment
+from upbeat.engine.fmus import STEPS
 from upbeat.engine.settings import Settings
 from upbeat.scenario import files
 from upbeat.scenario.files import ScenarioFile
@@ -25,8 +26,6 @@ from upbeat.scenario.ssp.package import ssd_of
 SUFFIXES = (".ssp", ".ssd")
 
 _log = logging.getLogger("upbeat.ssp")
-_STEPS = 500
-"""Steps to the end, where neither the SSP nor its FMUs say how long one is."""
 
 
 def read_ssp(
@@ -72,7 +71,7 @@ def with_usual_step(imported: Imported, settings: Mapping[str, Any]) -> Scenario
     until = settings.get("until") or file.run.get("until")
     if not isinstance(until, (int, float)) or not isinstance(start, (int, float)) or until <= start:
         return file
-    return replace(file, master={**file.master, "step": (until - start) / _STEPS})
+    return replace(file, master={**file.master, "step": (until - start) / STEPS})
 
 
 def write_ssp(
@@ -80,8 +79,8 @@ def write_ssp(
 ) -> None:
     """Write a scenario of FMUs, or an experiment with its master, run and record, as an SSP.
 
-    `like` is the SSD that it came from: annotations, drawings and authors are taken from there. What SSP cannot
-    say (units that are no FMUs, connections that are more than linear) is refused, all of it in one
+    `like` is the SSD that it came from: annotations, drawings and authors are taken from there. What SSP
+    cannot say (units that are no FMUs, connections that are more than linear) is refused, all of it in one
     `ScenarioError`.
     """
     from upbeat.engine.files import file_of

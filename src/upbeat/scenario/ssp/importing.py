@@ -230,5 +230,5 @@ class _Import:
 
 
 def _literal(name: str) -> str:
-    """A pattern that only this name matches."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+    """A pattern for this name: itself, unless it looks like a pattern for others."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name) if {"*", "?"} & {*name} else name

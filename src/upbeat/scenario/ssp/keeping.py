@@ -1,4 +1,4 @@
-"""What an SSP says without a meaning for a run, for an export to give back: annotations, drawings, authors."""
+"""What an SSP says without a meaning for a run, for an export to give back: annotations, drawings, author."""
 
 from __future__ import annotations
 
@@ -79,8 +79,7 @@ def _kept(description: Description) -> Kept:
     lost = [
         f"the annotations and drawings of the system '{'.'.join(path)}' are lost: nested systems become one"
         for path, inner in _systems(system, ())
-        if path
-        and (inner.kept or any(c.kept for c in inner.connectors) or any(c.kept for c in inner.connections))
+        if path and _says_more(inner)
     ]
     units = {names[path]: one.kept for path, one in leaves.items() if one.kept}
     connectors = {names[path]: _connectors(one.connectors) for path, one in leaves.items()}
@@ -92,17 +91,29 @@ def _kept(description: Description) -> Kept:
         description.about,
         units,
         connectors,
-        tuple(_connection(one) for one in system.connections if one.kept),
+        tuple(_connection(one, names, own) for one in system.connections if one.kept),
         tuple(lost),
     )
+
+
+def _says_more(system: System) -> bool:
+    inner = (*(c.kept for c in system.connectors), *(c.kept for c in system.connections))
+    return bool(system.kept) or any(inner)
 
 
 def _connectors(found: tuple[Connector, ...]) -> dict[str, Elements]:
     return {connector.name: connector.kept for connector in found if connector.kept}
 
 
-def _connection(one: Connection) -> tuple[frozenset[tuple[str, str]], Elements]:
-    return frozenset({one.start, one.end}), one.kept
+def _connection(
+    one: Connection, names: Mapping[tuple[str, ...], str], own: Mapping[tuple[str, ...], str]
+) -> tuple[frozenset[tuple[str, str]], Elements]:
+    def end(element: str, connector: str) -> tuple[str, str]:
+        if not element:
+            return "", own.get((connector,), connector)
+        return names.get((element,), element), connector
+
+    return frozenset({end(*one.start), end(*one.end)}), one.kept
 
 
 def _leaves(system: System, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Component]]:

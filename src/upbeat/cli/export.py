@@ -1,0 +1,37 @@
+"""`upbeat export`: an SSP from a scenario of FMUs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from upbeat.cli import scenario_options
+from upbeat.cli.console import say
+from upbeat.cli.exits import Exit
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser("export", help="make an SSP of a scenario of FMUs", description=__doc__)
+    scenario_options.add_to(parser, file="the scenario file (.toml)")
+    parser.add_argument("target", type=Path, metavar="SYSTEM.ssp", help="where to write the SSP")
+    parser.add_argument(
+        "--like",
+        type=Path,
+        metavar="FILE.ssd",
+        help="take annotations and drawings from here (default: the .ssd beside the scenario file)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="say nothing when all is well")
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> Exit:
+    from upbeat.engine.ssp import write_ssp
+
+    made = scenario_options.experiment(options)
+    beside = options.file.with_suffix(".ssd")
+    like = options.like or (beside if beside.is_file() else None)
+    write_ssp(made, options.target, like=like)
+    if not options.quiet:
+        say(f"{options.target}: units: {len(made.scenario.units)}.")
+    return Exit.OK
