@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -180,5 +181,6 @@ def make(fmu: Fmu | str, version: int, folder: Path) -> Path:
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("modelDescription.xml", description(fmu, version))
             archive.write(library, f"binaries/{Platform.here().folders(version)[0]}/{library.name}")
-        packed.replace(path)
+        with suppress(FileExistsError):  # the first one stays: others may have begun to use it
+            os.link(packed, path)
     return path
