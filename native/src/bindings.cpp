@@ -109,6 +109,9 @@ OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double
   return tables;
 }
 
+using Reaction = std::tuple<std::string, std::int32_t, std::vector<std::int32_t>,
+                            std::vector<std::pair<std::int32_t, std::int32_t>>,
+                            std::vector<std::pair<std::int32_t, std::int32_t>>>;  // name, indicator, on, writes, sends
 using Piece = std::tuple<Kernel, std::vector<std::int32_t>, std::uintptr_t>;  // with its inputs and its machine code
 using Assigning = std::tuple<Piece, std::vector<std::int32_t>>;
 using Mode = std::tuple<Piece, Piece, std::vector<std::int32_t>, Assigning, Assigning>;
@@ -226,6 +229,22 @@ NB_MODULE(_native, module) {
            },
            "inputs"_a, "outputs"_a, "states"_a, "input_start"_a, "parameters"_a, "derivatives"_a.none(), "compute"_a,
            "slopes"_a, "solver"_a, "compiled_derivatives"_a = 0, "compiled_compute"_a = 0);
+  nb::class_<HybridTables>(module, "Hybrid")
+      .def("__init__",
+           [](HybridTables* self, const OdeTables& ode, const Ports& heard, const Ports& sent,
+              const std::vector<Reaction>& events, std::vector<std::int32_t> changing, const Kernel& indicators,
+              const Kernel& actions, std::uintptr_t compiled_indicators, std::uintptr_t compiled_actions) {
+             HybridTables tables{ode, ports_of(heard), ports_of(sent), {}, std::move(changing), indicators.tables,
+                                 actions.tables, reinterpret_cast<Compiled>(compiled_indicators),
+                                 reinterpret_cast<Compiled>(compiled_actions)};
+             for (const auto& [name, indicator, on, writes, sends] : events) {
+               tables.events.push_back({name, indicator, on, writes, sends});
+             }
+             require(problem_in(tables));
+             new (self) HybridTables(std::move(tables));
+           },
+           "ode"_a, "heard"_a, "sent"_a, "events"_a, "changing"_a, "indicators"_a, "actions"_a,
+           "compiled_indicators"_a = 0, "compiled_actions"_a = 0);
   nb::class_<DiscreteTables>(module, "Discrete")
       .def("__init__",
            [](DiscreteTables* self, const Ports& inputs, const Ports& heard, const Ports& outputs, const Ports& sent,

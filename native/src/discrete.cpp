@@ -124,15 +124,11 @@ bool Discrete::select() {
 }
 
 bool Discrete::fits(double value, Kind kind) {
-  if (kind == Kind::Boolean && value != value) {
-    refuse("nan is neither true nor false");
-    return false;
-  }
-  if (kind == Kind::Integer && !(std::fabs(value) < 9223372036854775808.0)) {
-    refuse(shortest(value) + " is not an integer");
-    return false;
-  }
-  return true;
+  if (kind == Kind::Real) return true;
+  std::string problem = misfit(value, kind);
+  if (problem.empty()) return true;
+  refuse(std::move(problem));
+  return false;
 }
 
 bool Discrete::know_due() {

@@ -6,7 +6,7 @@
 #include "fmu_entry.hpp"
 #include "inner.hpp"
 #include "machine.hpp"
-#include "ode.hpp"
+#include "hybrid.hpp"
 #include "read.hpp"
 #include "remote_python.hpp"
 #include "table.hpp"
@@ -51,6 +51,7 @@ struct Entrance {
 
   upbeat_unit enter(nb::handle unit, double start) {
     if (nb::isinstance<OdeTables>(unit)) return Ode::make(nb::cast<const OdeTables&>(unit), start);
+    if (nb::isinstance<HybridTables>(unit)) return Hybrid::make(nb::cast<const HybridTables&>(unit), start);
     if (nb::isinstance<DiscreteTables>(unit)) return Discrete::make(nb::cast<const DiscreteTables&>(unit), start);
     if (nb::isinstance<FmuEntry>(unit)) return nb::cast<FmuEntry&>(unit).release(keepers);
     if (nb::isinstance<Addresses>(unit)) return nb::cast<Addresses&>(unit).release();

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
+#include <utility>
 
+#include "courses.hpp"
 #include "packing.hpp"
+#include "text.hpp"
 
 namespace upbeat {
 
@@ -15,12 +17,6 @@ namespace {
 
 constexpr std::size_t rows = UPBEAT_MAX_DEGREE + 1;
 constexpr std::int32_t most_ports = 1 << 24;  // a table from a broken file should not take all memory
-
-std::size_t cells_of(const std::vector<PortTables>& ports) {
-  std::size_t cells = 0;
-  for (const PortTables& port : ports) cells += static_cast<std::size_t>(port.cells);
-  return cells;
-}
 
 // Where in `ports` each port number lies; -1 for a number that is not among them.
 std::vector<std::int32_t> places(const std::vector<PortTables>& ports) {
@@ -31,17 +27,6 @@ std::vector<std::int32_t> places(const std::vector<PortTables>& ports) {
     found[number] = static_cast<std::int32_t>(i);
   }
   return found;
-}
-
-// The shortest text that reads back as `value`, as Python writes it.
-std::string shortest(double value) {
-  if (value != value) return "nan";
-  char text[32];
-  for (int digits = 1; digits <= 17; ++digits) {
-    std::snprintf(text, sizeof text, "%.*g", digits, value);
-    if (std::strtod(text, nullptr) == value) break;
-  }
-  return text;
 }
 
 const PortTables* real_port(const std::vector<PortTables>& ports, std::int32_t number) {
@@ -77,10 +62,10 @@ std::string problem_in(const OdeTables& tables) {
     }
   }
   const std::size_t states = tables.states.size();
-  const std::size_t inputs = cells_of(tables.inputs);
+  const std::size_t inputs = cells_in(tables.inputs);
   if (tables.input_start.size() != inputs) return "start values do not fit the inputs";
   const auto width = static_cast<std::int64_t>(1 + states + inputs + tables.parameters.size());
-  if (!tables.compute || tables.compute->inputs != width || tables.compute->results.size() != cells_of(tables.outputs)) {
+  if (!tables.compute || tables.compute->inputs != width || tables.compute->results.size() != cells_in(tables.outputs)) {
     return "the kernel of the outputs does not fit the ports";
   }
   std::string problem = problem_in(*tables.compute);
@@ -124,8 +109,9 @@ Ode::Ode(const OdeTables& tables, double start)
       derivatives_(tables.derivatives, tables.compiled_derivatives),
       compute_(tables.compute, tables.compiled_compute),
       width_(static_cast<std::size_t>(tables.compute->inputs)),
+      constants_(1 + n_ + cells_in(tables.inputs)),
       solver_(tables.solver, n_),
-      values_(cells_of(tables.outputs)) {
+      values_(cells_in(tables.outputs)) {
   state_.push_back(start);
   state_.insert(state_.end(), tables.states.begin(), tables.states.end());
   if (adaptive_) state_.push_back(0.0);
@@ -139,10 +125,9 @@ Ode::Ode(const OdeTables& tables, double start)
     state_.resize(state_.size() + (rows - 1) * cells);
     cell += cells;
   }
-  const std::size_t parameters = 1 + n_ + cell;
   for (std::size_t i = 0; i < tables.parameters.size(); ++i) {
-    compute_.in()[parameters + i] = tables.parameters[i];
-    if (n_ > 0) derivatives_.in()[parameters + i] = tables.parameters[i];
+    compute_.in()[constants_ + i] = tables.parameters[i];
+    if (n_ > 0) derivatives_.in()[constants_ + i] = tables.parameters[i];
   }
   cell = 0;
   for (const PortTables& port : tables.outputs) {
@@ -154,7 +139,7 @@ Ode::Ode(const OdeTables& tables, double start)
     const std::size_t results = slope.kernel->results.size();
     slopes_.push_back({slope.output, slope.input, {slope.kernel, slope.compiled}, std::vector<double>(results)});
   }
-  refresh();
+  Ode::refresh();
 }
 
 // Write a held input where the kernels read it.
@@ -228,12 +213,8 @@ bool Ode::convertible() {
     if (output.port.kind == Kind::Real) continue;
     for (std::int32_t i = 0; i < output.port.cells; ++i) {
       const double value = values_[output.cell + static_cast<std::size_t>(i)];
-      if (output.port.kind == Kind::Boolean && value != value) {
-        refuse("nan is neither true nor false");
-        return false;
-      }
-      if (output.port.kind == Kind::Integer && !(std::fabs(value) < 9223372036854775808.0)) {
-        refuse(shortest(value) + " is not an integer");
+      if (std::string problem = misfit(value, output.port.kind); !problem.empty()) {
+        refuse(std::move(problem));
         return false;
       }
     }
@@ -366,10 +347,12 @@ int Ode::refuse(std::string message) {
   return 1;
 }
 
-upbeat_unit Ode::make(const OdeTables& tables, double start) {
+upbeat_unit Ode::make(const OdeTables& tables, double start) { return table_of(new Ode(tables, start)); }
+
+upbeat_unit Ode::table_of(Ode* made) {
   upbeat_unit unit{};
   unit.size = sizeof unit;
-  unit.self = new Ode(tables, start);
+  unit.self = made;
   unit.get = [](void* self, int port, Cell* to) { return static_cast<Ode*>(self)->get(port, to); };
   unit.set = [](void* self, int port, const Cell* coefficients, int count) {
     return static_cast<Ode*>(self)->set(port, coefficients, count);

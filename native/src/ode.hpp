@@ -48,7 +48,7 @@ struct OdeTables {
 // Why no unit can be made from these tables, or an empty text.
 std::string problem_in(const OdeTables& tables);
 
-class Ode final : private Dynamics {
+class Ode : protected Dynamics {
  public:
   Ode(const OdeTables& tables, double start);
   virtual ~Ode() = default;
@@ -70,7 +70,7 @@ class Ode final : private Dynamics {
   // A unit as the engine enters it; the table owns the unit.
   static upbeat_unit make(const OdeTables& tables, double start);
 
- private:
+ protected:
   class Evaluator {
    public:
     Evaluator(const std::shared_ptr<const KernelTables>& kernel, Compiled compiled);
@@ -98,6 +98,9 @@ class Ode final : private Dynamics {
     std::vector<double> values;
   };
 
+  // The calls of a unit, which the table owns.
+  static upbeat_unit table_of(Ode* made);
+
   template <class Port>
   static const Port* find(const std::vector<Port>& ports, const std::vector<std::int32_t>& numbers, int port);
   void derivatives(double t, const double* x, double* out) override;
@@ -105,7 +108,8 @@ class Ode final : private Dynamics {
   bool evaluate();
   bool convertible();
   void settle(const Input& input);
-  void refresh();
+  // What is in the state has been changed from outside: everything that was derived from it is not right any more.
+  virtual void refresh();
   void follow(double t, double* in);
   int refuse(std::string message);
 
@@ -118,7 +122,8 @@ class Ode final : private Dynamics {
   Evaluator derivatives_;
   Evaluator compute_;
   std::vector<Slope> slopes_;
-  std::size_t width_;  // how many arguments a kernel takes
+  std::size_t width_;      // how many arguments a kernel takes
+  std::size_t constants_;  // where parameters and variables begin among them
   Solver solver_;
   std::vector<double> state_;
   std::vector<std::vector<double>> slots_;

@@ -1,9 +1,12 @@
 // Numbers in messages, as Python writes them.
 #pragma once
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+
+#include "cell.hpp"
 
 namespace upbeat {
 
@@ -23,6 +26,13 @@ inline std::string shorter(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.9g", value);
   return text;
+}
+
+// Why a number that was computed cannot be stored as `kind`, or an empty text.
+inline std::string misfit(double value, Kind kind) {
+  if (kind == Kind::Boolean && value != value) return "nan is neither true nor false";
+  if (kind == Kind::Integer && !(std::fabs(value) < 9223372036854775808.0)) return shortest(value) + " is not an integer";
+  return "";
 }
 
 }  // namespace upbeat

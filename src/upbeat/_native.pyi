@@ -46,6 +46,22 @@ class Ode:
         compiled_compute: int = 0,
     ) -> None: ...
 
+class Hybrid:
+    def __init__(
+        self,
+        ode: Ode,
+        heard: Ports,
+        sent: Ports,
+        events: list[
+            tuple[str, int, tuple[int, ...], tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+        ],
+        changing: list[int],
+        indicators: Kernel,
+        actions: Kernel,
+        compiled_indicators: int = 0,
+        compiled_actions: int = 0,
+    ) -> None: ...
+
 class Discrete:
     def __init__(
         self,

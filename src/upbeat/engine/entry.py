@@ -73,8 +73,11 @@ class Entry:
             self.compiled[key] = compile(kernel)
         return int(self.compiled[key].address)
 
-    def ode(self, tables: OdeTables) -> _native.Ode:
+    def ode(self, tables: OdeTables) -> _native.Ode | _native.Hybrid:
         """A unit given by equations."""
+        return self._ode(tables) if tables.reactions is None else self._hybrid(tables)
+
+    def _ode(self, tables: OdeTables) -> _native.Ode:
         from upbeat import _native
 
         derivatives = tables.derivatives
@@ -90,6 +93,26 @@ class Entry:
             solver=tables.solver,
             compiled_derivatives=0 if derivatives is None else self._address(derivatives),
             compiled_compute=self._address(tables.compute),
+        )
+
+    def _hybrid(self, tables: OdeTables) -> _native.Hybrid:
+        from upbeat import _native
+
+        plan = tables.reactions
+        assert plan is not None
+        return _native.Hybrid(
+            ode=self._ode(tables),
+            heard=[(port.cells, KINDS[port.kind], port.port) for port in tables.heard],
+            sent=[(port.cells, KINDS[port.kind], port.port) for port in tables.sent],
+            events=[
+                (one.name, one.indicator, one.on, one.writes, tuple((s.port, s.first) for s in one.sends))
+                for one in plan.events
+            ],
+            changing=list(plan.mutable),
+            indicators=self.kernel(plan.indicators),
+            actions=self.kernel(plan.actions),
+            compiled_indicators=self._address(plan.indicators),
+            compiled_actions=self._address(plan.actions),
         )
 
     def discrete(self, tables: DiscreteTables) -> _native.Discrete:

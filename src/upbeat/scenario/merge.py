@@ -25,7 +25,8 @@ from upbeat.core.expr.nodes import Inner, Leaf, with_args
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
 from upbeat.scenario.directory import End
-from upbeat.units.equations import Equations
+from upbeat.units.equation_events import EquationEvent
+from upbeat.units.equations import Equations, variable_spec
 from upbeat.units.shorthand import port_spec
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9]+")
@@ -69,6 +70,8 @@ class Merged:
     inputs: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
+    variables: dict[str, Any] = field(default_factory=dict)
+    events: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, Table1 | Table2] = field(default_factory=dict)
     definitions: dict[str, tuple[Expr, ...]] = field(default_factory=dict)
     sizes: dict[str, int | None] = field(default_factory=dict)
@@ -161,6 +164,10 @@ def _declared(
         made.parameters[name] = port_spec(port)
         numbers = (Number(float(value)) for value in port.initial)
         made.values.update(zip(cell_names(name, port.size), numbers, strict=True))
+    for port in equations.variables:
+        name = made.names.new(unit, port.name)
+        scope.declare(port.name, name, port.size)
+        made.variables[name] = variable_spec(port)
     for port in equations.inputs:
         name = made.names.new(unit, port.name)
         scope.declare(port.name, name, port.size)
@@ -180,7 +187,25 @@ def _declared(
     return scope
 
 
+def _happening(event: EquationEvent, scope: _Scope) -> dict[str, Any]:
+    """An event in the names of the merged model."""
+    assert event.indicator is not None  # those that wait for events have been refused
+    then: dict[str, Any] = {}
+    for cell, value in event.then:
+        target = scope.cells[cell]
+        assert isinstance(target, Name)
+        name, bracket, _ = target.id.partition("[")
+        text = show(scope.read([value])[0])
+        if bracket:
+            then.setdefault(name, []).append(text)
+        else:
+            then[name] = text
+    return {"when": [show(z) for z in scope.read([event.indicator])], "then": then}
+
+
 def _defined(made: Merged, unit: str, equations: Equations, scope: _Scope) -> None:
+    for event in equations.events:
+        made.events[made.names.new(unit, event.name)] = _happening(event, scope)
     for state in equations.states:
         port, cells = state.port, scope.read(state.derivative.cells)
         entry = {"der": [show(cell) for cell in cells] if port.size is not None else show(cells[0])}

@@ -40,6 +40,11 @@ def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None
     made = merged(units, given, paths)
     zeros, notes = open_loops(made)
     model = _model(made, TIGHT if solver is None else solver)
+    if zeros and made.events:
+        problems = Problems()
+        what = "an algebraic loop is not linear, and some units have events: a monolith has one or the other"
+        problems.add(("units",), what, "Run the scenario as it is coupled, or break the loop.")
+        problems.raise_if_any(scenario.name)
     whole = Implicit(model, zeros) if zeros else model
     outputs = tuple(_output(output, closed, made) for output in closed.outputs)
     columns = {(UNIT, port): closed.column(*end) for end, port in made.sources.items()}
@@ -91,7 +96,9 @@ def _model(made: Merged, solver: Solver | str | Mapping[str, Any]) -> Ode | Func
         "locals": made.locals,
         "tables": made.tables,
     }
-    return Ode(made.states, **common, solver=solver) if made.states else Function(**common)
+    if not made.states:
+        return Function(**common)
+    return Ode(made.states, **common, variables=made.variables, events=made.events, solver=solver)
 
 
 def _output(output: ScenarioOutput, scenario: Scenario, made: Merged) -> ScenarioOutput:

@@ -1,4 +1,4 @@
-"""The equations of a unit as frozen data: states, inputs, outputs, parameters, locals, tables."""
+"""The equations of a unit as frozen data: states, inputs, outputs, parameters, locals, tables, events."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, Kernel, Name, Table1, Table2, differentiate, names, substitute
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
 from upbeat.units.shorthand import check_settable, plain, port_spec, with_starts
+
+if TYPE_CHECKING:
+    from upbeat.units.equation_events import EquationEvent
 
 TIME = "time"
 """The name of the unit's own time in every equation."""
@@ -55,7 +58,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Equations:
-    """A checked set of equations: every name is known, and no local needs itself."""
+    """A checked set of equations: every name is known, and no local needs itself.
+
+    `inputs` and `outputs` are signals; events come in and go out through ports of their own. `variables`
+    change only at events.
+    """
 
     states: tuple[State, ...]
     inputs: tuple[Port, ...]
@@ -63,10 +70,15 @@ class Equations:
     parameters: tuple[Port, ...]
     locals: tuple[Definition, ...]
     tables: tuple[tuple[str, Table1 | Table2], ...]
+    variables: tuple[Port, ...] = ()
+    heard: tuple[Port, ...] = ()
+    sent: tuple[Port, ...] = ()
+    events: tuple[EquationEvent, ...] = ()
 
     @property
     def ports(self) -> tuple[Port, ...]:
-        return (*self.inputs, *(output.port for output in self.outputs), *self.parameters)
+        outputs = (output.port for output in self.outputs)
+        return (*self.inputs, *self.heard, *outputs, *self.sent, *self.parameters)
 
     @property
     def start(self) -> tuple[float, ...]:
@@ -75,13 +87,13 @@ class Equations:
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The value of every parameter cell."""
-        return tuple(float(v) for port in self.parameters for v in port.initial)
+        """The value of every parameter cell, then those of the variables."""
+        return tuple(float(v) for port in (*self.parameters, *self.variables) for v in port.initial)
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What both kernels take: time, then the cells of states, inputs and parameters."""
-        ports = (*(state.port for state in self.states), *self.inputs, *self.parameters)
+        """What the kernels take: time, then the cells of states, inputs, parameters and variables."""
+        ports = (*(state.port for state in self.states), *self.inputs, *self.parameters, *self.variables)
         return (TIME, *(name for port in ports for name in cell_names(port.name, port.size)))
 
     @cached_property
@@ -101,6 +113,30 @@ class Equations:
     def computed(self) -> Kernel:
         """The value of every output cell."""
         return self._kernel([cell for output in self.outputs for cell in output.definition.cells])
+
+    @cached_property
+    def indicators(self) -> Kernel:
+        """The number that falls to zero when an event happens, for each event that has one."""
+        found = (event.indicator for event in self.events)
+        return Kernel(self.arguments, tuple(cell for cell in found if cell is not None))
+
+    @cached_property
+    def actions(self) -> Kernel:
+        """For each event: the new values of the cells that it changes, then the cells that it sends.
+
+        Takes the cells of the events that come in as well, after everything else.
+        """
+        cells = [
+            cell
+            for event in self.events
+            for part in (
+                (value for _, value in event.then),
+                (cell for sending in event.emit for cell in (sending.present, *sending.cells)),
+            )
+            for cell in part
+        ]
+        heard = (name for port in self.heard for name in cell_names(port.name, port.size))
+        return Kernel((*self.arguments, *heard), tuple(cells))
 
     def slope(self, output: str, input: str) -> Kernel:
         """The derivative of every cell of an output by every cell of an input, row by row; both are real.
@@ -147,12 +183,13 @@ class Equations:
     def with_values(self, values: Mapping[str, Any]) -> Equations:
         """The same equations with other parameters, input starts or state starts."""
         state_ports = tuple(state.port for state in self.states)
-        settable = (*self.parameters, *state_ports, *self.inputs)
+        settable = (*self.parameters, *self.variables, *state_ports, *self.inputs)
         check_settable(values, [port.name for port in settable])
         return replace(
             self,
             inputs=with_starts(self.inputs, values),
             parameters=with_starts(self.parameters, values),
+            variables=with_starts(self.variables, values),
             states=tuple(
                 replace(state, port=port)
                 for state, port in zip(self.states, with_starts(state_ports, values), strict=True)
@@ -173,11 +210,14 @@ class Equations:
         """The plain table that `read_equations` reads back; empty sections are left out."""
         sections: dict[str, dict[str, Any]] = {
             "states": {state.port.name: _state_spec(state) for state in self.states},
-            "inputs": {port.name: port_spec(port) for port in self.inputs},
-            "outputs": {output.port.name: _output_spec(output) for output in self._written_outputs},
+            "inputs": {port.name: port_spec(port) for port in (*self.inputs, *self.heard)},
+            "outputs": {output.port.name: _output_spec(output) for output in self._written_outputs}
+            | {port.name: port_spec(port) for port in self.sent},
             "parameters": {port.name: port_spec(port) for port in self.parameters},
+            "variables": {port.name: variable_spec(port) for port in self.variables},
             "locals": {local.name: local.written for local in self.locals},
             "tables": {name: table_spec(table) for name, table in self.tables},
+            "events": {event.name: dict(event.written) for event in self.events},
         }
         return {name: section for name, section in sections.items() if section or name == "outputs"}
 
@@ -231,6 +271,12 @@ def _state_spec(state: State) -> Any:
     if state.port.description:
         entry["description"] = state.port.description
     return entry["der"] if entry.keys() == {"der"} else entry
+
+
+def variable_spec(port: Port) -> dict[str, Any]:
+    """A discrete variable as it is written."""
+    spec = {key: value for key, value in port_spec(port).items() if key != "value"}
+    return {"start": plain(port, port.initial), **spec}
 
 
 def _output_spec(output: Output) -> Any:

@@ -9,6 +9,7 @@ from upbeat.core.errors import ModelError
 from upbeat.core.expr import Kernel
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.equations import Equations
+from upbeat.units.hybrid import Reactions, reactions
 from upbeat.units.solved_unit import state_size
 from upbeat.units.solvers import Cvode, DormandPrince, Solver
 
@@ -72,9 +73,11 @@ class OdeTables:
     * `compute`: the kernel with the same arguments → value of every output cell, as doubles.
     * `slopes`: for each pair that was asked for, the positions of an output and of an input among all ports,
       and the kernel with the same arguments → derivatives of the output's cells by the input's, row by row.
+    * `heard`, `sent`: the ports of events, and `reactions` what they do; None if there are no events.
     * `solver`: how `advance` integrates.
     * `state_size`: the length of the state array [time, states, step to try next (adaptive only, 0.0 at
-      first), then for each input: origin, number of coefficients, (MAX_DEGREE + 1) × cells coefficients].
+      first), then for each input: origin, number of coefficients, (MAX_DEGREE + 1) × cells coefficients;
+      then what `HybridUnit.save` adds, if there are events].
     """
 
     states: tuple[str, ...]
@@ -87,6 +90,9 @@ class OdeTables:
     slopes: tuple[tuple[int, int, Kernel], ...]
     solver: SolverTable
     state_size: int
+    heard: tuple[PortTable, ...] = ()
+    sent: tuple[PortTable, ...] = ()
+    reactions: Reactions | None = None
 
 
 def lower_solver(solver: Solver) -> SolverTable:
@@ -109,17 +115,22 @@ def lower(equations: Equations, solver: Solver, slopes: Sequence[tuple[str, str]
     number = {port.name: i for i, port in enumerate(equations.ports)}
     outputs = tuple(output.port for output in equations.outputs)
     direct = frozenset(name for port in outputs for name in port.depends)
+    plan = reactions(equations) if equations.events else None
+    first_output = len(equations.inputs) + len(equations.heard)
     return OdeTables(
         states=equations.arguments[1 : 1 + len(equations.start)],
         start=equations.start,
         inputs=_port_tables(equations.inputs, 0, direct),
-        outputs=_port_tables(outputs, len(equations.inputs), frozenset(p.name for p in outputs if p.depends)),
+        outputs=_port_tables(outputs, first_output, frozenset(p.name for p in outputs if p.depends)),
         parameters=equations.values,
         derivatives=equations.derivatives,
         compute=equations.computed,
         slopes=tuple((number[y], number[u], equations.slope(y, u)) for y, u in slopes),
         solver=lower_solver(solver),
-        state_size=state_size(len(equations.start), solver, equations.inputs),
+        state_size=state_size(len(equations.start), solver, equations.inputs) + (plan.extra if plan else 0),
+        heard=_port_tables(equations.heard, len(equations.inputs), frozenset()),
+        sent=_port_tables(equations.sent, first_output + len(outputs), frozenset()),
+        reactions=plan,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.ports import Port, Value
 from upbeat.units.equations import Equations
+from upbeat.units.hybrid import HybridUnit, reactions
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.lowered import OdeTables, lower
 from upbeat.units.shorthand import Complaints
@@ -37,13 +38,15 @@ class _Model:
     def abilities(self) -> frozenset[Ability]:
         alone = speaks_for_itself(type(self)) and not isinstance(self.solver, Cvode)
         own = {Ability.DERIVATIVES} if speaks_for_itself(type(self)) else set()
+        own |= {Ability.NEXT_EVENT, Ability.EARLY_RETURN} if self.equations.events else set()
         native = {Ability.NATIVE} if alone else set()
         return frozenset({Ability.ROLLBACK, Ability.SERIALISE, *own, *native})
 
     @property
     def remembers(self) -> tuple[str, ...]:
         """What the bytes of its states hold: those of a model that remembers something else are refused."""
-        return remembered([state.port for state in self.equations.states], self.solver)
+        own = remembered([state.port for state in self.equations.states], self.solver)
+        return (*own, *(event.name for event in self.equations.events))
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other parameters, input starts or state starts."""
@@ -54,25 +57,27 @@ class _Model:
     def instantiate(self, name: str, start: float) -> SolvedUnit:
         """A unit for the interpreter, in its start state."""
         equations = self.equations
-        parameters = equations.values
+        values = list(equations.values)
         compute = equations.computed.python()
         derivatives = (equations.derivatives or equations.computed).python()
 
         def slope(output: str, input: str) -> Equation:
             kernel = equations.slope(output, input).python()
-            return lambda t, x, u: kernel((t, *x, *u, *parameters))
+            return lambda t, x, u: kernel((t, *x, *u, *values))
 
         behaviour = Behaviour(
             inputs=equations.inputs,
             outputs=tuple(output.port for output in equations.outputs),
             state=equations.start,
             solver=self.solver,
-            derivatives=lambda t, x, u: derivatives((t, *x, *u, *parameters)),
-            compute=lambda t, x, u: compute((t, *x, *u, *parameters)),
+            derivatives=lambda t, x, u: derivatives((t, *x, *u, *values)),
+            compute=lambda t, x, u: compute((t, *x, *u, *values)),
             convert=NUMBERS,
             deliver=from_number,
             slope=slope,
         )
+        if equations.events:
+            return HybridUnit(behaviour, start, reactions(equations), values)
         return SolvedUnit(behaviour, start)
 
     def enter(self, core: Core, name: str, start: float) -> object:
@@ -104,7 +109,14 @@ class Ode(_Model):
 
     `time` is a name in every expression. Without `outputs`, all states are given out. An output depends
     directly on the inputs that its expression contains, through locals too. A state without a start
-    value starts at 0. See `upbeat.units.spec` and `upbeat.units.shorthand` for all that can be written.
+    value starts at 0. `variables` change only at `events`, each of which happens when a condition becomes
+    true, located within the step of the solver, or when an event input in `on` has an event:
+
+        variables={"n": 0}, events={"hit": {"when": "x <= 0 and v < 0", "then": {"v": "-v", "n": "n + 1"}}}
+
+    `then` gives states, variables and parameters new values, reading everything before it writes
+    anything; `emit` sends event outputs. See `upbeat.units.spec` and `upbeat.units.shorthand` for all that
+    can be written.
     """
 
     def __init__(
@@ -117,6 +129,8 @@ class Ode(_Model):
         parameters: Mapping[str, Any] | None = None,
         locals: Mapping[str, Any] | None = None,
         tables: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None,
+        events: Mapping[str, Any] | None = None,
         solver: Solver | str | Mapping[str, Any] | None = None,
     ) -> None:
         complaints = Complaints()
@@ -127,7 +141,7 @@ class Ode(_Model):
             complaints.add("states", "an ode needs at least one state; without any it is a function")
         equations = read_equations(
             complaints, states=states, start=start, inputs=inputs, outputs=outputs,
-            parameters=parameters, locals=locals, tables=tables,
+            parameters=parameters, locals=locals, tables=tables, variables=variables, events=events,
         )  # fmt: skip
         super().__init__(equations, chosen)
 

@@ -1,6 +1,8 @@
 """Equations in shorthand: what people write in Python or in a file, read, checked and parsed.
 
     states     = { x = "v", v = { der = "(F - k*x)/m", start = 1.0, unit = "m/s" } }
+    variables  = { n = 0, mode = { start = "up", items = ["up", "down"] } }
+    events     = { hit = { when = "x <= 0 and v < 0", then = { v = "-v", n = "n + 1" } } }
     outputs    = ["x"]  or  { p = "m*v", hot = { value = "T > 90", kind = "boolean" } }
     locals     = { load = "k*x" }
     tables     = { drag = { x = [0, 1], y = [0, 4] } }
@@ -15,12 +17,23 @@ from dataclasses import replace
 from typing import Any
 
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.expr import RESERVED, Expr, Table1, Table2, kind_of, names
+from upbeat.core.expr import RESERVED, Expr, Table1, Table2, kind_of, names, substitute
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.units.equations import TIME, Equations, Output, State, in_order, with_derivatives
+from upbeat.units.equation_events import read_events
+from upbeat.units.equations import (
+    TIME,
+    Definition,
+    Equations,
+    Output,
+    State,
+    in_order,
+    with_derivatives,
+)
+from upbeat.units.reactions import is_event, read_sent, read_variables
 from upbeat.units.scope import Raw, Scope
 from upbeat.units.shorthand import Complaints, check_keys, entries, read_port
+from upbeat.units.vocabulary import Vocabulary
 
 _STATE_KEYS = ("der", "start", "unit", "size", "description")
 
@@ -35,6 +48,8 @@ def read_equations(
     parameters: object = None,
     locals: object = None,
     tables: object = None,
+    variables: object = None,
+    events: object = None,
 ) -> Equations:
     """The equations in these sections; or a `ModelError` with everything in `complaints`, old and new."""
     scope = Scope(complaints)
@@ -44,15 +59,23 @@ def read_equations(
     raw_states = _read_states(
         scope.entries("states", states), entries(start, "start", complaints), complaints
     )
+    discrete = read_variables(variables, scope)
     raw_locals = {name: Raw.of(text) for name, text in scope.entries("locals", locals).items()}
     for name, (port, _) in raw_states.items():
         scope.declare("states", name, port.size, port.unit)
     for name, raw in raw_locals.items():
         scope.declare("locals", name, raw.size)
-    raw_outputs = output_entries(list(raw_states) if outputs is None else outputs, scope)
-    scope.outputs = tuple(raw_outputs)
-    _refuse_events("inputs", read_inputs, complaints)
-    _refuse_events("outputs", [port for port, _ in raw_outputs.values()], complaints)
+    given_outputs = entries(list(raw_states) if outputs is None else outputs, "outputs", complaints)
+    sent = read_sent(given_outputs, scope)
+    raw_outputs = output_entries(
+        {name: entry for name, entry in given_outputs.items() if not is_event(entry)}, scope
+    )
+    scope.outputs = tuple(given_outputs)
+    heard = tuple(port for port in read_inputs if port.event)
+    signals = tuple(port for port in read_inputs if not port.event)
+    if not raw_states:
+        _refuse_events("inputs", heard, complaints)
+        _refuse_events("outputs", sent, complaints)
 
     read_states = tuple(
         State(port, definition)
@@ -71,15 +94,59 @@ def read_equations(
         for name, (port, raw) in raw_outputs.items()
         if (definition := scope.definition("outputs", name, raw, whole=True))
     )
+    for section, definitions in (
+        ("states", [state.derivative for state in read_states]),
+        ("locals", read_locals),
+        ("outputs", [output.definition for output in read_outputs]),
+    ):
+        _keep_out(heard, section, definitions, complaints)
+    vocabulary = Vocabulary(
+        scope,
+        variables={
+            port.name: port for port in (*discrete, *read_parameters, *(state.port for state in read_states))
+        },
+        events={port.name: port for port in heard},
+        signals={port.name for port in signals},
+        sent={port.name: port for port in sent},
+        locals=_written_out(local_cells),
+        reaction="an event",
+    )
+    happenings = read_events(events, vocabulary)
     complaints.raise_if_any()
     return Equations(
         states=read_states,
-        inputs=read_inputs,
-        outputs=with_derivatives(_with_depends(read_outputs, local_cells, read_inputs), read_states),
+        inputs=signals,
+        outputs=with_derivatives(_with_depends(read_outputs, local_cells, signals), read_states),
         parameters=read_parameters,
         locals=read_locals,
         tables=tuple(scope.tables.items()),
+        variables=discrete,
+        heard=heard,
+        sent=sent,
+        events=happenings,
     )
+
+
+def _written_out(local_cells: Mapping[str, Expr]) -> dict[str, Expr]:
+    """The locals without other locals in them."""
+    done: dict[str, Expr] = {}
+    for name, cell in local_cells.items():
+        done[name] = substitute(cell, done)
+    return done
+
+
+def _keep_out(
+    heard: Iterable[Port], section: str, definitions: Iterable[Definition], complaints: Complaints
+) -> None:
+    """Events have no value in between: equations cannot use them."""
+    cells = {cell: port.name for port in heard for cell in cell_names(port.name, port.size)}
+    for definition in definitions:
+        for name in sorted({cells[n] for cell in definition.cells for n in names(cell) if n in cells}):
+            complaints.add(
+                f"{section}.{definition.name}",
+                f"'{name}' is an event, which has a value only when it happens. Keep it in a variable: "
+                f'events = {{ keep = {{ on = "{name}", then = {{ last = "{name}" }} }} }}',
+            )
 
 
 def _refuse_events(section: str, ports: Iterable[Port], complaints: Complaints) -> None:

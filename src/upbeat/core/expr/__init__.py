@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from upbeat.core.expr.derive import differentiate, directional_derivative, time_derivative
 from upbeat.core.expr.evaluate import evaluate
+from upbeat.core.expr.indicator import indicator
 from upbeat.core.expr.kernel import Kernel
 from upbeat.core.expr.kinds import fits, kind_of, labelled
 from upbeat.core.expr.nodes import (
@@ -52,6 +53,7 @@ __all__ = [
     "evaluate",
     "fits",
     "fold",
+    "indicator",
     "kind_of",
     "labelled",
     "lift",

@@ -1,0 +1,320 @@
+// See hybrid.hpp. The order of floating-point operations is that of upbeat.units.hybrid.
+#include "hybrid.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+#include "courses.hpp"
+#include "text.hpp"
+
+namespace upbeat {
+
+namespace {
+
+constexpr std::int32_t most = 1000;
+
+std::size_t indicators_in(const std::vector<ReactionTables>& events) {
+  return static_cast<std::size_t>(
+      std::count_if(events.begin(), events.end(), [](const ReactionTables& event) { return event.indicator >= 0; }));
+}
+
+bool within(std::int32_t number, std::size_t size) { return number >= 0 && static_cast<std::size_t>(number) < size; }
+
+std::string problem_in_events(const HybridTables& tables) {
+  const std::size_t results = tables.actions->results.size();
+  const std::size_t targets = tables.ode.states.size() + tables.ode.parameters.size();
+  std::int32_t indicator = 0;
+  for (const ReactionTables& event : tables.events) {
+    if (event.indicator >= 0 && event.indicator != indicator++) return "indicators in another order than events";
+    for (const std::int32_t port : event.on) {
+      if (!within(port, tables.heard.size())) return "an event that waits for a port that is none";
+    }
+    for (const auto& [target, place] : event.writes) {
+      if (!within(target, targets) || !within(place, results)) return "an event that changes nothing there is";
+    }
+    for (const auto& [port, first] : event.sends) {
+      if (!within(port, tables.sent.size())) return "an event that is sent through a port that is none";
+      const std::int32_t last = first + tables.sent[static_cast<std::size_t>(port)].cells;
+      if (first < 0 || !within(last, results)) return "an event that sends what nobody computes";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string problem_in(const HybridTables& tables) {
+  std::string problem = problem_in(tables.ode);
+  if (!problem.empty()) return problem;
+  if (tables.ode.states.empty()) return "events without states";
+  for (const auto* ports : {&tables.heard, &tables.sent}) {
+    for (const PortTables& port : *ports) {
+      if (port.cells < 1 || port.kind == Kind::String) return "an event port that cannot be";
+    }
+  }
+  const std::int32_t width = tables.ode.compute->inputs;
+  if (!tables.indicators || tables.indicators->inputs != width ||
+      tables.indicators->results.size() != indicators_in(tables.events)) {
+    return "the kernel of the indicators does not fit the events";
+  }
+  if (!tables.actions || tables.actions->inputs != width + static_cast<std::int32_t>(cells_in(tables.heard))) {
+    return "the kernel of the actions does not fit the ports";
+  }
+  for (const std::int32_t place : tables.changing) {
+    if (!within(place, tables.ode.parameters.size())) return "a variable that is none changes";
+  }
+  for (const auto* kernel : {&tables.indicators, &tables.actions}) {
+    problem = problem_in(**kernel);
+    if (!problem.empty()) return problem;
+  }
+  return problem_in_events(tables);
+}
+
+Hybrid::Hybrid(const HybridTables& tables, double start)
+    : Ode(tables.ode, start),
+      events_(tables.events),
+      changing_(tables.changing),
+      watched_(indicators_in(tables.events)),
+      sight_(*this, watched_, n_),
+      z_(tables.indicators, tables.compiled_indicators),
+      actions_(tables.actions, tables.compiled_actions),
+      found_(watched_),
+      results_(tables.actions->results.size()),
+      changes_at_(state().size()) {
+  for (const std::int32_t place : changing_) state_.push_back(tables.ode.parameters[static_cast<std::size_t>(place)]);
+  armed_at_ = state_.size();
+  state_.insert(state_.end(), watched_, 1.0);
+  due_at_ = state_.size();
+  state_.insert(state_.end(), watched_, 0.0);
+  const auto add = [this](const std::vector<PortTables>& ports, std::vector<Event>& events) {
+    std::size_t cell = 0;
+    for (const PortTables& port : ports) {
+      events.push_back({port, cell, state_.size()});
+      const auto cells = static_cast<std::size_t>(port.cells);
+      state_.insert(state_.end(), 1 + cells, 0.0);
+      cell += cells;
+    }
+  };
+  add(tables.heard, heard_);
+  add(tables.sent, sent_);
+}
+
+// Parameters and variables as the state has them, where the kernels read them.
+void Hybrid::refresh() {
+  for (std::size_t i = 0; i < changing_.size(); ++i) {
+    const std::size_t place = constants_ + static_cast<std::size_t>(changing_[i]);
+    compute_.in()[place] = derivatives_.in()[place] = state_[changes_at_ + i];
+  }
+  fresh_ = false;
+  Ode::refresh();
+}
+
+void Hybrid::indicators(double t, const double* x, double* to) {
+  double* const in = z_.in();
+  in[0] = t;
+  std::copy_n(x, n_, in + 1);
+  std::copy(compute_.in() + 1 + n_, compute_.in() + width_, in + 1 + n_);
+  if (moving_) follow(t, in);
+  z_(to);
+}
+
+bool Hybrid::waits() const {
+  const double* const due = state_.data() + due_at_;
+  return std::any_of(due, due + watched_, [](double flag) { return flag != 0.0; });
+}
+
+// What is due at the unit's own time.
+void Hybrid::look() {
+  if (fresh_) return;
+  fresh_ = true;
+  std::copy_n(arguments(), width_, z_.in());
+  z_(found_.data());
+  for (std::size_t i = 0; i < watched_; ++i) {
+    if (found_[i] > 0.0) {
+      state_[armed_at_ + i] = 1.0;
+    } else if (state_[armed_at_ + i] != 0.0) {
+      state_[armed_at_ + i] = 0.0;
+      state_[due_at_ + i] = 1.0;
+    }
+  }
+}
+
+int Hybrid::due(double* time) {
+  look();
+  const bool unsent = std::any_of(sent_.begin(), sent_.end(), [&](const Event& event) { return state_[event.state] != 0.0; });
+  *time = waits() || unsent ? state_[0] : std::numeric_limits<double>::infinity();
+  return 0;
+}
+
+const double* Hybrid::results() {
+  std::copy_n(arguments(), width_, actions_.in());
+  for (const Event& event : heard_) {
+    std::copy_n(state_.data() + event.state + 1, event.port.cells, actions_.in() + width_ + event.cell);
+  }
+  actions_(results_.data());
+  return results_.data();
+}
+
+// Whether an event with an indicator is due.
+bool Hybrid::happens(const ReactionTables& event) const {
+  return event.indicator >= 0 && state_[due_at_ + static_cast<std::size_t>(event.indicator)] != 0.0;
+}
+
+// What is sent joins what waits to be sent.
+void Hybrid::collect(const double* results) {
+  for (const ReactionTables& event : events_) {
+    if (!happens(event)) continue;
+    for (const auto& [port, first] : event.sends) {
+      if (results[first] == 0.0) continue;
+      const Event& sent = sent_[static_cast<std::size_t>(port)];
+      state_[sent.state] = 1.0;
+      std::copy_n(results + first + 1, sent.port.cells, state_.data() + sent.state + 1);
+    }
+  }
+}
+
+void Hybrid::clear(const std::vector<Event>& events) {
+  for (const Event& event : events) std::fill_n(state_.data() + event.state, 1 + event.port.cells, 0.0);
+}
+
+void Hybrid::act() {
+  const double* const results = this->results();
+  collect(results);
+  for (const ReactionTables& event : events_) {
+    bool acts = happens(event);
+    for (const std::int32_t port : event.on) {
+      acts = acts || state_[heard_[static_cast<std::size_t>(port)].state] != 0.0;
+    }
+    if (!acts) continue;
+    for (const auto& [target, place] : event.writes) {
+      const auto at = static_cast<std::size_t>(target);
+      const double value = results[place];
+      if (at < n_) {
+        state_[1 + at] = value;
+        continue;
+      }
+      const auto known = std::lower_bound(changing_.begin(), changing_.end(), static_cast<std::int32_t>(at - n_));
+      state_[changes_at_ + static_cast<std::size_t>(known - changing_.begin())] = value;
+    }
+  }
+  std::fill_n(state_.data() + due_at_, watched_, 0.0);
+  clear(heard_);
+  refresh();
+  look();
+}
+
+int Hybrid::get(int port, Cell* to) {
+  for (const Event& event : sent_) {
+    if (event.port.port != port) continue;
+    look();
+    // Looked at, not taken: what waits is as it was afterwards.
+    const auto first = state_.begin() + static_cast<std::ptrdiff_t>(sent_.front().state);
+    waiting_.assign(first, state_.end());
+    if (waits()) collect(results());
+    const double* const found = state_.data() + event.state;
+    std::string problem;
+    to[event.port.cells].i = found[0] != 0.0;
+    for (std::int32_t i = 0; i < event.port.cells && problem.empty(); ++i) {
+      problem = misfit(found[1 + i], event.port.kind);
+      to[i] = from_double(found[1 + i], event.port.kind);
+    }
+    std::copy(waiting_.begin(), waiting_.end(), first);
+    return problem.empty() ? 0 : refuse(std::move(problem));
+  }
+  return Ode::get(port, to);
+}
+
+int Hybrid::set(int port, const Cell* coefficients, int count) {
+  fresh_ = false;
+  for (const Event& event : heard_) {
+    if (event.port.port != port) continue;
+    if (count != 1) return refuse("an event has one value, not " + std::to_string(count) + " coefficients");
+    state_[event.state] = 1.0;
+    for (std::int32_t i = 0; i < event.port.cells; ++i) {
+      state_[event.state + 1 + static_cast<std::size_t>(i)] = to_double(coefficients[i], event.port.kind);
+    }
+    return 0;
+  }
+  return Ode::set(port, coefficients, count);
+}
+
+int Hybrid::jump(int* again) {
+  look();
+  act();
+  clear(sent_);
+  *again = waits();
+  return 0;
+}
+
+int Hybrid::advance(double t, double to, bool early, double* reached) {
+  if (to < t) return Ode::advance(t, to);  // which says that this cannot be
+  std::int32_t rounds = 0;
+  look();
+  for (;;) {
+    while (waits()) {
+      if (++rounds > most) return refuse(endless());
+      act();
+    }
+    if (state_[0] >= to) break;
+    if (!go(to)) return refuse(solver_.message());
+    if (waits() && (early || state_[0] >= to)) break;
+  }
+  *reached = state_[0];
+  return 0;
+}
+
+// As far as the next event that becomes due, and not beyond `to`.
+bool Hybrid::go(double to) {
+  double none = 0.0;
+  double& h = adaptive_ ? state_[1 + n_] : none;
+  while (state_[0] < to) {
+    indicators(state_[0], state_.data() + 1, sight_.values());
+    if (!solver_.advance(*this, state_[0], to, state_.data() + 1, h, &sight_)) return false;
+    const bool stopped = sight_.stopped();
+    const double* const z = sight_.values();
+    state_[0] = stopped ? sight_.time() : to;
+    current_ = false;
+    fresh_ = true;
+    for (std::size_t i = 0; i < watched_; ++i) {
+      if (z[i] > 0.0) state_[armed_at_ + i] = 1.0;
+      if (stopped && sight_.crossed(i) && !(z[i] > 0.0)) {
+        state_[armed_at_ + i] = 0.0;
+        state_[due_at_ + i] = 1.0;
+      }
+    }
+    if (waits()) return true;
+  }
+  return true;
+}
+
+std::string Hybrid::endless() const {
+  std::string names;
+  for (const ReactionTables& event : events_) {
+    if (!happens(event)) continue;
+    names += (names.empty() ? "'" : ", '") + event.name + "'";
+  }
+  char text[160];
+  std::snprintf(text, sizeof text, "more than 1,000 events on the way, the last at t = %.9g: ", state_[0]);
+  return text + names +
+         ". A chain that does not end, such as a ball that bounces lower and lower, needs an end of its own: a condition "
+         "under which it comes to rest";
+}
+
+upbeat_unit Hybrid::make(const HybridTables& tables, double start) {
+  // The table of an Ode holds a pointer to one.
+  static const auto of = [](void* self) -> Hybrid& { return static_cast<Hybrid&>(*static_cast<Ode*>(self)); };
+  upbeat_unit unit = table_of(new Hybrid(tables, start));
+  unit.get = [](void* self, int port, Cell* to) { return of(self).get(port, to); };
+  unit.set = [](void* self, int port, const Cell* coefficients, int count) { return of(self).set(port, coefficients, count); };
+  unit.advance = [](void* self, double t, double to, int early, double* reached) {
+    return of(self).advance(t, to, early != 0, reached);
+  };
+  unit.jump = [](void* self, int* again) { return of(self).jump(again); };
+  unit.due = [](void* self, double* time) { return of(self).due(time); };
+  return unit;
+}
+
+}  // namespace upbeat
