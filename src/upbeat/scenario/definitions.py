@@ -25,7 +25,7 @@ Where = tuple[str, ...]
 
 _EQUATIONS = ("inputs", "outputs", "parameters", "locals", "tables")
 KINDS: dict[str, tuple[str, ...]] = {
-    "ode": ("states", "start", *_EQUATIONS, "solver"),
+    "ode": ("states", "start", *_EQUATIONS, "variables", "events", "solver"),
     "function": _EQUATIONS,
     "python": PYTHON_KEYS,
     "scenario": ("scenario", "engine", "flatten"),
