@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from fmu_maker import COMPILER, MODELS, make
 from upbeat.engine import native
 
+# How long an example takes says more about the machine than about the code.
+_CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # `make test` draws the same examples every time, so that a change is refused for what it changed;
 # `make fuzz` draws new ones, and goes on where a failure was found before.
-settings.register_profile("steady", derandomize=True)
-settings.register_profile("fuzz", derandomize=False, print_blob=True)
+settings.register_profile("steady", derandomize=True, **_CALM)
+settings.register_profile("fuzz", derandomize=False, print_blob=True, **_CALM)
 settings.load_profile(os.environ.get("UPBEAT_TESTS", "steady"))
 
 ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
