@@ -1,0 +1,112 @@
+/* An FMU of FMI 2.0 for co-simulation with one input and one output, y = k u: what the ring benchmark rings.
+ *
+ * All functions that the standard asks for are there, because importers that look for all of them at once are
+ * among those measured. It checks what it is given, as exported FMUs do, and does nothing else. */
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef unsigned int Reference;
+typedef struct {
+  void* logger;
+  void* allocate;
+  void* release;
+  void* finished;
+  void* environment;
+} Callbacks;
+typedef struct {
+  double time, k, u, y;
+} Instance;
+
+enum { OK, WARNING, DISCARD, ERROR };
+enum { TIME, K, U, Y };
+
+EXPORT const char* fmi2GetTypesPlatform(void) { return "default"; }
+EXPORT const char* fmi2GetVersion(void) { return "2.0"; }
+EXPORT int fmi2SetDebugLogging(void* c, int on, size_t n, const char* const* names) { return OK; }
+
+EXPORT void* fmi2Instantiate(const char* name, int type, const char* guid, const char* resources,
+                             const Callbacks* functions, int visible, int log) {
+  Instance* one = calloc(1, sizeof *one);
+  if (one) {
+    one->k = 0.999;
+    one->u = 1.0;
+  }
+  return one;
+}
+EXPORT void fmi2FreeInstance(void* c) { free(c); }
+EXPORT int fmi2SetupExperiment(void* c, int tolerant, double tolerance, double start, int stops, double stop) {
+  ((Instance*)c)->time = start;
+  return OK;
+}
+EXPORT int fmi2EnterInitializationMode(void* c) { return c ? OK : ERROR; }
+EXPORT int fmi2ExitInitializationMode(void* c) { return c ? OK : ERROR; }
+EXPORT int fmi2Terminate(void* c) { return c ? OK : ERROR; }
+EXPORT int fmi2Reset(void* c) { return c ? OK : ERROR; }
+
+EXPORT int fmi2GetReal(void* c, const Reference* references, size_t n, double* to) {
+  Instance* one = c;
+  if (!one || (n > 0 && (!references || !to))) return ERROR;
+  for (size_t i = 0; i < n; ++i) {
+    switch (references[i]) {
+      case TIME: to[i] = one->time; break;
+      case K: to[i] = one->k; break;
+      case U: to[i] = one->u; break;
+      case Y: to[i] = one->y = one->k * one->u; break;
+      default: return ERROR;
+    }
+  }
+  return OK;
+}
+EXPORT int fmi2SetReal(void* c, const Reference* references, size_t n, const double* from) {
+  Instance* one = c;
+  if (!one || (n > 0 && (!references || !from))) return ERROR;
+  for (size_t i = 0; i < n; ++i) {
+    switch (references[i]) {
+      case K: one->k = from[i]; break;
+      case U: one->u = from[i]; break;
+      default: return ERROR;
+    }
+  }
+  return OK;
+}
+#define NONE(Name, T)                                                                                     \
+  EXPORT int fmi2Get##Name(void* c, const Reference* r, size_t n, T* to) { return n ? ERROR : OK; }       \
+  EXPORT int fmi2Set##Name(void* c, const Reference* r, size_t n, const T* from) { return n ? ERROR : OK; }
+NONE(Integer, int)
+NONE(Boolean, int)
+NONE(String, const char*)
+
+EXPORT int fmi2DoStep(void* c, double t, double length, int no_set_prior) {
+  Instance* one = c;
+  if (!one || !(length > 0.0)) return ERROR;
+  one->time = t + length;
+  one->y = one->k * one->u;
+  return OK;
+}
+EXPORT int fmi2CancelStep(void* c) { return ERROR; }
+
+EXPORT int fmi2GetFMUstate(void* c, void** state) { return ERROR; }
+EXPORT int fmi2SetFMUstate(void* c, void* state) { return ERROR; }
+EXPORT int fmi2FreeFMUstate(void* c, void** state) { return ERROR; }
+EXPORT int fmi2SerializedFMUstateSize(void* c, void* state, size_t* size) { return ERROR; }
+EXPORT int fmi2SerializeFMUstate(void* c, void* state, char* to, size_t size) { return ERROR; }
+EXPORT int fmi2DeSerializeFMUstate(void* c, const char* from, size_t size, void** state) { return ERROR; }
+EXPORT int fmi2GetDirectionalDerivative(void* c, const Reference* z, size_t nz, const Reference* v, size_t nv,
+                                        const double* dv, double* dz) {
+  return ERROR;
+}
+EXPORT int fmi2SetRealInputDerivatives(void* c, const Reference* r, size_t n, const int* order, const double* from) {
+  return ERROR;
+}
+EXPORT int fmi2GetRealOutputDerivatives(void* c, const Reference* r, size_t n, const int* order, double* to) {
+  return ERROR;
+}
+#define STATUS(Name, T) \
+  EXPORT int fmi2Get##Name##Status(void* c, int kind, T* to) { return DISCARD; }
+STATUS(, int)
+STATUS(Real, double)
+STATUS(Integer, int)
+STATUS(Boolean, int)
+STATUS(String, const char*)
