@@ -115,6 +115,24 @@ STAIRS = Fmu(
     derivatives=False,
     event_mode=True,
 )
+RELAY = Fmu(
+    "relay",
+    (
+        _TIME,
+        Var("u", "input", start=0.0),
+        Var("enabled", "input", "discrete", start=1, type="Int32"),
+        _parameter("level", 0.5, "fixed"),
+        Var("x", "output", initial="exact", start=0.0),
+        Var("der(x)", derivative="x"),
+        _counter("on", "Boolean", start="false"),
+        _counter("switches"),
+        Var("z"),
+    ),
+    {"x": ("x",), "der(x)": ("x",), "on": (), "switches": (), "z": ("u",)},
+    derivatives=False,
+    event_mode=True,
+    indicators=("z",),
+)
 SUMMER = Fmu(
     "summer",
     (
@@ -251,7 +269,18 @@ def _smooth() -> Fmu:
 
 _BARE = {"derivatives": False, "state": False}
 _ALL = (
-    *(LINEAR, GAIN, BALL, STAIRS, SUMMER, CLOCKS, SPACE, _types(_FMI2_TYPES, 2), _types(_FMI3_TYPES, 3)),
+    *(
+        LINEAR,
+        GAIN,
+        BALL,
+        STAIRS,
+        RELAY,
+        SUMMER,
+        CLOCKS,
+        SPACE,
+        _types(_FMI2_TYPES, 2),
+        _types(_FMI3_TYPES, 3),
+    ),
     replace(BALL, name="inside", source="ball", event_mode=False),
     _smooth(),
     _linear("bare", "BARE", **_BARE),

@@ -40,6 +40,7 @@ bool Caller::judged(int status, const char* call) {
                                   ? words[status]
                                   : " gave the status " + std::to_string(status) + ", which FMI does not know"));
   said_ = true;
+  discarded_ = status == Discard;
   return false;
 }
 

@@ -133,12 +133,14 @@ class Caller {
   // Something the FMU cannot be asked, or did not answer as it should.
   bool refuse(std::string why) {
     why_ = std::move(why);
-    said_ = false;
+    said_ = discarded_ = false;
     return false;
   }
 
   // Whether the last failure was a status of the FMU, which may have said more in its log.
   bool said() const { return said_; }
+  // Whether the FMU could have done it with other values.
+  bool discarded() const { return discarded_; }
 
   // An error came up: the instance may only be freed. After a fatal one not even that.
   bool failed() const { return failed_; }
@@ -162,6 +164,7 @@ class Caller {
 
   std::string why_;
   bool said_ = false;
+  bool discarded_ = false;
   bool failed_ = false;
   bool fatal_ = false;
 };

@@ -68,24 +68,6 @@ std::vector<PortTables> ports_of(const Ports& ports) {
   return tables;
 }
 
-SolverTables solver_of(nb::handle given) {
-  SolverTables solver;
-  solver.method = nb::cast<std::int32_t>(given.attr("code")) == 0 ? Method::Fixed : Method::Adaptive;
-  solver.micro = nb::cast<std::int64_t>(given.attr("micro"));
-  solver.step = nb::cast<double>(given.attr("step"));
-  solver.rtol = nb::cast<double>(given.attr("rtol"));
-  solver.atol = nb::cast<double>(given.attr("atol"));
-  solver.first = nb::cast<double>(given.attr("first"));
-  solver.most = nb::cast<double>(given.attr("most"));
-  solver.max_steps = nb::cast<std::int64_t>(given.attr("max_steps"));
-  solver.c = nb::cast<std::vector<double>>(given.attr("c"));
-  solver.a = nb::cast<std::vector<double>>(given.attr("a"));
-  solver.b = nb::cast<std::vector<double>>(given.attr("b"));
-  solver.e = nb::cast<std::vector<double>>(given.attr("e"));
-  solver.d = nb::cast<std::vector<double>>(given.attr("d"));
-  return solver;
-}
-
 using Slopes = std::vector<std::tuple<std::int32_t, std::int32_t, Kernel, std::uintptr_t>>;  // output, input, code
 
 OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double> states, std::vector<double> input_start,
@@ -104,7 +86,7 @@ OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double
   }
   tables.compiled_derivatives = reinterpret_cast<Compiled>(compiled_derivatives);
   tables.compiled_compute = reinterpret_cast<Compiled>(compiled_compute);
-  tables.solver = solver_of(solver);
+  tables.solver = read_solver(solver);
   require(problem_in(tables));
   return tables;
 }
@@ -275,7 +257,7 @@ NB_MODULE(_native, module) {
   nb::class_<FmuEntry>(module, "Fmu")
       .def("__init__",
            [](FmuEntry* self, nb::handle tables, nb::object keeper) {
-             new (self) FmuEntry(fmi::make_cosimulation(read_fmu(tables)), std::move(keeper));
+             new (self) FmuEntry(make_fmu(tables), std::move(keeper));
            },
            "tables"_a, "keeper"_a)
       .def("complaints", &FmuEntry::complaints)

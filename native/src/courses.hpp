@@ -55,8 +55,9 @@ class Courses {
     evaluate(set, time, values);
   }
 
-  // Whether any input is more than a constant.
+  // Whether any input is more than a constant, and whether this one is.
   bool moving() const { return moving_ > 0; }
+  bool moves(std::size_t input) const { return state_[inputs_[input].state + 1] != 1.0; }
 
   // The inputs that change with time, at `time`.
   void follow(double time, double* values) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fmi/cosimulation.hpp"
+#include "fmi/exchange.hpp"
 #include "read.hpp"
 
 namespace upbeat {
@@ -66,12 +67,11 @@ class FmuEntry {
 };
 
 // From upbeat.units.fmi.tables.FmuTables.
-inline fmi::FmuTables read_fmu(nb::handle given) {
+inline void read_fmu(nb::handle given, fmi::FmuTables& tables) {
   const auto whole = [](nb::handle from, const char* name) { return nb::cast<std::int64_t>(from.attr(name)); };
   const auto flag = [](nb::handle from, const char* name) { return nb::cast<bool>(from.attr(name)); };
   const auto text = [](nb::handle from, const char* name) { return nb::cast<std::string>(from.attr(name)); };
   const auto number = [](nb::handle from, const char* name) { return nb::cast<double>(from.attr(name)); };
-  fmi::FmuTables tables;
   tables.version = static_cast<std::int32_t>(whole(given, "version"));
   tables.pointer = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(given.attr("pointer")));
   tables.clock = reinterpret_cast<double*>(nb::cast<std::uintptr_t>(given.attr("clock")));
@@ -108,8 +108,31 @@ inline fmi::FmuTables read_fmu(nb::handle given) {
     clock.resolution = number(from, "resolution");
     tables.clocks.push_back(std::move(clock));
   }
+}
+
+// From upbeat.units.fmi.exchange.tables.ExchangeTables.
+inline void read_exchange(nb::handle given, fmi::ExchangeTables& tables) {
+  read_fmu(given, tables);
+  tables.states = nb::cast<std::size_t>(given.attr("states"));
+  tables.indicators = nb::cast<std::size_t>(given.attr("indicators"));
+  tables.completes = nb::cast<bool>(given.attr("completes"));
+  tables.input_start = nb::cast<std::vector<double>>(given.attr("input_start"));
+  tables.held_start = nb::cast<std::vector<std::int64_t>>(given.attr("held_start"));
+  tables.solver = read_solver(given.attr("solver"));
+}
+
+// The unit that these tables are for: with a solver of ours or with its own.
+inline upbeat_unit make_fmu(nb::handle given) {
+  if (nb::hasattr(given, "solver")) {
+    fmi::ExchangeTables tables;
+    read_exchange(given, tables);
+    require(fmi::problem_in(tables));
+    return fmi::make_exchange(tables);
+  }
+  fmi::FmuTables tables;
+  read_fmu(given, tables);
   require(fmi::problem_in(tables));
-  return tables;
+  return fmi::make_cosimulation(tables);
 }
 
 }  // namespace upbeat

@@ -74,17 +74,8 @@ std::string problem_in(const OdeTables& tables) {
   if (!tables.derivatives || tables.derivatives->inputs != width || tables.derivatives->results.size() != states) {
     return "the kernel of the derivatives does not fit the states";
   }
-  const SolverTables& solver = tables.solver;
-  if (solver.micro < 1) return "a solver without micro-steps";
-  const std::size_t stages = solver.c.size();
-  const auto nothing = [](double weight) { return weight == 0.0; };
-  if (stages == 0 || solver.a.size() != stages * stages || solver.b.size() != stages ||
-      std::all_of(solver.b.begin(), solver.b.end(), nothing) ||
-      (solver.method == Method::Adaptive &&
-       (solver.e.size() != stages || std::all_of(solver.e.begin(), solver.e.end(), nothing)))) {
-    return "the solver's tableau is not one";
-  }
-  return problem_in(*tables.derivatives);
+  problem = problem_in(tables.solver);
+  return problem.empty() ? problem_in(*tables.derivatives) : problem;
 }
 
 Ode::Evaluator::Evaluator(const std::shared_ptr<const KernelTables>& kernel, Compiled compiled)

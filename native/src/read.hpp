@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "program.hpp"
+#include "solver.hpp"
 
 namespace upbeat {
 
@@ -31,6 +32,25 @@ inline void require(const std::string& problem) {
 template <class T>
 std::vector<T> copied(const Flat<T>& values) {
   return {values.data(), values.data() + values.size()};
+}
+
+// From upbeat.units.lowered.SolverTable.
+inline SolverTables read_solver(nb::handle given) {
+  SolverTables solver;
+  solver.method = nb::cast<std::int32_t>(given.attr("code")) == 0 ? Method::Fixed : Method::Adaptive;
+  solver.micro = nb::cast<std::int64_t>(given.attr("micro"));
+  solver.step = nb::cast<double>(given.attr("step"));
+  solver.rtol = nb::cast<double>(given.attr("rtol"));
+  solver.atol = nb::cast<double>(given.attr("atol"));
+  solver.first = nb::cast<double>(given.attr("first"));
+  solver.most = nb::cast<double>(given.attr("most"));
+  solver.max_steps = nb::cast<std::int64_t>(given.attr("max_steps"));
+  solver.c = nb::cast<std::vector<double>>(given.attr("c"));
+  solver.a = nb::cast<std::vector<double>>(given.attr("a"));
+  solver.b = nb::cast<std::vector<double>>(given.attr("b"));
+  solver.e = nb::cast<std::vector<double>>(given.attr("e"));
+  solver.d = nb::cast<std::vector<double>>(given.attr("d"));
+  return solver;
 }
 
 // A kernel as shared, checked tables: units with the same equations share one.

@@ -1,6 +1,7 @@
 // See solver.hpp. max(a, b) is "b if a < b else a" here, min(a, b) "b if b < a else a", as in Python.
 #include "solver.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -31,6 +32,20 @@ std::string grouped(std::int64_t number) {
 }
 
 }  // namespace
+
+std::string problem_in(const SolverTables& tables) {
+  if (tables.micro < 1) return "a solver without micro-steps";
+  const std::size_t stages = tables.c.size();
+  const auto nothing = [](double weight) { return weight == 0.0; };
+  const auto weights = [&](const std::vector<double>& row) {
+    return row.size() == stages && !std::all_of(row.begin(), row.end(), nothing);
+  };
+  if (stages == 0 || tables.a.size() != stages * stages || !weights(tables.b) ||
+      (tables.method == Method::Adaptive && !weights(tables.e)) || (!tables.d.empty() && tables.d.size() != stages)) {
+    return "the solver's tableau is not one";
+  }
+  return "";
+}
 
 Solver::Solver(const SolverTables& tables, std::size_t states) : tables_(tables), n_(states) {
   const auto weights = [](const double* row, std::size_t count) {

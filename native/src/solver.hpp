@@ -29,6 +29,9 @@ struct SolverTables {
   std::vector<double> d;    // Adaptive: the top term of the dense output; empty: it has none
 };
 
+// Why these tables are no solver, or an empty text.
+std::string problem_in(const SolverTables& tables);
+
 // Derivatives of the state: what a solver integrates.
 class Dynamics {
  public:

@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 from upbeat.core.ports import Causality
 from upbeat.units.fmi.cosimulation import can_follow
-from upbeat.units.fmi.description import CoSimulation, IntervalVariability, Type, Variability, Variable
+from upbeat.units.fmi.description import IntervalVariability, Type, Variability, Variable
 from upbeat.units.fmi.instance import Instance
 from upbeat.units.fmi.interfaces import has_events, own_clocks
 from upbeat.units.fmi.ports import Layout
@@ -150,7 +150,6 @@ class FmuTables:
 def lower(instance: Instance, layout: Layout, start: float, keeper: Keeper) -> FmuTables:
     """The tables of an instance for co-simulation that is in initialization mode."""
     description, interface = instance.description, instance.interface
-    assert isinstance(interface, CoSimulation)
     events = has_events(description, interface)
     clocks = own_clocks(description) if events else []
     version = description.version

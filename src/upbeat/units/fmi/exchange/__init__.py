@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upbeat.units.fmi.exchange.make import PackableExchange
+from upbeat.units.fmi.exchange.packable import PackableExchange
 from upbeat.units.fmi.exchange.slopes import indicator_names
 from upbeat.units.fmi.exchange.unit import Exchange
 

@@ -1,18 +1,15 @@
 """The state of an FMU in model exchange: what is kept of it, and its form in bytes.
 
-The bytes, the same on both engines: words of eight bytes, little-endian, numbers as doubles and the values
-of integers and booleans as integers of 64 bits; then the bytes that the FMU itself made of its state. The
-words are
+As bytes, the same on both engines, everything little-endian. A word has eight bytes: a double, or an integer
+where it is said and for the cells of integers and booleans; a string is a chunk (its length in bytes as a
+word, then UTF-8).
 
-1. its time;
-2. its mode: 0 initialization, 1 event mode, 2 continuous time;
-3. whether an event is to be handled now (0 or 1);
-4. the time of the next event that the FMU has named, or infinity;
-5. the step that the solver will try next (0: none is known);
-6. the continuous states, then the event indicators, as they were last seen;
-7. for each real input, in the order of the ports: origin of its course, number of coefficients,
-   (MAX_DEGREE + 1) × cells coefficients, unused ones zero;
-8. for each other input, in the order of the ports: its cells (of a text: its length in bytes, and they).
+    time · mode (integer: 0 initialization, 1 event, 2 continuous) · whether an event waits (integer: 0, 1)
+    next event time · the step that the solver will try next (0: none is known)
+    the continuous states · the event indicators as they were last seen
+    of each real input: origin · number of coefficients · all that there may be, unused ones zero
+    of each other input: its cells
+    the FMU's own bytes, as a chunk
 """
 
 from __future__ import annotations
@@ -80,19 +77,16 @@ class Tokens:
         return Held(ours, state, self._unused)
 
 
-def to_bytes(ours: Ours, ports: Sequence[Port]) -> bytes:
-    """All but the FMU's own part; `ports` are the inputs."""
+def to_bytes(ours: Ours, ports: Sequence[Port], own: bytes) -> bytes:
+    """Everything; `own` is the FMU's own part, `ports` are the inputs."""
     courses, others = ours.inputs
-    numbers = (
-        *(ours.time, float(ours.mode), float(ours.pending), ours.next, ours.h),
-        *(*ours.x, *ours.z, *courses),
-    )
-    parts = [struct.pack(f"<{len(numbers)}d", *numbers)]
+    numbers = (ours.next, ours.h, *ours.x, *ours.z, *courses)
+    parts = [struct.pack(f"<dqq{len(numbers)}d", ours.time, ours.mode, ours.pending, *numbers)]
     for port in ports:
         if port.kind is not Kind.REAL:
             value = others[port.name]
             parts += map(_cell, (value,) if port.size is None else value)  # type: ignore[arg-type]
-    return b"".join(parts)
+    return b"".join((*parts, chunk(own)))
 
 
 def _cell(value: Value) -> bytes:
@@ -109,9 +103,10 @@ def from_bytes(data: bytes, ports: Sequence[Port], states: int, indicators: int)
         return list(struct.unpack(f"<{count}d", reader.take(8 * count)))
 
     try:
-        time, mode, pending, due, h = doubles(5)
+        time, mode, pending = struct.unpack("<dqq", reader.take(24))
         if mode not in (0, 1, 2) or pending not in (0, 1):
-            raise ValueError(f"there is no mode {mode:g}")
+            raise ValueError(f"there is no mode {mode}")
+        due, h = doubles(2)
         x, z = doubles(states), doubles(indicators)
         real = [port for port in ports if port.kind is Kind.REAL]
         courses: list[Value] = [*doubles(packed_size(real))]
@@ -120,11 +115,13 @@ def from_bytes(data: bytes, ports: Sequence[Port], states: int, indicators: int)
             if port.kind is not Kind.REAL:
                 cells = tuple(_value(reader, port.kind) for _ in range(port.cells))
                 others[port.name] = cells[0] if port.size is None else cells
+        own = reader.chunk()
+        reader.finish()
     except ValueError as error:
         raise ModelError(f"not a state of this unit: {error}") from None
     check_packed(real, courses)
-    ours = Ours(time, Mode(int(mode)), bool(pending), due, h, tuple(x), tuple(z), (courses, others))
-    return ours, reader.rest()
+    ours = Ours(time, Mode(mode), bool(pending), due, h, tuple(x), tuple(z), (courses, others))
+    return ours, own
 
 
 def _value(reader: Reader, kind: Kind) -> Value:

@@ -1,4 +1,4 @@
-"""From a model to its running unit for model exchange."""
+"""Units for model exchange whose states can leave the process."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ class PackableExchange(Exchange):
 
     def to_bytes(self, token: Held) -> bytes:
         """As `upbeat.units.fmi.exchange.state` lays it out."""
-        own = self.instance.to_bytes(token.state)
-        return state.to_bytes(token.ours, self.inputs.ports) + own
+        return state.to_bytes(token.ours, self.inputs.ports, self.instance.to_bytes(token.state))
 
     def from_bytes(self, data: bytes) -> Held:
         """A token that can be restored."""

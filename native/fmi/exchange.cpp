@@ -1,0 +1,383 @@
+// See exchange.hpp.
+#include "fmi/exchange.hpp"
+
+#include <algorithm>
+
+#include "fmi/exchange_memory.hpp"
+#include "fmi/fmi2.hpp"
+#include "fmi/fmi3.hpp"
+#include "fmi/states.hpp"
+#include "text.hpp"
+
+namespace upbeat::fmi {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr int most_rounds = 1000;  // of event iteration at one instant, and events within a millionth of a step
+
+// Thrown through the solver when the FMU has refused something it was asked for; `Caller::why` says what.
+struct Refused {};
+
+template <class F>
+class Exchange final : private Dynamics, private Watch {
+ public:
+  explicit Exchange(const ExchangeTables& tables)
+      : Watch(tables.indicators, tables.states),
+        fmu_(tables),
+        own_(tables),
+        states_(fmu_, own_),
+        solver_(tables.solver, tables.states),
+        adaptive_(tables.solver.method == Method::Adaptive),
+        completes_(tables.completes),
+        final_(!tables.saves),
+        nominals_(tables.states),
+        clock_(tables.clock ? tables.clock : &own_clock_) {
+    *clock_ = tables.start;
+    std::size_t widest = 1;
+    std::size_t first[2] = {0, 0};
+    std::size_t courses = 0;
+    for (const PortTables& port : tables.ports) {
+      widest = std::max(widest, static_cast<std::size_t>(port.cells));
+      const auto number = static_cast<std::size_t>(port.port);
+      if (number >= ports_.size()) ports_.resize(number + 1);
+      Input& mine = ports_[number];
+      static_cast<Variable&>(mine) = port;
+      if (!port.input || port.event) continue;
+      mine.real = port.kind() == Kind::Real;
+      mine.discrete = port.discrete || !mine.real;
+      std::size_t& cell = first[mine.real ? 1 : 0];
+      mine.first = cell;
+      cell += static_cast<std::size_t>(port.cells);
+      if (mine.real) {
+        mine.number = courses++;
+        reals_.push_back(number);
+      }
+    }
+    seed_.resize(widest);
+    column_.resize(widest);
+    before_.resize(widest);
+  }
+
+  ~Exchange() {
+    if (!fmu_.failed() && !fmu_.fatal() && !refused_ && own_.mode != ExchangeMemory::Initial) fmu_.terminate();
+    states_.drop_all();
+    if (!fmu_.fatal()) fmu_.free();
+  }
+
+  int get(int number, Cell* to) { return fmu_.get(port(number), to) ? 0 : refused(); }
+
+  int set(int number, const Cell* coefficients, int count) {
+    const Input& given = port(number);
+    const bool changed = given.real ? change_course(given, coefficients, count) : change_cells(given, coefficients);
+    if (own_.mode == ExchangeMemory::Continuous && !given.discrete) {
+      touched_ = true;
+    } else if (own_.mode != ExchangeMemory::Initial) {
+      if (!changed) return 0;
+      if (own_.mode == ExchangeMemory::Continuous && !enter_event_mode()) return refused();
+      own_.pending = true;
+    }
+    return fmu_.set(given, coefficients) ? 0 : refused();
+  }
+
+  int advance(double t, double to, int early, double* reached) {
+    if (!(to >= t)) return unsolved("cannot advance backwards, from " + shorter(t) + " to " + shorter(to));
+    if (to == t) return 0;
+    own_.now = t;
+    try {
+      return through(t, to, early != 0, reached);
+    } catch (const Refused&) {
+      return refused();
+    }
+  }
+
+  int due(double* time) {
+    *time = own_.pending ? own_.now : own_.next;
+    return 0;
+  }
+
+  int jump(int* again) {
+    if (!own_.pending) return 0;
+    if (!round()) return refused();
+    *again = own_.pending ? 1 : 0;
+    return 0;
+  }
+
+  int slope(int output, int input, Cell* to) {
+    const Variable& row = port(output);
+    const Variable& column = port(input);
+    for (std::int32_t j = 0; j < column.cells; ++j) {
+      std::fill(seed_.begin(), seed_.end(), 0.0);
+      seed_[static_cast<std::size_t>(j)] = 1.0;
+      if (!fmu_.directional(row, column, seed_.data(), column_.data())) return refused();
+      for (std::int32_t i = 0; i < row.cells; ++i) to[i * column.cells + j].r = column_[static_cast<std::size_t>(i)];
+    }
+    return 0;
+  }
+
+  int save(int slot) {
+    std::copy_n(Watch::values(), own_.z.size(), own_.z.begin());
+    return states_.save(slot) ? 0 : refused();
+  }
+  int restore(int slot) {
+    if (!states_.restore(slot)) return refused();
+    std::copy(own_.z.begin(), own_.z.end(), Watch::values());
+    touched_ = true;  // it may have been: looking once more changes nothing
+    scaled_ = false;
+    return own_.mode != ExchangeMemory::Continuous || own_.x.empty() || scale() ? 0 : refused();
+  }
+  int pack(int slot, void* to, std::uint64_t* size) { return states_.pack(slot, to, size) ? 0 : refused(); }
+  int unpack(int slot, const void* from, std::uint64_t size) {
+    if (states_.unpack(slot, from, size)) return 0;
+    message_ = fmu_.why();
+    return 1;
+  }
+
+  const char* message() const { return message_.c_str(); }
+
+ private:
+  // The engine asks for ports of the model only, whose numbers it has checked.
+  const Input& port(int number) const { return ports_[static_cast<std::size_t>(number)]; }
+
+  // -- inputs ------------------------------------------------------------------------------------
+
+  // Whether the input has another value now. A discrete one takes the first coefficient alone.
+  bool change_course(const Input& given, const Cell* coefficients, int count) {
+    const double* const value = own_.values.data() + given.first;
+    std::copy_n(value, given.cells, before_.begin());
+    own_.courses.set(given.number, own_.now, coefficients, given.discrete ? 1 : count, own_.values.data());
+    return !std::equal(value, value + given.cells, before_.begin());
+  }
+  bool change_cells(const Input& given, const Cell* cells) {
+    Cell* const mine = own_.held.data() + given.first;
+    const bool same = std::equal(cells, cells + given.cells, mine, [](Cell a, Cell b) { return a.i == b.i; });
+    std::copy_n(cells, given.cells, mine);
+    return !same;
+  }
+
+  // -- what the solver asks ------------------------------------------------------------------------
+
+  // Brings the FMU to a time and a state, with what the inputs are there.
+  bool place(double t, const double* x) {
+    *clock_ = t;
+    if (!fmu_.set_time(t)) return false;
+    if (!own_.x.empty() && !fmu_.set_states(x, own_.x.size())) return false;
+    if (!own_.courses.moving()) return true;
+    own_.courses.follow(t, own_.values.data());
+    for (const std::size_t number : reals_) {
+      const Input& input = ports_[number];
+      if (!own_.courses.moves(input.number)) continue;
+      const double* const from = own_.values.data() + input.first;
+      std::transform(from, from + input.cells, cells_of(input), real);
+      if (!fmu_.set(input, cells_.data())) return false;
+    }
+    return true;
+  }
+  Cell* cells_of(const Input& input) {
+    if (cells_.size() < static_cast<std::size_t>(input.cells)) cells_.resize(static_cast<std::size_t>(input.cells));
+    return cells_.data();
+  }
+
+  void derivatives(double t, const double* x, double* out) override {
+    if (place(t, x) && fmu_.get_derivatives(out, own_.x.size())) return;
+    if (!adaptive_ || !fmu_.discarded()) throw Refused();
+    // A solver that chooses its steps takes it as: not so far.
+    std::fill_n(out, own_.x.size(), std::numeric_limits<double>::quiet_NaN());
+  }
+
+  void indicators(double t, const double* x, double* to) override {
+    if (!place(t, x) || !fmu_.get_indicators(to, own_.z.size())) throw Refused();
+  }
+
+  bool accepted(double t, const double* x) override {
+    if (!completes_) return false;
+    bool event = false;
+    bool end = false;
+    if (!place(t, x) || !fmu_.completed(final_, &event, &end)) throw Refused();
+    if (end && !ended(t)) throw Refused();
+    return event;
+  }
+
+  // -- time --------------------------------------------------------------------------------------
+
+  int through(double t, double to, bool early, double* reached) {
+    if (!settle()) return refused();
+    if (touched_ && !meet_inputs()) return refused();
+    const double crowd = 1e-6 * (to - t);
+    double since = t;
+    for (int events = 0;;) {
+      const double until = smaller(to, own_.next);
+      if (until > own_.now) {
+        if (!solver_.advance(*this, own_.now, until, own_.x.data(), own_.h, this)) return unsolved(solver_.message());
+        own_.now = Watch::time();
+        own_.pending = Watch::stopped();
+        if (!place(own_.now, own_.x.data())) return refused();
+      }
+      own_.pending = own_.pending || own_.now >= own_.next;
+      if (own_.now >= to || (early && own_.pending)) {
+        *reached = own_.now;
+        return 0;
+      }
+      if (own_.now - since > crowd) {
+        events = 0;
+        since = own_.now;
+      }
+      if (++events > most_rounds) {
+        return unsolved("1,000 events in a row hardly let time go on at t = " + shorter(own_.now) +
+                        "; a model that switches faster and faster needs a rule by which it comes to rest");
+      }
+      if (!settle()) return refused();
+    }
+  }
+
+  // Inputs may have jumped: what has crossed by that is an event now.
+  bool meet_inputs() {
+    touched_ = false;
+    if (own_.z.empty()) return true;
+    double* const before = Watch::values();
+    if (!fmu_.get_indicators(own_.z.data(), own_.z.size())) return false;
+    for (std::size_t i = 0; i < own_.z.size(); ++i) {
+      own_.pending = own_.pending || (before[i] > 0.0) != (own_.z[i] > 0.0);
+      before[i] = own_.z[i];
+    }
+    return settle();
+  }
+
+  // -- events ------------------------------------------------------------------------------------
+
+  bool enter_event_mode() {
+    if (!fmu_.enter_event_mode()) return false;
+    own_.mode = ExchangeMemory::Event;
+    return true;
+  }
+
+  bool ended(double t) { return fmu_.refuse("the FMU asked to end the simulation at t = " + shorter(t)); }
+
+  // One round of event iteration.
+  bool round() {
+    *clock_ = own_.now;
+    if (own_.mode == ExchangeMemory::Initial) {
+      if (!fmu_.leave_initialization()) return false;
+      own_.mode = ExchangeMemory::Event;
+    } else if (own_.mode == ExchangeMemory::Continuous && !enter_event_mode()) {
+      return false;
+    }
+    Updated updated;
+    if (!fmu_.update(updated)) return false;
+    if (updated.terminate) return ended(own_.now);
+    scaled_ = scaled_ && !updated.nominals_changed;
+    own_.next = updated.next;
+    own_.pending = updated.again;
+    return true;
+  }
+
+  // Goes through what is due now, and on to continuous time.
+  bool settle() {
+    for (int rounds = 0; own_.pending; ++rounds) {
+      if (rounds == most_rounds) {
+        return fmu_.refuse("event iteration at t = " + shorter(own_.now) + " did not come to an end in 1,000 rounds");
+      }
+      if (!round()) return false;
+    }
+    if (own_.mode == ExchangeMemory::Continuous) return true;
+    if (!fmu_.enter_continuous_time_mode()) return false;
+    own_.mode = ExchangeMemory::Continuous;
+    touched_ = false;
+    // Another motion begins; with one long step a ball would leave the ground and be below it again.
+    own_.h = 0.0;
+    if (!own_.x.empty()) {
+      if (!fmu_.get_states(own_.x.data(), own_.x.size())) return false;
+      if (!scaled_ && !scale()) return false;
+    }
+    return own_.z.empty() || fmu_.get_indicators(Watch::values(), own_.z.size());
+  }
+
+  bool scale() {
+    scaled_ = true;
+    if (!adaptive_) return true;
+    if (!fmu_.get_nominals(nominals_.data(), nominals_.size())) return false;
+    for (double& nominal : nominals_) {
+      if (!(0.0 < nominal && nominal < infinity)) nominal = 1.0;
+    }
+    solver_.scale(nominals_.data());
+    return true;
+  }
+
+  int refused() {
+    refused_ = true;
+    message_ = "FmuError: " + fmu_.why();
+    return 1;
+  }
+  int unsolved(const std::string& why) {
+    message_ = "SolverError: " + why;
+    return 1;
+  }
+
+  F fmu_;
+  ExchangeMemory own_;
+  States<F, ExchangeMemory> states_;
+  Solver solver_;
+  bool adaptive_;
+  bool completes_;
+  bool final_;             // whether no state before a completed step can come back
+  bool scaled_ = false;    // whether the solver knows how large the states usually are
+  bool touched_ = false;   // whether inputs may have jumped since the indicators were looked at
+  bool refused_ = false;
+  std::vector<Input> ports_;         // by number; of outputs only the variable counts
+  std::vector<std::size_t> reals_;   // the numbers of the real inputs
+  std::vector<double> nominals_;
+  std::vector<double> seed_, column_, before_;
+  std::vector<Cell> cells_;
+  double own_clock_ = 0.0;
+  double* clock_;  // where others look for the time of the instance
+  std::string message_;
+};
+
+template <class F>
+upbeat_unit made(const ExchangeTables& tables) {
+  using Unit = Exchange<F>;
+  upbeat_unit unit{};
+  unit.size = sizeof unit;
+  unit.self = new Unit(tables);
+  unit.get = [](void* self, int port, Cell* to) { return static_cast<Unit*>(self)->get(port, to); };
+  unit.set = [](void* self, int port, const Cell* coefficients, int count) {
+    return static_cast<Unit*>(self)->set(port, coefficients, count);
+  };
+  unit.advance = [](void* self, double t, double to, int early, double* reached) {
+    return static_cast<Unit*>(self)->advance(t, to, early, reached);
+  };
+  unit.jump = [](void* self, int* again) { return static_cast<Unit*>(self)->jump(again); };
+  unit.due = [](void* self, double* time) { return static_cast<Unit*>(self)->due(time); };
+  unit.slope = [](void* self, int output, int input, Cell* to) { return static_cast<Unit*>(self)->slope(output, input, to); };
+  if (tables.saves) {
+    unit.save = [](void* self, int slot) { return static_cast<Unit*>(self)->save(slot); };
+    unit.restore = [](void* self, int slot) { return static_cast<Unit*>(self)->restore(slot); };
+  }
+  if (tables.saves && tables.serialises) {
+    unit.pack = [](void* self, int slot, void* to, std::uint64_t* size) { return static_cast<Unit*>(self)->pack(slot, to, size); };
+    unit.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
+      return static_cast<Unit*>(self)->unpack(slot, from, size);
+    };
+  }
+  unit.message = [](void* self) { return static_cast<Unit*>(self)->message(); };
+  unit.destroy = [](void* self) { delete static_cast<Unit*>(self); };
+  return unit;
+}
+
+}  // namespace
+
+std::string problem_in(const ExchangeTables& tables) {
+  std::string problem = problem_in(static_cast<const FmuTables&>(tables));
+  if (!problem.empty()) return problem;
+  std::size_t real = 0;
+  std::size_t others = 0;
+  for (const PortTables& port : tables.ports) {
+    if (port.input && !port.event) (port.kind() == Kind::Real ? real : others) += static_cast<std::size_t>(port.cells);
+  }
+  if (real != tables.input_start.size() || others != tables.held_start.size()) return "start values do not fit the inputs";
+  return problem_in(tables.solver);
+}
+
+upbeat_unit make_exchange(const ExchangeTables& tables) { return tables.version == 2 ? made<Fmi2>(tables) : made<Fmi3>(tables); }
+
+}  // namespace upbeat::fmi
