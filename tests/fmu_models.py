@@ -126,7 +126,7 @@ RELAY = Fmu(
         Var("der(x)", derivative="x"),
         _counter("on", "Boolean", start="false"),
         _counter("switches"),
-        Var("z"),
+        Var("z", "output"),
     ),
     {"x": ("x",), "der(x)": ("x",), "on": (), "switches": (), "z": ("u",)},
     derivatives=False,

@@ -170,6 +170,15 @@ def test_states_travel_between_the_engines(fmu: Made, version: int, solver: Solv
             assert np.asarray(trace[name]).tobytes() == np.asarray(whole[name]).tobytes(), (first, name)
 
 
+def test_structural_parameters_change_the_number_of_states(fmu: Made) -> None:
+    """x' = -x from the FMU's own start in as many states as n says."""
+    for n in (2, 3):
+        space = exchange(fmu("space", 3), RK4(step=0.01)).with_values({"n": n})
+        trace = same(up.Scenario({"one": space}), pace=0.1, until=1.0)
+        y = np.asarray(trace["one.y"])
+        np.testing.assert_allclose(y, y[0] * np.exp(-np.asarray(trace.time)), rtol=1e-7)
+
+
 @VERSIONS
 @pytest.mark.parametrize("name", ["linear", "ball", "relay"])
 def test_fmpy_finds_the_same(fmu: Made, version: int, name: str) -> None:

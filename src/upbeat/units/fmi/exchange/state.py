@@ -63,6 +63,24 @@ class Held:
         self._unused.append(self.state)
 
 
+def sizes(instance: Instance) -> tuple[int, int]:
+    """How many continuous states and event indicators there are.
+
+    Structural parameters change the size of arrays: then the FMU is asked.
+    """
+    description = instance.description
+    by_name = description.by_name
+    states = [by_name[name] for name in description.states]
+    indicators = [by_name[each.variable] for each in description.structure.event_indicators]
+    count = sum(state.cells for state in states)
+    if any(state.dimensions for state in states):
+        count = len(instance.states())
+    crossing = description.event_indicator_count
+    if any(indicator.dimensions for indicator in indicators):
+        crossing = len(instance.indicators())
+    return count, crossing
+
+
 class Tokens:
     """Makes tokens, and has the FMU drop the states of those that are gone."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.fmi.description import ModelExchange
+from upbeat.units.fmi.exchange.state import sizes
 from upbeat.units.fmi.instance import Instance
 from upbeat.units.fmi.ports import Layout
 from upbeat.units.fmi.tables import FmuTables, Keeper, lower
@@ -35,15 +36,16 @@ def lower_exchange(
     instance: Instance, layout: Layout, ports: Sequence[Port], start: float, solver: Solver, keeper: Keeper
 ) -> ExchangeTables:
     """The tables of an instance that is in initialization mode; `ports` are those with their start values."""
-    description, interface = instance.description, instance.interface
+    interface = instance.interface
     assert isinstance(interface, ModelExchange)
+    states, indicators = sizes(instance)
     common = lower(instance, layout, start, keeper)
     inputs = [port for port in ports if port.causality is Causality.INPUT and not port.event]
     real = [port for port in inputs if port.kind is Kind.REAL]
     return ExchangeTables(
         **{field.name: getattr(common, field.name) for field in fields(common)},
-        states=sum(description.by_name[name].cells for name in description.states),
-        indicators=description.event_indicator_count,
+        states=states,
+        indicators=indicators,
         completes=interface.completed_integrator_step,
         input_start=tuple(float(value) for port in real for value in port.initial),
         held_start=tuple(int(v) for port in inputs if port.kind is not Kind.REAL for v in port.initial),

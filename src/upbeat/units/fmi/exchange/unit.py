@@ -12,7 +12,7 @@ from upbeat.units.fmi.description import ModelExchange, Variable
 from upbeat.units.fmi.exchange.inputs import Inputs
 from upbeat.units.fmi.exchange.noting import noting
 from upbeat.units.fmi.exchange.slopes import jacobian, rates, slope
-from upbeat.units.fmi.exchange.state import Held, Mode, Ours, Tokens
+from upbeat.units.fmi.exchange.state import Held, Mode, Ours, Tokens, sizes
 from upbeat.units.fmi.instance import FmuError, Instance
 from upbeat.units.integrate import Adaptive, Fixed, integrator
 from upbeat.units.located import Watch, crossings
@@ -56,15 +56,15 @@ class Exchange:
         self._mode = Mode.INITIAL
         self._pending = True
         self._next = inf
-        description = instance.description
-        self._x = [0.0] * sum(description.by_name[name].cells for name in description.states)
-        self._has_indicators = description.event_indicator_count > 0
+        states, indicators = sizes(instance)
+        self._x = [0.0] * states
+        self._has_indicators = indicators > 0
         self._final = not interface.saves_state  # whether no state before a completed step can come back
         self._watch = Watch(
             self._indicators_at if self._has_indicators else None,
             self._completed if interface.completed_integrator_step else None,
         )
-        self._watch.begin([0.0] * description.event_indicator_count)
+        self._watch.begin([0.0] * indicators)
         self._watches = self._has_indicators or interface.completed_integrator_step
         self._solver = integrator(solver, self.inputs.courses.courses, jacobian(instance, self._place))
         self._scaled = False  # whether the solver knows how large the states usually are
