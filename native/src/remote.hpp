@@ -113,7 +113,6 @@ class RemoteUnit {
   std::vector<RemotePort> ports_;
   RemoteTerms terms_;
   RemoteHooks hooks_;
-  Patience patience_;
   Strings* strings_ = nullptr;
   bool gone_ = false;
   std::uint32_t records_ = 0;

@@ -20,8 +20,7 @@ RemoteUnit::Calls Server::calls() const {
 }
 
 bool Server::wait(const std::atomic<bool>& abandoned) {
-  const Patience patience = slate_.crowded ? Patience::none() : patience_;
-  return await_turn(slate_, Side::Server, patience, [&] { return !abandoned.load(std::memory_order_relaxed); });
+  return await_turn(slate_, Side::Server, Patience::look(slate_.looking), [&] { return !abandoned.load(std::memory_order_relaxed); });
 }
 
 bool Server::answer() {

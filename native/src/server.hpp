@@ -40,7 +40,6 @@ class Server {
   std::vector<RemotePort> ports_;
   Strings& strings_;
   std::function<std::string()> why_;
-  Patience patience_;
   Bytes inbox_;  // a payload that came in pieces
   const unsigned char* given_ = nullptr;
   Bytes outbox_;  // a payload that goes in pieces

@@ -1,7 +1,7 @@
 // Two processes, one call at a time: the memory that both see, and how each waits for its turn.
 //
 // The one whose turn it is may read and write all of the slate; the other only looks at `turn`. It looks for
-// a few microseconds, because most answers come that fast, then lets others have the core, then sleeps in
+// some microseconds, because most answers come that fast, then lets others have the core, then sleeps in
 // the kernel and is woken. Where there is a single core for both, it sleeps at once.
 #pragma once
 
@@ -46,7 +46,7 @@ struct alignas(64) Slate {
   double x;
   double y;
   std::uint64_t size;  // of the whole payload, in bytes
-  std::uint32_t crowded;  // more units wait in processes of their own than there are cores for
+  std::uint32_t looking;  // for how many microseconds the server should look before it sleeps
   std::uint32_t spare;
 
   // What an answer says besides its payload, for whoever needs the slate before it has been read.
@@ -83,14 +83,22 @@ inline void pause() {
 #endif
 }
 
-// Looking at the memory is of use only where the other side can run meanwhile. In a crowd, whoever keeps a core
-// busy by waiting keeps it from those who have something to do.
+// How long a side looks at the memory, lets others have the core, and sleeps before it asks whether to go on.
+//
+// Looking is of use only where the other side can run meanwhile. Whoever sleeps takes long to wake up, longer than
+// others look: of several units that are called in turn, all would soon sleep whenever they are called. So they
+// look the longer the more of them there are; and not at all where there are more than cores.
 struct Patience {
-  std::chrono::microseconds looking{std::thread::hardware_concurrency() > 1 ? 30 : 0};
-  std::chrono::microseconds yielding{std::thread::hardware_concurrency() > 1 ? 20 : 0};
-  std::chrono::milliseconds sleeping{1};
+  std::chrono::microseconds looking{0};
+  std::chrono::microseconds yielding{0};
+  std::chrono::milliseconds sleeping{20};  // below the tick of the kernel, every sleep would set a timer
 
-  static Patience none() { return {std::chrono::microseconds(0), std::chrono::microseconds(0), std::chrono::milliseconds(1)}; }
+  static Patience look(std::uint32_t microseconds) {
+    Patience made;
+    made.looking = std::chrono::microseconds(microseconds);
+    if (microseconds > 0) made.yielding = std::chrono::microseconds(20);
+    return made;
+  }
 };
 
 // Hands the turn to the other side.
@@ -99,8 +107,8 @@ inline void hand_over(Slate& slate, Side to) {
   if (slate.asleep[static_cast<std::size_t>(to)].load(std::memory_order_seq_cst)) wake(slate.turn);
 }
 
-// Waits until it is `own`'s turn. Where that takes long, `going_on` is asked about every millisecond; if it says
-// false, so does this.
+// Waits until it is `own`'s turn. Where that takes long, `going_on` is asked now and then; if it says false,
+// so does this.
 template <class Check>
 bool await_turn(Slate& slate, Side own, const Patience& patience, Check going_on) {
   using Clock = std::chrono::steady_clock;

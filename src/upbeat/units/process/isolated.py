@@ -132,7 +132,10 @@ class Isolated:
                 f"the model of unit '{name}' cannot be sent to another process: {error}. Models are sent by "
                 "pickle, so functions and classes must lie in a module that can be imported"
             ) from error
-        order = Order(name, start, model, slopes, has_core())
+        core = has_core()
+        if self.restart and not core:
+            raise ModelError("restart needs the compiled part of Upbeat, which is not there. Leave it out")
+        order = Order(name, start, model, slopes, core)
         return Child(order, self.model.ports, float(self.deadline), self.restart)
 
 
