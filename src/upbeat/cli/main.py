@@ -17,6 +17,7 @@ from upbeat.cli import (
     fmu_options,
     importing,
     plot,
+    probe,
     resume,
     run,
 )
@@ -46,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"upbeat {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (run, resume, check, explain, plot, importing, export):
+    for command in (run, resume, check, explain, plot, probe, importing, export):
         command.add_to(commands)
     return top
 

@@ -144,7 +144,7 @@ def _other(port: Port, start: Value, low: float, high: float, n: int) -> Value:
             return codes[n % len(codes)]
         wanted = int(start) + n % 3
         return wanted if wanted <= high else int(start)
-    return start
+    return "61" if n % 2 else "6162"  # a text for strings, and bytes for binaries
 
 
 def codes_of(port: Port) -> Sequence[int]:
@@ -171,7 +171,7 @@ def apart(
                 ratio = gap / max(1.0, abs(a)) if gap < inf else inf
                 if not where or ratio > relative:
                     worst, relative = gap, ratio
-                    where = f"'{name}' is {_shown(have)} instead of {_shown(want)}"
+                    where = f"'{name}' is {_shown(have, want)} instead of {_shown(want, have)}"
     return worst, relative, where
 
 
@@ -182,5 +182,9 @@ def _number(text: str) -> float:
         return inf
 
 
-def _shown(text: str) -> str:
-    return f"{float.fromhex(text):.9g}" if "0x" in text else text
+def _shown(text: str, other: str) -> str:
+    """Short, unless only all digits tell it from the other one."""
+    if "0x" not in text or "0x" not in other:
+        return f"{float.fromhex(text):.9g}" if "0x" in text else text
+    mine, its = float.fromhex(text), float.fromhex(other)
+    return f"{mine:.9g}" if f"{mine:.9g}" != f"{its:.9g}" else f"{mine:.17g}"

@@ -70,13 +70,16 @@ def checked(model: Fmu) -> Claims:
     """The claims of an FMU as it is run here, checked now if they have not been before."""
     if not model.interface.saves_state:
         return Claims()
-    what = f"claims-{model.interface_name}"
-    found = known.recall(model.path, what)
+    found = known.recall(model.path, f"claims-{model.interface_name}")
     if found is None:
-        claims, lasting = check(model)
-        known.remember(model.path, what, _written(claims), lasting=lasting)
-        return claims
+        return remember(model, *check(model))
     return Claims(**{name: _read(entry) for name, entry in found.items()})
+
+
+def remember(model: Fmu, claims: Claims, lasting: bool) -> Claims:
+    """Keep what `check` found."""
+    known.remember(model.path, f"claims-{model.interface_name}", _written(claims), lasting=lasting)
+    return claims
 
 
 def check(model: Fmu) -> tuple[Claims, bool]:
