@@ -298,3 +298,19 @@ def test_an_expression_may_be_given_as_a_tree() -> None:
     assert texts(connection) == ["2*a.y"]
     assert connection.text == "2*a.y"
     assert connection.target == "b.u"
+
+
+# -------------------------------------------------------------------- as they are
+
+
+def test_values_as_they_are() -> None:
+    a, b = fake(output("y", unit="mm")), fake(input_("u", unit="m"))
+    assert texts(connect(a, b, "2*a.y + 1")) == ["0.001*(2*a.y + 1)"]
+    taken = connect(a, b, {"value": "2*a.y + 1", "convert": False})
+    assert texts(taken) == ["2*a.y + 1"]
+    assert taken.text == {"value": "2*a.y + 1", "convert": False}
+    assert texts(connect(a, b, {"value": "2*a.y + 1"})) == ["0.001*(2*a.y + 1)"]
+    outputs = Scenario({"a": a}, outputs={"o": {"value": "a.y", "unit": "K", "convert": False}}).outputs
+    assert (show(outputs[0].cells[0]), outputs[0].port.unit) == ("a.y", "K")
+    assert "convert must be true or false" in complaint(a, b, {"value": "a.y", "convert": 0})
+    assert "unknown key 'convrt'" in complaint(a, b, {"value": "a.y", "convrt": False})

@@ -153,12 +153,13 @@ def test_systems_in_other_files(
     assert value_at_end(path, "out", engine) == expected
 
 
-@pytest.mark.supports("ssp", "Variants", "yes: `read_ssp(path, variant=…)`")
+@pytest.mark.supports("ssp", "Variants", "yes: `system.ssp#Variant.ssd`")
 def test_variants(ssp: Pack) -> None:
     other = two_gains(connection("a.y", "b.u", linear_factor(5)))
     path = ssp(two_gains(connection("a.y", "b.u")), {"Other.ssd": other})
     assert up.read_ssp(path).run()["b.y"][-1] == 12
     assert up.read_ssp(path, variant="Other.ssd").run()["b.y"][-1] == 60
+    assert up.load(f"{path}#Other.ssd").run()["b.y"][-1] == 60
     with pytest.raises(up.FileProblem, match=r"there is no Othr\.ssd in it\. Did you mean 'Other\.ssd'"):
         up.read_ssp(path, variant="Othr.ssd")
 
@@ -581,3 +582,32 @@ def test_signals_that_follow_themselves(ssp: Pack) -> None:
     text = ssd(elements(inner, gain("a")) + connections(connection("s.o", "s.i"), connection("s.o", "a.u")))
     with pytest.raises(up.ScenarioError, match="follows itself through no FMU"):
         up.load(ssp(text))
+
+
+def test_one_run_goes_on_from_a_checkpoint(ssp: Pack, tmp_path: Path) -> None:
+    """The FMUs are unpacked to another place then, which does not matter."""
+    import subprocess
+    import sys
+
+    lin = component("lin", LINEAR, u="input", y="output")
+    path = ssp(ssd(elements(lin)))
+    whole = up.load(path).run()
+    script = (
+        "import sys, upbeat as up\n"
+        "every = up.Checkpoint(sys.argv[2], '1steps')\n"
+        "run = up.load(sys.argv[1], checkpoint=every, out=sys.argv[3]).open()\n"
+        "with run:\n    [run.step() for _ in range(30)]\n"
+    )
+    kept, out = tmp_path / "run.checkpoint", tmp_path / "out.csv"
+    subprocess.run([sys.executable, "-c", script, str(path), str(kept), str(out)], check=True)
+    trace = up.resume(kept, experiment=up.load(path, out=out, checkpoint=up.Checkpoint(kept, "1steps")))
+    assert trace["lin.y"].tolist() == whole["lin.y"].tolist()
+
+
+@pytest.mark.supports("ssp", "Metadata and signatures (SSP 2.0)", "kept, not used, with a warning")
+def test_metadata_and_signatures_are_named(ssp: Pack, caplog: pytest.LogCaptureFixture) -> None:
+    more = '<ssc:MetaData kind="general" type="text/xml"/><ssc:Signature role="authenticity" type="x"/>'
+    with caplog.at_level(logging.WARNING, "upbeat.ssp"):
+        up.load(ssp(ssd(elements(gain("a", more)), version="2.0")))
+    assert "component 'a': its metadata is kept, and not used" in caplog.text
+    assert "component 'a': its digital signature is not checked" in caplog.text

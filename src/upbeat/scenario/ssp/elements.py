@@ -66,6 +66,8 @@ def kept(element: Element, findings: Findings, where: str) -> tuple[Element, ...
             continue
         if local(child) == "Signature":
             findings.warning(child.line, where, "its digital signature is not checked")
+        if local(child) == "MetaData":
+            findings.warning(child.line, where, "its metadata is kept, and not used")
         if local(child) == "Annotations":
             others = [one for one in child.children if one.attributes.get("type") != OURS]
             if not others:

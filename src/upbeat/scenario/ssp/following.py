@@ -17,9 +17,8 @@ from upbeat.scenario.ssp.conversion import (
 from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.model import Kind, Linear, Table
 from upbeat.scenario.ssp.parameters import Given
-from upbeat.scenario.ssp.wiring import Edge, Leaf, Node, Wiring
+from upbeat.scenario.ssp.wiring import Edge, Leaf, Node, Wiring, called
 from upbeat.units.fmi.description import Causality, UnitDefinition, Variability
-from upbeat.units.fmi.description.findings import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ class Following:
                         to = target.items or self._wiring.end(chain[0][0]).items
                         expr, pending = table_expr(change, pending.expr(expr), items, to), Affine()
             except Unfit as error:
-                name = shown(".".join((*node[0], node[1])))
+                name = called(node)
                 self._findings.within(edge.file).error(connection.line, f"connection to '{name}'", str(error))
                 return None
             items = target.items or items
@@ -125,7 +124,7 @@ class Following:
                     values, unit, target.unit, connection.transformation, connection.convert
                 )
             except Unfit as error:
-                name = shown(".".join((*node[0], node[1])))
+                name = called(node)
                 self._findings.within(edge.file).error(connection.line, f"connection to '{name}'", str(error))
                 return None
             unit = self._unit_after(unit, target.unit, edge)

@@ -51,7 +51,10 @@ def ssd_of(path: str | os.PathLike[str], variant: str | None = None) -> Path:
 
 
 def _opened(path: Path, variant: str | None) -> tuple[Path, str]:
-    """The folder with the files, and the name of the SSD."""
+    """The folder with the files, and the name of the SSD; ``system.ssp#Other.ssd`` names both."""
+    archive, mark, fragment = str(path).rpartition("#")
+    if mark and variant is None and not path.exists():
+        path, variant = Path(archive), fragment
     if path.suffix.lower() == ".ssd" and not path.is_dir():
         if variant is not None:
             raise InvalidInput(f"{path} is one SSD: a variant can be chosen of an .ssp only")

@@ -34,6 +34,14 @@ _KINDS = {
 }
 
 
+def called(node: Node) -> str:
+    """What people call a node."""
+    path, name = node
+    if path[:1] == (_DICTIONARY,):
+        return shown(f"{name} of the signal dictionary {path[1]}")
+    return shown(".".join((*path, name)))
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """An FMU of the system, with its description."""
@@ -170,6 +178,13 @@ class Wiring:
             )
             findings.warning(line, f"component '{shown(leaf.name)}'", what)
 
+    def _check_unit(self, node: Node, leaf: Leaf, declared: Connector, findings: Findings) -> None:
+        own = leaf.unit(leaf.description.by_name[node[1]])
+        if own is None or declared.unit is None or own.base is None or own.base == declared.unit.base:
+            return
+        what = f"'{shown(node[1])}' is in {shown(own.name)} for the FMU, but in {shown(declared.unit.name)} "
+        findings.warning(declared.line, f"component '{shown(leaf.name)}'", f"{what}for the SSD, which counts")
+
     def _entry(
         self, reference: Reference, connector: str, path: Path, findings: Findings, line: int
     ) -> Node | None:
@@ -210,7 +225,7 @@ class Wiring:
             )
             return
         if target in self.edges:
-            what = f"'{shown('.'.join((*target[0], target[1])))}' has two sources"
+            what = f"'{called(target)}' has two sources"
             findings.error(connection.line, where, what, "Remove one of the connections.")
             return
         self.edges[target] = Edge(source, connection, system.file)
@@ -232,7 +247,7 @@ class Wiring:
             if node[0] in self.leaves and len(seen) > 1:
                 edge = None  # an FMU computes its outputs
             if edge is not None and edge.source in seen:
-                what = f"'{shown('.'.join((*node[0], node[1])))}' follows itself through no FMU"
+                what = f"'{called(node)}' follows itself through no FMU"
                 self._findings.within(edge.file).error(edge.connection.line, "", what)
                 edge = None
             yield node, edge
