@@ -24,10 +24,9 @@ constexpr std::chrono::milliseconds between_looks{50};
 
 // How many units of this process wait in others.
 std::atomic<unsigned> waiting{0};
-const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
 
 // In microseconds.
-std::uint32_t worth_looking() {
+std::uint32_t worth_looking(unsigned cores) {
   const unsigned units = waiting.load(std::memory_order_relaxed);
   return 1 + units > cores ? 0 : 100 * (1 + units);
 }
@@ -68,7 +67,7 @@ bool RemoteUnit::alive() const {
 // Hands over what is on the slate, and waits for the answer. False: there is none, and never will be.
 bool RemoteUnit::exchanged() {
   Slate& slate = *link_.slate;
-  const std::uint32_t looking = worth_looking();
+  const std::uint32_t looking = worth_looking(cores_);
   slate.looking = looking;
   hand_over(slate, Side::Server);
   const Clock::time_point began = Clock::now();
@@ -76,7 +75,7 @@ bool RemoteUnit::exchanged() {
                                            std::chrono::duration<double>(std::min(terms_.deadline, 1e9)));
   Clock::time_point last = began, looked = began;
   bool given_up = false;
-  const bool answered = await_turn(slate, Side::Client, Patience::look(cores > 1 ? std::max(looking, 30u) : 0), [&] {
+  const bool answered = await_turn(slate, Side::Client, Patience::look(cores_ > 1 ? std::max(looking, 30u) : 0), [&] {
     const Clock::time_point now = Clock::now();
     if (now - last > standstill) deadline += now - last;
     last = now;

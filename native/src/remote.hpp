@@ -113,6 +113,7 @@ class RemoteUnit {
   std::vector<RemotePort> ports_;
   RemoteTerms terms_;
   RemoteHooks hooks_;
+  unsigned cores_ = usable_cores();
   Strings* strings_ = nullptr;
   bool gone_ = false;
   std::uint32_t records_ = 0;

@@ -5,6 +5,7 @@
 
 #if defined(__linux__)
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +25,12 @@ std::shared_ptr<Slate> mapped(int file, std::uint64_t size) {
 
 #if defined(__linux__)
 
+unsigned usable_cores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return std::thread::hardware_concurrency();
+  return static_cast<unsigned>(CPU_COUNT(&cores));
+}
+
 void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds most) {
   timespec time{};
   time.tv_sec = static_cast<std::time_t>(most.count() / 1'000'000'000);
@@ -36,6 +43,8 @@ void wake(std::atomic<std::uint32_t>& word) {
 }
 
 #else
+
+unsigned usable_cores() { return std::thread::hardware_concurrency(); }
 
 void sleep_on(std::atomic<std::uint32_t>&, std::uint32_t, std::chrono::nanoseconds most) {
   std::this_thread::sleep_for(std::min(most, std::chrono::nanoseconds(100'000)));

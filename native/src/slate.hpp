@@ -71,6 +71,9 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "a lock would not
 // The slate at the beginning of a file of so many bytes that lies in memory; null if it cannot be reached.
 std::shared_ptr<Slate> mapped(int file, std::uint64_t size);
 
+// How many cores this process may use now: not all that there are, if it is pinned to some.
+unsigned usable_cores();
+
 // Sleeps until somebody wakes those who sleep on `word`, or it is no longer `seen`, or this long.
 void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds most);
 void wake(std::atomic<std::uint32_t>& word);
