@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from upbeat.core.errors import ModelError
+from upbeat.core.labels import Labels
 from upbeat.core.names import objection_to, objection_to_port
 
 Value = float | int | bool | str
@@ -60,7 +61,8 @@ class Port:
     * `reactive` (inputs): True, the unit expects the value at the end of the step (thesis, definition
       39); False, the value at its start (*delayed*); None, it does not mind and the coupling chooses.
     * `derivative` (real outputs): the output of the same unit that is this one's time derivative.
-    * `items`: the labels of an enumeration, in order; the value is the index.
+    * `items`: the labels of an enumeration, in order; the value is the code of one, which is its index
+      unless `codes` says otherwise.
     * `event` (inputs, outputs): the port has a value only at instants; in between it is absent. An event
       that says no more than that it happens is boolean, and always true.
     """
@@ -77,6 +79,7 @@ class Port:
     items: tuple[str, ...] = ()
     description: str = ""
     event: bool = False
+    codes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if objection := objection_to_port(self.name):
@@ -86,6 +89,12 @@ class Port:
         if self.size is not None and self.size > MAX_CELLS:
             count = f"{self.size:,}" if self.size < 2**64 else _short(self.size)
             raise ModelError(f"port '{self.name}': an array has at most {MAX_CELLS:,} cells, not {count}")
+        try:
+            labels = Labels(self.items, self.codes)
+        except ModelError as error:
+            raise ModelError(f"port '{self.name}': {error}") from None
+        object.__setattr__(self, "items", labels)
+        object.__setattr__(self, "codes", labels.codes)
         if self.start is not None:
             object.__setattr__(self, "start", self.values(self.start))
         if self.event:
@@ -116,13 +125,19 @@ class Port:
 
     @property
     def initial(self) -> Values:
-        """The start value, or zeros."""
-        return self.start if self.start is not None else (self.kind.zero,) * self.cells
+        """The start value, or zeros; of an enumeration, its first label."""
+        zero = self.codes[0] if self.codes else self.kind.zero
+        return self.start if self.start is not None else (zero,) * self.cells
+
+    @property
+    def labels(self) -> Labels:
+        """The `items` with their `codes`."""
+        return Labels.of(self.items)
 
     def values(self, given: object, called: str = "") -> Values:
         """`given` as one checked value per cell: a single value for all of them, or a list of all.
 
-        An enumeration takes labels and indices. A `ModelError` speaks of the port as `called`.
+        An enumeration takes labels and codes. A `ModelError` speaks of the port as `called`.
         """
         name = called or self.name
         given = given.tolist() if hasattr(given, "tolist") else given  # NumPy
@@ -186,12 +201,14 @@ class Port:
     def _index(self, label: str) -> int:
         if label not in self.items:
             raise ValueError(f"{_short(label)} is not one of {', '.join(self.items)}")
-        return self.items.index(label)
+        return self.labels.code(label)
 
     def _whole(self, number: int) -> int:
-        if self.items and not 0 <= number < len(self.items):
-            last = len(self.items) - 1
-            raise ValueError(f"{_short(number)} is not an index of {', '.join(self.items)} (0 to {last})")
+        if self.items and number not in self.codes:
+            what, have = "an index", f"0 to {len(self.items) - 1}"
+            if not self.labels.usual:
+                what, have = "a code", ", ".join(map(str, self.codes))
+            raise ValueError(f"{_short(number)} is not {what} of {', '.join(self.items)} ({have})")
         if not -(2**63) <= number < 2**63:
             raise ValueError("an integer has 64 bits: this one lies beyond ±9.2e18")
         return number

@@ -144,7 +144,7 @@ def fingerprint(program: Program, models: Mapping[str, Model]) -> bytes:
         [
             name,
             type(bare(model)).__qualname__,
-            [[p.name, p.causality.value, p.kind.value, p.size, p.items] for p in model.ports],
+            [[p.name, p.causality.value, p.kind.value, p.size, p.labels.written] for p in model.ports],
             getattr(model, "remembers", ()),
         ]
         for name, model in models.items()

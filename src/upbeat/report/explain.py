@@ -118,7 +118,7 @@ def _sender(sender: Sender, to: Port) -> dict[str, Any]:
     when = None if sender.when is None else show(sender.when)
     value = _cells(sender.cells)
     if to.items and isinstance(first := sender.cells[0], Number) and len(sender.cells) == 1:
-        value = f"'{to.items[int(first.value)]}'"
+        value = f"'{to.labels.label(first.value)}'"
     return {"event": ".".join(sender.source), "value": value, "when": when}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.labels import Labels
 from upbeat.core.names import bare, matching
 from upbeat.core.ports import Kind
 from upbeat.report.lanes import numeric
@@ -45,11 +46,11 @@ class Line:
 
 @dataclass(slots=True)
 class Panel:
-    """Lines over one y axis. `ticks` are the labels of 0, 1, 2, …; `share` panels have the same limits."""
+    """Lines over one y axis. `ticks` are labels of values; `share` panels have the same limits."""
 
     title: str
     lines: list[Line] = field(default_factory=list)
-    ticks: tuple[str, ...] = ()
+    ticks: Labels = field(default_factory=Labels)
     share: str = ""
     log: bool = False
 
@@ -159,7 +160,7 @@ def _groups(columns: Sequence[Column], by_port: bool) -> dict[str, list[Column]]
     groups: dict[str, list[Column]] = {}
     for column in columns:
         if column.items:
-            key = f"labels {column.items}"
+            key = f"labels {column.labels.written}"
         elif column.kind is Kind.BOOLEAN:
             key = "boolean"
         elif column.unit is None:
@@ -189,8 +190,8 @@ def _line(trace: Trace, column: Column, label: str, colour: str) -> Line:
     )
 
 
-def _ticks(column: Column) -> tuple[str, ...]:
-    return ("false", "true") if column.kind is Kind.BOOLEAN else column.items
+def _ticks(column: Column) -> Labels:
+    return Labels(("false", "true")) if column.kind is Kind.BOOLEAN else column.labels
 
 
 _LAST = re.compile(r"(?:(.*)\.)?([^.\[(]+(?:\(.*\))?)(?:\[[^\]]*\])?\Z")

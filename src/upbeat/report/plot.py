@@ -151,8 +151,9 @@ def _draw(axis: Any, panel: Panel, colours: Mapping[str, str], compare: bool) ->
     if panel.log:
         axis.set_yscale("log")
     elif panel.ticks:
-        axis.set_yticks(range(len(panel.ticks)), panel.ticks)
-        axis.set_ylim(-0.25, len(panel.ticks) - 0.75)
+        codes = panel.ticks.codes
+        axis.set_yticks(codes, panel.ticks)
+        axis.set_ylim(min(codes) - 0.25, max(codes) + 0.25)
     else:
         _limits(axis, panel.lines)
 

@@ -118,7 +118,7 @@ def _row(column: Column, found: Summary | None) -> tuple[str, ...]:
         )
     if column.items:
         final = int(found.final)
-        label = column.items[final] if 0 <= final < len(column.items) else str(final)
+        label = column.labels.label(final) or str(final)
         return (column.name, unit, "–", "–", "–", label)
     numbers = (found.least, found.mean, found.greatest, found.final)
     return (column.name, unit, *(f"{number:.6g}" for number in numbers))

@@ -172,16 +172,17 @@ def _check_kind(given: Formula, port: Port, target: str) -> None:
         return
     if port.items:
         if not given.labelled(port.items):
+            first, other = port.codes[0], port.codes[min(1, len(port.codes) - 1)]
             raise Wrong(
                 f"'{target}' is an {described(_one(port))}, but '{text}' is {_kind_of(given)}",
                 "An enumeration is connected to one with the same labels in the same order; "
-                'to translate, use a choice such as "0 if a.x > 1 else 1".',
+                f'to translate, use a choice such as "{first} if a.x > 1 else {other}".',
             )
     elif source is not None and source.port.items:
-        label = source.port.items[0]
+        label, number = source.port.items[0], "index" if source.port.labels.usual else "code"
         raise Wrong(
             f"'{target}' is {port.kind.value}, but '{text}' is an {described(_one(source.port))}",
-            f"Compare it, {text} == '{label}', or pass on its index with {text} + 0.",
+            f"Compare it, {text} == '{label}', or pass on its {number} with {text} + 0.",
         )
     elif not given.fits(port.kind):
         integer = port.kind is Kind.INTEGER

@@ -83,7 +83,10 @@ def _keys(kind: str, port: Port) -> str:
     """What a converter must say to carry what `port` does."""
     keys = [f'kind = "{kind}"']
     if port.items:
-        keys.append(f"items = [{', '.join(json.dumps(item, ensure_ascii=False) for item in port.items)}]")
+        labels = [json.dumps(item, ensure_ascii=False) for item in port.items]
+        coded = [f"{label} = {code}" for label, code in zip(labels, port.codes, strict=True)]
+        usual = port.labels.usual
+        keys.append(f"items = [{', '.join(labels)}]" if usual else f"items = {{ {', '.join(coded)} }}")
     elif port.kind is not Kind.REAL:
         keys.append(f'of = "{port.kind.value}"')
     keys += [f'unit = "{port.unit}"'] if port.unit else []

@@ -190,7 +190,7 @@ def _payload(
                 f"'{label}' is a label of '{target}', and a scenario input, too",
                 f"Write \"'{label}'\" for the label, or rename the input.",
             )
-        return (replace(formula(port.items.index(str(label)), directory), text=str(label)),)
+        return (replace(formula(port.labels.code(str(label)), directory), text=str(label)),)
     if isinstance(value, (list, tuple)) and port.size is None and port.causality is Causality.OUTPUT:
         port = replace(port, size=len(value) or None)  # of the scenario: it takes its size from here
     formulas = formulas_of(value, port, target, directory)

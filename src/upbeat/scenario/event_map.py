@@ -99,7 +99,7 @@ def _index(key: str, port: Port, path: str) -> int:
     if port.items:
         if key not in port.items:
             raise Wrong(f"'{key}' is not a label of '{path}'", suggest(key, port.items, "labels"), (key,))
-        return port.items.index(key)
+        return port.labels.code(key)
     if port.kind is Kind.BOOLEAN:
         if key not in ("true", "false"):
             raise Wrong(f"'{path}' is true or false, and never '{key}'", "Write map = { true = … }.", (key,))

@@ -141,5 +141,5 @@ def _parsed(text: str, directory: Directory) -> tuple[Expr, str]:
 
 def described(port: Port) -> str:
     """What a port holds, in words: ``real``, ``integer[3]``, ``enumeration (off, on)``."""
-    kind = f"enumeration ({', '.join(port.items)})" if port.items else port.kind.value
+    kind = f"enumeration ({port.labels})" if port.items else port.kind.value
     return kind if port.size is None else f"{kind}[{port.size}]"

@@ -79,7 +79,7 @@ def _output(output: ScenarioOutput | EventOutput, directory: Directory) -> Any:
     as_it_is = isinstance(text, Mapping) and "convert" in text
     entry: dict[str, Any] = dict(text) if isinstance(text, Mapping) and as_it_is else {"value": text}
     if port.items != natural.items or port.kind is not natural.kind:
-        entry |= {"items": port.items} if port.items else {"kind": port.kind.value}
+        entry |= {"items": port.labels.written} if port.items else {"kind": port.kind.value}
     for key in ("size", "unit", "description"):
         if getattr(port, key) != getattr(natural, key):
             entry[key] = getattr(port, key)

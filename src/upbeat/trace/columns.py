@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upbeat.core.labels import Labels
 from upbeat.core.ports import Kind, Port
 
 Cells = NDArray[np.float64]
@@ -23,12 +24,17 @@ Cells = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One recorded cell. `items` are the labels of an enumeration, whose values are their indices."""
+    """One recorded cell. `items` are the labels of an enumeration, whose values are their codes."""
 
     name: str
     kind: Kind = Kind.REAL
     unit: str | None = None
     items: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> Labels:
+        """The `items` with their codes."""
+        return Labels.of(self.items)
 
     def decode(self, cells: Cells, strings: Sequence[str]) -> NDArray[Any]:
         """The values in one contiguous column of cells; reals and integers are not copied."""
@@ -60,13 +66,23 @@ class Column:
         if self.unit is not None:
             data["unit"] = self.unit
         if self.items:
-            data["items"] = list(self.items)
+            data["items"] = self.labels.written
         return data
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Column:
-        items = tuple(str(item) for item in data.get("items", ()))
+        items = Labels.read(data.get("items", ()))
         return cls(str(data["name"]), Kind(data["kind"]), data.get("unit"), items)
+
+
+def labels_of(numbers: NDArray[Any], items: tuple[str, ...]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The labels of an enumeration's numbers, and for which of these there is one."""
+    labels = Labels.of(items)
+    order = np.argsort(labels.codes)
+    codes = np.array(labels.codes, dtype=np.int64)[order]
+    place = np.minimum(np.searchsorted(codes, numbers), len(codes) - 1)
+    shown: NDArray[Any] = np.array(labels, dtype=object)[order[place]]
+    return shown, codes[place] == numbers
 
 
 TIME = Column("time", Kind.REAL, "s")

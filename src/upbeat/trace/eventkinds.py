@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upbeat.core.errors import InvalidInput
+from upbeat.core.labels import Labels
 from upbeat.core.ports import Kind, Value
-from upbeat.trace.columns import Cells, Column
+from upbeat.trace.columns import Cells, Column, labels_of
 
 Payload = Value | tuple[Value, ...] | None
 """What an event showed: nothing, a value (an enumeration's label), or the values of an array."""
@@ -25,7 +26,7 @@ _REAL, _BITS = struct.Struct("=d"), struct.Struct("=q")
 class EventKind:
     """The events of one name. `cells` is 0 for an event without payload, 1 for a single value, else an array.
 
-    `items` are the labels of an enumeration, whose values travel as their indices. The kind is of no
+    `items` are the labels of an enumeration, whose values travel as their codes. The kind is of no
     account where there are no cells.
     """
 
@@ -64,8 +65,9 @@ class EventKind:
         if len(cells) != self.cells or (value is None) != (self.cells == 0):
             return None
         found: list[int] = []
+        labels = Labels.of(self.items)
         for cell in cells:
-            number = self.items.index(cell) if self.items and cell in self.items else cell
+            number = labels.code(cell) if cell in labels else cell
             bits = _bits(self.kind, number, intern)
             if bits is None:
                 return None
@@ -85,9 +87,7 @@ class EventKind:
         return values if self.cells == 1 else values.reshape(-1, self.cells)
 
     def _labels(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        count = len(self.items)
-        known = (numbers >= 0) & (numbers < count)
-        shown: NDArray[Any] = np.array([*self.items, None], dtype=object)[np.where(known, numbers, count)]
+        shown, known = labels_of(numbers, self.items)
         shown[~known] = numbers[~known].tolist()
         return shown
 
@@ -99,12 +99,12 @@ class EventKind:
         if self.unit is not None:
             data["unit"] = self.unit
         if self.items:
-            data["items"] = list(self.items)
+            data["items"] = Labels.of(self.items).written
         return data
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> EventKind:
-        items = tuple(str(item) for item in data.get("items", ()))
+        items = Labels.read(data.get("items", ()))
         kind = Kind(data.get("kind", Kind.BOOLEAN.value))
         return cls(str(data["name"]), kind, int(data.get("cells", 0)), data.get("unit"), items)
 

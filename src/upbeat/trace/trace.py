@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from upbeat.core.errors import FileProblem, InvalidInput, suggest
 from upbeat.core.ports import Kind
-from upbeat.trace.columns import TIME, Cells, Column, Pool
+from upbeat.trace.columns import TIME, Cells, Column, Pool, labels_of
 from upbeat.trace.events import EventLog, StoredEvents
 from upbeat.trace.extras import need
 from upbeat.trace.lateness import Lateness
@@ -171,9 +171,9 @@ class Trace:
         if not items:
             raise InvalidInput(f"'{name}' is not an enumeration: it has no labels")
         numbers = self[name]
-        if len(numbers) and (numbers.min() < 0 or numbers.max() >= len(items)):
+        found, known = labels_of(numbers, items)
+        if not known.all():
             raise InvalidInput(f"'{name}' holds numbers that none of its {len(items)} labels belongs to")
-        found: NDArray[Any] = np.array(items, dtype=object)[numbers]
         return found
 
     def summary(self, name: str) -> Summary | None:
@@ -262,7 +262,7 @@ class Trace:
         for column in self.columns:
             attributes = {"units": column.unit} if column.unit else {}
             if column.items:
-                attributes["labels"] = ", ".join(column.items)
+                attributes["labels"] = str(column.labels)
             signals[column.name] = ("time", self[column.name], attributes)
         time = ("time", self.time, {"units": TIME.unit})
         return xarray.Dataset(signals, coords={"time": time}, attrs={"outcome": self.outcome.value})

@@ -4,6 +4,7 @@
     parameters = { m = 1.0, mode = { value = "heat", items = ["off", "heat"] } }
     outputs    = ["y"]   or   { y = { unit = "m", depends = ["F"] } }
 
+The items of an enumeration count from 0; with other codes they are a table: { off = 1, heat = 4 }.
 A start value says the kind (true: boolean, "text": string, a number: real) and, as a list, the
 size, unless `kind` and `size` do.
 """
@@ -17,6 +18,7 @@ from typing import Any
 
 from upbeat.core import measure
 from upbeat.core.errors import InvalidInput, ModelError, suggest
+from upbeat.core.labels import Labels
 from upbeat.core.names import bare, resolve
 from upbeat.core.ports import Causality, Kind, Port, Values, check_variable
 
@@ -142,11 +144,7 @@ def _unit(entry: Mapping[str, Any]) -> str | None:
 
 
 def _items(given: object) -> tuple[str, ...]:
-    if not isinstance(given, (list, tuple)) or not all(isinstance(item, str) for item in given):
-        raise ModelError(f"items must be a list of labels, not {given!r}")
-    if len(set(given)) != len(given):
-        raise ModelError(f"items must differ from each other: {', '.join(given)}")
-    return tuple(given)
+    return Labels.read(given)
 
 
 def _kind(given: object, start: object, items: tuple[str, ...]) -> Kind:
@@ -240,7 +238,7 @@ def port_spec(port: Port) -> Any:
     if port.start is not None:
         entry[value_key] = plain(port, port.start)
     if port.items:
-        entry["items"] = list(port.items)
+        entry["items"] = port.labels.written
     elif port.kind is not (_kind(None, entry.get(value_key), ())):
         entry["kind"] = port.kind.value
     if port.size is not None and not isinstance(entry.get(value_key), list):
@@ -259,9 +257,8 @@ def port_spec(port: Port) -> Any:
 
 def plain(port: Port, values: Values) -> Any:
     """Values as they are written: a list for an array, the label for an enumeration."""
-    shown = [
-        port.items[v] if port.items and isinstance(v, int) and 0 <= v < len(port.items) else v for v in values
-    ]
+    labels = port.labels
+    shown = [v if isinstance(v, str) or (label := labels.label(v)) is None else label for v in values]
     return shown if port.size is not None else shown[0]
 
 

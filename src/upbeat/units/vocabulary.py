@@ -76,7 +76,7 @@ class Vocabulary:
                 self.complaints.add(here, f"{what} \"'{bare}'\"")
                 return None
             if bare in port.items:
-                return Number(float(port.items.index(bare)))
+                return Number(float(port.labels.code(bare)))
             if quoted or (bare.isidentifier() and bare not in {*self.scope.sizes, *self.scope.mentioned}):
                 hint = suggest(bare, port.items, "labels")
                 self.complaints.add(here, f"'{bare}' is not a label of '{port.name}'. {hint}")

@@ -8,6 +8,7 @@ from upbeat.core.errors import ExpressionError
 from upbeat.core.expr.nodes import Apply, Expr, Inner, Leaf, Lookup, Name, Number, fold
 from upbeat.core.expr.operations import OPS, Op
 from upbeat.core.expr.tables import Table, Table1
+from upbeat.core.labels import Labels
 from upbeat.core.ports import Kind
 
 _Guess = tuple[Kind, bool]
@@ -35,19 +36,21 @@ def fits(expr: Expr, kinds: Mapping[str, Kind], kind: Kind) -> bool:
 
 
 def labelled(expr: Expr, items: Sequence[str], labels: Callable[[str], Sequence[str]]) -> bool:
-    """Whether `expr` is an index of `items` for certain; `labels` gives those of a name that has some."""
+    """Whether `expr` is a code of `items` for certain; `labels` gives those of a name that has some."""
+    known = Labels.of(items)
+    codes = set(known.codes)
     todo: list[Expr] = [expr]
     while todo:
         match todo.pop():
-            case Name(id=name) if tuple(labels(name)) == tuple(items):
+            case Name(id=name) if known == Labels.of(labels(name)):
                 pass
-            case Number(value=value) if value in range(len(items)):
+            case Number(value=value) if value in codes:
                 pass
-            case Lookup(table=table) if _held(table) and set(_held(table)) <= set(range(len(items))):
+            case Lookup(table=table) if _held(table) and set(_held(table)) <= codes:
                 pass
             case Apply(op=Op.WHERE, args=(_, *parts)) | Apply(op=Op.ROUND, args=(*parts,)):
                 todo += parts
-            case Apply(op=op) if OPS[op].kind is Kind.BOOLEAN and len(items) > 1:
+            case Apply(op=op) if OPS[op].kind is Kind.BOOLEAN and codes >= {0, 1}:
                 pass  # a truth is 0 or 1
             case _:
                 return False

@@ -16,6 +16,7 @@ from upbeat.core.expr.nodes import Apply, Expr, Lookup, Name, Number
 from upbeat.core.expr.operations import BINARY, CONSTANTS, FUNCTIONS, KEYWORDS, OPS, Level, Op
 from upbeat.core.expr.tables import Table, named
 from upbeat.core.expr.tokens import Token, tokens
+from upbeat.core.labels import Labels
 from upbeat.core.names import resolve
 from upbeat.core.ports import MAX_CELLS
 
@@ -180,7 +181,7 @@ class _Parser:
         self.fail(f"a value is missing before {token.text!r}", token)
 
     def label(self, op: Op, left: Expr) -> Expr:
-        """The index of an enumeration's label, as in ``mode == 'heat'``."""
+        """The code of an enumeration's label, as in ``mode == 'heat'``."""
         token = self.take()
         text = token.text[1:-1]
         if op not in (Op.EQ, Op.NE):
@@ -191,7 +192,7 @@ class _Parser:
             self.fail(f"the label {token.text} needs an enumeration to its left. {have}".rstrip(), token)
         if text not in items:
             self.fail(f"{text!r} is not one of its labels. {suggest(text, items, 'labels')}", token)
-        return self.grown(Number(float(tuple(items).index(text))))
+        return self.grown(Number(float(Labels.of(items).code(text))))
 
     def variable(self, token: Token) -> Expr:
         text = token.text

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from upbeat.core.errors import ModelError
 from upbeat.core.expr import Expr, parse, substitute
+from upbeat.core.labels import Labels
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.units.discrete.front import FrontEnd
 from upbeat.units.discrete.model import Discrete
@@ -24,7 +25,8 @@ class Converter(FrontEnd):
     """
 
     def __init__(self, discrete: Discrete, spec: Mapping[str, Any]) -> None:
-        super().__init__(discrete, {key: value for key, value in spec.items() if value is not None})
+        plain = {key: v.written if isinstance(v, Labels) else v for key, v in spec.items() if v is not None}
+        super().__init__(discrete, plain)
 
     def to_spec(self) -> dict[str, Any]:
         """The plain table that the constructor takes: ``type(model)(**model.to_spec()) == model``."""

@@ -38,7 +38,7 @@ class LastValue(Converter):
         start: Any = None,
         *,
         of: str | None = None,
-        items: Sequence[str] | None = None,
+        items: Sequence[str] | Mapping[str, int] | None = None,
         unit: str | None = None,
         size: int | None = None,
     ) -> None:
@@ -134,7 +134,7 @@ class Sampler(Converter):
         *,
         offset: float = 0.0,
         of: str | None = None,
-        items: Sequence[str] | None = None,
+        items: Sequence[str] | Mapping[str, int] | None = None,
         unit: str | None = None,
         size: int | None = None,
     ) -> None:

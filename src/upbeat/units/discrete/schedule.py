@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -36,7 +36,7 @@ class Schedule(Converter):
         value: Sequence[Any] | None = None,
         *,
         of: str | None = None,
-        items: Sequence[str] | None = None,
+        items: Sequence[str] | Mapping[str, int] | None = None,
         unit: str | None = None,
     ) -> None:
         complaints = Complaints()
