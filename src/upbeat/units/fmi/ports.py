@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from upbeat.core.errors import ModelError, suggest
+from upbeat.core.labels import Labels
 from upbeat.core.names import objection_to_port
 from upbeat.core.ports import Causality, Kind, Port, Value, Values
 from upbeat.units.fmi.description import Causality as Role
@@ -100,6 +101,7 @@ def layout(
             unit=_measure(variable, units),
             description=variable.description,
             event=variable.type is Type.CLOCK,
+            items=_labels(variable),
         )
         if causality is Causality.OUTPUT:
             port = replace(port, depends=depends.of(variable), derivative=slopes.get(variable.name))
@@ -191,6 +193,13 @@ def _measure(variable: Variable, units: Mapping[str, UnitDefinition]) -> str | N
     return _text_of(units.get(name) or UnitDefinition(name))
 
 
+def _labels(variable: Variable) -> Labels:
+    """The labels of an enumeration; none where two of them, or their values, are the same."""
+    names, codes = [item.name for item in variable.items], [item.value for item in variable.items]
+    unique = len(set(names)) == len(names) and len(set(codes)) == len(codes)
+    return Labels(names, codes) if unique else Labels()
+
+
 def _start(port: Port, variable: Variable) -> Values | None:
     """The start value that the description gives; None where it says none that a port can hold."""
     if variable.start is None or port.causality is Causality.OUTPUT or port.event:
@@ -199,6 +208,8 @@ def _start(port: Port, variable: Variable) -> Values | None:
     if any(isinstance(v, float) and math.isnan(v) for v in values):
         return None
     if any(isinstance(v, int) and not -_LARGEST <= v < _LARGEST for v in values):
+        return None
+    if port.items and not set(values) <= set(port.codes):
         return None
     if len(values) not in (1, port.cells):
         return None  # the array has another size than the file thought
