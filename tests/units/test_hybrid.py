@@ -150,7 +150,11 @@ def test_a_ball_that_comes_to_rest_stays_there(engine: str) -> None:
         states={"h": "v if moving else 0", "v": "-g if moving else 0"},
         variables={"n": {"start": 0, "kind": "integer"}, "moving": True},
         events={
-            "bounce": {"when": "h <= 0 and v < -0.01", "then": {"h": "0", "v": "-r*v", "n": "n + 1"}},
+            "bounce": {
+                "when": "h <= 0 and v < -0.01",
+                "then": {"h": "0", "v": "-r*v", "n": "n + 1"},
+                "emit": {"hit": "v"},
+            },
             "rest": {
                 "when": "h <= 0 and v < 0 and v >= -0.01",
                 "then": {"h": "0", "v": "0", "moving": "false"},

@@ -20,7 +20,7 @@ from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import RESERVED, Expr, Table1, Table2, kind_of, names, substitute
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.units.equation_events import read_events
+from upbeat.units.equation_events import EquationEvent, read_events
 from upbeat.units.equations import (
     TIME,
     Definition,
@@ -112,6 +112,8 @@ def read_equations(
         reaction="an event",
     )
     happenings = read_events(events, vocabulary)
+    if raw_states:
+        _complain_about_idle(heard, sent, happenings, complaints)
     complaints.raise_if_any()
     return Equations(
         states=read_states,
@@ -125,6 +127,18 @@ def read_equations(
         sent=sent,
         events=happenings,
     )
+
+
+def _complain_about_idle(
+    heard: Iterable[Port], sent: Iterable[Port], events: Iterable[EquationEvent], complaints: Complaints
+) -> None:
+    """An event port that nothing uses is a slip of the pen."""
+    used = {name for event in events for name in (*event.on, *(s.port.name for s in event.emit))}
+    for section, ports, key in (("inputs", heard, "on"), ("outputs", sent, "emit")):
+        for port in ports:
+            if port.name not in used:
+                what = f"no event has it in its {key}: say what happens, under events"
+                complaints.add(f"{section}.{port.name}", what)
 
 
 def _written_out(local_cells: Mapping[str, Expr]) -> dict[str, Expr]:
