@@ -49,7 +49,7 @@ def call(options: argparse.Namespace) -> Exit:
 
 
 def _trace(options: argparse.Namespace) -> Trace:
-    if options.file.suffix in (".toml", ".fmu"):
+    if options.file.suffix in (".toml", ".fmu", ".ssp"):
         return scenario_options.experiment(options).with_(out=None).run()
     for name in ("set", "until", "step", "input", "engine"):
         if getattr(options, name):
