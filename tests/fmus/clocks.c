@@ -9,7 +9,10 @@ enum { TIME, TICK, TICKS, PRE_TICKS, WAIT, WAITS, HIT, U, HELD, ALARM, TOLD, COU
 
 static void start(Now* now) { now->n[WAITS] = 0; }
 
-static void update(Now* now) { (void)now; }
+/* Inputs of a clock are set while it ticks, so what becomes of them is seen after that. */
+static void update(Now* now) {
+  if (now->n[HIT]) now->v[HELD] = now->v[U];
+}
 
 static void tick(Now* now, int clock) {
   if (clock == TICK) {
@@ -18,10 +21,10 @@ static void tick(Now* now, int clock) {
     now->n[TOLD] += now->n[ALARM];
   }
   if (clock == WAIT) now->n[WAITS]++;
-  if (clock == HIT) now->v[HELD] = now->v[U];
 }
 
 static bool event(Now* now) {
+  update(now);
   now->n[PRE_TICKS] = now->n[TICKS];
   return false;
 }
