@@ -213,15 +213,12 @@ def test_the_state_of_clocks(fmu: Made) -> None:
 
 @BOTH
 def test_steps_that_are_rejected(fmu: Made, version: int, engine: str) -> None:
-    """Error control sets the FMU back: the ring a' = -2 a + b, b' = -2 b - a has a known solution."""
+    """Error control sets FMUs back: the ring a' = -2 a + b, b' = -2 b - a from 1, 1 turns and decays."""
     models = {name: up.Fmu(fmu("linear", version), parameters={"c": 1.0, "d": 0.0}) for name in "ab"}
     scenario = up.Scenario(models, {"a.u": "b.y", "b.u": "-a.y"})
-    trace = up.simulate(
-        scenario, pace=up.ErrorControl(1e-6), until=1.0, inputs="linear", engine=engine
-    )  # from 1, 1: z = a - i b obeys z' = (-2 - ...) z, that is a rotation with decay
+    trace = up.simulate(scenario, pace=up.ErrorControl(1e-3), until=1.0, inputs="linear", engine=engine)
     t = np.asarray(trace.time)
-    expected = np.exp(-2 * t) * (np.cos(t) + np.sin(t))
-    np.testing.assert_allclose(trace["a.y"], expected, atol=2e-4)
+    np.testing.assert_allclose(trace["a.y"], np.exp(-2 * t) * (np.cos(t) + np.sin(t)), atol=2e-2)
 
 
 @BOTH
