@@ -132,7 +132,7 @@ class Definitions:
                 changed = self._guard(partial(model.with_values, {name: value}), (*where, key, name))
                 good = good and changed is not None
                 model = changed or model
-        return self._guard(partial(_isolated, model, table), where) if good else None
+        return self._guard(partial(isolated, model, table), where) if good else None
 
     def _model(self, table: Table, where: Where) -> Model | None:
         kind = table.get("kind", next((k for k, mark in _MARKS.items() if mark in table), "function"))
@@ -145,7 +145,7 @@ class Definitions:
             return None
         said = {key: table[key] for key in ISOLATION if key in table and key not in KINDS[kind]}
         rest = {key: value for key, value in table.items() if key != "kind" and key not in said}
-        return self._guard(lambda: _isolated(self._make(kind, rest), said), where)
+        return self._guard(lambda: isolated(self._make(kind, rest), said), where)
 
     def _make(self, kind: str, table: dict[str, Any]) -> Model:
         match kind:
@@ -180,7 +180,7 @@ class Definitions:
         return None
 
 
-def _isolated(model: Model, table: Table) -> Model:
+def isolated(model: Model, table: Table) -> Model:
     """The model with what the table says about a process for its units, if it does."""
     said = {key: table[key] for key in ISOLATION if key in table}
     if not said:

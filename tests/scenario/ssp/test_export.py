@@ -178,6 +178,14 @@ def test_settings_of_units_come_back(fmu: Fmus, tmp_path: Path) -> None:
     same_trace(made.run(), back.run())
 
 
+def test_processes_of_their_own_come_back(fmu: Fmus, tmp_path: Path) -> None:
+    unit = up.Isolated(up.Fmu(fmu("gain", 2), parameters={"u": 2.0}), deadline=7.0)
+    up.write_ssp(up.Scenario(units={"g": unit}), tmp_path / "i.ssp")
+    other = up.read_ssp(tmp_path / "i.ssp").scenario.units["g"]
+    assert isinstance(other, up.Isolated)
+    assert (other.deadline, other.when) == (7.0, "process")
+
+
 @pytest.mark.supports("ssp", "Export of anything else", "refused, with a list of what SSP cannot say")
 def test_what_cannot_be_said(fmu: Fmus, tmp_path: Path) -> None:
     scenario = up.Scenario(

@@ -20,6 +20,7 @@ from upbeat.core.ports import Kind, Port
 from upbeat.scenario.affine import Affine as Form
 from upbeat.scenario.affine import affine
 from upbeat.scenario.connection import Connection, ScenarioOutput
+from upbeat.scenario.definitions import ISOLATION, isolation_table
 from upbeat.scenario.directory import INPUTS, End
 from upbeat.scenario.files import ScenarioFile
 from upbeat.scenario.ssp.elements import OURS
@@ -41,6 +42,7 @@ from upbeat.scenario.written import toml_text
 from upbeat.units.fmi.description import UnitDefinition, Variable, measure_of
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.fmi.xml import Element
+from upbeat.units.process import Isolated
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 """The same scenario gives the same bytes."""
@@ -84,6 +86,7 @@ class _Export:
         self._problems = Problems()
         self._known = Definitions()
         self._units: dict[str, Fmu] = {}
+        self._isolated: dict[str, dict[str, Any]] = {}
         self.resources: dict[str, Path] = {}
 
     def description(self) -> Element:
@@ -91,7 +94,9 @@ class _Export:
         if scenario.added_units:
             self._refuse(("inputs",), "the scenario's inputs are driven; export the one it was made from")
         for name, model in scenario.units.items():
-            if isinstance(model, Fmu):
+            if isinstance(model, Isolated) and isinstance(model.model, Fmu):
+                self._units[name], self._isolated[name] = model.model, isolation_table(model)
+            elif isinstance(model, Fmu):
                 self._units[name] = model
             else:
                 self._refuse(("units", name), f"it is a {type(model).__name__}, and SSP knows FMUs only")
@@ -162,7 +167,8 @@ class _Export:
     def _component(self, name: str, fmu: Fmu, starts: Mapping[str, tuple[Any, ...]]) -> Element:
         by_name = fmu.description.by_name
         entries = [parameter(key, values, by_name[key], self._new) for key, values in starts.items()]
-        spec = {key: value for key, value in fmu.to_spec().items() if key in UNIT_KEYS}
+        spec = {key: value for key, value in fmu.to_spec().items() if key in (*UNIT_KEYS, *ISOLATION)}
+        spec |= self._isolated.get(name, {})
         both = fmu.description.co_simulation is not None and fmu.description.model_exchange is not None
         implementation = {"co-simulation": "CoSimulation", "model-exchange": "ModelExchange"}
         return element(

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, Problems, UpbeatError
 from upbeat.core.ports import Causality, Port
 from upbeat.scenario.assemble import assemble
+from upbeat.scenario.definitions import isolated
 from upbeat.scenario.files import ScenarioFile
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.ssp.findings import Findings
@@ -74,6 +76,7 @@ class _Import:
         self._values = values
         self._place = place
         self._fmus: dict[int, Fmu] = {}
+        self._isolated: dict[int, dict[str, Any]] = {}
         self._lines: dict[str, tuple[str, int]] = {}
 
     def made(self) -> Imported:
@@ -107,7 +110,11 @@ class _Import:
         connections = self._connections(followed, units, names, inputs, own)
         outputs = own.output_tables(shown_outside, units, names, inputs)
         problems = Problems()
-        parts = assemble(units, connections, inputs, outputs, {}, problems)
+        models: dict[str, Model] = {**units}
+        for path, leaf in wiring.leaves.items():
+            if (said := self._isolated.get(id(leaf.component))) is not None:
+                models[names[path]] = isolated(units[names[path]], said)
+        parts = assemble(models, connections, inputs, outputs, {}, problems)
         self._tell(problems)
         parts = with_values(parts, self._values, problems)
         problems.raise_if_any(findings.source)
@@ -138,7 +145,10 @@ class _Import:
         if path.is_file():
             path = self._place(path)
         interface: Any = _INTERFACES[component.implementation]
-        return Fmu(path, interface=interface, **unit_settings(component.settings))
+        settings, isolation = unit_settings(component.settings)
+        if isolation:
+            self._isolated[id(component)] = isolation
+        return Fmu(path, interface=interface, **settings)
 
     def _complain(self, component: Component, what: str) -> None:
         where = f"component '{shown(component.name)}'"

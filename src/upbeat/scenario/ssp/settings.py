@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from upbeat.core.errors import InvalidInput, suggest
+from upbeat.scenario.definitions import ISOLATION
 from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.model import Description
 from upbeat.units.fmi.description import ModelDescription
 
-UNIT_KEYS = ("solver", "tolerance", "locals", "logging", "rollback", "isolation")
-"""What Upbeat knows of an FMU and SSP does not."""
+UNIT_KEYS = ("solver", "tolerance", "locals", "logging", "rollback")
+"""What Upbeat knows of an FMU and SSP does not; and whether it has a process of its own (`ISOLATION`)."""
 _TABLES = ("master", "run", "record")
 
 
@@ -24,13 +25,15 @@ def parsed(text: str) -> dict[str, Any]:
         raise InvalidInput(f"Upbeat's own annotation cannot be read: {error}") from None
 
 
-def unit_settings(text: str) -> dict[str, Any]:
-    """The settings of a unit, as arguments of `Fmu`."""
+def unit_settings(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of a unit: arguments of `Fmu`, and what is said about a process of its own."""
     table = parsed(text) if text else {}
+    known = (*UNIT_KEYS, *ISOLATION)
     for key in table:
-        if key not in UNIT_KEYS:
-            raise InvalidInput(f"unknown setting '{key}'. {suggest(key, UNIT_KEYS, 'settings')}")
-    return table
+        if key not in known:
+            raise InvalidInput(f"unknown setting '{key}'. {suggest(key, known, 'settings')}")
+    own = {key: table.pop(key) for key in ISOLATION if key in table}
+    return table, own
 
 
 def experiment_tables(
