@@ -291,7 +291,10 @@ _ALL = (
     _linear("early", "EARLY"),
     *(_fault(name) for name in ("nothing", "crash", "hang", "exit", "fail", "doom", "pend", "warn", "stop")),
     *(_fault(name, derivatives=False, exchange=False) for name in ("partial", "stuck", "racy")),
-    *(_fault(name) for name in ("forget", "approximate", "savecrash", "leak", "moody", "delayed", "touchy")),
+    *(
+        _fault(name)
+        for name in ("forget", "approximate", "savecrash", "leak", "moody", "delayed", "touchy", "picky")
+    ),
     _fault("once", once=True),
 )
 MODELS = {(fmu.name, version): fmu for fmu in _ALL for version in fmu.versions}

@@ -30,6 +30,7 @@ enum {
   ONCE,         /* refuses a second instance */
   DELAYED,      /* f follows u at the next step only */
   TOUCHY,       /* refuses steps below 1e-6 */
+  PICKY,        /* refuses every input but 0 */
   RACY          /* all instances compute in the same place */
 };
 
@@ -73,6 +74,7 @@ static Answer part(Now* now, double t, double h) {
 static Answer at_step(Now* now, double t, double h) {
   now->v[HELD] = now->v[U];
   if (FAULT == TOUCHY && h < 1e-6) return ERROR;
+  if (FAULT == PICKY && now->v[U] != 0) return ERROR;
   if (FAULT == WARN) return WARNING;
   if (doomed) abort();
   if (t < now->v[AT]) return OK;

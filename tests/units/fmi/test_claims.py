@@ -110,6 +110,20 @@ def test_nothing_is_checked_that_is_not_declared(fmu: Made) -> None:
     assert checked(Fmu(fmu("bare", 2))) == claims.Claims()
 
 
+def test_one_that_does_not_like_other_inputs(fmu: Made) -> None:
+    found = checked(Fmu(fmu("picky", 2)))
+    assert found.rollback == found.serialise == Claim(Verdict.EXACT)
+
+
+def test_the_settings_of_the_unit_count(fmu: Made) -> None:
+    """It crashes from the beginning, unless it is told to do so later."""
+    early, late = Fmu(fmu("fail", 3), parameters={"at": 0.0}), Fmu(fmu("fail", 3))
+    first, _ = check(early)
+    assert first.rollback is not None
+    assert first.rollback.why.endswith("while running its first steps")
+    assert check(late)[0].rollback == Claim(Verdict.EXACT)
+
+
 @BOTH
 def test_lags_made_in_python(fmu_folder: Path, version: int) -> None:
     found = checked(Fmu(python_fmu(version, fmu_folder)))
@@ -169,6 +183,16 @@ def scenario(model: Any) -> Scenario:
 ITERATED = Master(Fixed(0.1), Iterated(Jacobi()))
 
 
+@pytest.mark.supports(
+    "fmi2",
+    "Claims of rollback and serialised states",
+    "checked in a throw-away process before they are relied on",
+)
+@pytest.mark.supports(
+    "fmi3",
+    "Claims of rollback and serialised states",
+    "checked in a throw-away process before they are relied on",
+)
 @BOTH
 def test_a_master_that_goes_back_wants_the_truth(fmu: Made, version: int) -> None:
     model = Fmu(fmu("savecrash", version))

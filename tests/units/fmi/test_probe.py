@@ -25,6 +25,8 @@ def row(report: Report, name: str) -> str:
     return next(row.measured for row in report.rows if row.name == name)
 
 
+@pytest.mark.supports("fmi2", "Qualification report", "`upbeat probe`")
+@pytest.mark.supports("fmi3", "Qualification report", "`upbeat probe`")
 @pytest.mark.parametrize(("version", "interface"), [(2, "co-simulation"), (3, "model-exchange")])
 def test_a_good_one(fmu: Made, version: int, interface: Any) -> None:
     report = probe(fmu("nothing", version), interface)
@@ -56,7 +58,7 @@ def test_one_that_crashes(fmu: Made) -> None:
 
 def one(path: Path, trial: Callable[..., None], deadline: float = 30.0, **more: Any) -> Trial:
     """One of a probe's measurements."""
-    return attempt(trial, {"path": str(path), "interface": "co-simulation"} | more, deadline)
+    return attempt(trial, {"path": str(path), "settings": {}} | more, deadline)
 
 
 @pytest.mark.parametrize(

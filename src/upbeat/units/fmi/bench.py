@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite
+from typing import Any
 
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
 from upbeat.units.fmi.description import Causality as Role
@@ -15,14 +16,20 @@ Seen = dict[str, list[str]]
 _MOST_ROUNDS = 1000
 
 
-def model_of(path: str, interface: str | None, *, deep: bool = True) -> Fmu:
+def model_of(path: str, settings: Mapping[str, Any], *, deep: bool = True) -> Fmu:
     """The FMU with nothing between it and the trial; with `deep` its local variables are outputs, too."""
-    model = Fmu(path, interface=interface, rollback="trust", isolation="none")  # type: ignore[arg-type]
-    hidden = [v for v in model.description.variables if _can_be_seen(v)] if deep else []
-    if not hidden:
-        return model
-    names = [variable.name for variable in hidden]
-    return Fmu(path, interface=interface, locals=names, rollback="trust", isolation="none")  # type: ignore[arg-type]
+    alone: dict[str, Any] = {**settings, "rollback": "trust", "isolation": "none"}
+    model = Fmu(path, **alone)
+    hidden = [v.name for v in model.description.variables if _can_be_seen(v)] if deep else []
+    return Fmu(path, **alone, locals=hidden) if hidden else model
+
+
+def settings_of(model: Fmu) -> dict[str, Any]:
+    """What a trial in another process needs to know to make the same of the FMU, as JSON holds it."""
+    spec = model.to_spec()
+    return {"interface": model.interface_name} | {
+        name: spec[name] for name in ("solver", "tolerance", "parameters") if name in spec
+    }
 
 
 def _can_be_seen(variable: Variable) -> bool:
@@ -44,8 +51,9 @@ def step_of(model: Fmu) -> float:
 class Bench:
     """A unit that is driven here. Times are multiples of its step, never sums."""
 
-    def __init__(self, model: Fmu, name: str = "trial") -> None:
+    def __init__(self, model: Fmu, name: str = "trial", *, fed: bool = True) -> None:
         self.model = model
+        self.fed = fed
         self.start = model.description.experiment.start or 0.0
         self.step = step_of(model)
         self.unit = model.instantiate(name, self.start)
@@ -55,8 +63,8 @@ class Bench:
         self.outputs = [p for p in model.ports if p.causality is Causality.OUTPUT and not p.event]
 
     def feed(self, n: int) -> None:
-        """Give every input the n-th of its values; texts stay what they are."""
-        for port in self.inputs:
+        """Give every input the n-th of its values; texts stay what they are. Nothing if it is not `fed`."""
+        for port in self.inputs if self.fed else ():
             if port.kind is not Kind.STRING:
                 self.give(port, value_of(self.model.description, port, n))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Ability
 from upbeat.units.fmi import known
-from upbeat.units.fmi.bench import Bench, Seen, apart, model_of
+from upbeat.units.fmi.bench import Bench, Seen, apart, model_of, settings_of
 from upbeat.units.fmi.trial import Notes, Trial, attempt
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NEARLY = 1e-3
 """A state that comes back with errors beyond this part of a value (or of 1) has not come back."""
+FIRST, ON = "running its first steps", "running on"
 _log = logging.getLogger("upbeat.fmu")
 _warned: set[tuple[Path, Ability]] = set()
 
@@ -84,9 +85,12 @@ def remember(model: Fmu, claims: Claims, lasting: bool) -> Claims:
 
 def check(model: Fmu) -> tuple[Claims, bool]:
     """Try it; and whether the findings will be the same tomorrow, which a deadline that passed is not."""
-    arguments: dict[str, Any] = {"path": str(model.path), "interface": model.interface_name}
+    arguments: dict[str, Any] = {"path": str(model.path), "settings": settings_of(model), "fed": True}
     serialises = model.interface.serialises_state
     trial = attempt(go_back, arguments | {"serialise": serialises})
+    if trial.stage in (FIRST, ON):  # nothing to do with states: perhaps it does not like its inputs
+        arguments["fed"] = False
+        trial = attempt(go_back, arguments | {"serialise": serialises})
     rollback = _judged(trial, "rollback")
     if not serialises:
         return Claims(rollback), not trial.hung
@@ -146,17 +150,17 @@ def _read(entry: Any) -> Claim | None:
 # ------------------------------------------------------------------------ in the other process
 
 
-def go_back(notes: Notes, path: str, interface: str, serialise: bool) -> None:
+def go_back(notes: Notes, path: str, settings: dict[str, Any], fed: bool, serialise: bool) -> None:
     """Save, run on, go back, run on: twice, for a state can be used many times; then through bytes."""
-    bench = Bench(model_of(path, interface))
+    bench = Bench(model_of(path, settings), fed=fed)
     unit: Any = bench.unit
-    notes.stage("running its first steps")
+    notes.stage(FIRST)
     bench.feed(1)
     for _ in range(2):
         bench.advance()
     notes.stage("saving its state")
     token, count, time = unit.save(), bench.count, bench.time
-    notes.stage("running on")
+    notes.stage(ON)
     wanted = bench.run()
     worst: tuple[float, float, str] = (0.0, 0.0, "")
     for _ in range(2):
@@ -184,9 +188,11 @@ def go_back(notes: Notes, path: str, interface: str, serialise: bool) -> None:
     bench.close()
 
 
-def go_on(notes: Notes, path: str, interface: str, data: str, expected: list[Seen], count: int) -> None:
+def go_on(
+    notes: Notes, path: str, settings: dict[str, Any], fed: bool, data: str, expected: list[Seen], count: int
+) -> None:
     """In a fresh instance, run on from the bytes of another one."""
-    bench = Bench(model_of(path, interface))
+    bench = Bench(model_of(path, settings), fed=fed)
     unit: Any = bench.unit
     notes.stage("making a state of bytes in a fresh instance")
     unit.restore(unit.from_bytes(base64.b64decode(data)))

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from upbeat.core.errors import UpbeatError
 from upbeat.units.fmi import claims, known
-from upbeat.units.fmi.bench import apart
+from upbeat.units.fmi.bench import apart, settings_of
 from upbeat.units.fmi.binaries import Platform
 from upbeat.units.fmi.description import CoSimulation
 from upbeat.units.fmi.interfaces import CO_SIMULATION, MODEL_EXCHANGE
@@ -29,7 +30,7 @@ def probe(
 ) -> Report:
     """Measure an FMU, and remember what was found; `deadline` in seconds holds for each measurement."""
     model = Fmu(path, interface=interface)
-    arguments = {"path": str(model.path), "interface": model.interface_name}
+    arguments = {"path": str(model.path), "settings": settings_of(model)}
     # First and alone: it is the one that takes time, and whatever else fails, this is what users do.
     first = attempt(trials.run, arguments, deadline)
     if judge.usable(first):
@@ -70,7 +71,7 @@ def known_to_fail(path: str | os.PathLike[str], interface: InterfaceName | None 
         return None
 
 
-def _measured(model: Fmu, arguments: dict[str, str], deadline: float) -> dict[str, Trial]:
+def _measured(model: Fmu, arguments: dict[str, Any], deadline: float) -> dict[str, Trial]:
     """All other trials, a few at a time: most of their time is Python starting."""
     wanted: dict[str, tuple[Callable[..., None], dict[str, object]]] = {
         "repeat": (trials.repeat, {}),

@@ -24,9 +24,9 @@ _SECONDS = 6.0
 """For what is repeated: well below the deadline of a trial."""
 
 
-def run(notes: Notes, path: str, interface: str) -> None:
+def run(notes: Notes, path: str, settings: dict[str, Any]) -> None:
     """As its maker would: from start to stop, with the inputs as they are."""
-    model = model_of(path, interface, deep=False)
+    model = model_of(path, settings, deep=False)
     notes.stage("being instantiated and initialised")
     bench = Bench(model)
     bench.see()
@@ -51,9 +51,9 @@ def run(notes: Notes, path: str, interface: str) -> None:
     bench.close()
 
 
-def repeat(notes: Notes, path: str, interface: str) -> None:
+def repeat(notes: Notes, path: str, settings: dict[str, Any]) -> None:
     """One instance after the other in a process: each should do the same."""
-    model = model_of(path, interface, deep=False)
+    model = model_of(path, settings, deep=False)
     notes.stage("running a first time")
     first = _series(model)
     notes.found("first", first)
@@ -61,9 +61,9 @@ def repeat(notes: Notes, path: str, interface: str) -> None:
     notes.found("again", apart(first, _series(model)))
 
 
-def together(notes: Notes, path: str, interface: str) -> None:
+def together(notes: Notes, path: str, settings: dict[str, Any]) -> None:
     """Two instances at a time, stepped in turn: each should do what it does alone."""
-    model = model_of(path, interface, deep=False)
+    model = model_of(path, settings, deep=False)
     notes.stage("running alone")
     alone = _series(model)
     notes.stage("being instantiated twice at a time")
@@ -80,9 +80,9 @@ def together(notes: Notes, path: str, interface: str) -> None:
         bench.close()
 
 
-def threads(notes: Notes, path: str, interface: str) -> None:
+def threads(notes: Notes, path: str, settings: dict[str, Any]) -> None:
     """Two instances in two threads at the same time: each should do what it does alone."""
-    model = model_of(path, interface, deep=False)
+    model = model_of(path, settings, deep=False)
     notes.stage("running alone")
     alone = _series(model)
     notes.stage("being instantiated twice at a time")
@@ -111,9 +111,9 @@ def threads(notes: Notes, path: str, interface: str) -> None:
         bench.close()
 
 
-def uneven(notes: Notes, path: str, interface: str) -> None:
+def uneven(notes: Notes, path: str, settings: dict[str, Any]) -> None:
     """Steps of different lengths to the same end."""
-    model = model_of(path, interface, deep=False)
+    model = model_of(path, settings, deep=False)
     notes.stage("taking even steps")
     even = Bench(model)
     for _ in range(6):
@@ -128,9 +128,9 @@ def uneven(notes: Notes, path: str, interface: str) -> None:
     other.close()
 
 
-def small(notes: Notes, path: str, interface: str, part: float) -> None:
+def small(notes: Notes, path: str, settings: dict[str, Any], part: float) -> None:
     """One step that is `part` of the usual one: 0, or very little. FMUs for co-simulation only."""
-    model = model_of(path, interface, deep=False)
+    model = model_of(path, settings, deep=False)
     start = model.description.experiment.start or 0.0
     step = step_of(model)
     instance, _ = initialized(model, "trial", start)
@@ -149,9 +149,9 @@ def small(notes: Notes, path: str, interface: str, part: float) -> None:
     instance.free()
 
 
-def respond(notes: Notes, path: str, interface: str) -> None:
+def respond(notes: Notes, path: str, settings: dict[str, Any]) -> None:
     """Which outputs react to a change of each input: at once, and after one more step."""
-    model = model_of(path, interface, deep=False)
+    model = model_of(path, settings, deep=False)
     notes.stage("running without a change")
     bench = _warm(model)
     bench.advance()
@@ -172,9 +172,9 @@ def respond(notes: Notes, path: str, interface: str) -> None:
         bench.close()
 
 
-def memory(notes: Notes, path: str, interface: str) -> None:
+def memory(notes: Notes, path: str, settings: dict[str, Any]) -> None:
     """How much more memory is in use after many lives of an instance, per life, in bytes."""
-    model = model_of(path, interface, deep=False)
+    model = model_of(path, settings, deep=False)
     lives, before, began = 0, 0, monotonic()
     while lives < 120 and (monotonic() - began < _SECONDS or lives < 8):
         if lives in (4, 40):  # what is only done once has been done by then
