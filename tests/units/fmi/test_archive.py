@@ -198,3 +198,21 @@ def test_nothing_is_left_at_the_end_of_a_process(tmp_path: Path, temporary: Path
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "1\n"
     assert done.returncode == (1 if how == "fail" else 0)
+
+
+def test_an_entry_without_a_name_is_refused(tmp_path: Path, temporary: Path) -> None:
+    path = pack(tmp_path / "a.fmu", ("x", b"x"))
+    data = path.read_bytes()
+    # the name shrinks to nothing in the directory of the archive, where its length is 28 bytes in
+    at = data.index(b"PK\x01\x02")
+    length, name = slice(at + 28, at + 30), slice(at + 46, at + 47)
+    changed = bytearray(data)
+    changed[length] = b"\x00\x00"
+    del changed[name]
+    end = changed.index(b"PK\x05\x06")
+    changed[end + 12 : end + 16] = (int.from_bytes(changed[end + 12 : end + 16], "little") - 1).to_bytes(
+        4, "little"
+    )
+    path.write_bytes(changed)
+    with pytest.raises(FileProblem):
+        unpack(path)

@@ -182,6 +182,8 @@ def _target(entry: zipfile.ZipInfo, path: Path) -> PurePosixPath:
     """The place of an entry below the folder."""
     # Some tools on Windows write backslashes, against the zip standard; they mean folders.
     name = entry.filename.replace("\\", "/")
+    if not name:  # Python 3.11's `is_dir` looks at the last character of the name
+        raise _refused(path, entry, "it has no name")
     if any(ord(character) < 32 or ord(character) == 127 for character in name):
         raise _refused(path, entry, "its name has control characters")
     if name.startswith("/") or (name[1:2] == ":" and name[:1].isalpha()):
