@@ -267,7 +267,7 @@ class Exchange final : private Dynamics, private Watch {
     if (updated.terminate) return ended(own_.now);
     scaled_ = scaled_ && !updated.nominals_changed;
     own_.next = updated.next;
-    own_.pending = updated.again;
+    own_.pending = updated.again || own_.next <= own_.now;
     return true;
   }
 

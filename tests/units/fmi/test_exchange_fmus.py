@@ -213,3 +213,37 @@ def test_an_fmu_of_casadi_with_its_own_derivatives(fmu_folder: Path, solver: Sol
         assert unit.slope("y", "u") == pytest.approx([1.0])  # type: ignore[attr-defined]
     finally:
         unit.close()  # type: ignore[attr-defined]
+
+
+def test_clocks_tick_in_model_exchange(fmu: Made) -> None:
+    """Every 0.1 s, after 0.15 + 0.3 + 0.45 … s, whenever somebody says so; each third tick is an alarm."""
+    model = exchange(fmu("clocks", 3))
+    assert Ability.NATIVE not in model.abilities  # clocks under our own solvers need Python
+    unit: Any = model.instantiate("clocks", 0.0)
+    alarms = []
+    t = 0.0
+    while t < 1.0:
+        while unit.due() <= t:
+            if unit.get("alarm"):
+                alarms.append(t)
+            unit.jump()
+        t = unit.advance(t, min(1.0, unit.due()), early=True)
+    while unit.due() <= t:
+        unit.jump()
+    assert unit.get("ticks") == 11  # at 0.0 already, and at 1.0
+    assert unit.get("waits") == 3  # at 0.15, 0.45 and 0.9
+    assert alarms == pytest.approx([0.2, 0.5, 0.8])
+    unit.set("u", [7.0])
+    assert unit.get("held") == 0.0
+    token = unit.save()
+    for _ in range(2):
+        unit.restore(unit.from_bytes(unit.to_bytes(token)))
+        # This FMU looks at u as soon as it is told of a tick: it finds what the one before brought.
+        for held in (0.0, 7.0):
+            unit.set("hit", [True])
+            assert unit.due() == 1.0
+            unit.jump()
+            assert unit.get("held") == held
+    assert unit.advance(1.0, 1.25) == 1.25
+    assert unit.get("ticks") == 13
+    unit.close()

@@ -12,9 +12,9 @@ class PackableExchange(Exchange):
 
     def to_bytes(self, token: Held) -> bytes:
         """As `upbeat.units.fmi.exchange.state` lays it out."""
-        return state.to_bytes(token.ours, self.inputs.ports, self.instance.to_bytes(token.state))
+        return state.to_bytes(token.ours, self.inputs.ports, self.clocks, self.instance.to_bytes(token.state))
 
     def from_bytes(self, data: bytes) -> Held:
         """A token that can be restored."""
-        ours, own = state.from_bytes(data, self.inputs.ports, *self.sizes)
+        ours, own = state.from_bytes(data, self.inputs.ports, self.clocks, *self.sizes)
         return self.tokens.token(ours, self.instance.from_bytes(own))

@@ -9,6 +9,7 @@ word, then UTF-8).
     the continuous states · the event indicators as they were last seen
     of each real input: origin · number of coefficients · all that there may be, unused ones zero
     of each other input: its cells
+    of an FMU with clocks, which only the interpreter runs: what `Clockwork` makes of them, as a chunk
     the FMU's own bytes, as a chunk
 """
 
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from upbeat.core.errors import ModelError
 from upbeat.core.packed import Reader, chunk
 from upbeat.core.ports import Kind, Port, Signal, Value
+from upbeat.units.fmi.exchange.clockwork import Clockwork, Kept
 from upbeat.units.fmi.instance import Instance, State
 from upbeat.units.inputs import check_packed, packed_size
 
@@ -46,6 +48,7 @@ class Ours:
     x: tuple[float, ...]
     z: tuple[float, ...]
     inputs: tuple[list[Value], dict[str, Signal]]
+    clocks: Kept
 
 
 class Held:
@@ -95,7 +98,7 @@ class Tokens:
         return Held(ours, state, self._unused)
 
 
-def to_bytes(ours: Ours, ports: Sequence[Port], own: bytes) -> bytes:
+def to_bytes(ours: Ours, ports: Sequence[Port], clocks: Clockwork, own: bytes) -> bytes:
     """Everything; `own` is the FMU's own part, `ports` are the inputs."""
     courses, others = ours.inputs
     numbers = (ours.next, ours.h, *ours.x, *ours.z, *courses)
@@ -104,6 +107,8 @@ def to_bytes(ours: Ours, ports: Sequence[Port], own: bytes) -> bytes:
         if port.kind is not Kind.REAL:
             value = others[port.name]
             parts += map(_cell, (value,) if port.size is None else value)  # type: ignore[arg-type]
+    if clocks.any:
+        parts.append(chunk(clocks.to_bytes(ours.clocks)))
     return b"".join((*parts, chunk(own)))
 
 
@@ -113,7 +118,9 @@ def _cell(value: Value) -> bytes:
     return struct.pack("<q", value)
 
 
-def from_bytes(data: bytes, ports: Sequence[Port], states: int, indicators: int) -> tuple[Ours, bytes]:
+def from_bytes(
+    data: bytes, ports: Sequence[Port], clocks: Clockwork, states: int, indicators: int
+) -> tuple[Ours, bytes]:
     """What `to_bytes` was given, and the FMU's own part."""
     reader = Reader(data)
 
@@ -133,12 +140,13 @@ def from_bytes(data: bytes, ports: Sequence[Port], states: int, indicators: int)
             if port.kind is not Kind.REAL:
                 cells = tuple(_value(reader, port.kind) for _ in range(port.cells))
                 others[port.name] = cells[0] if port.size is None else cells
+        ticking = clocks.from_bytes(reader.chunk()) if clocks.any else clocks.save()
         own = reader.chunk()
         reader.finish()
     except ValueError as error:
         raise ModelError(f"not a state of this unit: {error}") from None
     check_packed(real, courses)
-    ours = Ours(time, Mode(mode), bool(pending), due, h, tuple(x), tuple(z), (courses, others))
+    ours = Ours(time, Mode(mode), bool(pending), due, h, tuple(x), tuple(z), (courses, others), ticking)
     return ours, own
 
 

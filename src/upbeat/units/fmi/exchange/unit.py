@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import inf, nan
+from math import inf
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Causality, Port, Signal
 from upbeat.units.cvode import Multistep
 from upbeat.units.fmi.description import ModelExchange, Variable
+from upbeat.units.fmi.exchange.clockwork import Clockwork
 from upbeat.units.fmi.exchange.inputs import Inputs
 from upbeat.units.fmi.exchange.noting import noting
 from upbeat.units.fmi.exchange.slopes import jacobian, rates, slope
 from upbeat.units.fmi.exchange.state import Held, Mode, Ours, Tokens, sizes
+from upbeat.units.fmi.exchange.system import System, ended
 from upbeat.units.fmi.instance import FmuError, Instance
 from upbeat.units.integrate import Adaptive, Fixed, integrator
 from upbeat.units.located import Watch, crossings
@@ -48,10 +50,12 @@ class Exchange:
         self.failed = self._closed = False
         self.instance = instance
         self._known = {port.name: (port, variables[port.name]) for port in ports}
-        ports = [port for port in ports if not port.event]
-        outputs = [port for port in ports if port.causality is Causality.OUTPUT]
+        self.clocks = Clockwork(instance, ports, variables, start)
+        plain = [port for port in ports if not self.clocks.owns(port.name)]
+        outputs = [port for port in plain if port.causality is Causality.OUTPUT]
         self._outputs = {port.name: instance.reader(variables[port.name], port.size) for port in outputs}
-        inputs = [port for port in ports if port.causality is Causality.INPUT]
+        self._outputs |= self.clocks.readers
+        inputs = [port for port in plain if port.causality is Causality.INPUT]
         self.inputs = Inputs(instance, inputs, variables, start)
         self._mode = Mode.INITIAL
         self._pending = True
@@ -59,14 +63,15 @@ class Exchange:
         states, indicators = sizes(instance)
         self._x = [0.0] * states
         self._has_indicators = indicators > 0
-        self._final = not interface.saves_state  # whether no state before a completed step can come back
+        self._system = system = System(instance, self.inputs)
         self._watch = Watch(
-            self._indicators_at if self._has_indicators else None,
-            self._completed if interface.completed_integrator_step else None,
+            system.indicators if self._has_indicators else None,
+            system.completed if interface.completed_integrator_step else None,
         )
         self._watch.begin([0.0] * indicators)
         self._watches = self._has_indicators or interface.completed_integrator_step
-        self._solver = integrator(solver, self.inputs.courses.courses, jacobian(instance, self._place))
+        self._solver = integrator(solver, self.inputs.courses.courses, jacobian(instance, system.place))
+        system.patient = not isinstance(self._solver, Fixed)
         self._scaled = False  # whether the solver knows how large the states usually are
         self.tokens = Tokens(instance)
         self._touched = False  # whether inputs may have jumped since the indicators were looked at
@@ -89,6 +94,9 @@ class Exchange:
     @noting
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
         """From now on the input is Σ coefficients[k]·(t - now)**k; the FMU gets its value now at once."""
+        if self.clocks.owns(port):
+            self.clocks.set(port, coefficients)
+            return
         entry = self.inputs.entry(port)
         value, changed = self.inputs.set(entry, self.time, coefficients)
         if self._mode is Mode.CONTINUOUS and not entry.discrete:
@@ -100,37 +108,6 @@ class Exchange:
                 self._enter_event_mode()
             self._pending = True
         entry.write(value)
-
-    # -- what the solver asks ------------------------------------------------------------------
-
-    def _place(self, t: float, x: list[float]) -> None:
-        """Bring the FMU to a time and a state, with what the inputs are there."""
-        self.instance.set_time(t)
-        if x:
-            self.instance.set_states(x)
-        self.inputs.follow(t)
-
-    def _derivatives(self, t: float, x: list[float]) -> Sequence[float]:
-        if not x:
-            return ()
-        try:
-            self._place(t, x)
-            return self.instance.derivatives()
-        except FmuError as error:
-            if error.discarded and not isinstance(self._solver, Fixed):
-                return [nan] * len(x)  # solvers that choose their steps take it as: not so far
-            raise
-
-    def _indicators_at(self, t: float, x: list[float]) -> Sequence[float]:
-        self._place(t, x)
-        return self.instance.indicators()
-
-    def _completed(self, t: float, x: list[float]) -> bool:
-        self._place(t, x)
-        event, terminate = self.instance.completed_step(self._final)
-        if terminate:
-            raise _ended(t)
-        return event
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -147,10 +124,10 @@ class Exchange:
             self._meet_inputs()
         events, since, crowd = 0, t, 1e-6 * (to - t)
         while True:
-            until = min(to, self._next)
+            until = min(to, self._next_time)
             if until > self.time:
                 self._integrate(until)
-            self._pending = self._pending or self.time >= self._next
+            self._pending = self._pending or self.time >= self._next_time
             if self.time >= to or (early and self._pending):
                 return self.time
             if self.time - since > crowd:
@@ -165,11 +142,11 @@ class Exchange:
 
     def _integrate(self, until: float) -> None:
         watch = self._watch if self._watches else None
-        self._x = self._solver.advance(self._derivatives, self.time, self._x, until, watch)
+        self._x = self._solver.advance(self._system.derivatives, self.time, self._x, until, watch)
         if watch is not None:
             until, self._pending = watch.time, watch.stopped
         self.time = until
-        self._place(until, self._x)
+        self._system.place(until, self._x)
 
     def _meet_inputs(self) -> None:
         """Inputs may have jumped: what has crossed by that is an event now."""
@@ -184,25 +161,33 @@ class Exchange:
 
     def due(self) -> float:
         """Now, if the FMU waits for an event to be handled; else the time of its next one."""
-        return self.time if self._pending else self._next
+        return self.time if self._pending or self.clocks.waiting else self._next_time
+
+    @property
+    def _next_time(self) -> float:
+        return min(self._next, self.clocks.due)
 
     @noting
     def jump(self) -> bool:
         """One round of event iteration, if there is something to do."""
-        if not self._pending:
+        self.clocks.sent()
+        if not self._pending and not self.clocks.heard:
             return False
         if self._mode is Mode.INITIAL:
             self.instance.exit_initialization()
             self._mode = Mode.EVENT
+            self.clocks.begin()
         elif self._mode is Mode.CONTINUOUS:
             self._enter_event_mode()
+        self.clocks.tick(self.time)
         updated = self.instance.update()
         if updated.terminate:
-            raise _ended(self.time)
+            raise ended(self.time)
         self._scaled = self._scaled and not updated.nominals_changed
         self._next = updated.next_time
-        self._pending = updated.again
-        return updated.again
+        self.clocks.look(self.time)
+        self._pending = updated.again or self._next_time <= self.time
+        return self.due() <= self.time
 
     def _enter_event_mode(self) -> None:
         self.instance.enter_event_mode()
@@ -211,7 +196,7 @@ class Exchange:
     def _settle(self) -> None:
         """Go through what is due now, and on to continuous time."""
         for _ in range(ROUNDS):
-            if not self._pending:
+            if not self._pending and not self.clocks.heard:
                 break
             self.jump()
         if self._pending:
@@ -222,6 +207,7 @@ class Exchange:
             return
         self.instance.enter_continuous_time_mode()
         self._mode = Mode.CONTINUOUS
+        self.clocks.sent()
         self._touched = False
         if isinstance(self._solver, Adaptive):
             # Another motion begins; with one long step a ball would leave the ground and be below it again.
@@ -247,7 +233,8 @@ class Exchange:
             self._solver.forget()  # its past cannot be saved: go on as one that is set back would
         h = self._solver.h if isinstance(self._solver, Adaptive) else 0.0
         x, z, inputs = tuple(self._x), tuple(self._watch.z), self.inputs.pack()
-        ours = Ours(self.time, self._mode, self._pending, self._next, h, x, z, inputs)
+        kept = self.clocks.save()
+        ours = Ours(self.time, self._mode, self._pending, self._next, h, x, z, inputs, kept)
         return self.tokens.token(ours, self.instance.save())
 
     @noting
@@ -259,6 +246,7 @@ class Exchange:
         self._x = list(ours.x)
         self._watch.begin(ours.z)
         self.inputs.unpack(ours.inputs)
+        self.clocks.restore(ours.clocks)
         self._touched = True  # it may have been: looking once more changes nothing
         self._scaled = False
         if isinstance(self._solver, Adaptive):
@@ -301,7 +289,3 @@ class Exchange:
         finally:
             self.instance.free()
             self._gone()
-
-
-def _ended(t: float) -> FmuError:
-    return FmuError(f"the FMU asked to end the simulation at t = {t:.9g}")
