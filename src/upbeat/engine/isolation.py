@@ -13,6 +13,7 @@ from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
 from upbeat.engine.nested import Nested
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.fmi.model import Fmu
+from upbeat.units.fmi.probe import known_to_fail
 from upbeat.units.process import DEADLINE, Isolated, When, bare
 
 
@@ -54,7 +55,7 @@ def separated(scenario: Scenario, isolation: Isolation) -> Scenario:
 
     A unit's own word counts, then that of the nested scenario around it, then that of the run. An FMU about
     which nobody says anything gets a process if it may be instantiated only once per process and there are
-    several of it.
+    several of it, or if it crashed or hung when it was probed.
     """
     fmus = Counter(model.path for model in _models(scenario.units) if isinstance(model, Fmu))
     return _separated(scenario, isolation, fmus)
@@ -102,7 +103,8 @@ def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Mod
 
 
 def _needed(model: Fmu, fmus: Mapping[Path, int]) -> bool:
-    return model.interface.only_once_per_process and fmus[model.path] > 1
+    alone = model.interface.only_once_per_process and fmus[model.path] > 1
+    return alone or known_to_fail(model.path, model.interface_name) is not None
 
 
 def _models(units: Mapping[str, Model]) -> Iterator[Model]:

@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 
 from fmu_exports import casadi_fmu, python_fmu
+from upbeat import Scenario
 from upbeat.cli.main import main
 from upbeat.core.errors import FileProblem
+from upbeat.engine.isolation import Isolation, separated
 from upbeat.report import probe as shown
+from upbeat.units.fmi import known
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.fmi.probe import PortRow, Reaction, Report, Row, judge, known_to_fail, probe, trials
 from upbeat.units.fmi.trial import Trial, attempt
+from upbeat.units.process import Isolated
 
 Made = Callable[[str, int], Path]
 FEEDTHROUGH = [Reaction("y", [], [], ["u"]), Reaction("z", [], [], ["u"]), Reaction("f", ["u"], ["u"], ["u"])]
@@ -204,3 +208,20 @@ def test_the_text(fmu: Made) -> None:
     assert "1, 2.5, 3" in text
     assert max(map(len, text.splitlines())) <= 100
     assert text.endswith("It can be used. Findings: 1 (marked !).")
+
+
+def test_what_crashed_in_a_probe_runs_in_a_process_of_its_own(
+    fmu: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = fmu("exit", 2)
+
+    def apart(**settings: Any) -> bool:
+        placed = separated(Scenario({"a": Fmu(path, **settings)}), Isolation())
+        return isinstance(placed.units["a"], Isolated)
+
+    assert not apart()
+    known.remember(path, "probe-co-simulation", {"crash": "it ended its process with exit code 3"})
+    assert apart()
+    assert not apart(isolation="none")
+    assert not apart(interface="model-exchange")

@@ -44,6 +44,8 @@ def content(path: Path) -> str:
 
 def recall(path: Path, what: str) -> Any:
     """What was found under this name; None if nothing was."""
+    if not (folder() / what).is_dir() and all(place.parent.name != what for place in _MEMORY):
+        return None  # about no FMU at all, so there is no need to read this one
     place = _place(path, what)
     if place not in _MEMORY:
         with suppress(OSError, ValueError):
