@@ -256,3 +256,10 @@ def test_a_unit_that_cannot_be_made(library):
     functions = {**library.functions(), "create": ctypes.cast(nothing, ctypes.c_void_p).value}
     with pytest.raises(NativeFailure, match="create gave no unit for 'box'"):
         NativeUnit(PORTS, functions).instantiate("box", 0.0)
+
+
+def test_start_values_of_inputs_are_told(library):
+    model = NativeUnit(PORTS, library.functions()).with_values({"u": 1.5, "w": [2.0, 3.0], "n": 7})
+    unit = model.instantiate("one", 0.0)
+    assert (unit.get("y"), unit.get("pair"), unit.get("count")) == (3.0, (2.0, 3.0), 7)
+    unit.close()

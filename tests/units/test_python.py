@@ -363,3 +363,30 @@ def test_an_object_with_labels_keeps_its_abilities():
     assert not hasattr(unit, "jump")
     unit.restore("off")
     assert (unit.get("mode"), unit.save()) == (0, "off")
+
+
+class Echo:
+    """Gives out what it was told."""
+
+    def __init__(self, name, start, parameters):
+        self.told = {"u": -1.0, "w": (-1.0, -1.0)}
+
+    def get(self, port):
+        return self.told["u"] if port == "y" else self.told["w"]
+
+    def set(self, port, coefficients):
+        self.told[port] = coefficients[0]
+
+    def advance(self, t, to, early):
+        return to
+
+
+def test_an_input_that_nothing_drives_has_its_start_value(engine):
+    own = ports({"u": 2.5, "w": [1.0, 3.0]}, {"y": {"depends": []}, "z": {"size": 2, "depends": []}})
+    model = PythonUnit(Echo, own)
+    trace = simulate(Scenario({"e": model.with_values({"u": 4.0})}), pace=1.0, until=1.0, engine=engine)
+    assert list(trace["e.y"]) == [4.0, 4.0]
+    assert list(trace["e.z[1]"]) == [3.0, 3.0]
+    assert model.instantiate("e", 0.0).get("y") == 2.5
+    bare = PythonUnit(Echo, ports(["u"], {"y": {"depends": []}}))
+    assert bare.instantiate("e", 0.0).get("y") == -1.0  # nobody has said what it starts with

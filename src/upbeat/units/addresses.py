@@ -124,7 +124,24 @@ class NativeUnit:
         made = SIGNATURES["create"](dict(self.functions)["create"])(name.encode(), start, cells)
         if not made:
             raise NativeFailure(f"create gave no unit for '{name}'")
+        self._tell_starts(int(made), name)
         return int(made)
+
+    def _tell_starts(self, made: int, name: str) -> None:
+        """An input that nothing drives keeps its start value."""
+        tell = SIGNATURES["set"](dict(self.functions)["set"])
+        for number, port in enumerate(self.ports):
+            if port.causality is not Causality.INPUT or port.start is None:
+                continue
+            cells = (Cell * port.cells)()
+            for cell, value in zip(cells, port.start, strict=True):
+                _write(cell, port.kind, value)
+            if status := tell(made, number, cells, 1):
+                if destroy := dict(self.functions).get("destroy"):
+                    SIGNATURES["destroy"](destroy)(made)
+                raise NativeFailure(
+                    f"set returned status {status} for the start value of input '{port.name}' of '{name}'"
+                )
 
     def enter(self, core: Core, name: str, start: float) -> object:
         """A unit for the native engine, which destroys it in the end."""

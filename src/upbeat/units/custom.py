@@ -29,7 +29,8 @@ class PythonUnit:
 
         PythonUnit(Thermostat, ports(["T"], {"on": {"kind": "boolean"}}, parameters={"limit": 21.0}))
 
-    `factory(name, start, parameters)` returns an object with the calls of `upbeat.core.abilities.Unit`;
+    `factory(name, start, parameters)` returns an object with the calls of `upbeat.core.abilities.Unit`, which
+    is told the start values of inputs at once;
     `jump` may be left out by units without discrete behaviour. `ports` comes from `upbeat.units.ports`, or is
     a sequence of `Port`s. An enumeration may be given out by label or by index. `abilities` are promises that
     the object keeps, such as `Ability.ROLLBACK`.
@@ -64,6 +65,9 @@ class PythonUnit:
         labelled = {
             port.name: port for port in self.ports if port.items and port.causality is Causality.OUTPUT
         }
+        for port in self.ports:  # an input that nothing drives keeps its start value
+            if port.causality is Causality.INPUT and port.start is not None:
+                unit.set(port.name, [port.start if port.size is not None else port.start[0]])
         return cast(Unit, _Labelled(unit, labelled)) if labelled else unit
 
     def _values(self) -> dict[str, Signal]:
