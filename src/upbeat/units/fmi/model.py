@@ -16,6 +16,7 @@ from upbeat.core.ports import Port, Value, Values
 from upbeat.units.fmi.about import notes_of
 from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
 from upbeat.units.fmi.entry import enter, runs_natively
+from upbeat.units.fmi.exchange import indicator_names
 from upbeat.units.fmi.interfaces import abilities_of, interface_of, name_of
 from upbeat.units.fmi.launch import launch
 from upbeat.units.fmi.ports import Layout, layout
@@ -156,6 +157,11 @@ class Fmu:
         from upbeat.units.fmi.claims import objection  # claims are checked with models
 
         return objection(self, ability)
+
+    @property
+    def indicators(self) -> tuple[str, ...]:
+        """Names of its event indicators: variables in FMI 3, numbers in FMI 2, which does not name them."""
+        return indicator_names(self.description)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
