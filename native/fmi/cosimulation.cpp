@@ -142,7 +142,7 @@ class CoSimulation final : private Memory, private Follower {
     Cell* const mine = own(given);
     switch (given.role) {
       case Port::Heard: mine->i = 1; return true;
-      case Port::Discrete: return hold_back(given, coefficients);
+      case Port::Discrete: return happen(given, coefficients);
       case Port::Clocked: count = 1; break;
       default:
         if (!fmu_.set(given, coefficients)) return false;
@@ -156,15 +156,21 @@ class CoSimulation final : private Memory, private Follower {
     return true;
   }
 
-  bool hold_back(const Port& given, const Cell* value) {
+  // A discrete input that changes is an event of its own: the FMU enters event mode for it.
+  bool happen(const Port& given, const Cell* value) {
     Cell* const mine = own(given);
     const bool known = mine[0].i != 0 && std::equal(value, value + given.cells, mine + 1, [&](Cell a, Cell b) {
                          return given.kind() == Kind::Real ? a.r == b.r : a.i == b.i;
                        });
-    if (mode() == Stepping && known) return true;
+    if (mode() != Initialization) {
+      if (known) return true;
+      if (mode() != Event && !fmu_.enter_event_mode()) return false;
+      mode() = Event;
+      pending() = 1;
+    }
     std::copy_n(value, given.cells, mine + 1);
-    mine[0].i = mode() == Stepping ? 2 : 1;
-    return mode() == Stepping || fmu_.set(given, value);
+    mine[0].i = 1;
+    return fmu_.set(given, value);
   }
 
   void count_moving() {

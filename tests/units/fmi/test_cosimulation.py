@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 import upbeat as up
-from fmu_models import bounces, height
+from fmu_maker import COMPILER, make
+from fmu_models import MODELS, bounces, height
 from upbeat.units.fmi.cosimulation import CoSimulationUnit
 
 Made = Callable[[str, int], Path]
@@ -102,6 +104,23 @@ def test_without_instants_events_are_gone_through_all_the_same(fmu: Made) -> Non
     assert unit.get("count") == 3
     assert unit.due() == 1.0
     unit.close()
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+def test_discrete_inputs_are_events(engine: str, tmp_path: Path) -> None:
+    """u goes from 0 to 1 at 0.5: x' = -2 x + u. In step mode such an input may not be set."""
+    known = MODELS["linear", 3]
+    variables = tuple(replace(v, variability="discrete") if v.name == "u" else v for v in known.variables)
+    path = make(replace(known, variables=variables, event_mode=True), 3, tmp_path)
+    source = up.Function(outputs={"y": "1 if time >= 0.5 else 0"})
+    scenario = up.Scenario({"one": up.Fmu(path, locals=["x"]), "source": source}, {"one.u": "source.y"})
+    trace = up.simulate(scenario, pace=0.1, until=1.0, engine=engine)
+    for t, x in zip(trace.time, trace["one.x"], strict=True):
+        since = max(0.0, t - 0.5)
+        there = math.exp(-2 * min(t, 0.5))
+        assert x == pytest.approx(
+            0.5 * (t > 0.5) + (there - 0.5 * (t > 0.5)) * math.exp(-2 * since), rel=1e-8
+        )
 
 
 # -------------------------------------------------------------------- clocks
