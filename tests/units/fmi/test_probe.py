@@ -150,8 +150,11 @@ def test_made_by_others(fmu_folder: Path) -> None:
     assert Reaction("y", ["u"], ["u"], ["u"]) in spring.feedthrough
     # It says nothing of dependencies, so all outputs are declared to follow all inputs.
     lag = python_fmu(2, fmu_folder)
-    found = judge.reactions(Fmu(lag), one(lag, trials.respond))
+    trial = one(lag, trials.respond)
+    found = judge.reactions(Fmu(lag), trial)
     assert Reaction("y", ["u"], [], ["u"]) in found
+    _, follow = judge.feedthrough(Fmu(lag), trial, found)
+    assert (follow.ok, follow.measured) == (True, "yes, but for what is not declared: 'y' on 'u'")
 
 
 def test_the_command(fmu: Made, capsys: pytest.CaptureFixture[str]) -> None:

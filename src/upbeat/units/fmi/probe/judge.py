@@ -112,16 +112,26 @@ def feedthrough(model: Fmu, trial: Trial, found: Sequence[Reaction]) -> list[Row
     tried = {key.removeprefix("input ") for key in trial.found}
     hidden = [f"'{r.output}' on '{i}'" for r in found for i in r.at_once if i not in r.declared]
     late = [
-        f"'{r.output}' on '{i}'"
+        (r.output, i)
         for r in found
         for i in r.declared
         if i in tried and i not in r.at_once and i in r.after_a_step
     ]
     rows = [Row(declared_name, None, f"no, it lacks: {_some(hidden)}" if hidden else "yes", not hidden)]
     if any(r.declared for r in found):
-        text = f"no, only at the next step: {_some(late)}" if late else "yes"
-        rows.append(Row(follow_name, None, text, not late))
+        rows.append(_followed(follow_name, model, late))
     return rows
+
+
+def _followed(name: str, model: Fmu, late: Sequence[tuple[str, str]]) -> Row:
+    """An output of which nothing is declared may well be a state, which cannot react at once."""
+    said = {u.variable for u in model.description.structure.outputs if u.dependencies is not None}
+    broken = [f"'{output}' on '{input}'" for output, input in late if output in said]
+    if broken:
+        return Row(name, None, f"no, only at the next step: {_some(broken)}", False)
+    others = [f"'{output}' on '{input}'" for output, input in late]
+    text = f"yes, but for what is not declared: {_some(others)}" if others else "yes"
+    return Row(name, None, text, True)
 
 
 def _some(texts: Sequence[str], most: int = 5) -> str:
