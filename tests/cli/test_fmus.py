@@ -13,7 +13,7 @@ import pytest
 
 import upbeat as up
 from upbeat.cli.main import main
-from upbeat.engine.fmus import nice_step, unit_names
+from upbeat.engine.fmus import fmu_experiment, nice_step, unit_names
 
 Made = Callable[[str, int], Path]
 Said = pytest.CaptureFixture[str]
@@ -83,6 +83,18 @@ def test_coupled(two: tuple[Path, Path], text: str, tmp_path: Path, capsys: Said
     last = rows(out)[-1]
     assert last["a.y"] == pytest.approx(3 * math.exp(-2), rel=1e-8)
     assert last["b.y"] == pytest.approx(2 * last["a.y"], rel=1e-12)
+
+
+def test_names_that_are_no_identifiers(fmu: Made) -> None:
+    """An output called der(x) is connected as it is written, without backticks."""
+    paths = [fmu("linear", 2), fmu("linear", 3)]
+    a, b = (path.stem for path in paths)
+    chosen = fmu_experiment(
+        paths, {"until": 1.0}, connect=[f"{b}.u={a}.der(x)"], options={"locals": ["der*"]}
+    )
+    trace = chosen.experiment.run()
+    assert trace[f"{a}.der(x)"][-1] == pytest.approx(-2 * math.exp(-2), rel=1e-8)
+    assert [c.target for c in chosen.experiment.scenario.connections] == [f"{b}.u"]
 
 
 def test_options_may_stand_between_files(two: tuple[Path, Path], capsys: Said) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.errors import InvalidInput, Problem, Problems, ScenarioError
+from upbeat.core.expr.tokens import written
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Tables, checked_fields
 from upbeat.scenario.assemble import assemble
@@ -114,8 +115,13 @@ def _pair(text: str, directory: Directory) -> tuple[str, str] | None:
     if not (sign and left and right):
         return None
     if _is(directory.target, right) and not _is(directory.target, left) and _is(directory.source, left):
-        return right, left
-    return left, right
+        return right, _quoted(left, directory)
+    return left, _quoted(right, directory)
+
+
+def _quoted(source: str, directory: Directory) -> str:
+    """A source that is one output as an expression, whatever its name looks like."""
+    return written(source) if "`" not in source and _is(directory.source, source) else source
 
 
 def _is(resolve: Any, text: str) -> bool:
