@@ -58,6 +58,7 @@ int RemoteUnit::fail(std::string message) {
 // ---------------------------------------------------------------- one question, one answer
 
 bool RemoteUnit::alive() const {
+  if (link_.process <= 0) return true;  // a thread of this very process
   siginfo_t info{};
   // Without taking notice of its end: that is left to whoever started it.
   if (waitid(P_PID, static_cast<id_t>(link_.process), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return errno == EINTR;

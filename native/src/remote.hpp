@@ -16,7 +16,7 @@
 
 namespace upbeat {
 
-// The other process: the memory shared with it, how much of that is for payloads, and its number.
+// The other process: the memory shared with it, how much of that is for payloads, and its number (0: it is none).
 struct Link {
   std::shared_ptr<Slate> slate;
   std::uint64_t room = 0;

@@ -148,3 +148,16 @@ def test_a_checkpoint_does_not_care_where_units_run(engine: str, tmp_path: Path)
             run.step()
     rest = up.resume(kept.path, experiment=up.experiment(pair(), **settings))
     assert whole["mass.x"].tobytes() == rest["mass.x"].tobytes()
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize("name", ["coupled_masses", "tank", "thermostat_hybrid", "traffic_light"])
+def test_examples_give_the_same_bits_and_events(engine: str, name: str) -> None:
+    def outcome(isolation: str) -> tuple[object, ...]:
+        trace = up.load(EXAMPLES / f"{name}.toml", engine=engine, isolation=isolation, record=None).run()  # type: ignore[arg-type]
+        columns = {column.name: trace[column.name].tolist() for column in trace.columns}
+        return repr(columns), trace.time.tobytes(), repr(list(trace.events))
+
+    assert outcome("process") == outcome("none")
