@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -30,6 +31,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w+)[^\n]*\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S)
 _SKIPPED = re.compile(r"<!-- not run: \S[^\n]*-->\s*\Z")
 _FILE = re.compile(r"# ([\w.-]+\.toml)\n")
+_FMU = re.compile(r"(?<=[ =])\w+\.fmu\b")
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,13 @@ def run(block: Block, page: Path, names: dict[str, Any]) -> None:
     [page for page in PAGES if any(blocks(page))],
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
-def test_examples_of(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_of(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The files are made by the page itself, except FMUs, which are all the same one."""
     monkeypatch.chdir(tmp_path)
+    for name in {name for block in blocks(page) for name in _FMU.findall(block.text)}:
+        shutil.copy(request.getfixturevalue("fmu")("gain", 2), tmp_path / name)
     monkeypatch.setenv("MPLBACKEND", "agg")
     names: dict[str, Any] = {"__name__": "__example__"}
     for block in blocks(page):
