@@ -1,4 +1,4 @@
-/* An FMU of FMI 2.0 for co-simulation with one input and one output, y = k u: what the ring benchmark rings.
+/* An FMU of FMI 2.0 for co-simulation with one input and one output, y = k u + 0.001: what the ring benchmark rings.
  *
  * All functions that the standard asks for are there, because importers that look for all of them at once are
  * among those measured. It checks what it is given, as exported FMUs do, and does nothing else. */
@@ -53,7 +53,7 @@ EXPORT int fmi2GetReal(void* c, const Reference* references, size_t n, double* t
       case TIME: to[i] = one->time; break;
       case K: to[i] = one->k; break;
       case U: to[i] = one->u; break;
-      case Y: to[i] = one->y = one->k * one->u; break;
+      case Y: to[i] = one->y = one->k * one->u + 0.001; break;
       default: return ERROR;
     }
   }
@@ -82,7 +82,7 @@ EXPORT int fmi2DoStep(void* c, double t, double length, int no_set_prior) {
   Instance* one = c;
   if (!one || !(length > 0.0)) return ERROR;
   one->time = t + length;
-  one->y = one->k * one->u;
+  one->y = one->k * one->u + 0.001;
   return OK;
 }
 EXPORT int fmi2CancelStep(void* c) { return ERROR; }

@@ -21,17 +21,35 @@ constexpr double near_enough = 1e-9;  // a step that ends this near to where it 
 
 enum Mode : std::int64_t { Initialization = 0, Stepping = 1, Event = 2 };
 
+// What the innermost loop touches, together and first.
 template <class F>
-class CoSimulation final : private Memory, private Follower {
+struct Hot {
+  void* instance = nullptr;
+  const typename F::Real* reals = nullptr;  // by port; without functions where a port is something else
+  double* now = nullptr;
+  double* clock = nullptr;  // where others look for the time
+  bool ready = false;       // the next step is nothing but a step
+  bool no_prior = true;     // no state is kept
+};
+
+template <class F>
+class CoSimulation final : private Hot<F>, private Memory, private Follower {
  public:
   explicit CoSimulation(const FmuTables& tables)
       : Memory(tables),
         fmu_(tables),
         states_(fmu_, static_cast<Memory&>(*this)),
         clocks_(fmu_, tables.clocks, tables.start, Memory::clocks()),
-        event_mode_(tables.event_mode),
-        clock_(tables.clock ? tables.clock : &own_clock_) {
-    *clock_ = tables.start;
+        event_mode_(tables.event_mode) {
+    hot().instance = fmu_.instance();
+    hot().now = &now();
+    hot().clock = tables.clock ? tables.clock : &own_clock_;
+    *hot().clock = tables.start;
+    for (const Port& port : ports()) {
+      const bool plain = port.role == Port::Plain && port.type == Type::Float64 && port.cells == 1;
+      reals_.push_back(plain ? fmu_.real(port) : typename F::Real());
+    }
+    hot().reals = reals_.data();
     std::size_t widest = 1;
     for (const Port& port : ports()) widest = std::max(widest, static_cast<std::size_t>(port.cells));
     seed_.resize(widest);
@@ -46,6 +64,14 @@ class CoSimulation final : private Memory, private Follower {
   }
 
   int get(int number, Cell* to) {
+    const typename F::Real& real = hot().reals[number];
+    if (real.get_) {
+      const int status = real.get(hot().instance, &to->r);
+      return status == 0 ? 0 : got(status);
+    }
+    return get_other(number, to);
+  }
+  UPBEAT_APART int get_other(int number, Cell* to) {
     const Port& asked = port(number);
     if (asked.role == Port::Plain) return fmu_.get(asked, to) ? 0 : refused();
     if (asked.role == Port::Sent) {
@@ -57,29 +83,40 @@ class CoSimulation final : private Memory, private Follower {
   }
 
   int set(int number, const Cell* coefficients, int count) {
+    const typename F::Real& real = hot().reals[number];
+    if (real.set_) {
+      const int status = real.set(hot().instance, &coefficients->r);
+      return status == 0 ? 0 : was_set(status);
+    }
+    return set_other(number, coefficients, count);
+  }
+  UPBEAT_APART int set_other(int number, const Cell* coefficients, int count) {
     const Port& given = port(number);
     if (given.role == Port::Plain) return fmu_.set(given, coefficients) ? 0 : refused();
     return keep(given, coefficients, count) ? 0 : refused();
   }
 
   int advance(double t, double to, int early, double* reached) {
-    if (!(to >= t)) return refuse("cannot advance backwards, from " + shorter(t) + " to " + shorter(to));
     // First the usual case, a step that simply gets there.
-    if (mode() == Stepping && !event_mode_ && moving_ == 0 && to > t) {
+    if (hot().ready && to > t) {
       Stepped ended;
       ended.reached = to;
-      *clock_ = t;
-      if (!fmu_.step(t, to, !states_.any(), ended)) return refused();
-      if (ended.reached == to && !ended.terminate) {
-        now() = to;
-        return 0;
-      }
-      if (!arrived(t, to, ended)) return refused();
-      if (now() >= to || early) {
-        *reached = now();
-        return 0;
-      }
+      *hot().clock = t;
+      const int status = fmu_.attempt(t, to, hot().no_prior, ended);
+      if (!F::plain(status, ended)) return end_otherwise(status, ended, t, to, early, reached);
+      *hot().now = to;
+      return 0;
     }
+    return go(t, to, early, reached);
+  }
+  UPBEAT_APART int end_otherwise(int status, Stepped& ended, double t, double to, int early, double* reached) {
+    if (!fmu_.conclude(status, t, ended) || !arrived(t, to, ended)) return refused();
+    if (now() < to && !early) return go(t, to, early, reached);
+    *reached = now();
+    return 0;
+  }
+  UPBEAT_APART int go(double t, double to, int early, double* reached) {
+    if (!(to >= t)) return refuse("cannot advance backwards, from " + shorter(t) + " to " + shorter(to));
     for (int pieces = 0; pieces < most_rounds; ++pieces) {
       if (!make_ready()) return refused();
       if (now() >= to) break;
@@ -120,7 +157,10 @@ class CoSimulation final : private Memory, private Follower {
     return 0;
   }
 
-  int save(int slot) { return states_.save(slot) ? 0 : refused(); }
+  int save(int slot) {
+    hot().no_prior = false;
+    return states_.save(slot) ? 0 : refused();
+  }
   int restore(int slot) {
     if (!states_.restore(slot)) return refused();
     count_moving();
@@ -128,6 +168,7 @@ class CoSimulation final : private Memory, private Follower {
   }
   int pack(int slot, void* to, std::uint64_t* size) { return states_.pack(slot, to, size) ? 0 : refused(); }
   int unpack(int slot, const void* from, std::uint64_t size) {
+    hot().no_prior = false;
     if (states_.unpack(slot, from, size)) return 0;
     message_ = fmu_.why();
     return 1;
@@ -136,6 +177,10 @@ class CoSimulation final : private Memory, private Follower {
   const char* message() const { return message_.c_str(); }
 
  private:
+  Hot<F>& hot() { return *this; }
+  UPBEAT_APART int got(int status) { return fmu_.got(status) ? 0 : refused(); }
+  UPBEAT_APART int was_set(int status) { return fmu_.was_set(status) ? 0 : refused(); }
+
   // -- inputs ------------------------------------------------------------------------------------
 
   bool keep(const Port& given, const Cell* coefficients, int count) {
@@ -147,6 +192,7 @@ class CoSimulation final : private Memory, private Follower {
       default:
         if (!fmu_.set(given, coefficients)) return false;
         moving_ += static_cast<int>(count > 1) - static_cast<int>(mine[0].i > 1);
+        prepare();
         if (count == 1) count = 0;  // there is nothing to follow
     }
     const std::int64_t cells = given.most() * given.cells;
@@ -176,7 +222,9 @@ class CoSimulation final : private Memory, private Follower {
   void count_moving() {
     moving_ = 0;
     for (const std::int32_t number : all(Port::Followed)) moving_ += static_cast<int>(own(port(number))[0].i > 1);
+    prepare();
   }
+  void prepare() { hot().ready = mode() == Stepping && !event_mode_ && moving_ == 0; }
 
   // A step begins: hands over the values of inputs whose courses began earlier, and the derivatives.
   bool follow(double t) {
@@ -208,6 +256,7 @@ class CoSimulation final : private Memory, private Follower {
       mode() = Stepping;
     }
     sent();
+    prepare();
     return true;
   }
 
@@ -216,14 +265,18 @@ class CoSimulation final : private Memory, private Follower {
     if (moving_ > 0 && F::version == 2 && !follow(from)) return false;
     Stepped ended;
     ended.reached = until;
-    *clock_ = from;
+    *hot().clock = from;
     if (moving_ == 0 || F::version == 2) {
-      return fmu_.step(from, until, !states_.any(), ended) && arrived(from, until, ended);
+      return attempt(from, until, ended) && arrived(from, until, ended);
     }
     const Follower::Within here(this);
     misled_ = false;
-    const bool done = fmu_.step(from, until, !states_.any(), ended);
+    const bool done = attempt(from, until, ended);
     return !misled_ && done && arrived(from, until, ended);
+  }
+
+  bool attempt(double from, double until, Stepped& ended) {
+    return fmu_.conclude(fmu_.attempt(from, until, hot().no_prior, ended), from, ended);
   }
 
   // Within a step (FMI 3): inputs that move are where they should be.
@@ -282,7 +335,7 @@ class CoSimulation final : private Memory, private Follower {
 
   // One round: what ticks is told, clocked values are exchanged, discrete states renewed.
   bool round() {
-    *clock_ = now();
+    *hot().clock = now();
     if (mode() != Event) {
       if (!fmu_.enter_event_mode()) return false;
       mode() = Event;
@@ -362,7 +415,7 @@ class CoSimulation final : private Memory, private Follower {
   Clocks<F> clocks_;
   bool event_mode_;
   double own_clock_ = 0.0;
-  double* clock_;
+  std::vector<typename F::Real> reals_;
   int moving_ = 0;  // how many inputs are more than a constant
   std::vector<std::uint32_t> ticking_;
   std::vector<double> seed_;

@@ -42,6 +42,22 @@ class Fmi2 : public Caller {
         get_nominals_(tables.find<GetNumbers>("GetNominalsOfContinuousStates")),
         completed_(tables.find<Completed>("CompletedIntegratorStep")) {}
 
+  // -- the commonest calls ------------------------------------------------------------------------
+
+  // A real variable of one cell, got and set without a look at its type. Null: the FMU lacks the function.
+  struct Real {
+    std::uint32_t reference = 0;
+    int (*get_)(void*, const std::uint32_t*, std::size_t, double*) = nullptr;
+    int (*set_)(void*, const std::uint32_t*, std::size_t, const double*) = nullptr;
+
+    int get(void* c, double* to) const { return get_(c, &reference, 1, to); }
+    int set(void* c, const double* from) const { return set_(c, &reference, 1, from); }
+  };
+  Real real(const Variable& variable) const { return {variable.reference, get_real_, set_real_}; }
+  void* instance() const { return c_; }
+  bool got(int status) { return done(status, "fmi2GetReal"); }
+  bool was_set(int status) { return done(status, "fmi2SetReal"); }
+
   // -- values -----------------------------------------------------------------------------------
 
   bool get(const Variable& from, Cell* to) {
@@ -81,10 +97,9 @@ class Fmi2 : public Caller {
 
   // -- co-simulation ----------------------------------------------------------------------------
 
-  bool step(double t, double to, bool no_prior, Stepped& ended) {
-    const int status = do_step_(c_, t, to - t, no_prior ? 1 : 0);
-    return status == Ok || not_stepped(status, t, ended);
-  }
+  int attempt(double t, double to, bool no_prior, Stepped&) { return do_step_(c_, t, to - t, no_prior ? 1 : 0); }
+  static bool plain(int status, const Stepped&) { return status == Ok; }
+  bool conclude(int status, double t, Stepped& ended) { return status == Ok || not_stepped(status, t, ended); }
 
   // `slopes`: the derivatives of order 1 to `count` of an input.
   bool give_slopes(const Variable& of, const int* orders, std::size_t count, const double* slopes) {
@@ -200,7 +215,7 @@ class Fmi2 : public Caller {
   }
 
   // A step that was discarded may have come some way.
-  bool not_stepped(int status, double t, Stepped& ended) {
+  UPBEAT_APART bool not_stepped(int status, double t, Stepped& ended) {
     if (status != Discard) return done(status, "fmi2DoStep");
     double reached = t;
     if (!get_real_status_ || get_real_status_(c_, last_successful_time, &reached) > Warning) return done(status, "fmi2DoStep");

@@ -52,6 +52,22 @@ class Fmi3 : public Caller {
     room_.resize(widest);
   }
 
+  // -- the commonest calls ------------------------------------------------------------------------
+
+  // A variable of type Float64 and one cell, got and set without a look at its type. Null: the FMU lacks the function.
+  struct Real {
+    std::uint32_t reference = 0;
+    int (*get_)(void*, const std::uint32_t*, std::size_t, double*, std::size_t) = nullptr;
+    int (*set_)(void*, const std::uint32_t*, std::size_t, const double*, std::size_t) = nullptr;
+
+    int get(void* c, double* to) const { return get_(c, &reference, 1, to, 1); }
+    int set(void* c, const double* from) const { return set_(c, &reference, 1, from, 1); }
+  };
+  Real real(const Variable& variable) const { return {variable.reference, get_float64_, set_float64_}; }
+  void* instance() const { return c_; }
+  bool got(int status) { return done(status, "fmi3GetFloat64"); }
+  bool was_set(int status) { return done(status, "fmi3SetFloat64"); }
+
   // -- values -----------------------------------------------------------------------------------
 
   bool get(const Variable& from, Cell* to) {
@@ -100,18 +116,18 @@ class Fmi3 : public Caller {
 
   // -- co-simulation ----------------------------------------------------------------------------
 
-  bool step(double t, double to, bool no_prior, Stepped& ended) {
-    bool event = false;
-    bool terminate = false;
+  int attempt(double t, double to, bool no_prior, Stepped& ended) {
     bool early = false;
     double reached = to;
-    const int status = do_step_(c_, t, to - t, no_prior, &event, &terminate, &early, &reached);
-    if (!done(status, "fmi3DoStep")) return false;
-    ended.event = event;
-    ended.terminate = terminate;
+    const int status = do_step_(c_, t, to - t, no_prior, &ended.event, &ended.terminate, &early, &reached);
     if (early) ended.reached = reached;
-    return true;
+    ended.early = early;
+    return status;
   }
+  static bool plain(int status, const Stepped& ended) {
+    return status == Ok && !ended.event && !ended.terminate && !ended.early;
+  }
+  bool conclude(int status, double, Stepped&) { return done(status, "fmi3DoStep"); }
   bool give_slopes(const Variable&, const int*, std::size_t, const double*) { return true; }
 
   // -- events -----------------------------------------------------------------------------------

@@ -5,7 +5,9 @@
 //
 //   get(variable, cells)  set(variable, cells)     values, converted; one call for a scalar as for an array
 //   leave_initialization()  terminate()  free()
-//   step(t, to, no_prior, ended)                   co-simulation
+//   attempt(t, to, no_prior, ended)                co-simulation: the step itself, which gives a status,
+//   plain(status, ended)  conclude(status, t, ended)   … whether that is all, and what it means otherwise
+//   real(variable)                                 one of type Float64 for quick calls
 //   give_slopes(reference, count, slopes)          derivatives of an input, FMI 2
 //   enter_event_mode()  update(updated)  enter_step_mode()  enter_continuous_time_mode()
 //   ticking(reference, &active)  tick(reference)  interval(reference, &seconds, &qualifier)  shift(reference, &seconds)
@@ -27,6 +29,13 @@
 
 #include "cell.hpp"
 #include "text.hpp"
+
+// Kept out of the functions that are called all the time, which would save many registers for it.
+#if defined(__GNUC__)
+#define UPBEAT_APART __attribute__((noinline))
+#else
+#define UPBEAT_APART
+#endif
 
 namespace upbeat::fmi {
 
@@ -112,6 +121,7 @@ struct Stepped {
   double reached = 0.0;
   bool event = false;
   bool terminate = false;
+  bool early = false;
 };
 
 // What a round of event iteration left.
@@ -160,7 +170,7 @@ class Caller {
   }
 
  private:
-  bool judged(int status, const char* call);
+  UPBEAT_APART bool judged(int status, const char* call);
 
   std::string why_;
   bool said_ = false;

@@ -12,9 +12,6 @@ class States {
  public:
   States(F& fmu, M& memory) : fmu_(fmu), memory_(memory) {}
 
-  // Whether any state is kept that may still be set back.
-  bool any() const { return !slots_.empty(); }
-
   bool save(int number) {
     Slot& slot = at(number);
     slot.filled = false;
