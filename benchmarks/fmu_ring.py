@@ -1,10 +1,10 @@
 """What FMUs cost in a ring: the loop written by hand in C, both engines of Upbeat, FMPy, and libcosim.
 
 N instances of one feedthrough FMU for co-simulation: each output feeds the next input, one step late.
-Every output is recorded into memory on all sides. The variants run interleaved in this one process; the figures
-are medians, in nanoseconds per instance and step. Processor time counts; for libcosim, which has threads of its
-own, the lesser of that and the time on the wall. The slow ones (the interpreter, FMPy, libcosim) take fewer
-steps per repeat, which changes nothing per step.
+Every output is recorded into memory on all sides. The variants run interleaved in this one process; the
+figures are medians, in nanoseconds per instance and step. Processor time counts; for libcosim, which has
+threads of its own, the lesser of that and the time on the wall. The slow ones (the interpreter, FMPy,
+libcosim) take fewer steps per repeat, which changes nothing per step.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ DESCRIPTION = """<?xml version="1.0" encoding="UTF-8"?>
 <fmiModelDescription fmiVersion="2.0" modelName="feedthrough" guid="{feedthrough}">
 <CoSimulation modelIdentifier="feedthrough" canHandleVariableCommunicationStepSize="true"/>
 <ModelVariables>
-<ScalarVariable name="time" valueReference="0" causality="independent" variability="continuous"><Real/></ScalarVariable>
-<ScalarVariable name="k" valueReference="1" causality="parameter" variability="fixed" initial="exact"><Real start="0.999"/></ScalarVariable>
+<ScalarVariable name="time" valueReference="0" causality="independent" variability="continuous">
+<Real/></ScalarVariable>
+<ScalarVariable name="k" valueReference="1" causality="parameter" variability="fixed" initial="exact">
+<Real start="0.999"/></ScalarVariable>
 <ScalarVariable name="u" valueReference="2" causality="input"><Real start="1"/></ScalarVariable>
 <ScalarVariable name="y" valueReference="3" causality="output"><Real/></ScalarVariable>
 </ModelVariables>
@@ -297,7 +299,7 @@ def main() -> int:
             rows.append(measure(ring, n, options.steps, options.repeats))
     short = max(20, options.steps // SHORT)
     print(
-        f"{options.steps} steps; the interpreter, FMPy and libcosim {short}, which makes no difference per step\n"
+        f"{options.steps} steps; the interpreter, FMPy and libcosim {short}, which changes nothing per step\n"
     )
     table(rows)
     judge(rows)
