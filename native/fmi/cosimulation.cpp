@@ -318,7 +318,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
   }
 
   bool leave_initialization() {
-    if (!fmu_.leave_initialization()) return false;
+    if (!fmu_.steps() || !fmu_.leave_initialization()) return false;
     mode() = event_mode_ ? Event : Stepping;
     pending() = event_mode_ ? 1 : 0;
     return !event_mode_ || clocks_.begin();

@@ -124,6 +124,7 @@ class Fmi3 : public Caller {
     ended.early = early;
     return status;
   }
+  bool steps() { return do_step_ != nullptr || missing("fmi3DoStep"); }
   static bool plain(int status, const Stepped& ended) {
     return status == Ok && !ended.event && !ended.terminate && !ended.early;
   }

@@ -15,7 +15,7 @@ const char* const type_names[] = {"Float32", "Float64", "Int8",   "UInt8",   "In
 std::string problem_in(const FmuTables& tables) {
   if (tables.version != 2 && tables.version != 3) return "a version of FMI that nobody knows";
   if (!tables.pointer) return "an FMU without an instance";
-  for (const char* const name : {"ExitInitializationMode", "DoStep", "Terminate", "FreeInstance"}) {
+  for (const char* const name : {"ExitInitializationMode", "Terminate", "FreeInstance"}) {
     if (!tables.find<void()>(name)) return "the FMU has no function " + std::string(name);
   }
   for (const PortTables& port : tables.ports) {
