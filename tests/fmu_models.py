@@ -281,6 +281,7 @@ _ALL = (
         _types(_FMI2_TYPES, 2),
         _types(_FMI3_TYPES, 3),
     ),
+    replace(STAIRS, name="stale", source="stairs", defines=("MOST=3", "STALE=0.25")),
     replace(BALL, name="inside", source="ball", event_mode=False),
     _smooth(),
     _linear("bare", "BARE", **_BARE),

@@ -356,7 +356,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
     if (!fmu_.update(updated)) return false;
     if (updated.terminate) return fmu_.refuse("the FMU asked to end the simulation at t = " + shorter(now()));
     pending() = updated.again ? 1 : 0;
-    next_event() = updated.next;
+    next_event() = fmu_.next_event(now(), updated.next);
     return clocks_.look(now());
   }
 

@@ -266,7 +266,7 @@ class Exchange final : private Dynamics, private Watch {
     if (!fmu_.update(updated)) return false;
     if (updated.terminate) return ended(own_.now);
     scaled_ = scaled_ && !updated.nominals_changed;
-    own_.next = updated.next;
+    own_.next = fmu_.next_event(own_.now, updated.next);
     own_.pending = updated.again || own_.next <= own_.now;
     return true;
   }

@@ -10,7 +10,8 @@ class Fmi2 : public Caller {
   static constexpr int version = 2;
 
   explicit Fmi2(const FmuTables& tables)
-      : c_(tables.pointer),
+      : Caller(tables),
+        c_(tables.pointer),
         get_real_(tables.find<GetReal>("GetReal")),
         set_real_(tables.find<SetReal>("SetReal")),
         do_step_(tables.find<DoStep>("DoStep")),

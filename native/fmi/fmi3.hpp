@@ -12,7 +12,8 @@ class Fmi3 : public Caller {
   static constexpr int version = 3;
 
   explicit Fmi3(const FmuTables& tables)
-      : c_(tables.pointer),
+      : Caller(tables),
+        c_(tables.pointer),
         get_float64_(tables.find<Get<double>>("GetFloat64")),
         set_float64_(tables.find<Set<double>>("SetFloat64")),
         do_step_(tables.find<DoStep>("DoStep")),

@@ -1,6 +1,8 @@
 // See fmu.hpp.
 #include "fmi/fmu.hpp"
 
+#include "fmi/logger.hpp"
+
 namespace upbeat::fmi {
 
 namespace {
@@ -26,6 +28,16 @@ std::string problem_in(const FmuTables& tables) {
     if (port.event != (port.type == Type::Clock)) return "an event that is no clock";
   }
   return "";
+}
+
+double Caller::past(double now, double named) {
+  if (!told_) {
+    told_ = true;
+    const std::string text =
+        "its next event would be at t = " + shorter(named) + ", which is past at t = " + shorter(now) + ": taken as none";
+    upbeat_fmi2_log(reinterpret_cast<void*>(environment_), "", Warning, "", "%s", text.c_str());
+  }
+  return std::numeric_limits<double>::infinity();
 }
 
 bool Caller::missing(const char* call) { return refuse("the FMU has no " + std::string(call)); }

@@ -102,6 +102,7 @@ struct FmuTables {
   bool saves = false;
   bool serialises = false;
   double* clock = nullptr;  // where others look for the time of the instance, may be null
+  std::intptr_t environment = 0;  // what its log messages carry
 
   std::uintptr_t address(const std::string& function) const {
     const auto found = addresses.find(function);
@@ -136,9 +137,15 @@ struct Updated {
 // Judges what the functions of an FMU return: both versions have the same statuses.
 class Caller {
  public:
+  explicit Caller(const FmuTables& tables) : environment_(tables.environment) {}
+
   enum Status : int { Ok = 0, Warning = 1, Discard = 2, Error = 3, Fatal = 4, Pending = 5 };
 
   const std::string& why() const { return why_; }
+
+  // The time at which the FMU says, in an update at `now`, that its next event will be. Some leave the time of one
+  // that is over: none, with one warning.
+  double next_event(double now, double named) { return named >= now ? named : past(now, named); }
 
   // Something the FMU cannot be asked, or did not answer as it should.
   bool refuse(std::string why) {
@@ -171,7 +178,10 @@ class Caller {
 
  private:
   UPBEAT_APART bool judged(int status, const char* call);
+  double past(double now, double named);
 
+  std::intptr_t environment_;
+  bool told_ = false;  // of an event that is past
   std::string why_;
   bool said_ = false;
   bool discarded_ = false;

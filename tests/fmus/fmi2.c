@@ -199,8 +199,8 @@ EXPORT fmi2Status fmi2EnterEventMode(fmi2Component c) { return c ? fmi2OK : fmi2
 EXPORT fmi2Status fmi2NewDiscreteStates(fmi2Component c, fmi2EventInfo* info) {
   memset(info, 0, sizeof *info);
   info->valuesOfContinuousStatesChanged = instance_event(IT);
-  info->nextEventTimeDefined = IT->now.next < INFINITY;
-  info->nextEventTime = info->nextEventTimeDefined ? IT->now.next : 0;
+  info->nextEventTime = next_told(IT);
+  info->nextEventTimeDefined = info->nextEventTime < INFINITY;
   return fmi2OK;
 }
 EXPORT fmi2Status fmi2EnterContinuousTimeMode(fmi2Component c) { return c ? fmi2OK : fmi2Error; }

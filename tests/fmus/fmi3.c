@@ -263,8 +263,8 @@ EXPORT fmi3Status fmi3UpdateDiscreteStates(fmi3Instance c, fmi3Boolean* again, f
                                            fmi3Float64* next) {
   *again = *terminate = *nominals = false;
   *values = instance_event(IT);
-  *defined = IT->now.next < INFINITY;
-  *next = *defined ? IT->now.next : 0;
+  *next = next_told(IT);
+  *defined = *next < INFINITY;
   return fmi3OK;
 }
 

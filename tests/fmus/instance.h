@@ -188,6 +188,14 @@ static bool instance_event(Instance* one) {
   return changed;
 }
 
+/* What the importer is told of the next time event: with STALE always something. */
+static double next_told(const Instance* one) {
+#ifdef STALE
+  if (one->now.next == INFINITY) return STALE;
+#endif
+  return one->now.next;
+}
+
 /* A step of co-simulation. Events end it if the importer wants to handle them, else they happen inside. */
 static Ended instance_step(Instance* one, double t, double step) {
   Ended ended = {OK, false, false};

@@ -1,5 +1,10 @@
-/* Time events: every `period` the output goes up by `rise`. Their times are multiples, never sums. */
+/* Time events: every `period` the output goes up by `rise`. Their times are multiples, never sums.
+ * With MOST there are no more than that many. */
 #include "model.h"
+
+#ifndef MOST
+#define MOST INT64_MAX
+#endif
 
 enum { TIME, PERIOD, RISE, Y, COUNTED, COUNT };
 
@@ -12,8 +17,8 @@ static void start(Now* now) {
 static void update(Now* now) { now->v[Y] = now->v[RISE] * (double)now->n[COUNTED]; }
 
 static bool event(Now* now) {
-  while ((double)(now->n[COUNTED] + 1) * now->v[PERIOD] <= now->v[TIME]) now->n[COUNTED]++;
-  now->next = (double)(now->n[COUNTED] + 1) * now->v[PERIOD];
+  while (now->n[COUNTED] < MOST && (double)(now->n[COUNTED] + 1) * now->v[PERIOD] <= now->v[TIME]) now->n[COUNTED]++;
+  now->next = now->n[COUNTED] < MOST ? (double)(now->n[COUNTED] + 1) * now->v[PERIOD] : INFINITY;
   return false;
 }
 

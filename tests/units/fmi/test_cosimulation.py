@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -89,6 +90,19 @@ def test_time_events_bound_the_steps(fmu: Made, engine: str) -> None:
         assert t in times
     assert list(trace["one.count"]) == [math.floor(t / 0.25 + 1e-9) for t in times]
     assert list(trace["one.y"]) == [1.5 * count for count in trace["one.count"]]
+
+
+def test_a_next_event_that_is_past_is_none(fmu: Made, engine: str, caplog: pytest.LogCaptureFixture) -> None:
+    """After three stairs the FMU goes on to name the time of the first one."""
+    scenario = up.Scenario({"one": up.Fmu(fmu("stale", 3)), "ball": up.Fmu(fmu("ball", 3))})
+    with caplog.at_level(logging.WARNING, "upbeat.fmu"):  # the ball's events make for more updates
+        trace = up.simulate(scenario, pace=0.1, until=2.0, engine=engine)  # type: ignore[arg-type]
+    assert trace["one.count"][-1] == 3
+    (record,) = caplog.records
+    assert (
+        record.getMessage() == "its next event would be at t = 0.25, which is past at t = 0.75: taken as none"
+    )
+    assert (record.name, record.time) == ("upbeat.fmu.one", 0.75)
 
 
 def test_without_instants_events_are_gone_through_all_the_same(fmu: Made) -> None:

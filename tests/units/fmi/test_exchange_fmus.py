@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,22 @@ def test_stairs_have_time_events(fmu: Made, version: int, solver: Solver) -> Non
     after = dict(zip(trace.time, trace["s.y"], strict=True))  # the last row of an instant counts
     for t, y in after.items():
         assert y == 1.5 * np.floor(t / 0.25 + 1e-9), t
+
+
+@VERSIONS
+def test_a_next_event_that_is_past_is_none(
+    fmu: Made, version: int, engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After three stairs the FMU goes on to name the time of the first one."""
+    scenario = up.Scenario({"s": exchange(fmu("stale", version))})
+    with caplog.at_level(logging.WARNING, "upbeat.fmu"):
+        trace = up.simulate(scenario, pace=0.1, until=2.0, engine=engine)
+    assert trace["s.count"][-1] == 3
+    (record,) = caplog.records
+    assert (
+        record.getMessage() == "its next event would be at t = 0.25, which is past at t = 0.75: taken as none"
+    )
+    assert (record.name, record.time) == ("upbeat.fmu.s", 0.75)
 
 
 @VERSIONS

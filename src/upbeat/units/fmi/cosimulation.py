@@ -20,6 +20,7 @@ from upbeat.units.fmi.courses import Course
 from upbeat.units.fmi.description import CoSimulation, Interface, ModelDescription, Variability, Variable
 from upbeat.units.fmi.instance import FmuError, Instance, Intermediate, Reader, Writer
 from upbeat.units.fmi.interfaces import has_events, own_clocks
+from upbeat.units.fmi.next_event import NextEvents
 from upbeat.units.fmi.ports import Layout
 from upbeat.units.fmi.saved import Ours, Saved, States
 from upbeat.units.inputs import MAX_DEGREE
@@ -65,6 +66,7 @@ class CoSimulationUnit:
         self._clocks = Clocks(instance, [description.by_name[name] for name in clocks], start)
         self._pending = False
         self._next = inf
+        self._next_events = NextEvents(instance)
         self._heard: set[str] = set()
         self._sending: set[str] = set()
         self._courses: dict[str, Course] = {}
@@ -297,6 +299,7 @@ class CoSimulationUnit:
     def _round(self) -> None:
         """One round: what ticks is told, clocked values are exchanged, discrete states renewed."""
         instance = self._instance
+        instance.time = self.time
         self._enter_event_mode()
         places = self._clocks.ticking(self.time)
         variables = self._layout.variables
@@ -311,7 +314,7 @@ class CoSimulationUnit:
         if updated.terminate:
             raise FmuError(f"the FMU asked to end the simulation at t = {self.time:.9g}")
         self._pending = updated.again
-        self._next = updated.next_time
+        self._next = self._next_events.after(self.time, updated.next_time)
         self._clocks.look(self.time)
 
     def _enter_event_mode(self) -> None:

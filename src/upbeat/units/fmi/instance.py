@@ -117,6 +117,15 @@ class Instance(Protocol):
         """Whoever calls its addresses writes the time there."""
         ...
 
+    @property
+    def environment(self) -> int:
+        """What its log messages carry, so that they find their way: also those of whoever calls for it."""
+        ...
+
+    def note(self, text: str) -> None:
+        """A warning about the FMU, among its own messages."""
+        ...
+
     def complaints(self) -> Sequence[str]:
         """What the FMU said of late about something that went wrong: for those who call its addresses."""
         ...

@@ -132,6 +132,7 @@ class FmuTables:
     * `event_mode`: whether it has events: it is jumped at the start, and enters event mode.
     * `saves`, `serialises`: whether its state can be kept, and turned into bytes.
     * `clock`: the address of a double that always has the time of the instance.
+    * `environment`: what its log messages carry.
     """
 
     version: int
@@ -144,6 +145,7 @@ class FmuTables:
     saves: bool
     serialises: bool
     clock: int
+    environment: int
     keeper: Keeper
 
 
@@ -168,6 +170,7 @@ def lower(instance: Instance, layout: Layout, start: float, keeper: Keeper) -> F
         saves=interface.saves_state,
         serialises=interface.serialises_state,
         clock=addressof(keeper.clock),
+        environment=instance.environment,
         keeper=keeper,
     )
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from upbeat.units.fmi.binding import values
 from upbeat.units.fmi.binding.calls import FATAL, Calls
+from upbeat.units.fmi.binding.logging import logger2
 from upbeat.units.fmi.description import Interface, ModelDescription, Variable
 from upbeat.units.fmi.instance import FmuError, Reader, State, Writer
 
@@ -52,6 +53,14 @@ class Shared:
 
     def address(self, function: str) -> int:
         return self.calls.library.address(function)
+
+    @property
+    def environment(self) -> int:
+        logger2()  # from now on the core knows where messages go
+        return self._journal.number
+
+    def note(self, text: str) -> None:
+        self._journal.note(text)
 
     def complaints(self) -> Sequence[str]:
         return self._journal.complaints()

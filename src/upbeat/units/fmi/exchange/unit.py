@@ -16,6 +16,7 @@ from upbeat.units.fmi.exchange.slopes import jacobian, rates, slope
 from upbeat.units.fmi.exchange.state import Held, Mode, Ours, Tokens, sizes
 from upbeat.units.fmi.exchange.system import System, ended
 from upbeat.units.fmi.instance import FmuError, Instance
+from upbeat.units.fmi.next_event import NextEvents
 from upbeat.units.integrate import Adaptive, Fixed, integrator
 from upbeat.units.located import Watch, crossings
 from upbeat.units.solvers import Solver, SolverError
@@ -60,6 +61,7 @@ class Exchange:
         self._mode = Mode.INITIAL
         self._pending = True
         self._next = inf
+        self._next_events = NextEvents(instance)
         states, indicators = sizes(instance)
         self._x = [0.0] * states
         self._has_indicators = indicators > 0
@@ -184,7 +186,7 @@ class Exchange:
         if updated.terminate:
             raise ended(self.time)
         self._scaled = self._scaled and not updated.nominals_changed
-        self._next = updated.next_time
+        self._next = self._next_events.after(self.time, updated.next_time)
         self.clocks.look(self.time)
         self._pending = updated.again or self._next_time <= self.time
         return self.due() <= self.time
