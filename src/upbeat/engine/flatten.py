@@ -132,7 +132,7 @@ class _Flattening:
     def _merge(self, unit: str, model: Nested) -> tuple[str, list[str]]:
         """Put the units inside in the place of `unit`; says how."""
         inner = model.master
-        if any(Ability.NEXT_EVENT in m.abilities for m in model.scenario.units.values()):
+        if any(Ability.NEXT_EVENT in m.abilities for m in model.whole.units.values()):
             return self._merge_events(unit, model)
         self._check_coupling(unit, model)
         rate, step = self._rate(unit, inner)
@@ -140,7 +140,7 @@ class _Flattening:
         what = "different rates" if rate > 1 else "Gauss-Seidel couplings" if in_turn else ""
         ports = self._approximations(unit, model, held=what)
         sequence = self._sequence(model, rate)
-        made, names = inlined(self._scenario, unit, model.scenario)
+        made, names = inlined(self._scenario, unit, model.whole)
         self._scenario = made
         self._ports = {name: a for name, a in self._ports.items() if split(name)[0] != unit}
         self._ports |= {f"{names[name]}.{port}": chosen for (name, port), chosen in ports.items()}
@@ -171,15 +171,15 @@ class _Flattening:
             raise Kept(
                 "it has discrete-event units and others, which are in step with each other only inside"
             )
-        signals = [name for name, port in _inputs(model.scenario) if not port.event]
+        signals = [name for name, port in _inputs(model.whole) if not port.event]
         if signals or any(not port.event for port in model.scenario.inputs):
             raise Kept(
                 "signals reach the discrete-event units inside, when its own communication points come"
             )
         if not any(port.event for port in model.ports):
             raise Kept("it has no event ports, so its events are its own")
-        inside = model.master.simultaneous.units(model.scenario)
-        self._scenario, names = inlined(self._scenario, unit, model.scenario)
+        inside = model.master.simultaneous.units(model.whole)
+        self._scenario, names = inlined(self._scenario, unit, model.whole)
         place = self._turns.index(unit)
         self._turns[place : place + 1] = [names[name] for name in inside]
         self._events_merged = True
@@ -196,7 +196,7 @@ class _Flattening:
             raise Kept("its coupling is GaussSeidel, and rates can be merged only where all are Jacobi")
         closed = model.scenario.closed()
         order, reactive, _ = coupling.sequence(Wiring(closed, Hold(), {}))
-        own = set(model.scenario.units)
+        own = set(model.whole.units)
         found: set[End] = set()
         for connection in closed.connections:
             end = (connection.unit, connection.port)
@@ -273,7 +273,7 @@ class _Flattening:
                 raise Kept(f"its input '{port.name}' is reactive")
             _check_course(self._ports.get(f"{unit}.{port.name}", master.inputs), port.name, held)
         found: dict[tuple[str, str], Approximation] = {}
-        for name, port in _inputs(model.scenario):
+        for name, port in _inputs(model.whole):
             chosen = inner.ports.get(f"{name}.{port.name}", inner.inputs)
             if port.kind is not Kind.REAL:
                 continue

@@ -97,12 +97,17 @@ class Nested:
     def _has_events(self) -> bool:
         return bool(self.scenario.event_outputs) or any(port.event for port in self.scenario.inputs)
 
+    @cached_property
+    def whole(self) -> Scenario:
+        """What runs inside: the scenario with its events as a unit."""
+        return self.scenario.watched()
+
     @property
     def discrete(self) -> bool:
         """Whether nothing inside moves on its own between events."""
         return all(
             model.discrete if isinstance(model, Nested) else Ability.NEXT_EVENT in model.abilities
-            for model in self.scenario.units.values()
+            for model in self.whole.units.values()
         )
 
     @property
@@ -146,8 +151,8 @@ class Nested:
 
     def _direct(self, sources: Sequence[tuple[str, str]]) -> frozenset[str]:
         """The scenario inputs that reach these outputs of inner units at the same instant."""
-        ports = {(unit, p.name): p for unit, model in self.scenario.units.items() for p in model.ports}
-        links = {(c.unit, c.port): c.sources for c in self.scenario.connections}
+        ports = {(unit, p.name): p for unit, model in self.whole.units.items() for p in model.ports}
+        links = {(c.unit, c.port): c.sources for c in self.whole.connections}
         own = {port.name for port in self._open}
         seen: set[tuple[str, str]] = set()
         found: set[str] = set()
@@ -169,19 +174,19 @@ class Nested:
     @property
     def _reacting(self) -> set[str]:
         """Units that may answer at once to what reaches them: instants happen inside by themselves."""
-        units = self.scenario.units
+        units = self.whole.units
         return set() if self._has_events else {u for u in units if Ability.NEXT_EVENT in units[u].abilities}
 
     @property
     def _seen_by_events(self) -> list[tuple[str, str]]:
         """Where all signals come from that such units see, or that events carry between them."""
-        links = [c.sources for c in self.scenario.connections if c.unit in self._reacting]
-        links += [sender.reads for c in self.scenario.event_connections for sender in c.senders]
+        links = [c.sources for c in self.whole.connections if c.unit in self._reacting]
+        links += [sender.reads for c in self.whole.event_connections for sender in c.senders]
         return [end for ends in links for end in ends]
 
     @cached_property
     def abilities(self) -> frozenset[Ability]:
-        inside = [model.abilities for model in self.scenario.units.values()]
+        inside = [model.abilities for model in self.whole.units.values()]
         found = {a for a in (Ability.ROLLBACK, Ability.SERIALISE) if all(a in own for own in inside)}
         if self._inside is not None:
             found |= {Ability.NATIVE}
@@ -196,7 +201,7 @@ class Nested:
         """A nest can be set back as far as everything in it can."""
         if ability not in (Ability.ROLLBACK, Ability.SERIALISE):
             return None
-        found = ((unit, doubt(model, ability)) for unit, model in self.scenario.units.items())
+        found = ((unit, doubt(model, ability)) for unit, model in self.whole.units.items())
         return next((f"its unit '{unit}': {finding}" for unit, finding in found if finding), None)
 
     @cached_property

@@ -14,6 +14,7 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.program import Block, If, Instruction, Let, Recordable, Reg
 from upbeat.master.wiring import End, Wiring, cell_names
 from upbeat.scenario.event_connection import Sender
+from upbeat.scenario.watcher import Watcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,13 @@ class EventWiring:
         return [self.results[o.port.name] + o.port.cells for o in self._wiring.scenario.event_outputs]
 
     def logged(self, end: End) -> bool:
-        """Whether an event output is logged: not if its unit was inside a nested one, as if it still were."""
-        origin = self._wiring.scenario.origin
+        """Whether an event output is logged: not if its unit was inside a nested one, as if it still were.
+
+        Of the scenario's own events it is what happened, not each of the changes.
+        """
+        origin, model = self._wiring.scenario.origin, self._wiring.scenario.units[end[0]]
+        if isinstance(model, Watcher) and all(event.name != end[1] for event in model.events):
+            return False
         return origin is None or end[0] not in origin.paths
 
     def label(self, name: str) -> str:

@@ -17,6 +17,7 @@ from upbeat.master.pace import Fixed, Pace
 from upbeat.master.program import Program
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.watcher import watchers
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,12 @@ class Master:
         """
         closed = scenario.closed()
         self._check_ports(closed)
-        wanted = {c.target: self._approximation(c.target).derivatives for c in closed.connections}
+        looking = watchers(closed.units)
+        wanted = {
+            c.target: self._approximation(c.target).derivatives
+            for c in closed.connections
+            if c.unit not in looking
+        }
         wiring = Wiring(with_derivative_sources(closed, wanted), self.inputs, self.ports)
         blocks, pace = self.pace.prepare(self.coupling.blocks(wiring), wiring)
         instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven)

@@ -17,6 +17,7 @@ from upbeat.master.derivatives import rate
 from upbeat.master.program import Advance, Get, History, Instruction, Let, Recordable, Reg, Set
 from upbeat.master.registers import Registers
 from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.watcher import Watcher
 
 End = tuple[str, str]
 """A port in the scenario: (unit, port)."""
@@ -288,8 +289,11 @@ class Wiring:
         return list(self._result_lets)
 
     def approximation(self, end: End) -> Approximation:
-        """What was chosen for an input; only real ones can be anything but held."""
-        if self._ports[end].kind is not Kind.REAL:
+        """What was chosen for an input; only real ones can be anything but held.
+
+        Whoever watches for events looks at instants only, and needs no course.
+        """
+        if self._ports[end].kind is not Kind.REAL or isinstance(self.scenario.units[end[0]], Watcher):
             return Hold()
         return self._special.get(".".join(end), self._default)
 

@@ -15,6 +15,7 @@ from upbeat.master.dataflow import carried
 from upbeat.master.listing import block_lines
 from upbeat.master.settings import settings_of
 from upbeat.scenario.event_connection import Sender
+from upbeat.scenario.events import Event
 from upbeat.scenario.inline import path_of
 from upbeat.units.ode import Function
 from upbeat.units.process import Isolated, bare
@@ -39,6 +40,7 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
         _section("Abilities", _ability_lines(data["units"])),
         _section("Connections", [f"{c['input']} = {c['value']}" for c in data["connections"]] or ["none"]),
         *([_section("Event connections", _event_lines(data))] if data["event_connections"] else []),
+        *([_section("Events between units", _happening_lines(data))] if data["events"] else []),
         _section("Order in which ports are evaluated at one instant", _wrapped(data["order"])),
         _section("Algebraic loops", [" → ".join([*loop, loop[0]]) for loop in data["loops"]] or ["none"]),
         _section("Master", _master_lines(data)),
@@ -69,6 +71,7 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
             {"input": c.target, "senders": [_sender(sender, closed.port(c.target)) for sender in c.senders]}
             for c in closed.event_connections
         ],
+        "events": [_happening(event) for event in experiment.scenario.events],
         "nested": [{"unit": note.unit, "flattened": note.flattened, "why": note.why} for note in flat.notes],
         "order": [f"{unit}.{port}" for _, unit, port in closed.graph.order],
         "loops": [[f"{unit}.{port}" for _, unit, port in loop] for loop in closed.graph.loops],
@@ -131,6 +134,26 @@ def _event_lines(data: dict[str, Any]) -> list[str]:
             carried = "" if sender["value"] == sender["event"] else f" with {sender['value']}"
             when = f" when {sender['when']}" if sender["when"] else ""
             lines.append(f"{start}{sender['event']}{carried}{when}")
+    return lines
+
+
+def _happening(event: Event) -> dict[str, Any]:
+    return {
+        "name": event.name,
+        "units": list(event.units),
+        "shared": event.shared,
+        "conditions": [show(z) for z in event.conditions],
+        "then": {f"{change.unit}.{change.name}": _cells(change.cells) for change in event.then},
+    }
+
+
+def _happening_lines(data: dict[str, Any]) -> list[str]:
+    lines = []
+    for event in data["events"]:
+        kind = "shared" if event["shared"] else "private"
+        lines.append(f"{event['name']} ({kind}: {', '.join(event['units'])})")
+        lines.append(f"  when the largest of these falls to zero: {', '.join(event['conditions'])}")
+        lines += [f"  then {name} = {value}" for name, value in event["then"].items()]
     return lines
 
 

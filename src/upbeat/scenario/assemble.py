@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, Problems, suggest
+from upbeat.core.names import bare
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.checks import check_cells, check_measures, check_own_name, is_unit
 from upbeat.scenario.connection import Connection, ScenarioOutput, connect, deliver
 from upbeat.scenario.directory import Directory, End, Unclear, Wrong, by_hand
 from upbeat.scenario.event_connection import EventConnection, EventOutput
 from upbeat.scenario.event_links import connect_event, deliver_event, says_event
+from upbeat.scenario.events import Event, Readable, read_events
 from upbeat.scenario.formula import formula
 from upbeat.scenario.values import with_parameters
 from upbeat.units.shorthand import KEYS, read_port
@@ -33,6 +35,7 @@ class Parts:
     outputs: tuple[ScenarioOutput, ...]
     event_connections: tuple[EventConnection, ...] = ()
     event_outputs: tuple[EventOutput, ...] = ()
+    events: tuple[Event, ...] = ()
 
     @property
     def all_connections(self) -> tuple[Connection | EventConnection, ...]:
@@ -53,6 +56,7 @@ def assemble(
     parameters: Mapping[str, Any],
     problems: Problems,
     broken: Collection[str] = (),
+    events: object = None,
 ) -> Parts:
     """What a scenario consists of; what is wrong with it goes to `problems`.
 
@@ -67,8 +71,10 @@ def assemble(
     own_inputs = tuple(port for port in own.values() if port is not None)
     if not check_cells(good, own_inputs, problems):
         return Parts(good, (), own_inputs, ())
-    directory = Directory(good, own_inputs, {*broken, *(name for name, port in own.items() if port is None)})
-    links = _connections(connections, directory, problems)
+    unclear = {*broken, *(name for name, port in own.items() if port is None)}
+    directory = Directory(good, own_inputs, unclear)
+    pairs = list(connections.items() if isinstance(connections, Mapping) else connections)
+    links = _connections(pairs, directory, problems)
     given = _outputs(outputs, directory, problems)
     parts = Parts(
         units=good,
@@ -77,6 +83,7 @@ def assemble(
         outputs=tuple(output for output in given if isinstance(output, ScenarioOutput)),
         event_connections=tuple(link for link in links if isinstance(link, EventConnection)),
         event_outputs=tuple(output for output in given if isinstance(output, EventOutput)),
+        events=_events(events, Readable(good, own_inputs, unclear), pairs, outputs, problems),
     )
     check_measures(parts, problems)
     return parts
@@ -147,10 +154,19 @@ def _output(name: str, entry: object, directory: Directory) -> ScenarioOutput | 
     return deliver(port, value, directory, fixed=fixed)
 
 
+def _events(
+    given: object, directory: Readable, pairs: Iterable[tuple[str, Any]], outputs: object, problems: Problems
+) -> tuple[Event, ...]:
+    if given is None:
+        return ()
+    directory.driven = {bare(str(target)) for target, _ in pairs}
+    taken = {*directory.inputs, *(outputs if isinstance(outputs, Mapping) else ())}
+    return tuple(read_events(given, directory, problems, taken))
+
+
 def _connections(
-    given: Mapping[str, Any] | Iterable[tuple[str, Any]], directory: Directory, problems: Problems
+    pairs: Iterable[tuple[str, Any]], directory: Directory, problems: Problems
 ) -> list[Connection | EventConnection]:
-    pairs = list(given.items() if isinstance(given, Mapping) else given)
     first: dict[End, object] = {}
     found: list[Connection | EventConnection] = []
     for target, value in pairs:

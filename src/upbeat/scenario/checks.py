@@ -12,7 +12,7 @@ from upbeat.core.expr import RESERVED
 from upbeat.core.names import cell_names, objection_to
 from upbeat.core.ports import MAX_CELLS_IN_ALL, Causality, Kind, Port
 from upbeat.scenario.definitions import cells_of
-from upbeat.scenario.directory import INPUTS, Wrong
+from upbeat.scenario.directory import EVENTS, INPUTS, Wrong
 
 if TYPE_CHECKING:
     from upbeat.scenario.assemble import Parts
@@ -26,10 +26,10 @@ def is_unit(name: object, model: Any, problems: Problems) -> bool:
     if objection := objection_to(name):
         problems.add(where, f"{name!r} is not a name for a unit", f"{objection[:1].upper()}{objection[1:]}.")
         return False
-    if name == INPUTS:
+    if name in (INPUTS, EVENTS):
         problems.add(
             where,
-            f"the name '{INPUTS}' is taken by the scenario's own inputs",
+            f"the name '{name}' is taken by the scenario's own {name}",
             "Choose another name for the unit.",
         )
         return False

@@ -19,6 +19,9 @@ from upbeat.core.ports import Causality, Port
 INPUTS = "inputs"
 """The unit that drives a scenario's own inputs; nobody else may have this name."""
 
+EVENTS = "events"
+"""The unit that watches for the events of a scenario; nobody else may have this name, either."""
+
 End = tuple[str, str]
 """A port in a scenario: (unit, port). A scenario input belongs to the unit `INPUTS`."""
 
@@ -143,16 +146,7 @@ class Directory:
             if port.causality is not Causality.OUTPUT:
                 raise _no_source(path, port)
             source = Source((unit, name), port)
-        if index is None:
-            return source
-        if source.port.size is None:
-            raise Wrong(f"'{path}' is a single value, not an array", f"Write {path} instead of {text}.")
-        if index >= source.port.size:
-            raise Wrong(
-                f"'{text}' does not exist: '{path}' has {source.port.size} cells",
-                f"They are counted from 0: {path}[0] … {path}[{source.port.size - 1}].",
-            )
-        return Source(source.end, source.port, index)
+        return picked(source, index, text)
 
     def _scenario_input(self, name: str) -> Source:
         if name in self.inputs:
@@ -210,6 +204,21 @@ class Directory:
                 suggest(name, fitting, f"{wanted.value}s of '{unit}'"),
             )
         return ports[name]
+
+
+def picked(source: Source, index: int | None, text: str) -> Source:
+    """The cell `index` of `source`; all of it, if that is None."""
+    path = source.path
+    if index is None:
+        return source
+    if source.port.size is None:
+        raise Wrong(f"'{path}' is a single value, not an array", f"Write {path} instead of {text}.")
+    if index >= source.port.size:
+        raise Wrong(
+            f"'{text}' does not exist: '{path}' has {source.port.size} cells",
+            f"They are counted from 0: {path}[0] … {path}[{source.port.size - 1}].",
+        )
+    return Source(source.end, source.port, index)
 
 
 def _no_source(path: str, port: Port) -> Wrong:

@@ -32,6 +32,10 @@
     [outputs]
     load = { value = "right.F", unit = "kN" }
 
+    [events.touch]                              # between units, see `upbeat.scenario.events`
+    when = "left.x > 2.0 and left.v > 0"
+    then = { left.v = "-left.v" }
+
     [master]                                    # checked by the master, the loop and the recorder
     step = 0.01
     [run]
@@ -66,7 +70,7 @@ VERSION = 1
 LARGEST = 10_000_000
 """In bytes. A file that is larger is not a scenario; its data belong into a CSV file."""
 
-_TABLES = ("models", "units", "connections", "inputs", "outputs", "master", "run", "record")
+_TABLES = ("models", "units", "connections", "inputs", "outputs", "events", "master", "run", "record")
 _KEYS = ("upbeat", "name", *_TABLES)
 
 
@@ -161,7 +165,9 @@ def read_text(
             ("units",), "the file has no units", 'Add at least one: [units.left] with states = { x = "-x" }.'
         )
         broken = {""}
-    parts = assemble(units, pairs, tables["inputs"], tables["outputs"], {}, problems, broken)
+    parts = assemble(
+        units, pairs, tables["inputs"], tables["outputs"], {}, problems, broken, events=tables["events"]
+    )
     parts = with_values(parts, values or {}, problems, broken)
     scenario = Scenario.from_parts(parts, content.get("name", ""))
     file = ScenarioFile(scenario, tables["master"], tables["run"], tables["record"], source, lines)

@@ -212,9 +212,9 @@ class _Inlining:
 
 
 def inside(model: Model) -> Scenario | None:
-    """The scenario that a unit of this model is, if it is one."""
+    """The scenario that a unit of this model is, with its events as a unit, if it is one."""
     found = getattr(model, "scenario", None)
-    return found if isinstance(found, Scenario) else None
+    return found.watched() if isinstance(found, Scenario) else None
 
 
 def without_nested(scenario: Scenario) -> Scenario:

@@ -25,6 +25,7 @@ from upbeat.core.expr.nodes import Inner, Leaf, with_args
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
 from upbeat.scenario.directory import End
+from upbeat.scenario.merge_events import Happening
 from upbeat.units.equation_events import EquationEvent
 from upbeat.units.equations import Equations, variable_spec
 from upbeat.units.shorthand import port_spec
@@ -102,10 +103,11 @@ def merged(
     units: Mapping[str, Equations],
     connections: Mapping[End, Sequence[Expr]],
     paths: Mapping[str, str] | None = None,
+    happenings: Iterable[Happening] = (),
 ) -> Merged:
     """All equations in one model; loops among its definitions are still in it.
 
-    `paths`: what people call a unit, where that is not its name.
+    `paths`: what people call a unit, where that is not its name. `happenings`: events between the units.
     """
     made = Merged(paths=paths or {})
     scopes = {unit: _declared(made, unit, equations, connections) for unit, equations in units.items()}
@@ -119,6 +121,8 @@ def merged(
                 made.define(name, port.size, (substitute(cell, made.reads) for cell in cells))
                 made.outputs[name] = _output(port, name)
                 made.sources[unit, port.name] = name
+    for happening in happenings:
+        _between(made, happening, scopes)
     return made
 
 
@@ -190,17 +194,36 @@ def _declared(
 def _happening(event: EquationEvent, scope: _Scope) -> dict[str, Any]:
     """An event in the names of the merged model."""
     assert event.indicator is not None  # those that wait for events have been refused
+    then = _assigned((scope.cells[cell], scope.read([value])[0]) for cell, value in event.then)
+    return {"when": [show(z) for z in scope.read([event.indicator])], "then": then}
+
+
+def _between(made: Merged, happening: Happening, scopes: Mapping[str, _Scope]) -> None:
+    """An event between units as one of the merged model, which says so if it is to be logged."""
+    unit, port = happening.end
+    name = made.names.new(unit, port)
+    when = [show(substitute(z, made.reads)) for z in happening.conditions]
+    then = ((scopes[u].cells[cell], substitute(new, made.reads)) for u, cell, new in happening.then)
+    entry: dict[str, Any] = {"when": when, "then": _assigned(then)}
+    if happening.logged:
+        sent = made.names.new(unit, port, "happens")
+        made.outputs[sent] = {"event": True}
+        made.sources[happening.end] = sent
+        entry["emit"] = {sent: True}
+    made.events[name] = entry
+
+
+def _assigned(pairs: Iterable[tuple[Expr, Expr]]) -> dict[str, Any]:
+    """New values as they are written: of an array, a list of them."""
     then: dict[str, Any] = {}
-    for cell, value in event.then:
-        target = scope.cells[cell]
+    for target, value in pairs:
         assert isinstance(target, Name)
         name, bracket, _ = target.id.partition("[")
-        text = show(scope.read([value])[0])
         if bracket:
-            then.setdefault(name, []).append(text)
+            then.setdefault(name, []).append(show(value))
         else:
-            then[name] = text
-    return {"when": [show(z) for z in scope.read([event.indicator])], "then": then}
+            then[name] = show(value)
+    return then
 
 
 def _defined(made: Merged, unit: str, equations: Equations, scope: _Scope) -> None:

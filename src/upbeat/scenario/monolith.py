@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from upbeat.core.abilities import Model
 from upbeat.core.errors import Problems
 from upbeat.core.expr import Expr, Name, show, substitute
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import ScenarioOutput
 from upbeat.scenario.loops import open_loops
 from upbeat.scenario.merge import Merged, merged
+from upbeat.scenario.merge_events import happenings
 from upbeat.scenario.origin import Origin
 from upbeat.units.implicit import Implicit
 from upbeat.units.ode import Function, Ode
@@ -28,16 +30,18 @@ TIGHT = DormandPrince(rtol=1e-10, atol=1e-12)
 def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None = None) -> Scenario:
     """A scenario of one unit with all equations of `scenario`, whose trace has the same names.
 
+    Events between the units become events of the one.
     Every unit must be an `Ode` or a `Function`, or a nested scenario of such, whose master does not matter
     here unless its coupling finds inputs from constraints; their solvers are replaced by one, tight unless
     given. Inputs that nothing drives, and the scenario's own, become inputs that can be set during a run.
     """
     closed = _flat(scenario)
-    _check(closed)
-    units = {name: model.equations for name, model in closed.units.items()}  # type: ignore[attr-defined]
+    models, between = happenings(closed)
+    _check(closed, models)
+    units = {name: model.equations for name, model in models.items()}  # type: ignore[attr-defined]
     given = {(c.unit, c.port): c.cells for c in closed.connections}
     paths = closed.origin.paths if closed.origin is not None else {}
-    made = merged(units, given, paths)
+    made = merged(units, given, paths, between)
     zeros, notes = open_loops(made)
     model = _model(made, TIGHT if solver is None else solver)
     if zeros and made.events:
@@ -52,6 +56,9 @@ def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None
     if closed.origin is not None:  # what was inside nested ones can be recorded, and is not by itself
         columns |= {end: name for end, name in closed.origin.columns.items() if end[0] == ""}
         shown = dict.fromkeys((*closed.origin.shown, *columns.values()), False) | closed.origin.shown
+        for name in closed.units.keys() - models.keys():  # whoever watched is gone, and so is what it saw
+            for port in closed.units[name].ports:
+                shown.pop(closed.column(name, port.name), None)
     known = tuple(paths.get(name, name) for name in closed.units if name not in closed.added_units)
     origin = Origin(known, columns, notes, shown)
     return type(scenario).from_parts(Parts({UNIT: whole}, (), (), outputs), scenario.name, origin=origin)
@@ -70,9 +77,9 @@ def _flat(scenario: Scenario) -> Scenario:
     raise AssertionError  # it has been raised
 
 
-def _check(scenario: Scenario) -> None:
+def _check(scenario: Scenario, units: Mapping[str, Model]) -> None:
     problems = Problems()
-    for name, model in scenario.units.items():
+    for name, model in units.items():
         path = name if scenario.origin is None else scenario.origin.paths.get(name, name)
         place = ("units", *path.split("."))
         if any(port.event for port in model.ports):

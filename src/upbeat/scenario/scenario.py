@@ -14,12 +14,13 @@ from upbeat.core.ports import Causality, Port
 from upbeat.scenario.assemble import Parts, assemble
 from upbeat.scenario.checks import check_measures
 from upbeat.scenario.connection import Connection, ScenarioOutput, closed
-from upbeat.scenario.directory import INPUTS, by_hand
+from upbeat.scenario.directory import EVENTS, INPUTS, by_hand
 from upbeat.scenario.event_connection import EventConnection, EventOutput, closed_senders
 from upbeat.scenario.graph import Graph
 from upbeat.scenario.values import with_values
 
 if TYPE_CHECKING:
+    from upbeat.scenario.events import Event
     from upbeat.scenario.origin import Origin
     from upbeat.scenario.signals import Signals
     from upbeat.units.solvers import Solver
@@ -39,11 +40,13 @@ class Scenario:
             inputs={"push": {"unit": "N", "start": 0.0}},
             outputs={"gap": "right.x - left.x"},
             parameters={"left.m": 2.0},
+            events={"touch": {"when": "right.x <= left.x", "then": {"left.v": "right.v"}}},
         )
 
     The left side of a connection is an input, the right side an expression over outputs and the scenario's
     own inputs (see `upbeat.scenario.connection` for what fits where, and `upbeat.scenario.event_links` for
-    event inputs). An input without a connection keeps its start value. All problems are found before a
+    event inputs). Events are conditions between units, and what they change (see `upbeat.scenario.events`).
+    An input without a connection keeps its start value. All problems are found before a
     `ScenarioError` is raised. Units keep their order: where the graph leaves a choice, the unit that was
     declared first goes first.
     """
@@ -55,6 +58,8 @@ class Scenario:
     event_connections: tuple[EventConnection, ...]
     """Those of event inputs; `connections` are the others, and likewise for outputs."""
     event_outputs: tuple[EventOutput, ...]
+    events: tuple[Event, ...]
+    """Those between units, which the scenario itself watches for."""
     name: str
     opened_inputs: tuple[Port, ...]
     origin: Origin | None
@@ -68,10 +73,11 @@ class Scenario:
         inputs: Mapping[str, Any] | Sequence[str | Port] = (),
         outputs: Mapping[str, Any] | None = None,
         parameters: Mapping[str, Any] | None = None,
+        events: Mapping[str, Any] | None = None,
         name: str = "",
     ) -> None:
         problems = Problems()
-        parts = assemble(units, connections, inputs, outputs or {}, parameters or {}, problems)
+        parts = assemble(units, connections, inputs, outputs or {}, parameters or {}, problems, events=events)
         problems.raise_if_any(name)
         self._fill(parts, name)
 
@@ -94,6 +100,7 @@ class Scenario:
             outputs=parts.outputs,
             event_connections=parts.event_connections,
             event_outputs=parts.event_outputs,
+            events=parts.events,
             name=name,
             opened_inputs=opened,
             origin=origin,
@@ -131,7 +138,7 @@ class Scenario:
     @property
     def added_units(self) -> tuple[str, ...]:
         """The units that `closed` and `driven` have added."""
-        return (INPUTS,) if INPUTS in self.units else ()
+        return tuple(unit for unit in (INPUTS, EVENTS) if unit in self.units)
 
     @property
     def free_inputs(self) -> dict[str, tuple[str, Port]]:
@@ -148,15 +155,21 @@ class Scenario:
         }
 
     def column(self, unit: str, port: str) -> str:
-        """What a trace calls a port: ``unit.port``; a scenario input keeps its bare name.
+        """What a trace calls a port: ``unit.port``; scenario inputs and events keep their bare names.
 
         The ports of a monolith are called what they were called before the units were merged.
         """
         if self.origin is not None and (unit, port) in self.origin.columns:
             return self.origin.columns[unit, port]
+        if unit == EVENTS and port in self._event_names:
+            return port
         if unit != INPUTS:
             return f"{unit}.{port}"
         return {by_hand(p.name): p.name for p in self.opened_inputs}.get(port, port)
+
+    @property
+    def _event_names(self) -> tuple[str, ...]:
+        return tuple(event.name for event in getattr(self.units.get(EVENTS), "events", ()))
 
     def check_measures(self) -> None:
         """Raise a `ScenarioError` if a port has a unit of measure that does not exist."""
@@ -191,8 +204,12 @@ class Scenario:
     def driven(self, signals: Signals | Mapping[str, Any] | None = None) -> Scenario:
         """The scenario without inputs of its own: the unit ``inputs``, added in front, drives them.
 
+        Nor has it events of its own: the unit ``events`` watches for them.
+
         Inputs that `signals` does not mention stay at their start value and can be set during a run.
         """
+        if self.events:
+            return self.watched().driven(signals)
         if not self.inputs and not signals:
             return self
         from upbeat.scenario.inputs_unit import inputs_model
@@ -210,6 +227,14 @@ class Scenario:
             ),
         )
         return Scenario.from_parts(parts, self.name, self.inputs)
+
+    def watched(self) -> Scenario:
+        """The scenario with its events as a unit of their own: ``events``, added in front."""
+        if not self.events:
+            return self
+        from upbeat.scenario.watcher import with_watcher
+
+        return self._with(with_watcher(self._parts))
 
     def closed(self) -> Scenario:
         """The scenario with its inputs left to be set by hand; what masters make programs from."""
@@ -237,13 +262,14 @@ class Scenario:
             self.outputs,
             self.event_connections,
             self.event_outputs,
+            self.events,
         )
 
     def _key(self) -> tuple[Any, ...]:
         # as a list: the order of units is part of a scenario, because it settles ties
         return (
             list(self.units.items()), self.connections, self.event_connections, self.inputs, self.outputs,
-            self.event_outputs, self.name, self.origin,
+            self.event_outputs, self.events, self.name, self.origin,
         )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:

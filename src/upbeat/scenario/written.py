@@ -33,7 +33,7 @@ Special = Callable[[str, Model], "dict[str, Any] | None"]
 def scenario_tables(scenario: Scenario, special: Special | None = None) -> dict[str, Any]:
     """The tables of a file from which an equal scenario is made."""
     if scenario.added_units:
-        raise InvalidInput("a scenario with driven inputs cannot be written; write the one it was made from")
+        raise InvalidInput("a scenario with added units cannot be written; write the one it was made from")
     models, units = _shared_models(scenario.units, special)
     directory = Directory(scenario.units, scenario.inputs)
     return {
@@ -43,6 +43,7 @@ def scenario_tables(scenario: Scenario, special: Special | None = None) -> dict[
         "connections": {c.target: c.text for c in scenario.all_connections},
         "inputs": {port.name: port_spec(port) for port in scenario.inputs},
         "outputs": {output.port.name: _output(output, directory) for output in scenario.all_outputs},
+        "events": {event.name: dict(event.written) for event in scenario.events},
     }
 
 
@@ -109,7 +110,7 @@ def _blocks(content: Mapping[str, Any]) -> Iterator[list[str]]:
     given = {key: value for key, value in content.items() if value not in ("", {})}
     yield [f"{key} = {_value(value)}" for key, value in given.items() if not isinstance(value, Mapping)]
     for key, table in given.items():
-        if key in ("models", "units"):
+        if key in ("models", "units", "events"):
             for name, entries in table.items():
                 yield [f"[{key}.{_key(name)}]", *_unit_lines(entries)]
         elif isinstance(table, Mapping):

@@ -275,8 +275,9 @@ def _state_spec(state: State) -> Any:
 
 def variable_spec(port: Port) -> dict[str, Any]:
     """A discrete variable as it is written."""
-    spec = {key: value for key, value in port_spec(port).items() if key != "value"}
-    return {"start": plain(port, port.initial), **spec}
+    given = port_spec(port)
+    more = {key: value for key, value in given.items() if key != "value"} if isinstance(given, dict) else {}
+    return {"start": plain(port, port.initial), **more}
 
 
 def _output_spec(output: Output) -> Any:

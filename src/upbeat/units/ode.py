@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.ports import Port, Value
+from upbeat.units.changing import changeable, with_changes
 from upbeat.units.equations import Equations
 from upbeat.units.hybrid import HybridUnit, reactions
 from upbeat.units.inputs import NUMBERS
@@ -148,6 +149,17 @@ class Ode(_Model):
     def to_spec(self) -> dict[str, Any]:
         """The plain table that the constructor takes: ``Ode(**ode.to_spec()) == ode``."""
         return {**self.equations.to_spec(), "solver": solver_spec(self.solver)}
+
+    @property
+    def changeable(self) -> dict[str, Port]:
+        """What `changing` can open to changes from outside."""
+        return changeable(self.equations)
+
+    def changing(self, names: Iterable[str]) -> tuple[Ode, dict[str, str]]:
+        """The same model with an event input for each of `names` that gives it a new value; and these
+        inputs by what they change."""
+        spec, ports = with_changes(self.equations, self.to_spec(), names)
+        return Ode(**spec), ports
 
 
 @dataclass(frozen=True, init=False)

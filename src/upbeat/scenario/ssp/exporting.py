@@ -93,6 +93,8 @@ class _Export:
         scenario = self._scenario
         if scenario.added_units:
             self._refuse(("inputs",), "the scenario's inputs are driven; export the one it was made from")
+        for event in scenario.events:
+            self._refuse(("events", event.name), "SSP has no events between units")
         for name, model in scenario.units.items():
             if isinstance(model, Isolated) and isinstance(model.model, Fmu):
                 self._units[name], self._isolated[name] = model.model, isolation_table(model)

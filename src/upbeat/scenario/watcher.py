@@ -1,0 +1,203 @@
+"""The unit that watches for the events of a scenario, and tells the units what to change.
+
+It looks whenever units communicate. What comes true happens in one jump, from one snapshot of all signals:
+every unit concerned is told in the same micro-step, or none is. Events that would change the same quantity
+happen one after the other, in the order in which they are written, each from what the one before has left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from upbeat.core.abilities import Model
+from upbeat.core.expr import ONE, Apply, Expr, Name, Number, Op, apply, names, substitute
+from upbeat.core.names import cell_names
+from upbeat.core.ports import Causality, Kind, Port
+from upbeat.scenario.connection import Connection
+from upbeat.scenario.directory import EVENTS, Directory, End
+from upbeat.scenario.event_connection import EventConnection, Sender
+from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable
+from upbeat.units.process import Isolated
+
+if TYPE_CHECKING:
+    from upbeat.scenario.assemble import Parts
+
+_TIME, _NEVER, _ZERO = Name("time"), Number(float("inf")), Number(0.0)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """An event in the names of the watcher's own ports: `then` are its outputs, and what they send."""
+
+    name: str
+    conditions: tuple[Expr, ...]
+    then: tuple[tuple[str, tuple[Expr, ...]], ...] = ()
+
+    @property
+    def indicator(self) -> Expr:
+        """The largest of the conditions."""
+        return reduce(lambda a, b: apply(Op.MAX, a, b), self.conditions)
+
+
+@dataclass(frozen=True)
+class Watcher(Discrete):
+    """A discrete unit with an event output for each of `events`, and one for each quantity they change."""
+
+    events: tuple[Watched, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(Watcher))
+
+
+def with_watcher(parts: Parts) -> Parts:
+    """The scenario with its events as a unit of their own, and units that let themselves be changed."""
+    if not parts.events:
+        return parts
+    units, ports = _opened(parts)
+    reading = _Reading(parts, {event.name for event in parts.events})
+    watched: list[Watched] = []
+    changed: dict[End, str] = {}
+    for event in parts.events:
+        conditions = tuple(map(reading.own, event.conditions))
+        then = []
+        for change in event.then:
+            end = (change.unit, ports[change.unit, change.name])
+            changed.setdefault(end, reading.new("new", change.unit, change.name))
+            then.append((changed[end], tuple(map(reading.own, change.cells))))
+        watched.append(Watched(event.name, conditions, tuple(then)))
+    heard = {(u, port.name): port for u, model in units.items() for port in model.ports}
+    sent = {name: replace(heard[end], name=name, causality=Causality.OUTPUT) for end, name in changed.items()}
+    links = tuple(_link(end, name, sent[name]) for end, name in changed.items())
+    return replace(
+        parts,
+        units={EVENTS: _watcher(reading, watched, sent), **units},
+        connections=(*reading.connections, *parts.connections),
+        event_connections=(*parts.event_connections, *links),
+        events=(),
+    )
+
+
+def _opened(parts: Parts) -> tuple[dict[str, Model], dict[End, str]]:
+    """The units, those that events change with inputs for that; and these inputs by what they change."""
+    wanted: dict[str, dict[str, None]] = {}
+    for change in (change for event in parts.events for change in event.then):
+        wanted.setdefault(change.unit, {})[change.name] = None
+    units: dict[str, Model] = dict(parts.units)
+    found: dict[End, str] = {}
+    for unit, quantities in wanted.items():
+        model: Any = units[unit]
+        inner: Any = model.model if isinstance(model, Isolated) else model
+        made, ports = inner.changing(quantities)
+        units[unit] = replace(model, model=made) if isinstance(model, Isolated) else made
+        found |= {(unit, name): port for name, port in ports.items()}
+    return units, found
+
+
+def _link(end: End, name: str, port: Port) -> EventConnection:
+    cells = tuple(
+        Name(cell) for cell in cell_names(f"{EVENTS}.{name}", None if port.cells == 1 else port.size)
+    )
+    return EventConnection(*end, (Sender((EVENTS, name), None, cells),), f"{EVENTS}.{name}")
+
+
+class _Reading:
+    """The inputs of the watcher, made as expressions need them."""
+
+    def __init__(self, parts: Parts, taken: set[str]) -> None:
+        self._parts = parts
+        self._taken = {*taken, "time"}
+        self._directory = Directory(parts.units, parts.inputs)
+        self._behind = _behind(parts)
+        self._names: dict[str, str] = {}
+        self.ports: list[Port] = []
+        self.connections: list[Connection] = []
+
+    def own(self, expr: Expr) -> Expr:
+        """An expression over ports of the scenario in the names of the watcher's inputs."""
+        plain = substitute(expr, self._behind)
+        return substitute(plain, {name: Name(self._input(name)) for name in sorted(names(plain))})
+
+    def _input(self, name: str) -> str:
+        if name not in self._names:
+            source = self._directory.source(name)
+            made = self._names[name] = self.new(*name.split("."))
+            port = Port(
+                made, Causality.INPUT, source.port.kind, items=source.port.items, unit=source.port.unit
+            )
+            self.ports.append(port)
+            self.connections.append(Connection(EVENTS, made, (Name(name),), (source.end,), name))
+        return self._names[name]
+
+    def new(self, *parts: str) -> str:
+        """An identifier that nothing here has yet."""
+        plain = re.sub(r"[\W_]+", "_", "_".join(parts), flags=re.ASCII).strip("_")
+        wanted = plain if plain[:1].isalpha() else f"_{plain}"
+        made, count = wanted, 1
+        while made in self._taken:
+            count += 1
+            made = f"{wanted}_{count}"
+        self._taken.add(made)
+        return made
+
+
+def _behind(parts: Parts) -> dict[str, Expr]:
+    """What stands behind the names of inputs (what drives them) and of parameters (their values)."""
+    given = {(c.unit, c.port): c.cells for c in parts.connections}
+    found: dict[str, Expr] = {}
+    for unit, model in parts.units.items():
+        for port in model.ports:
+            cells: Sequence[Expr] = given.get((unit, port.name), ())
+            if port.causality is Causality.PARAMETER and port.kind is not Kind.STRING:
+                cells = tuple(Number(float(value)) for value in port.initial)
+            paths = cell_names(f"{unit}.{port.name}", None if port.cells == 1 else port.size)
+            found |= dict(zip(paths, cells, strict=False))
+    return found
+
+
+def _watcher(reading: _Reading, watched: Sequence[Watched], sent: Mapping[str, Port]) -> Watcher:
+    armed = {event.name: reading.new("armed", event.name) for event in watched}
+    is_true = {e.name: Apply(Op.LE, (e.indicator, _ZERO)) for e in watched}
+    is_false = {e.name: Apply(Op.GT, (e.indicator, _ZERO)) for e in watched}
+    due = {e.name: Apply(Op.AND, (Name(armed[e.name]), is_true[e.name])) for e in watched}
+    fires: dict[str, Expr] = {}
+    for i, event in enumerate(watched):
+        own = {port for port, _ in event.then}
+        rivals = [due[e.name] for e in watched[:i] if not own.isdisjoint(port for port, _ in e.then)]
+        alone = Apply(Op.NOT, (_any(rivals),)) if rivals else ONE
+        fires[event.name] = Apply(Op.AND, (due[event.name], alone)) if rivals else due[event.name]
+    emissions = [Emission(event.name, fires[event.name], (ONE,)) for event in watched]
+    for port in sent:
+        writers = [(fires[e.name], dict(e.then)[port]) for e in watched if port in dict(e.then)]
+        cells = writers[-1][1]
+        for fired, others in reversed(writers[:-1]):
+            pairs = zip(others, cells, strict=True)
+            cells = tuple(Apply(Op.WHERE, (fired, one, other)) for one, other in pairs)
+        emissions.append(Emission(port, _any([fired for fired, _ in writers]), cells))
+    again = [Apply(Op.AND, (Apply(Op.NOT, (Name(armed[e.name]),)), is_false[e.name])) for e in watched]
+    waits = {e.name: Apply(Op.AND, (Name(armed[e.name]), Apply(Op.NOT, (fires[e.name],)))) for e in watched}
+    rearmed = tuple((armed[e.name], Apply(Op.OR, (is_false[e.name], waits[e.name]))) for e in watched)
+    busy = _any([*due.values(), *again])
+    happened = [Port(e.name, Causality.OUTPUT, Kind.BOOLEAN, event=True) for e in watched]
+    return Watcher(
+        ports=(*reading.ports, *happened, *sent.values()),
+        variables=tuple(Variable(name, Kind.BOOLEAN, True) for name in armed.values()),
+        modes=(Mode(Apply(Op.WHERE, (busy, _TIME, _NEVER)), tuple(emissions), rearmed),),
+        events=tuple(watched),
+    )
+
+
+def _any(truths: Sequence[Expr]) -> Expr:
+    """Whether one of them holds; halved again and again, so that a thousand of them are no deep tree."""
+    if len(truths) == 1:
+        return truths[0]
+    half = len(truths) // 2
+    return Apply(Op.OR, (_any(truths[:half]), _any(truths[half:])))
+
+
+def watchers(units: Mapping[str, Model]) -> dict[str, Watcher]:
+    """The units that watch for events, by name."""
+    return {name: model for name, model in units.items() if isinstance(model, Watcher)}
