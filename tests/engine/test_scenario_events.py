@@ -316,3 +316,16 @@ def test_it_goes_on_from_a_checkpoint(engine: str, tmp_path: Path) -> None:
     rest = up.resume(path)
     assert happened(rest)[-1] == happened(whole)[-1]
     assert rest["count.n"][-1] == 3.0
+
+
+def test_the_history_of_an_input_begins_with_the_value_after_the_event(engine: str) -> None:
+    """Held in the step after the event, for there is no slope yet; but in the next one the slope is known."""
+    ramp = up.Ode({"x": "1"}, outputs=["x"], solver="euler")
+    scenario = up.Scenario(
+        {"ramp": ramp, "sum": up.Ode({"s": "u"}, inputs=["u"], outputs=["s"])},
+        {"sum.u": "ramp.x"},
+        events={"lift": {"when": "ramp.x >= 2 and ramp.x < 3", "then": {"ramp.x": "10"}}},
+    )
+    trace = up.simulate(scenario, pace=1.0, until=5.0, engine=engine, inputs=up.Linear())
+    held, ramped = [0.0, 10.0], [1.5, 11.5, 12.5]
+    assert trace["sum.s"][-1] == pytest.approx(sum(held) + sum(ramped), abs=1e-12)

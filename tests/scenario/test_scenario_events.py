@@ -19,7 +19,10 @@ MASS = up.Ode(
     outputs={"x": "x", "v": "v", "done": {"event": True}},
     parameters={"g": 9.81, "r": {"value": 0.5, "unit": "m"}},
     variables={"mode": {"items": ["a", "b"], "start": "a"}},
-    events={"kicked": {"on": "kick", "then": {"v": "v + 1"}}},
+    events={
+        "kicked": {"on": "kick", "then": {"v": "v + 1"}},
+        "down": {"when": "x <= -1000", "emit": {"done": True}},
+    },
 )
 UNITS = {"a": MASS, "b": MASS, "f": up.Function(["u"], {"y": "u"})}
 LINKS = {"a.u": "b.x + push", "f.u": "a.x"}

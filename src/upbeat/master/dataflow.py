@@ -197,21 +197,29 @@ class Ripples:
         self._block = block
         self._writes: list[frozenset[Resource]] = []
         self._readers: dict[Resource, list[int]] = {}
+        self._writers: dict[Resource, list[int]] = {}
         for index, instruction in enumerate(block):
             effects = flow.effects(instruction)
             self._writes.append(effects.writes)
+            for resource in effects.writes:
+                self._writers.setdefault(resource, []).append(index)
             # A `Set` sees of its unit only the time from which the course runs, and that is the present one.
             time = {("state", instruction.unit)} if isinstance(instruction, Set) else set()
             for resource in effects.reads - time:
                 self._readers.setdefault(resource, []).append(index)
 
-    def of(self, dirty: Iterable[Resource]) -> tuple[Block, frozenset[Resource]]:
+    def of(
+        self, dirty: Iterable[Resource], lost: Iterable[Resource] = ()
+    ) -> tuple[Block, frozenset[Resource]]:
         """The instructions that see something of what is `dirty`, directly or through others.
 
-        And all that is dirty in the end. What is left out would compute what it has computed before.
+        And all that is dirty in the end. What is left out would compute what it has computed before. What is
+        `lost` has been overwritten since: whoever computes it does so again.
         """
-        spoilt = set(dirty)
+        lost = set(lost)
+        spoilt = {*dirty, *lost}
         waiting = [index for resource in spoilt for index in self._readers.get(resource, ())]
+        waiting += [index for resource in lost for index in self._writers.get(resource, ())]
         heapq.heapify(waiting)
         kept: list[int] = []
         while waiting:

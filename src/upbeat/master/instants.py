@@ -226,9 +226,14 @@ class _Instant:
         dirty: set[Resource] = {("state", unit)}
         dirty |= {("cell", wiring.outputs[end] + i) for end in outputs for i in range(wiring.port(end).cells)}
         again, spoilt = self._ripples.of(dirty)
+        old = outdated(self._histories, spoilt)
+        if old:  # the present values are the first ones of histories that begin anew
+            again, spoilt = self._ripples.of(
+                dirty, {("cell", time) for history in old for time in history.times}
+            )
         gets = [Get(*end, wiring.outputs[end]) for end in outputs]
         block: list[Instruction] = [get for get in gets if get not in again]  # those of a lagged coupling
-        for history in outdated(self._histories, spoilt):
+        for history in old:
             block += history.restart
         block += again
         moved = {self._inputs[resource] for resource in spoilt if resource in self._inputs}
