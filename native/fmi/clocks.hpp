@@ -49,11 +49,10 @@ class Clocks {
     }
     return true;
   }
-  bool ticks(std::uint32_t reference) const {
+  void append_ticking(std::vector<std::uint32_t>& references) const {
     for (std::size_t i = 0; i < tables_.size(); ++i) {
-      if (ticking_[i] && tables_[i].reference == reference) return true;
+      if (ticking_[i]) references.push_back(tables_[i].reference);
     }
-    return false;
   }
 
   // Plans the next tick of those that tick, while they still do.
@@ -61,7 +60,7 @@ class Clocks {
     for (std::size_t i = 0; i < tables_.size(); ++i) {
       if (!ticking_[i]) continue;
       ticking_[i] = false;
-      cells_[2 * i + 1].r += 1.0;
+      ++cells_[2 * i + 1].i;
       if (tables_[i].interval == ClockTables::Interval::Countdown) {
         next(i) = std::numeric_limits<double>::infinity();
       } else if (tables_[i].interval == ClockTables::Interval::Changing) {
@@ -105,7 +104,7 @@ class Clocks {
   // The time of the tick whose turn it is.
   bool plan(std::size_t i) {
     const ClockTables& own = tables_[i];
-    const double count = cells_[2 * i + 1].r;
+    const auto count = static_cast<double>(cells_[2 * i + 1].i);
     if (own.interval == ClockTables::Interval::Given) {
       if (!positive(i, own.length)) return false;
       // Counted in 1/resolution, which is 1 where the description gives seconds.

@@ -360,9 +360,16 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
     return clocks_.look(now());
   }
 
-  // Hands over inputs whose clock ticks, and looks at the outputs of those that do.
+  // Hands over inputs whose clock ticks, and looks at the outputs of those that do. Whether an output clock ticks may
+  // depend on what the input clocks bring: it is asked after that.
   bool exchange() {
     ticking_.clear();
+    for (const std::int32_t number : all(Port::Heard)) {
+      if (own(port(number))->i != 0) ticking_.push_back(port(number).reference);
+    }
+    clocks_.append_ticking(ticking_);
+    if (!hand_over(0)) return false;
+    const std::size_t first_sent = ticking_.size();
     for (const std::int32_t number : all(Port::Sent)) {
       bool ticks = false;
       if (!fmu_.ticking(port(number).reference, &ticks)) return false;
@@ -370,22 +377,23 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
       own(port(number))->i = 1;
       ticking_.push_back(port(number).reference);
     }
-    for (const std::int32_t number : all(Port::Heard)) {
-      if (own(port(number))->i != 0) ticking_.push_back(port(number).reference);
-    }
-    for (const std::int32_t number : all(Port::Clocked)) {
-      const Port& input = port(number);
-      if (own(input)[0].i != 0 && tick_now(input.clocks) && !fmu_.set(input, own(input) + 2)) return false;
-    }
+    if (!hand_over(first_sent)) return false;
     for (const std::int32_t number : all(Port::Seen)) {
-      if (tick_now(port(number).clocks) && !fmu_.get(port(number), own(port(number)))) return false;
+      if (tick_now(port(number).clocks, 0) && !fmu_.get(port(number), own(port(number)))) return false;
     }
     return true;
   }
-  bool tick_now(const std::vector<std::uint32_t>& clocks) const {
-    return std::any_of(clocks.begin(), clocks.end(), [this](std::uint32_t clock) {
-      return clocks_.ticks(clock) || std::find(ticking_.begin(), ticking_.end(), clock) != ticking_.end();
-    });
+  // The inputs that wait for a clock that ticks, from the `first` of them on.
+  bool hand_over(std::size_t first) {
+    for (const std::int32_t number : all(Port::Clocked)) {
+      const Port& input = port(number);
+      if (own(input)[0].i != 0 && tick_now(input.clocks, first) && !fmu_.set(input, own(input) + 2)) return false;
+    }
+    return true;
+  }
+  bool tick_now(const std::vector<std::uint32_t>& clocks, std::size_t first) const {
+    const auto begin = ticking_.begin() + static_cast<std::ptrdiff_t>(first);
+    return std::find_first_of(begin, ticking_.end(), clocks.begin(), clocks.end()) != ticking_.end();
   }
 
   // -- words -------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
  *
  * `tick` is periodic (0.1 s). `wait` is a countdown: after its k-th tick the next one comes (k + 1) 0.15 s later.
  * `hit` is triggered from outside and takes the input `u` over into `held`. `alarm` is an output clock that
- * ticks with every third tick of `tick`, and `told` counts its ticks. */
+ * ticks with every third tick of `tick`, and if `hit` brings more than 100; `told` counts its ticks. */
 #include "model.h"
 
 enum { TIME, TICK, TICKS, PRE_TICKS, WAIT, WAITS, HIT, U, HELD, ALARM, TOLD, COUNT, ASKED = COUNT };
@@ -11,7 +11,11 @@ static void start(Now* now) { now->n[WAITS] = 0; }
 
 /* Inputs of a clock are set while it ticks, so what becomes of them is seen after that. */
 static void update(Now* now) {
-  if (now->n[HIT]) now->v[HELD] = now->v[U];
+  if (!now->n[HIT]) return;
+  now->v[HELD] = now->v[U];
+  if (now->v[U] <= 100 || now->n[ALARM]) return;
+  now->n[ALARM] = 1;
+  now->n[TOLD]++;
 }
 
 static void tick(Now* now, int clock) {

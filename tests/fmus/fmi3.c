@@ -166,6 +166,7 @@ EXPORT fmi3Status fmi3SetBinary(fmi3Instance c, Refs refs, size_t n, const size_
 /* Clocks. */
 EXPORT fmi3Status fmi3GetClock(fmi3Instance c, Refs refs, size_t n, fmi3Clock* to) {
   size_t i;
+  model.update(&IT->now);
   for (i = 0; i < n; i++) {
     if (!known(refs[i], "c", false)) return complain(c, "fmi3GetClock");
     to[i] = IT->now.n[refs[i]] != 0;

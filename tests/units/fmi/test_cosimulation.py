@@ -170,6 +170,21 @@ def test_clocks_that_are_triggered(fmu: Made, engine: str) -> None:
         assert held == pytest.approx(10 * 0.3 * math.floor(t / 0.3 + 1e-9), abs=1e-9)
 
 
+def test_an_output_clock_that_depends_on_what_an_input_clock_brings(fmu: Made, engine: str) -> None:
+    """`hit` brings 150 at 0.15: there `alarm` ticks, too, and each third `tick` as ever."""
+    scenario = up.Scenario(
+        {
+            "one": up.Fmu(fmu("clocks", 3)),
+            "ramp": up.Function(outputs={"y": "1000*time"}),
+            "beat": up.Clock(every=10.0, offset=0.15),
+        },
+        {"one.hit": {"event": "beat.tick"}, "one.u": "ramp.y"},
+    )
+    trace = up.simulate(scenario, pace=0.05, until=0.25, engine=engine)
+    assert [e.time for e in trace.events if e.name == "one.alarm"] == pytest.approx([0.15, 0.2])
+    assert trace["one.told"][-1] == 2
+
+
 # -------------------------------------------------------------------- inputs in motion
 
 

@@ -298,6 +298,10 @@ def test_clocks_tick_in_model_exchange(fmu: Made) -> None:
         assert unit.due() == 1.0
         unit.jump()
         assert unit.get("held") == 7.0
+    unit.set("u", [101.0])  # which the alarm depends on
+    unit.set("hit", [True])
+    unit.jump()
+    assert unit.get("alarm")
     assert unit.advance(1.0, 1.25) == 1.25
     assert unit.get("ticks") == 13
     unit.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from upbeat.engine.interpret import Interpreter
 
 pytestmark = pytest.mark.skipif(not native.available()[0], reason="no native engine")
 Compiled = dict[tuple[str, int], Path]
+Made = Callable[[str, int], Path]
 VERSIONS = pytest.mark.parametrize("version", [2, 3])
 
 
@@ -110,10 +112,19 @@ def test_the_time_is_not_summed(compiled: Compiled, version: int) -> None:
 
 @VERSIONS
 def test_states_as_bytes(compiled: Compiled, version: int) -> None:
+    states_are_the_same(coupled(compiled, version), coupling=up.Iterated(up.Jacobi()), inputs=up.Linear())
+
+
+def test_states_of_clocks_as_bytes(fmu: Made) -> None:
+    """With ticks that are counted, outputs that were last seen at one, and an input that waits for one."""
+    ramp = up.Function(outputs={"y": "time"})
+    clocks = up.Fmu(fmu("clocks", 3), rollback="trust")
+    states_are_the_same(up.Scenario({"one": clocks, "ramp": ramp}, {"one.u": "ramp.y"}))
+
+
+def states_are_the_same(scenario: up.Scenario, **settings: Any) -> None:
     """Both engines write the same bytes, and read those of the other."""
-    plan = up.experiment(
-        coupled(compiled, version), pace=0.1, until=1.0, coupling=up.Iterated(up.Jacobi()), inputs=up.Linear()
-    )
+    plan = up.experiment(scenario, pace=0.1, until=1.0, **settings)
     program, _ = plan.master.build(plan.closed)
     machines = [make(program, plan.closed.units, 0.0) for make in (Interpreter, native.Machine)]
     now, next = program.now, program.next

@@ -322,22 +322,27 @@ class CoSimulationUnit:
             self._instance.enter_event_mode()
             self._mode = Mode.EVENT
 
-    def _exchange(self, active: frozenset[str]) -> None:
-        """Hand over inputs whose clock ticks, and look at the outputs of those that do."""
+    def _exchange(self, ticking: frozenset[str]) -> None:
+        """Hand over inputs whose clock ticks, and look at the outputs of those that do.
+
+        Whether an output clock ticks may depend on what the input clocks bring: it is asked after that.
+        """
+        self._hand_over(ticking)
         if self._senders:
-            senders = [variable for _, variable in self._senders]
-            ticks = self._instance.clocks(senders)
-            sent = {port.name for (port, _), tick in zip(self._senders, ticks, strict=True) if tick}
+            ticks = self._instance.clocks([variable for _, variable in self._senders])
+            sent = frozenset(port.name for (port, _), tick in zip(self._senders, ticks, strict=True) if tick)
             self._sending |= sent
-            active = active | sent
-        if not active:
-            return
-        for name, writer in self._writers.items():
-            if name in self._courses and active.intersection(self._layout.variables[name].clocks):
-                writer(self._courses[name].coefficients[0])
-        for name, (variable, reader) in self._clocked_readers.items():
-            if active.intersection(variable.clocks):
+            self._hand_over(sent)
+            ticking |= sent
+        for name, (variable, reader) in self._clocked_readers.items() if ticking else ():
+            if ticking.intersection(variable.clocks):
                 self._seen[name] = reader()
+
+    def _hand_over(self, ticking: frozenset[str]) -> None:
+        """The inputs that wait for these clocks."""
+        for name, writer in self._writers.items() if ticking else ():
+            if name in self._courses and ticking.intersection(self._layout.variables[name].clocks):
+                writer(self._courses[name].coefficients[0])
 
     # ---------------------------------------------------------------- state
 

@@ -101,18 +101,24 @@ class Clockwork:
         self._clocks.ticked(places, now)
         self._heard = frozenset()
 
-    def _exchange(self, active: frozenset[str]) -> None:
+    def _exchange(self, ticking: frozenset[str]) -> None:
+        """Whether an output clock ticks may depend on what the input clocks bring: it is asked after that."""
+        self._hand_over(ticking)
         if self._senders:
             ticks = self._instance.clocks(self._senders)
             sent = frozenset(v.name for v, tick in zip(self._senders, ticks, strict=True) if tick)
             self._sending |= sent
-            active |= sent
+            self._hand_over(sent)
+            ticking |= sent
         for port, variable in self._clocked:
-            if active.intersection(variable.clocks):
-                if port.causality is Causality.OUTPUT:
-                    self._values[port.name] = self._instance.reader(variable, port.size)()
-                elif port.name in self._values:
-                    self._instance.writer(variable, port.size)(self._values[port.name])
+            if port.causality is Causality.OUTPUT and ticking.intersection(variable.clocks):
+                self._values[port.name] = self._instance.reader(variable, port.size)()
+
+    def _hand_over(self, ticking: frozenset[str]) -> None:
+        for port, variable in self._clocked:
+            given = port.causality is Causality.INPUT and port.name in self._values
+            if given and ticking.intersection(variable.clocks):
+                self._instance.writer(variable, port.size)(self._values[port.name])
 
     def look(self, now: float) -> None:
         """After the discrete states have been renewed."""
