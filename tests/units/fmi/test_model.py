@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import fmpy
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
+from upbeat.units.fmi.ports import layout
 
 Compiled = dict[tuple[str, int], Path]
 
@@ -88,3 +90,15 @@ def test_model_exchange(compiled: Compiled, version: int, engine: str) -> None:
     x = (1 + np.exp(-2 * np.asarray(trace.time))) / 2
     np.testing.assert_allclose(trace["one.x"], x, rtol=1e-8)
     np.testing.assert_allclose(trace["one.y"], 3 * x + 0.5, rtol=1e-8)
+
+
+def test_patterns_of_locals_take_brackets_as_they_are(compiled: Compiled) -> None:
+    model = up.Fmu(compiled["linear", 3])
+    renamed = tuple(
+        replace(v, name=f"{v.name}[1]") if v.name in ("x", "der(x)") else v
+        for v in model.description.variables
+    )
+    description = replace(model.description, variables=renamed)
+    for pattern, found in (("x[1]", {"x[1]"}), ("x[*]", {"x[1]"}), ("*[1]", {"x[1]", "der(x)[1]"})):
+        ports = layout(description, model.interface, {}, [pattern]).ports
+        assert {port.name for port in ports if port.name.endswith("]")} == found

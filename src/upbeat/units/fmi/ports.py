@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cache
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.labels import Labels
-from upbeat.core.names import objection_to_port
+from upbeat.core.names import matching, objection_to_port
 from upbeat.core.ports import Causality, Kind, Port, Value, Values
 from upbeat.units.fmi.description import Causality as Role
 from upbeat.units.fmi.description import (
@@ -128,9 +127,7 @@ def _matching(description: ModelDescription, patterns: Sequence[str]) -> set[str
     names = [v.name for v in description.variables if v.causality in _CHOSEN and v.type is not Type.CLOCK]
     found: set[str] = set()
     for pattern in patterns:
-        # A name is itself, even one with brackets, which patterns read as a choice of characters.
-        matches = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
-        if not matches:
+        if not (matches := matching(pattern, names)):
             what = f"no local variable of the FMU matches '{pattern}'"
             raise ModelError(f"{what}. {suggest(pattern, names, 'local variables')}", [("locals", what)])
         found.update(matches)

@@ -6,11 +6,11 @@ expect is anybody's guess.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from upbeat.core.errors import ModelError, suggest
+from upbeat.core.names import resolve
 from upbeat.core.ports import Causality as Direction
 from upbeat.core.ports import Port, Value, Values
 from upbeat.units.fmi.description import Causality, Initial, ModelDescription, Type, Variability, Variable
@@ -18,8 +18,6 @@ from upbeat.units.fmi.ports import kind_of, plain, reshaped
 
 Starts = dict[str, Values]
 """The values that somebody gave, one per cell, by the name of the variable."""
-
-_CELL = re.compile(r"(.+?)\s*\[\s*(\d{1,9})\s*\]\Z", re.DOTALL)
 
 
 def refusal(variable: Variable) -> str:
@@ -76,9 +74,7 @@ def sizes_of(description: ModelDescription, starts: Mapping[str, Values]) -> dic
 def _place(key: str, description: ModelDescription) -> tuple[str, int | None]:
     """The variable that `key` names, and the cell if it names only one."""
     by_name = description.by_name
-    name, cell = key, None
-    if key not in by_name and (match := _CELL.match(key)):
-        name, cell = match[1], int(match[2])
+    name, cell = resolve(key, by_name)
     if name not in by_name:
         hint = suggest(key, settable(description), "variables that can be set")
         raise ModelError(f"the FMU has no variable '{key}' to set. {hint}")
