@@ -5,9 +5,6 @@
 
 namespace upbeat::fmi {
 
-// What calls of the unit return when the FMU itself failed, and not something around it.
-constexpr int failed_status = 2;
-
 // The unit as the engine enters it. The table owns the FMU's instance from now on: `destroy` terminates and frees
 // it. The tables must be sound (see `problem_in`).
 upbeat_unit make_cosimulation(const FmuTables& tables);

@@ -306,7 +306,7 @@ class Exchange final : private Dynamics, private Watch {
   int refused() {
     refused_ = true;
     message_ = "FmuError: " + fmu_.why();
-    return 1;
+    return fmu_.said() ? failed_status : 1;
   }
   int unsolved(const std::string& why) {
     message_ = "SolverError: " + why;

@@ -39,6 +39,9 @@
 
 namespace upbeat::fmi {
 
+// What calls of a unit return when the FMU itself failed, and not something around it.
+constexpr int failed_status = 2;
+
 // Numbered as in upbeat.units.fmi.description.Type.
 enum class Type : std::int32_t {
   Float32,

@@ -155,9 +155,10 @@ def states_are_the_same(scenario: up.Scenario, **settings: Any) -> None:
 
 
 @VERSIONS
-def test_the_words_of_a_failure(compiled: Compiled, version: int, engine: str) -> None:
+@pytest.mark.parametrize("interface", ["co-simulation", "model-exchange"])
+def test_the_words_of_a_failure(compiled: Compiled, version: int, interface: Any, engine: str) -> None:
     """What the FMU logged about it is in the message, on either engine."""
-    broken = up.Fmu(compiled["linear", version])
+    broken = up.Fmu(compiled["linear", version], interface=interface)
     object.__setattr__(broken, "layout", _misled(broken))
     with pytest.raises(up.UnitError) as caught:
         up.simulate(up.Scenario({"f": broken}), pace=0.1, until=1.0, engine=engine)
