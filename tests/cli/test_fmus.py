@@ -13,7 +13,7 @@ import pytest
 
 import upbeat as up
 from upbeat.cli.main import main
-from upbeat.engine.fmus import fmu_experiment, nice_step, unit_names
+from upbeat.engine.fmus import fmu_experiment, nice_step, talking, unit_names
 
 Made = Callable[[str, int], Path]
 Said = pytest.CaptureFixture[str]
@@ -290,3 +290,24 @@ def test_wrong_tables(two: tuple[Path, Path], tmp_path: Path, table: str, what: 
         up.load(path)
     assert what in str(caught.value)
     assert "line" in str(caught.value)
+
+
+def test_all_fmus_can_be_made_to_talk(fmu: Made) -> None:
+    """Also those that run elsewhere, or inside other scenarios; one that says what it wants keeps to it."""
+    model = up.Fmu(fmu("gain", 3))
+    inner = up.Scenario({"deep": up.Isolated(model)}, outputs={"y": "deep.y"})
+    scenario = up.Scenario(
+        {
+            "here": model,
+            "there": up.Isolated(model, deadline=3.0),
+            "chosen": up.Fmu(fmu("gain", 3), logging=["logEvents"]),
+            "nested": up.Nested(inner, up.Master(up.Fixed(0.1))),
+            "other": up.Clock(every=1.0),
+        }
+    )
+    units = talking(scenario).units
+    assert units["here"].logging is True
+    assert units["there"] == up.Isolated(model.with_logging(True), deadline=3.0)
+    assert units["chosen"].logging == ("logEvents",)
+    assert units["nested"].scenario.units["deep"].model.logging is True
+    assert units["other"] is scenario.units["other"]

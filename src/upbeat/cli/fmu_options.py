@@ -76,8 +76,6 @@ def logged(made: Experiment, options: argparse.Namespace) -> Experiment:
     """The same with all FMUs saying everything, if that was asked for."""
     if not getattr(options, "fmu_log", False):
         return made
-    from upbeat.units.fmi.model import Fmu
+    from upbeat.engine.fmus import talking
 
-    units = {name: model for name, model in made.scenario.units.items() if isinstance(model, Fmu)}
-    talking = {name: model.with_logging(model.logging or True) for name, model in units.items()}
-    return replace(made, scenario=made.scenario.with_units(talking))
+    return replace(made, scenario=talking(made.scenario))

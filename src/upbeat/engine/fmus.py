@@ -6,19 +6,22 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, Problem, Problems, ScenarioError
 from upbeat.core.expr.tokens import written
 from upbeat.engine.experiment import Experiment
+from upbeat.engine.nested import Nested
 from upbeat.engine.settings import Tables, checked_fields
 from upbeat.scenario.assemble import assemble
 from upbeat.scenario.directory import INPUTS, Directory, Unclear, Wrong
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.values import with_values
 from upbeat.units.fmi.model import Fmu
+from upbeat.units.process import Isolated
 
 STEPS = 1000
 """So many steps there are to a run if nobody says how long one is."""
@@ -182,3 +185,26 @@ def nice_step(most: float) -> float:
     power = math.floor(math.log10(most))
     candidates = [float(f"{digit}e{power + more}") for more in (-1, 0, 1) for digit in (1, 2, 5)]
     return max(step for step in candidates if step <= most * (1 + 1e-9))
+
+
+# -------------------------------------------------------------------- what they say
+
+
+def talking(scenario: Scenario) -> Scenario:
+    """The scenario with all FMUs saying everything, wherever they run and however deep they are."""
+    changed = {name: _talking(model) for name, model in scenario.units.items()}
+    return scenario.with_units(
+        {name: model for name, model in changed.items() if model is not scenario.units[name]}
+    )
+
+
+def _talking(model: Model) -> Model:
+    if isinstance(model, Fmu):
+        return model.with_logging(model.logging or True)
+    if isinstance(model, Isolated):
+        inner = _talking(model.model)
+        return model if inner is model.model else replace(model, model=inner)
+    if type(model) is Nested:
+        inside = talking(model.scenario)
+        return model if inside is model.scenario else replace(model, scenario=inside)
+    return model
