@@ -159,10 +159,19 @@ def test_a_deadline_that_passed_does_not_last(
     fmu: Made, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        claims, "check", lambda model: (claims.Claims(Claim(Verdict.FAILS, why="it hung")), False)
+        claims,
+        "check",
+        lambda model: (claims.Claims(Claim(Verdict.FAILS, why="it hung")), claims.Holds.FOR_NOW),
     )
     assert checked(Fmu(fmu("linear", 2))).rollback == Claim(Verdict.FAILS, why="it hung")
     assert not cache.exists()
+
+
+def test_a_failure_that_has_nothing_to_do_with_states_is_not_held_against_it(fmu: Made, cache: Path) -> None:
+    """With other parameters it comes further."""
+    assert doubt(Fmu(fmu("fail", 3), parameters={"at": 0.0}), Ability.ROLLBACK)
+    assert not cache.exists()
+    assert not doubt(Fmu(fmu("fail", 3)), Ability.ROLLBACK)
 
 
 def test_a_cache_that_cannot_be_written_is_no_harm(fmu: Made, cache: Path) -> None:

@@ -77,14 +77,26 @@ def checked(model: Fmu) -> Claims:
     return Claims(**{name: _read(entry) for name, entry in found.items()})
 
 
-def remember(model: Fmu, claims: Claims, lasting: bool) -> Claims:
-    """Keep what `check` found."""
-    known.remember(model.path, f"claims-{model.interface_name}", _written(claims), lasting=lasting)
+class Holds(enum.Enum):
+    """For how long a finding counts."""
+
+    FOR_GOOD = enum.auto()
+    FOR_NOW = enum.auto()
+    """A deadline has passed, which it may not do tomorrow."""
+    THIS_TIME = enum.auto()
+    """The FMU did not come as far as its state: with other parameters it may."""
+
+
+def remember(model: Fmu, claims: Claims, holds: Holds) -> Claims:
+    """Keep what `check` found as long as it counts."""
+    if holds is not Holds.THIS_TIME:
+        lasting = holds is Holds.FOR_GOOD
+        known.remember(model.path, f"claims-{model.interface_name}", _written(claims), lasting=lasting)
     return claims
 
 
-def check(model: Fmu) -> tuple[Claims, bool]:
-    """Try it; and whether the findings will be the same tomorrow, which a deadline that passed is not."""
+def check(model: Fmu) -> tuple[Claims, Holds]:
+    """Try it."""
     arguments: dict[str, Any] = {"path": str(model.path), "settings": settings_of(model), "fed": True}
     serialises = model.interface.serialises_state
     trial = attempt(go_back, arguments | {"serialise": serialises})
@@ -92,14 +104,16 @@ def check(model: Fmu) -> tuple[Claims, bool]:
         arguments["fed"] = False
         trial = attempt(go_back, arguments | {"serialise": serialises})
     rollback = _judged(trial, "rollback")
-    if not serialises:
-        return Claims(rollback), not trial.hung
-    serialise, hung = _judged(trial, "bytes"), trial.hung
+    if trial.stage in ("", FIRST, ON) and trial.failure:
+        return Claims(rollback, rollback if serialises else None), Holds.THIS_TIME
+    serialise, hung = _judged(trial, "bytes") if serialises else None, trial.hung
+    if serialise is None:
+        return Claims(rollback), Holds.FOR_NOW if hung else Holds.FOR_GOOD
     if serialise.verdict is not Verdict.FAILS and rollback.verdict is not Verdict.FAILS:
         kept = {name: trial.found[name] for name in ("data", "expected", "count")}
         fresh = attempt(go_on, arguments | kept)
         serialise, hung = max(serialise, _judged(fresh, "fresh"), key=_badness), hung or fresh.hung
-    return Claims(rollback, serialise), not hung
+    return Claims(rollback, serialise), Holds.FOR_NOW if hung else Holds.FOR_GOOD
 
 
 def _badness(claim: Claim) -> tuple[int, float]:
