@@ -45,7 +45,7 @@ class Counter:
                 if not Path(mark).exists():
                     Path(mark).touch()
                     self._do(deed)
-            case "abort":
+            case "abort" | "abort, no way back":
                 os.abort()
             case "segfault":
                 ctypes.string_at(0)
@@ -72,6 +72,8 @@ class Counter:
         return self._steps, self._gain
 
     def restore(self, token: tuple[int, float]) -> None:
+        if self._deed.endswith("no way back"):
+            raise ValueError("there is no way back")
         self._steps, self._gain = token
 
     def to_bytes(self, token: tuple[int, float]) -> bytes:

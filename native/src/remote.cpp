@@ -213,6 +213,8 @@ int RemoteUnit::slope(int output, int input, Cell* to) {
   question.a = output;
   question.b = input;
   if (const int status = call(question)) return status;
+  const auto cells = [this](int port) { return static_cast<std::uint64_t>(ports_[static_cast<std::size_t>(port)].cells); };
+  if (link_.slate->size != sizeof(Cell) * cells(output) * cells(input)) return fail("its process gave an answer of another size");
   std::memcpy(to, answer_, link_.slate->size);
   return 0;
 }
@@ -321,22 +323,27 @@ bool RemoteUnit::revived() {
   return !gone_;
 }
 
-bool RemoteUnit::took_over(std::int32_t slot, const Bytes& state) {
-  Question question{Command::Unpack};
-  question.a = slot;
-  question.from = state.data();
-  question.size = state.size();
+// Asks, and takes the words of a refusal over.
+bool RemoteUnit::granted(const Question& question) {
   if (!asked(question)) return false;
   if (link_.slate->status == 0) return true;
   message_.assign(reinterpret_cast<const char*>(answer_), link_.slate->size);
   return false;
 }
 
+bool RemoteUnit::took_over(std::int32_t slot, const Bytes& state) {
+  Question question{Command::Unpack};
+  question.a = slot;
+  question.from = state.data();
+  question.size = state.size();
+  return granted(question);
+}
+
 bool RemoteUnit::caught_up() {
   if (!state_.empty()) {
     Question restore{Command::Restore};
     restore.a = for_restarts;
-    if (!took_over(for_restarts, state_) || !asked(restore)) return false;
+    if (!took_over(for_restarts, state_) || !granted(restore)) return false;
   }
   for (const auto& [slot, kept] : slots_) {
     if (!kept.state.empty() && !took_over(slot, kept.state)) return false;
@@ -344,13 +351,8 @@ bool RemoteUnit::caught_up() {
   for (const Told& told : told_) {
     Question question = told.question;
     question.from = told.payload.data();
-    if (!asked(question)) return false;
-    const Slate& slate = *link_.slate;
-    if (slate.status != 0) {
-      message_.assign(reinterpret_cast<const char*>(answer_), slate.size);
-      return false;
-    }
-    if (slate.a != told.a || bits_of(slate.y) != bits_of(told.y)) {
+    if (!granted(question)) return false;
+    if (link_.slate->a != told.a || bits_of(link_.slate->y) != bits_of(told.y)) {
       message_ = "it does not repeat itself";
       return false;
     }

@@ -105,6 +105,7 @@ class RemoteUnit {
   void keep();
   bool revived();
   bool caught_up();
+  bool granted(const Question& question);
   bool took_over(std::int32_t slot, const Bytes& state);
   int fail(std::string message);
 

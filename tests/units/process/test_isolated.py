@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import upbeat as up
 from isolated_models import broken, counter, echo, slow
+from upbeat.units.process.records import Heard, Telling
 
 
 def alone(model: Any, **settings: Any) -> up.Trace:
@@ -92,6 +94,22 @@ def test_a_slow_unit_has_time_until_the_deadline(engine: str) -> None:
     assert up.simulate(scenario, pace=1.0, until=2.0, engine=engine)["slow.y"].tolist() == [1.0, 1.0, 1.0]
 
 
+def test_log_records_of_any_length_arrive(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    texts = ["first", "long" * 1_000_000, "last"]
+    with (tmp_path / "records").open("w+b", buffering=0) as file, caplog.at_level("INFO", "upbeat.fmu"):
+        for text in texts:
+            record = {"name": "upbeat.fmu.one", "levelno": logging.INFO, "msg": text}
+            Telling(file.fileno(), lambda: None).emit(logging.makeLogRecord(record))
+        Heard(file.fileno()).hand_on()
+    assert [record.getMessage() for record in caplog.records] == texts
+
+
+def test_what_stays_in_the_other_process_is_no_ability(fmu: Callable[[str, int], Path]) -> None:
+    ball = up.Fmu(fmu("ball", 3), interface="model-exchange")
+    assert up.Ability.INDICATORS in ball.abilities
+    assert up.Ability.INDICATORS not in up.Isolated(ball).abilities
+
+
 # -------------------------------------------------------------------- restarts
 
 
@@ -129,6 +147,13 @@ def test_restarts_come_to_an_end(engine: str) -> None:
     assert error.reason.startswith(
         "its process died of signal 6 (SIGABRT), after it had been started anew 2 time(s)"
     )
+
+
+def test_a_restart_from_a_state_that_is_refused(engine: str, tmp_path: Path) -> None:
+    """It must not go on from the beginning instead, as if nothing had been."""
+    model = counter(f"once:{tmp_path / 'mark'}:abort, no way back")
+    error = failure(up.Isolated(model, restart=1, keep_every=1), engine=engine)
+    assert "did not come to the same state: ValueError: there is no way back" in str(error)
 
 
 def test_restart_needs_states_as_bytes() -> None:

@@ -79,7 +79,8 @@ class Isolated:
         if self.when != "process":
             return self.model.abilities
         core = frozenset({Ability.NATIVE}) if has_core() else frozenset()
-        return (self.model.abilities - {Ability.NATIVE}) | core
+        # Indicators stay where the unit is: there is no call for them between processes.
+        return (self.model.abilities - {Ability.NATIVE, Ability.INDICATORS}) | core
 
     def verify(self, ability: Ability) -> str | None:
         """What is to be said against an ability of the model."""

@@ -60,13 +60,11 @@ class Heard:
 
     def hand_on(self) -> None:
         """All records that have been written completely."""
-        while more := os.pread(self._file, 1 << 20, self._at):
-            *lines, rest = more.split(b"\n")
-            if not lines:
-                return
-            self._at += len(more) - len(rest)
-            for line in lines:
-                _hand_on(json.loads(line))
+        more = os.pread(self._file, os.fstat(self._file).st_size - self._at, self._at)
+        *lines, rest = more.split(b"\n")
+        self._at += len(more) - len(rest)
+        for line in lines:
+            _hand_on(json.loads(line))
 
 
 def _hand_on(told: dict[str, Any]) -> None:
