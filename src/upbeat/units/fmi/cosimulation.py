@@ -22,7 +22,8 @@ from upbeat.units.fmi.instance import FmuError, Instance, Intermediate, Reader, 
 from upbeat.units.fmi.interfaces import has_events, own_clocks
 from upbeat.units.fmi.next_event import NextEvents
 from upbeat.units.fmi.ports import Layout
-from upbeat.units.fmi.saved import Ours, Saved, States
+from upbeat.units.fmi.saved import Ours, Saved, from_bytes, to_bytes
+from upbeat.units.fmi.tokens import Tokens
 from upbeat.units.inputs import MAX_DEGREE
 
 MOST_ROUNDS = 1000
@@ -73,7 +74,7 @@ class CoSimulationUnit:
         self._given: dict[str, Signal] = {}
         self._seen: dict[str, Signal] = {}
         self._senders = layout.of(Causality.OUTPUT, event=True)
-        self._states = States(instance)
+        self._tokens: Tokens[Ours] = Tokens(instance)
         self._writers: dict[str, Writer] = {}
         self._setters: dict[str, Callable[[Sequence[Signal]], None]] = {}
         self._readers: dict[str, Reader] = {}
@@ -214,7 +215,7 @@ class CoSimulationUnit:
         now = self.time
         if self._courses and self._slopes:
             self._hand_over_slopes(now)
-        stepped = self._instance.step(now, until - now, not self._states.alive)
+        stepped = self._instance.step(now, until - now, not self._tokens.alive)
         if stepped.terminate:
             raise FmuError(f"the FMU asked to end the simulation at t = {stepped.reached:.9g}")
         reached, slack = stepped.reached, NEAR * (until - now)
@@ -360,11 +361,11 @@ class CoSimulationUnit:
             courses=dict(self._courses),
             seen=dict(self._seen),
         )
-        return self._states.save(ours)
+        return self._tokens.token(ours, self._instance.save())
 
     def restore(self, token: Saved) -> None:
         """Set the FMU and everything here back."""
-        self._states.restore(token)
+        self._instance.restore(token.state)
         ours = token.ours
         self.time, self._mode, self._pending = ours.time, Mode(ours.mode), ours.pending
         self._next = ours.next
@@ -375,16 +376,18 @@ class CoSimulationUnit:
 
     def to_bytes(self, token: Saved) -> bytes:
         """As `upbeat.units.fmi.saved` lays it out."""
-        return self._states.to_bytes(token, self._layout, len(self._clocks.next))
+        own = self._instance.to_bytes(token.state)
+        return to_bytes(token.ours, self._layout, len(self._clocks.next), own)
 
     def from_bytes(self, data: bytes) -> Saved:
         """What `to_bytes` was given, in this process or another one."""
-        return self._states.from_bytes(data, self._layout, len(self._clocks.next), tuple(self._seen))
+        ours, own = from_bytes(data, self._layout, len(self._clocks.next), tuple(self._seen))
+        return self._tokens.token(ours, self._instance.from_bytes(own))
 
     # ---------------------------------------------------------------- the end
 
     def close(self) -> None:
-        """Terminate if that makes sense, then free states and instance, whatever else fails."""
+        """Terminate if that makes sense, then free the instance with its states, whatever else fails."""
         if self._closed:
             return
         self._closed = True
@@ -392,8 +395,5 @@ class CoSimulationUnit:
             if not self._failed and self._mode is not Mode.INITIALIZATION:
                 self._instance.terminate()
         finally:
-            try:
-                self._states.close()
-            finally:
-                self._instance.free()
-                self._gone()
+            self._instance.free()
+            self._gone()

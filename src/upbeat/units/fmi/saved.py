@@ -24,8 +24,8 @@ from upbeat.core.errors import ModelError
 from upbeat.core.packed import Reader, chunk
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
 from upbeat.units.fmi.courses import Course
-from upbeat.units.fmi.instance import Instance, State
 from upbeat.units.fmi.ports import Layout
+from upbeat.units.fmi.tokens import Token
 from upbeat.units.inputs import MAX_DEGREE
 
 
@@ -45,91 +45,42 @@ class Ours:
     seen: Mapping[str, Signal]
 
 
-class Saved:
-    """A token. When nobody has it any more, the FMU may forget its state, too."""
-
-    __slots__ = ("_unused", "ours", "state")
-
-    def __init__(self, state: State, ours: Ours, unused: list[State]) -> None:
-        self.state = state
-        self.ours = ours
-        self._unused = unused
-
-    def __del__(self) -> None:
-        # Not the call itself: Python may come here at any time and in any thread.
-        self._unused.append(self.state)
+Saved = Token[Ours]
 
 
-class States:
-    """The states that one instance keeps for us."""
+def to_bytes(ours: Ours, layout: Layout, clocks: int, own: bytes) -> bytes:
+    """Everything; `own` is the FMU's own part."""
+    parts = [struct.pack("<dqqd", ours.time, ours.mode, ours.pending, ours.next)]
+    assert len(ours.ticks) == clocks
+    parts += [struct.pack("<dq", next, count) for next, count in ours.ticks]
+    for names, causality in ((ours.heard, Causality.INPUT), (ours.sending, Causality.OUTPUT)):
+        ports = layout.of(causality, event=True)
+        parts += [struct.pack("<q", port.name in names) for port, _ in ports]
+    inputs = [port for port, _ in layout.of(Causality.INPUT)]
+    for port in inputs:
+        course = ours.courses.get(port.name)
+        parts.append(struct.pack("<q", 0 if course is None else len(course.coefficients)))
+        if course is not None:
+            parts.append(struct.pack("<d", course.origin))
+            parts += [_written(port, row) for row in course.coefficients]
+    for port in inputs:
+        parts.append(struct.pack("<q", port.name in ours.given))
+        if port.name in ours.given:
+            parts.append(_written(port, ours.given[port.name]))
+    parts += [_written(p, ours.seen[p.name]) for p, _ in layout.of(Causality.OUTPUT) if p.name in ours.seen]
+    return b"".join((*parts, chunk(own)))
 
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
-        self._unused: list[State] = []
-        self._kept = 0
-        self._closed = False
 
-    @property
-    def alive(self) -> bool:
-        """Whether the unit may yet be set back."""
-        return self._kept > len(self._unused)
-
-    def save(self, ours: Ours) -> Saved:
-        return self._token(self._instance.save(), ours)
-
-    def _token(self, state: State, ours: Ours) -> Saved:
-        self._drop()
-        self._kept += 1
-        return Saved(state, ours, self._unused)
-
-    def restore(self, token: Saved) -> None:
-        self._instance.restore(token.state)
-
-    def _drop(self) -> None:
-        while self._unused and not self._closed:
-            self._instance.drop(self._unused.pop())
-            self._kept -= 1
-
-    def close(self) -> None:
-        """Forget all states that nobody has any more; freeing the instance takes care of the rest."""
-        self._drop()
-        self._closed = True
-
-    # ---------------------------------------------------------------- as bytes
-
-    def to_bytes(self, token: Saved, layout: Layout, clocks: int) -> bytes:
-        ours = token.ours
-        parts = [struct.pack("<dqqd", ours.time, ours.mode, ours.pending, ours.next)]
-        assert len(ours.ticks) == clocks
-        parts += [struct.pack("<dq", next, count) for next, count in ours.ticks]
-        for names, causality in ((ours.heard, Causality.INPUT), (ours.sending, Causality.OUTPUT)):
-            ports = layout.of(causality, event=True)
-            parts += [struct.pack("<q", port.name in names) for port, _ in ports]
-        inputs = [port for port, _ in layout.of(Causality.INPUT)]
-        for port in inputs:
-            course = ours.courses.get(port.name)
-            parts.append(struct.pack("<q", 0 if course is None else len(course.coefficients)))
-            if course is not None:
-                parts.append(struct.pack("<d", course.origin))
-                parts += [_written(port, row) for row in course.coefficients]
-        for port in inputs:
-            parts.append(struct.pack("<q", port.name in ours.given))
-            if port.name in ours.given:
-                parts.append(_written(port, ours.given[port.name]))
-        parts += [
-            _written(p, ours.seen[p.name]) for p, _ in layout.of(Causality.OUTPUT) if p.name in ours.seen
-        ]
-        return b"".join((*parts, chunk(self._instance.to_bytes(token.state))))
-
-    def from_bytes(self, data: bytes, layout: Layout, clocks: int, seen: Sequence[str] = ()) -> Saved:
-        reader = Reader(data)
-        try:
-            ours = _read(reader, layout, clocks, seen)
-            state = reader.chunk()
-            reader.finish()
-        except ValueError as error:
-            raise ModelError(f"not a state of this unit: {error}") from None
-        return self._token(self._instance.from_bytes(state), ours)
+def from_bytes(data: bytes, layout: Layout, clocks: int, seen: Sequence[str] = ()) -> tuple[Ours, bytes]:
+    """What `to_bytes` was given, and the FMU's own part."""
+    reader = Reader(data)
+    try:
+        ours = _read(reader, layout, clocks, seen)
+        own = reader.chunk()
+        reader.finish()
+    except ValueError as error:
+        raise ModelError(f"not a state of this unit: {error}") from None
+    return ours, own
 
 
 def _read(reader: Reader, layout: Layout, clocks: int, seen: Sequence[str]) -> Ours:

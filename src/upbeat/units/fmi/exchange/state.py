@@ -24,7 +24,8 @@ from upbeat.core.errors import ModelError
 from upbeat.core.packed import Reader, chunk
 from upbeat.core.ports import Kind, Port, Signal, Value
 from upbeat.units.fmi.exchange.clockwork import Clockwork, Kept
-from upbeat.units.fmi.instance import Instance, State
+from upbeat.units.fmi.instance import Instance
+from upbeat.units.fmi.tokens import Token
 from upbeat.units.inputs import check_packed, packed_size
 
 
@@ -51,19 +52,7 @@ class Ours:
     clocks: Kept
 
 
-class Held:
-    """A token. When nobody has it any more, the FMU may forget its state, too."""
-
-    __slots__ = ("_unused", "ours", "state")
-
-    def __init__(self, ours: Ours, state: State, unused: list[State]) -> None:
-        self.ours = ours
-        self.state = state
-        self._unused = unused
-
-    def __del__(self) -> None:
-        # Not the call itself: Python may come here at any time and in any thread.
-        self._unused.append(self.state)
+Held = Token[Ours]
 
 
 def sizes(instance: Instance) -> tuple[int, int]:
@@ -82,20 +71,6 @@ def sizes(instance: Instance) -> tuple[int, int]:
     if any(indicator.dimensions for indicator in indicators):
         crossing = len(instance.indicators())
     return count, crossing
-
-
-class Tokens:
-    """Makes tokens, and has the FMU drop the states of those that are gone."""
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
-        self._unused: list[State] = []
-
-    def token(self, ours: Ours, state: State) -> Held:
-        """A token for a state that the FMU keeps."""
-        while self._unused:
-            self._instance.drop(self._unused.pop())
-        return Held(ours, state, self._unused)
 
 
 def to_bytes(ours: Ours, ports: Sequence[Port], clocks: Clockwork, own: bytes) -> bytes:

@@ -13,10 +13,11 @@ from upbeat.units.fmi.exchange.clockwork import Clockwork
 from upbeat.units.fmi.exchange.inputs import Inputs
 from upbeat.units.fmi.exchange.noting import noting
 from upbeat.units.fmi.exchange.slopes import jacobian, rates, slope
-from upbeat.units.fmi.exchange.state import Held, Mode, Ours, Tokens, sizes
+from upbeat.units.fmi.exchange.state import Held, Mode, Ours, sizes
 from upbeat.units.fmi.exchange.system import System, ended
 from upbeat.units.fmi.instance import FmuError, Instance
 from upbeat.units.fmi.next_event import NextEvents
+from upbeat.units.fmi.tokens import Tokens
 from upbeat.units.integrate import Adaptive, Fixed, integrator
 from upbeat.units.located import Watch, crossings
 from upbeat.units.solvers import Solver, SolverError
@@ -75,7 +76,7 @@ class Exchange:
         self._solver = integrator(solver, self.inputs.courses.courses, jacobian(instance, system.place))
         system.patient = not isinstance(self._solver, Fixed)
         self._scaled = False  # whether the solver knows how large the states usually are
-        self.tokens = Tokens(instance)
+        self.tokens: Tokens[Ours] = Tokens(instance)
         self._touched = False  # whether inputs may have jumped since the indicators were looked at
 
     # -- values --------------------------------------------------------------------------------
