@@ -5,6 +5,7 @@
 
 #include "fmi/clocks.hpp"
 #include "fmi/course.hpp"
+#include "fmi/entered.hpp"
 #include "fmi/fmi2.hpp"
 #include "fmi/fmi3.hpp"
 #include "fmi/intermediate.hpp"
@@ -40,7 +41,8 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
         fmu_(tables),
         states_(fmu_, static_cast<Memory&>(*this)),
         clocks_(fmu_, tables.clocks, tables.start, Memory::clocks()),
-        event_mode_(tables.event_mode) {
+        event_mode_(tables.event_mode),
+        slopes_(widest_of(tables)) {
     hot().instance = fmu_.instance();
     hot().now = &now();
     hot().clock = tables.clock ? tables.clock : &own_clock_;
@@ -50,11 +52,8 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
       reals_.push_back(plain ? fmu_.real(port) : typename F::Real());
     }
     hot().reals = reals_.data();
-    std::size_t widest = 1;
-    for (const Port& port : ports()) widest = std::max(widest, static_cast<std::size_t>(port.cells));
-    seed_.resize(widest);
-    column_.resize(widest);
-    moved_.resize(widest);
+    column_.resize(widest_of(tables));
+    moved_.resize(column_.size());
   }
 
   ~CoSimulation() {
@@ -146,15 +145,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
   }
 
   int slope(int output, int input, Cell* to) {
-    const Port& row = port(output);
-    const Port& column = port(input);
-    for (std::int32_t j = 0; j < column.cells; ++j) {
-      std::fill(seed_.begin(), seed_.end(), 0.0);
-      seed_[static_cast<std::size_t>(j)] = 1.0;
-      if (!fmu_.directional(row, column, seed_.data(), column_.data())) return refused();
-      for (std::int32_t i = 0; i < row.cells; ++i) to[i * column.cells + j].r = column_[static_cast<std::size_t>(i)];
-    }
-    return 0;
+    return slopes_.find(fmu_, port(output), port(input), to) ? 0 : refused();
   }
 
   int save(int slot) {
@@ -306,10 +297,10 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
   // -- events ------------------------------------------------------------------------------------
 
   // Whether something is to be done in event mode that is not a matter of time.
-  bool waits() { return event_mode_ && (pending() != 0 || any(Port::Heard, 1) || any(Port::Discrete, 2)); }
+  bool waits() { return event_mode_ && (pending() != 0 || any(Port::Heard)); }
   bool happens() { return waits() || std::min(next_event(), clocks_.due()) <= now(); }
   double due_at() {
-    if (mode() == Initialization || waits() || any(Port::Sent, 1)) return now();
+    if (mode() == Initialization || waits() || any(Port::Sent)) return now();
     return std::min(next_event(), clocks_.due());
   }
 
@@ -344,12 +335,6 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
       if (own(port(number))->i != 0 && !fmu_.tick(port(number).reference)) return false;
     }
     if (!clocks_.tick(now())) return false;
-    for (const std::int32_t number : all(Port::Discrete)) {
-      Cell* const mine = own(port(number));
-      if (mine[0].i != 2) continue;
-      mine[0].i = 1;
-      if (!fmu_.set(port(number), mine + 1)) return false;
-    }
     if (!exchange() || !clocks_.ticked(now())) return false;
     for (const std::int32_t number : all(Port::Heard)) own(port(number))->i = 0;
     Updated updated;
@@ -400,12 +385,12 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
 
   static std::string stuck(double from, double until) {
     return "the FMU refused the step from " + shorter(from) + " to " + shorter(until) +
-           " and did not move at all. Try a smaller step (--step, or pace=…), or a coupling that lets units stop early "
+           " and did not move at all. Try a smaller step (--step, or pace=…), or let units stop early "
            "(coupling = \"negotiated\")";
   }
   std::string shattered(double t, double to) {
     return "the step from " + shorter(t) + " to " + shorter(to) + " fell into more than " + std::to_string(most_rounds) +
-           " pieces: the FMU stops again and again, by " + shorter(now()) + " at last. Take a smaller step (--step)";
+           " pieces: the FMU stops again and again, last at " + shorter(now()) + ". Take a smaller step (--step)";
   }
 
   // The status tells the host whether the FMU itself failed, so that its log may say more.
@@ -422,52 +407,22 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
   States<F, Memory> states_;
   Clocks<F> clocks_;
   bool event_mode_;
+  Slopes<F> slopes_;
   double own_clock_ = 0.0;
   std::vector<typename F::Real> reals_;
   int moving_ = 0;  // how many inputs are more than a constant
   std::vector<std::uint32_t> ticking_;
-  std::vector<double> seed_;
   std::vector<double> column_;
   std::vector<Cell> moved_;
   bool misled_ = false;  // an input could not be set within a step
   std::string message_;
 };
 
-template <class F>
-upbeat_unit made(const FmuTables& tables) {
-  using Unit = CoSimulation<F>;
-  upbeat_unit unit{};
-  unit.size = sizeof unit;
-  unit.self = new Unit(tables);
-  unit.get = [](void* self, int port, Cell* to) { return static_cast<Unit*>(self)->get(port, to); };
-  unit.set = [](void* self, int port, const Cell* coefficients, int count) {
-    return static_cast<Unit*>(self)->set(port, coefficients, count);
-  };
-  unit.advance = [](void* self, double t, double to, int early, double* reached) {
-    return static_cast<Unit*>(self)->advance(t, to, early, reached);
-  };
-  unit.message = [](void* self) { return static_cast<Unit*>(self)->message(); };
-  unit.destroy = [](void* self) { delete static_cast<Unit*>(self); };
-  unit.slope = [](void* self, int output, int input, Cell* to) { return static_cast<Unit*>(self)->slope(output, input, to); };
-  if (tables.event_mode) {
-    unit.jump = [](void* self, int* again) { return static_cast<Unit*>(self)->jump(again); };
-    unit.due = [](void* self, double* time) { return static_cast<Unit*>(self)->due(time); };
-  }
-  if (tables.saves) {
-    unit.save = [](void* self, int slot) { return static_cast<Unit*>(self)->save(slot); };
-    unit.restore = [](void* self, int slot) { return static_cast<Unit*>(self)->restore(slot); };
-  }
-  if (tables.saves && tables.serialises) {
-    unit.pack = [](void* self, int slot, void* to, std::uint64_t* size) { return static_cast<Unit*>(self)->pack(slot, to, size); };
-    unit.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
-      return static_cast<Unit*>(self)->unpack(slot, from, size);
-    };
-  }
-  return unit;
-}
-
 }  // namespace
 
-upbeat_unit make_cosimulation(const FmuTables& tables) { return tables.version == 2 ? made<Fmi2>(tables) : made<Fmi3>(tables); }
+upbeat_unit make_cosimulation(const FmuTables& tables) {
+  if (tables.version == 2) return entered<CoSimulation<Fmi2>>(tables, tables.event_mode);
+  return entered<CoSimulation<Fmi3>>(tables, tables.event_mode);
+}
 
 }  // namespace upbeat::fmi

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "fmi/entered.hpp"
 #include "fmi/exchange_memory.hpp"
 #include "fmi/fmi2.hpp"
 #include "fmi/fmi3.hpp"
@@ -32,13 +33,13 @@ class Exchange final : private Dynamics, private Watch {
         completes_(tables.completes),
         final_(!tables.saves),
         nominals_(tables.states),
+        before_(widest_of(tables)),
+        slopes_(widest_of(tables)),
         clock_(tables.clock ? tables.clock : &own_clock_) {
     *clock_ = tables.start;
-    std::size_t widest = 1;
     std::size_t first[2] = {0, 0};
     std::size_t courses = 0;
     for (const PortTables& port : tables.ports) {
-      widest = std::max(widest, static_cast<std::size_t>(port.cells));
       const auto number = static_cast<std::size_t>(port.port);
       if (number >= ports_.size()) ports_.resize(number + 1);
       Input& mine = ports_[number];
@@ -54,9 +55,6 @@ class Exchange final : private Dynamics, private Watch {
         reals_.push_back(number);
       }
     }
-    seed_.resize(widest);
-    column_.resize(widest);
-    before_.resize(widest);
   }
 
   ~Exchange() {
@@ -104,15 +102,7 @@ class Exchange final : private Dynamics, private Watch {
   }
 
   int slope(int output, int input, Cell* to) {
-    const Variable& row = port(output);
-    const Variable& column = port(input);
-    for (std::int32_t j = 0; j < column.cells; ++j) {
-      std::fill(seed_.begin(), seed_.end(), 0.0);
-      seed_[static_cast<std::size_t>(j)] = 1.0;
-      if (!fmu_.directional(row, column, seed_.data(), column_.data())) return refused();
-      for (std::int32_t i = 0; i < row.cells; ++i) to[i * column.cells + j].r = column_[static_cast<std::size_t>(i)];
-    }
-    return 0;
+    return slopes_.find(fmu_, port(output), port(input), to) ? 0 : refused();
   }
 
   int save(int slot) {
@@ -326,43 +316,13 @@ class Exchange final : private Dynamics, private Watch {
   std::vector<Input> ports_;         // by number; of outputs only the variable counts
   std::vector<std::size_t> reals_;   // the numbers of the real inputs
   std::vector<double> nominals_;
-  std::vector<double> seed_, column_, before_;
+  std::vector<double> before_;
+  Slopes<F> slopes_;
   std::vector<Cell> cells_;
   double own_clock_ = 0.0;
   double* clock_;  // where others look for the time of the instance
   std::string message_;
 };
-
-template <class F>
-upbeat_unit made(const ExchangeTables& tables) {
-  using Unit = Exchange<F>;
-  upbeat_unit unit{};
-  unit.size = sizeof unit;
-  unit.self = new Unit(tables);
-  unit.get = [](void* self, int port, Cell* to) { return static_cast<Unit*>(self)->get(port, to); };
-  unit.set = [](void* self, int port, const Cell* coefficients, int count) {
-    return static_cast<Unit*>(self)->set(port, coefficients, count);
-  };
-  unit.advance = [](void* self, double t, double to, int early, double* reached) {
-    return static_cast<Unit*>(self)->advance(t, to, early, reached);
-  };
-  unit.jump = [](void* self, int* again) { return static_cast<Unit*>(self)->jump(again); };
-  unit.due = [](void* self, double* time) { return static_cast<Unit*>(self)->due(time); };
-  unit.slope = [](void* self, int output, int input, Cell* to) { return static_cast<Unit*>(self)->slope(output, input, to); };
-  if (tables.saves) {
-    unit.save = [](void* self, int slot) { return static_cast<Unit*>(self)->save(slot); };
-    unit.restore = [](void* self, int slot) { return static_cast<Unit*>(self)->restore(slot); };
-  }
-  if (tables.saves && tables.serialises) {
-    unit.pack = [](void* self, int slot, void* to, std::uint64_t* size) { return static_cast<Unit*>(self)->pack(slot, to, size); };
-    unit.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
-      return static_cast<Unit*>(self)->unpack(slot, from, size);
-    };
-  }
-  unit.message = [](void* self) { return static_cast<Unit*>(self)->message(); };
-  unit.destroy = [](void* self) { delete static_cast<Unit*>(self); };
-  return unit;
-}
 
 }  // namespace
 
@@ -378,6 +338,8 @@ std::string problem_in(const ExchangeTables& tables) {
   return problem_in(tables.solver);
 }
 
-upbeat_unit make_exchange(const ExchangeTables& tables) { return tables.version == 2 ? made<Fmi2>(tables) : made<Fmi3>(tables); }
+upbeat_unit make_exchange(const ExchangeTables& tables) {
+  return tables.version == 2 ? entered<Exchange<Fmi2>>(tables, true) : entered<Exchange<Fmi3>>(tables, true);
+}
 
 }  // namespace upbeat::fmi

@@ -59,9 +59,9 @@ Memory::Memory(const FmuTables& tables) : own_clocks_(tables.clocks.size()), eve
   next_event() = std::numeric_limits<double>::infinity();
 }
 
-bool Memory::any(Port::Role role, std::int64_t flag) const {
+bool Memory::any(Port::Role role) const {
   for (const std::int32_t number : by_role_[role]) {
-    if (cells_[port(number).at].i == flag) return true;
+    if (cells_[port(number).at].i != 0) return true;
   }
   return false;
 }
@@ -101,7 +101,7 @@ std::string Memory::read(Reader& from, std::vector<Cell>& cells) const {
     return "there is no mode " + std::to_string(found);
   }
   const auto flag = [](std::int64_t value, int most) {
-    return value >= 0 && value <= most ? "" : std::to_string(value) + " where there should be 0 to " + std::to_string(most);
+    return value >= 0 && value <= most ? "" : std::to_string(value) + " where there should be " + (most ? "0 or 1" : "0");
   };
   std::string problem;
   for (const auto role : {Port::Heard, Port::Sent}) {
@@ -124,7 +124,7 @@ std::string Memory::read(Reader& from, std::vector<Cell>& cells) const {
   for (const Port& port : ports_) {
     if (!port.input || port.role == Port::Heard || !problem.empty()) continue;
     const auto how = static_cast<std::int64_t>(from.word());
-    problem = flag(how, port.role == Port::Discrete ? 2 : 0);
+    problem = flag(how, port.role == Port::Discrete ? 1 : 0);
     if (how == 0 || !problem.empty()) continue;
     cells[port.at].i = how;
     take(from, &cells[port.at + 1], static_cast<std::size_t>(port.cells));

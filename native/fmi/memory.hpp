@@ -16,7 +16,7 @@ struct Port : Variable {
     Plain,     // handed over at once; or an output that is simply asked for
     Followed,  // … and its polynomial, too:        [number of coefficients, origin, coefficients]
     Clocked,   // waits for one of its clocks:      the same, of one coefficient
-    Discrete,  // waits for event mode:             [0: never given, 1: given, 2: waits, cells]
+    Discrete,  // leads to event mode:              [whether it has been given, cells]
     Heard,     // a clock that somebody else ticks: [whether it has been set]
     Sent,      // an output clock:                  [whether it is being sent]
     Seen,      // an output with a clock:           [cells as they were at the last tick]
@@ -47,7 +47,7 @@ class Memory {
   const std::vector<Port>& ports() const { return ports_; }
   Cell* own(const Port& port) { return cells_.data() + port.at; }
   const std::vector<std::int32_t>& all(Port::Role role) const { return by_role_[role]; }
-  bool any(Port::Role role, std::int64_t flag) const;
+  bool any(Port::Role role) const;  // whether a port of this role has its flag up
 
   const std::vector<Cell>& cells() const { return cells_; }
   void restore(const std::vector<Cell>& cells);  // into the memory that is there: others hold pointers to it
