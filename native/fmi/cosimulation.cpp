@@ -42,6 +42,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
         states_(fmu_, static_cast<Memory&>(*this)),
         clocks_(fmu_, tables.clocks, tables.start, Memory::clocks()),
         event_mode_(tables.event_mode),
+        start_(tables.start),
         slopes_(widest_of(tables)) {
     hot().instance = fmu_.instance();
     hot().now = &now();
@@ -73,6 +74,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
   UPBEAT_APART int get_other(int number, Cell* to) {
     const Port& asked = port(number);
     if (asked.role == Port::Plain) return fmu_.get(asked, to) ? 0 : refused();
+    if (asked.order > 0 && !wants(number)) return refused();
     if (asked.role == Port::Sent) {
       to[0].i = to[1].i = own(asked)->i;  // the value, and whether it is there
     } else {
@@ -201,8 +203,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
                        });
     if (mode() != Initialization) {
       if (known) return true;
-      if (mode() != Event && !fmu_.enter_event_mode()) return false;
-      mode() = Event;
+      if (!enter_event_mode()) return false;
       pending() = 1;
     }
     std::copy_n(value, given.cells, mine + 1);
@@ -215,7 +216,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
     for (const std::int32_t number : all(Port::Followed)) moving_ += static_cast<int>(own(port(number))[0].i > 1);
     prepare();
   }
-  void prepare() { hot().ready = mode() == Stepping && !event_mode_ && moving_ == 0; }
+  void prepare() { hot().ready = mode() == Stepping && !event_mode_ && moving_ == 0 && rates_.empty(); }
 
   // A step begins: hands over the values of inputs whose courses began earlier, and the derivatives.
   bool follow(double t) {
@@ -291,6 +292,20 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
     pending() = event_mode_ && ended.event ? 1 : 0;
     if (reached == from && pending() == 0) return fmu_.refuse(stuck(from, until));
     now() = reached;
+    return std::all_of(rates_.begin(), rates_.end(), [this](int rate) { return look_at(port(rate)); });
+  }
+
+  // -- derivatives of outputs: read at the end of every step, as soon as somebody has asked for them ----------------
+
+  bool wants(int number) {
+    if (std::find(rates_.begin(), rates_.end(), number) != rates_.end()) return true;
+    rates_.push_back(number);
+    prepare();
+    return mode() != Stepping || now() <= start_ || look_at(port(number));
+  }
+  bool look_at(const Port& rate) {
+    if (!fmu_.output_derivative(rate, rate.order, column_.data())) return false;
+    std::transform(column_.begin(), column_.begin() + rate.cells, own(rate), real);
     return true;
   }
 
@@ -315,6 +330,14 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
     return !event_mode_ || clocks_.begin();
   }
 
+  bool enter_event_mode() {
+    if (mode() == Event) return true;
+    if (!fmu_.enter_event_mode()) return false;
+    mode() = Event;
+    forget_rates();
+    return true;
+  }
+
   // Rounds until nothing is left to do at this time.
   bool settle() {
     for (int rounds = 0; rounds < most_rounds; ++rounds) {
@@ -327,10 +350,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
   // One round: what ticks is told, clocked values are exchanged, discrete states renewed.
   bool round() {
     *hot().clock = now();
-    if (mode() != Event) {
-      if (!fmu_.enter_event_mode()) return false;
-      mode() = Event;
-    }
+    if (!enter_event_mode()) return false;
     for (const std::int32_t number : all(Port::Heard)) {
       if (own(port(number))->i != 0 && !fmu_.tick(port(number).reference)) return false;
     }
@@ -407,7 +427,9 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
   States<F, Memory> states_;
   Clocks<F> clocks_;
   bool event_mode_;
+  double start_;
   Slopes<F> slopes_;
+  std::vector<int> rates_;  // the derivatives that somebody has asked for
   double own_clock_ = 0.0;
   std::vector<typename F::Real> reals_;
   int moving_ = 0;  // how many inputs are more than a constant

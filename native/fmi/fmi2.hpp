@@ -32,6 +32,7 @@ class Fmi2 : public Caller {
         serialise_(tables.find<Serialise>("SerializeFMUstate")),
         deserialise_(tables.find<Deserialise>("DeSerializeFMUstate")),
         directional_(tables.find<Directional>("GetDirectionalDerivative")),
+        output_derivatives_(tables.find<OutputDerivatives>("GetRealOutputDerivatives")),
         enter_event_mode_(tables.find<Plain>("EnterEventMode")),
         new_discrete_states_(tables.find<NewDiscreteStates>("NewDiscreteStates")),
         enter_continuous_time_mode_(tables.find<Plain>("EnterContinuousTimeMode")),
@@ -160,6 +161,11 @@ class Fmi2 : public Caller {
     return done(directional_(c_, &unknown.reference, 1, &known.reference, 1, seed, to), "fmi2GetDirectionalDerivative");
   }
 
+  bool output_derivative(const Variable& of, std::int32_t order, double* to) {
+    if (!output_derivatives_) return missing("fmi2GetRealOutputDerivatives");
+    return done(output_derivatives_(c_, &of.reference, 1, &order, to), "fmi2GetRealOutputDerivatives");
+  }
+
   // -- model exchange ---------------------------------------------------------------------------
 
   bool set_time(double t) { return set_time_ ? done(set_time_(c_, t), "fmi2SetTime") : missing("fmi2SetTime"); }
@@ -203,6 +209,7 @@ class Fmi2 : public Caller {
   using Deserialise = int(void*, const char*, std::size_t, void**);
   using Directional = int(void*, References, std::size_t, References, std::size_t, const double*, double*);
   using NewDiscreteStates = int(void*, EventInfo*);
+  using OutputDerivatives = int(void*, References, std::size_t, const int*, double*);
   using SetTime = int(void*, double);
   using SetStates = int(void*, const double*, std::size_t);
   using GetNumbers = int(void*, double*, std::size_t);
@@ -248,6 +255,7 @@ class Fmi2 : public Caller {
   Serialise* serialise_;
   Deserialise* deserialise_;
   Directional* directional_;
+  OutputDerivatives* output_derivatives_;
   Plain* enter_event_mode_;
   NewDiscreteStates* new_discrete_states_;
   Plain* enter_continuous_time_mode_;

@@ -27,6 +27,7 @@ class Fmi3 : public Caller {
         serialise_(tables.find<Serialise>("SerializeFMUState")),
         deserialise_(tables.find<Deserialise>("DeserializeFMUState")),
         directional_(tables.find<Directional>("GetDirectionalDerivative")),
+        output_derivatives_(tables.find<OutputDerivatives>("GetOutputDerivatives")),
         enter_event_mode_(tables.find<Plain>("EnterEventMode")),
         update_(tables.find<Update>("UpdateDiscreteStates")),
         enter_step_mode_(tables.find<Plain>("EnterStepMode")),
@@ -192,6 +193,11 @@ class Fmi3 : public Caller {
                 "fmi3GetDirectionalDerivative");
   }
 
+  bool output_derivative(const Variable& of, std::int32_t order, double* to) {
+    if (!output_derivatives_) return missing("fmi3GetOutputDerivatives");
+    return done(output_derivatives_(c_, &of.reference, 1, &order, to, static_cast<std::size_t>(of.cells)), "fmi3GetOutputDerivatives");
+  }
+
   // -- model exchange ---------------------------------------------------------------------------
 
   bool set_time(double t) { return set_time_ ? done(set_time_(c_, t), "fmi3SetTime") : missing("fmi3SetTime"); }
@@ -230,6 +236,7 @@ class Fmi3 : public Caller {
   using Deserialise = int(void*, const std::uint8_t*, std::size_t, void**);
   using Directional = int(void*, References, std::size_t, References, std::size_t, const double*, std::size_t, double*,
                           std::size_t);
+  using OutputDerivatives = int(void*, References, std::size_t, const std::int32_t*, double*, std::size_t);
   using SetTime = int(void*, double);
   using SetStates = int(void*, const double*, std::size_t);
   using GetNumbers = int(void*, double*, std::size_t);
@@ -288,6 +295,7 @@ class Fmi3 : public Caller {
   Serialise* serialise_;
   Deserialise* deserialise_;
   Directional* directional_;
+  OutputDerivatives* output_derivatives_;
   Plain* enter_event_mode_;
   Update* update_;
   Plain* enter_step_mode_;

@@ -12,7 +12,7 @@
 //   enter_event_mode()  update(updated)  enter_step_mode()  enter_continuous_time_mode()
 //   ticking(reference, &active)  tick(reference)  interval(reference, &seconds, &qualifier)  shift(reference, &seconds)
 //   save(&state)  restore(state)  drop(&state)  size(state, &bytes)  serialise(…)  deserialise(…)
-//   directional(unknown, known, seed, to)
+//   directional(unknown, known, seed, to)  output_derivative(variable, order, to)
 //   set_time  set_states  get_states  get_derivatives  get_indicators  get_nominals  completed   model exchange
 //
 // Each gives false if the FMU did not do it; `why()` says so then.
@@ -80,6 +80,7 @@ struct PortTables : Variable {
   bool followed = false;  // the FMU can use its polynomial
   bool discrete = false;  // an input that waits for event mode
   std::vector<std::uint32_t> clocks;  // of a clocked variable
+  std::int32_t order = 0;             // which time derivative of the variable it is
 };
 
 // A clock that the unit ticks by itself.

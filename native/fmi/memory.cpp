@@ -9,7 +9,7 @@ namespace {
 
 Port::Role role_of(const PortTables& port) {
   if (port.event) return port.input ? Port::Heard : Port::Sent;
-  if (!port.input) return port.clocks.empty() ? Port::Plain : Port::Seen;
+  if (!port.input) return port.clocks.empty() && port.order == 0 ? Port::Plain : Port::Seen;
   if (!port.clocks.empty()) return Port::Clocked;
   return port.discrete ? Port::Discrete : port.followed ? Port::Followed : Port::Plain;
 }
@@ -46,6 +46,7 @@ Memory::Memory(const FmuTables& tables) : own_clocks_(tables.clocks.size()), eve
     static_cast<Variable&>(port) = given;
     port.input = given.input;
     port.clocks = given.clocks;
+    port.order = given.order;
     port.role = role_of(given);
   }
   for (std::size_t number = 0; number < ports_.size(); ++number) {
@@ -55,6 +56,7 @@ Memory::Memory(const FmuTables& tables) : own_clocks_(tables.clocks.size()), eve
     size += words_of(port);
   }
   cells_.assign(size, integer(0));
+  forget_rates();
   now() = tables.start;
   next_event() = std::numeric_limits<double>::infinity();
 }
@@ -64,6 +66,13 @@ bool Memory::any(Port::Role role) const {
     if (cells_[port(number).at].i != 0) return true;
   }
   return false;
+}
+
+void Memory::forget_rates() {
+  for (const std::int32_t number : by_role_[Port::Seen]) {
+    const Port& rate = port(number);
+    if (rate.order > 0) std::fill_n(own(rate), rate.cells, real(std::numeric_limits<double>::quiet_NaN()));
+  }
 }
 
 void Memory::restore(const std::vector<Cell>& cells) { std::copy(cells.begin(), cells.end(), cells_.begin()); }

@@ -19,11 +19,12 @@ struct Port : Variable {
     Discrete,  // leads to event mode:              [whether it has been given, cells]
     Heard,     // a clock that somebody else ticks: [whether it has been set]
     Sent,      // an output clock:                  [whether it is being sent]
-    Seen,      // an output with a clock:           [cells as they were at the last tick]
+    Seen,      // an output with a clock:           [cells as they were at the last tick]; or a derivative
   } role = None;
   bool input = false;
   std::size_t at = 0;                 // where its own cells, as said above, begin
   std::vector<std::uint32_t> clocks;  // references
+  std::int32_t order = 0;             // which derivative of the variable it is
 
   std::int64_t most() const { return role == Followed ? UPBEAT_MAX_DEGREE + 1 : role == Clocked ? 1 : 0; }
 };
@@ -48,6 +49,8 @@ class Memory {
   Cell* own(const Port& port) { return cells_.data() + port.at; }
   const std::vector<std::int32_t>& all(Port::Role role) const { return by_role_[role]; }
   bool any(Port::Role role) const;  // whether a port of this role has its flag up
+
+  void forget_rates();  // nobody knows the derivatives of outputs: NaN
 
   const std::vector<Cell>& cells() const { return cells_; }
   void restore(const std::vector<Cell>& cells);  // into the memory that is there: others hold pointers to it

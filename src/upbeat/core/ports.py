@@ -65,6 +65,8 @@ class Port:
       unless `codes` says otherwise.
     * `event` (inputs, outputs): the port has a value only at instants; in between it is absent. An event
       that says no more than that it happens is boolean, and always true.
+    * `extra` (outputs): read only where something uses it; NaN as long as nobody knows its value, and then
+      connected inputs keep what they have.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Port:
     description: str = ""
     event: bool = False
     codes: tuple[int, ...] = ()
+    extra: bool = False
 
     def __post_init__(self) -> None:
         if objection := objection_to_port(self.name):

@@ -102,7 +102,7 @@ class Calls:
                 raise self.blamed(instruction, what) from cause
             if port.kind is Kind.REAL:
                 for i, entry in enumerate(values):
-                    if not isfinite(entry):  # type: ignore[arg-type]
+                    if not isfinite(entry) and not port.extra:  # type: ignore[arg-type]
                         label = port.name if port.size is None else f"{port.name}[{i}]"
                         raise self.blamed(instruction, output_text(label, entry))
             cells[to : to + len(values)] = values

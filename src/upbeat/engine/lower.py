@@ -144,7 +144,10 @@ class _Lowering:
         match instruction:
             case Get(unit, name, to):
                 port = self.port(unit, name, (to,))
-                operands = self._numbers[unit][name], to, port.cells, KINDS[port.kind]
+                kind = (
+                    Kind.INTEGER if port.extra else port.kind
+                )  # whose cells are taken as they are: it may be NaN
+                operands = self._numbers[unit][name], to, port.cells, KINDS[kind]
                 code = Code.GET_EVENT if port.event else Code.GET
                 self.emit(instruction, code, self._units[unit], *operands)
             case Set(unit, name, by):

@@ -8,12 +8,13 @@ restarting a history means writing minus infinity into its time registers (`Cour
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, Protocol
 
 from upbeat.core.errors import MasterError
-from upbeat.core.expr import Cell, Expr, Number, Op, apply
+from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master.polynomials import Point, through
 from upbeat.master.program import Let, Reg
@@ -32,6 +33,7 @@ class Place:
     `known` are the registers of its value and of those derivatives that the approximation asked for;
     `ahead` those that hold (or are assumed) at the end of the step, for interpolation: the same
     registers, once the source has gone ahead. `now` and `next` hold the step's two ends.
+    `unsure`: derivatives are NaN while nobody knows them.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Place:
     ahead: tuple[Reg, ...]
     now: Reg
     next: Reg
+    unsure: bool = False
 
     @property
     def value(self) -> Reg:
@@ -133,7 +136,10 @@ class Linear:
 @dataclass(frozen=True, slots=True)
 class Hermite:
     """Through values and derivatives at both ends of the last step (or of this one): cubic with the
-    first derivative, quintic with the second one too. Needs outputs that declare their `derivative`."""
+    first derivative, quintic with the second one too. Needs outputs that declare their `derivative`.
+
+    Where an output cannot tell its derivatives yet (an FMU's, before its first step and after events), the
+    input is held, or follows the chord where the end is known; no slope is made up."""
 
     derivatives: int = 1
 
@@ -247,7 +253,10 @@ class _History:
         moved = apply(Op.GT, Cell(time) - Cell(self.times[0]), self._close())
         for k in range(len(self.times) - 1, 0, -1):
             lets += [Let(to, _if(moved, old, to)) for to, old in self._pairs(k)]
-            lets.append(Let(self.times[k], _if(moved, self.times[k - 1], self.times[k])))
+            time_then: Expr = Cell(self.times[k - 1])
+            if self._place.unsure:  # a point whose derivatives were not known is none
+                time_then = apply(Op.WHERE, self.sure(k - 1), time_then, Number(-inf))
+            lets.append(Let(self.times[k], apply(Op.WHERE, moved, time_then, Cell(self.times[k]))))
         lets += [Let(to, Cell(source)) for to, source in self._newest()]
         lets.append(Let(self.times[0], Cell(time)))
         return lets
@@ -274,6 +283,10 @@ class _History:
             (to + i, s + i) for to, s in zip(self._kept[0], self._sources, strict=True) for i in range(size)
         ]
 
+    def sure(self, k: int) -> Expr:
+        """Whether the derivatives of a point are known."""
+        return _sure(self._kept[k], self._place.size)
+
     def points(self, cell: int) -> list[Point]:
         """The points of one cell; the newest is there."""
         return [
@@ -286,6 +299,15 @@ def _if(condition: Expr, yes: Reg, no: Reg) -> Expr:
     return apply(Op.WHERE, condition, Cell(yes), Cell(no))
 
 
+def _sure(known: Sequence[Reg], size: int) -> Expr:
+    """Whether all derivatives are numbers; `known` are the registers of the value and of those."""
+    cells = [Cell(register + i) for register in known[1:] for i in range(size)]
+    sure: Expr = apply(Op.EQ, cells[0], cells[0])
+    for cell in cells[1:]:
+        sure = apply(Op.AND, sure, apply(Op.EQ, cell, cell))
+    return sure
+
+
 def _extrapolated(place: Place, registers: Registers, older: int) -> Course:
     """Through the newest point and `older` ones before it."""
     history = _History(place, registers, older + 1, "")
@@ -293,7 +315,11 @@ def _extrapolated(place: Place, registers: Registers, older: int) -> Course:
     by = (place.value, *(registers.new(f"{place.name}′c{k}", size=place.size) for k in range(1, degree + 1)))
     lets = history.note(place.next)
     for i in range(place.size):
-        lets += [Let(by[k] + i, c) for k, c in enumerate(through(history.points(i))) if k > 0]
+        coefficients = through(history.points(i))
+        if place.unsure:
+            sure = history.sure(0)
+            coefficients = tuple(apply(Op.WHERE, sure, c, ZERO) for c in coefficients)
+        lets += [Let(by[k] + i, c) for k, c in enumerate(coefficients) if k > 0]
     return Course(by=by, late=tuple(lets), history=tuple(history.times))
 
 
@@ -306,5 +332,13 @@ def _interpolated(place: Place, registers: Registers, older: int) -> Course:
     for i in range(place.size):
         start, *earlier = history.points(i)
         end = Point(Cell(place.next), tuple(Cell(r + i) for r in place.ahead), sure=True)
-        lets += [Let(by[k] + i, c) for k, c in enumerate(through([start, end, *earlier]))]
+        coefficients = through([start, end, *earlier])
+        if place.unsure:
+            sure = apply(Op.AND, history.sure(0), _sure(place.ahead, place.size))
+            chord = through([Point(p.time, p.values[:1], sure=True) for p in (start, end)])
+            line = (*chord, *[ZERO] * (degree - 1))
+            coefficients = tuple(
+                apply(Op.WHERE, sure, c, other) for c, other in zip(coefficients, line, strict=True)
+            )
+        lets += [Let(by[k] + i, c) for k, c in enumerate(coefficients)]
     return Course(by=by, late=tuple(lets), early=tuple(history.note(place.now)), history=tuple(history.times))

@@ -186,7 +186,7 @@ class ErrorControl:
         units = wiring.scenario.units
         ends: dict[End, Reg] = {end: wiring.inputs[end] for unit in units for end in wiring.connected(unit)}
         if self.method == "richardson":
-            ends |= wiring.outputs
+            ends |= {end: reg for end, reg in wiring.outputs.items() if not wiring.port(end).extra}
         column = wiring.scenario.column
         real = {column(*end): end for end in ends if wiring.port(end).kind is Kind.REAL}
         for name in (*self.ports, *self.nominal):

@@ -220,7 +220,8 @@ class _Ahead:
         known = tuple(
             wiring.registers.new(f"{name} at start{'′' * k}", kind, port.cells) for k in range(len(sources))
         )
-        place = Place(name, kind, port.cells, known, known, wiring.now, wiring.next)
+        unsure = wiring.unsure(port.end) and len(known) > 1
+        place = Place(name, kind, port.cells, known, known, wiring.now, wiring.next, unsure)
         course = approximation.extrapolate(place, wiring.registers)
         wiring.beside(port.end, course)
         copies = [

@@ -46,10 +46,11 @@ class Slow:
             if wiring.outputs[source] in self._cells:
                 continue  # a derivative of one that came before
             chain = [wiring.outputs[source]]
-            derivative = port.derivative
+            derivative, unsure = port.derivative, False
             while len(chain) <= approximation.derivatives and (source[0], derivative) in sources:
                 chain.append(wiring.outputs[source[0], str(derivative)])
-                derivative = wiring.port((source[0], str(derivative))).derivative
+                rate = wiring.port((source[0], str(derivative)))
+                derivative, unsure = rate.derivative, unsure or rate.extra
             name = f"{wiring.label(end)} from {wiring.label(source)}"
             known = tuple(chain)
             if not ahead:
@@ -60,7 +61,7 @@ class Slow:
                     for to, s in zip(known, chain, strict=True)
                     for i in range(port.cells)
                 ]
-            place = Place(name, port.kind, port.cells, known, known, wiring.now, wiring.next)
+            place = Place(name, port.kind, port.cells, known, known, wiring.now, wiring.next, unsure)
             method = approximation.interpolate if ahead else approximation.extrapolate
             course = method(place, wiring.registers)
             wiring.beside(end, course)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from upbeat.core.abilities import Ability
-from upbeat.core.expr import Cell, Expr, substitute
+from upbeat.core.expr import Cell, Expr, Op, apply, substitute
+from upbeat.core.expr import cells as expr_cells
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.approximation import Approximation, Course, Hold, Place
 from upbeat.master.derivatives import rate
@@ -67,10 +68,12 @@ class Wiring:
         self.outputs: dict[End, Reg] = {}
         self.inputs: dict[End, Reg] = {}
         self._homes: dict[Reg, tuple[Reg, Kind]] = {}
+        self._extra: set[Reg] = set()
         self._outputs_of: dict[str, list[End]] = {unit: [] for unit in scenario.units}
         self._connected: dict[str, list[End]] = {unit: [] for unit in scenario.units}
         self._lets: dict[End, tuple[Let, ...]] = {}
         self._rates: dict[End, tuple[Reg, ...]] = {}
+        self._unsure: set[End] = set()
         self._direct = {(unit, name) for (unit, _), port in self._ports.items() for name in port.depends}
         self._direct |= {end for end in self._ports if self.reacts(end[0])}
         self._courses: dict[tuple[End, Interval, bool, Guess | None], Course] = {}
@@ -78,18 +81,27 @@ class Wiring:
         self.names: dict[str, Expr] = {}
         """What a name in a connection stands for: the cell of an output."""
         names = self.names
+        used = {source for connection in scenario.connections for source in connection.sources}
+        used |= {source for output in scenario.outputs for source in output.sources}
         for end, port in self._ports.items():
+            if port.extra and end not in used:
+                continue
             if port.causality is Causality.OUTPUT and not port.event:
                 self.outputs[end] = self._register(end, port)
                 self._outputs_of[end[0]].append(end)
                 names.update(cell_names(".".join(end), self.outputs[end], port))
                 first = self.outputs[end]
-                self._homes.update(dict.fromkeys(range(first, first + port.cells), (first, port.kind)))
+                cells = range(first, first + port.cells)
+                self._homes.update(dict.fromkeys(cells, (first, port.kind)))
+                if port.extra:
+                    self._extra.update(cells)
         for connection in scenario.connections:
             end = (connection.unit, connection.port)
-            cells = tuple(substitute(cell, names) for cell in connection.cells)
+            formulas = tuple(substitute(cell, names) for cell in connection.cells)
             self._connected[connection.unit].append(end)
-            self._connect(end, cells)
+            self._connect(end, formulas)
+            if any(self._ports[source].extra for source in connection.sources if source in self._ports):
+                self._unsure.add(end)
             self._rates[end] = self._derived(end, connection.cells, names)
         for end, port in self._ports.items():
             if port.causality is Causality.INPUT and not port.event and end not in self.inputs:
@@ -98,15 +110,15 @@ class Wiring:
         self.results: dict[str, Reg] = {}
         self._result_lets: list[Let] = []
         for output in scenario.outputs:
-            cells = tuple(substitute(cell, names) for cell in output.cells)
-            shared = self._shared(cells, output.port)
+            formulas = tuple(substitute(cell, names) for cell in output.cells)
+            shared = self._shared(formulas, output.port)
             if shared is None:
                 origin, name = scenario.origin, output.port.name
                 known = name if origin is None else origin.columns.get(("", name), name)
                 shared = self.registers.new(
                     f"output {known}", output.port.kind, output.port.cells, output.port.initial
                 )
-                self._result_lets += [Let(shared + i, cell) for i, cell in enumerate(cells)]
+                self._result_lets += [Let(shared + i, cell) for i, cell in enumerate(formulas)]
             self.results[output.port.name] = shared
 
     def called(self, unit: str) -> str:
@@ -123,9 +135,15 @@ class Wiring:
 
     def _connect(self, end: End, cells: tuple[Expr, ...]) -> None:
         port = self._ports[end]
-        shared = self._shared(cells, port)
+        unsure = bool(self._extra) and any(not self._extra.isdisjoint(expr_cells(c)) for c in cells)
+        shared = None if unsure else self._shared(cells, port)
         if shared is None:
             shared = self._register(end, port)
+            if unsure:  # what nobody knows is not handed on: the input keeps what it has
+                cells = tuple(
+                    apply(Op.WHERE, apply(Op.EQ, cell, cell), cell, Cell(shared + i))
+                    for i, cell in enumerate(cells)
+                )
             self._lets[end] = tuple(Let(shared + i, cell) for i, cell in enumerate(cells))
         self.inputs[end] = shared
 
@@ -171,6 +189,10 @@ class Wiring:
     def known(self, end: End) -> tuple[Reg, ...]:
         """The registers of a connected input's value, and of the derivatives its approximation wants."""
         return (self.inputs[end], *self._rates[end])
+
+    def unsure(self, end: End) -> bool:
+        """Whether derivatives of an input are not known at all times."""
+        return end in self._unsure and bool(self._rates[end])
 
     def connected(self, unit: str) -> list[End]:
         """The unit's inputs that have a source."""
@@ -306,7 +328,7 @@ class Wiring:
             known = self.known(end)
             ahead = guess.registers if guess is not None else known
             name = self.label(end) + ("" if guess is None else "′again")
-            place = Place(name, port.kind, port.cells, known, ahead, now, until)
+            place = Place(name, port.kind, port.cells, known, ahead, now, until, self.unsure(end))
             chosen = self.approximation(end)
             method = chosen.interpolate if interpolate else chosen.extrapolate
             self._courses[key] = method(place, self.registers)
@@ -320,7 +342,9 @@ class Wiring:
             for end, reg in ends.items():
                 port = self._ports[end]
                 name = self.scenario.column(*end)
-                columns.setdefault(name, Recordable(reg, port.unit, port.items, is_output, port.cells))
+                columns.setdefault(
+                    name, Recordable(reg, port.unit, port.items, is_output and not port.extra, port.cells)
+                )
         for output in self.scenario.outputs:
             port, name = output.port, output.port.name
             if origin is not None:

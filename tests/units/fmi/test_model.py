@@ -32,7 +32,7 @@ def test_same_numbers_as_fmpy(compiled: Compiled, version: int, engine: str) -> 
 def test_ports(compiled: Compiled, version: int) -> None:
     model = up.Fmu(compiled["linear", version])
     ports = {port.name: port for port in model.ports}
-    assert [port.name for port in model.ports] == ["u", "y", "a", "b", "c", "d"]
+    assert [port.name for port in model.ports] == ["u", "y", "der(y)", "a", "b", "c", "d"]
     assert ports["u"].causality is up.Causality.INPUT
     assert ports["y"].causality is up.Causality.OUTPUT
     assert ports["y"].depends == {"u"}

@@ -80,9 +80,9 @@ def type_name(kind: Type, new: bool) -> str:
 
 
 def port_variables(fmu: Fmu) -> dict[str, tuple[Port, Variable]]:
-    """The ports of an FMU, with the variables behind them."""
+    """The ports of an FMU with the variables behind them; derivatives that it only tells are no variables."""
     by_name = fmu.description.by_name
-    return {port.name: (port, by_name[port.name]) for port in fmu.ports}
+    return {port.name: (port, by_name[port.name]) for port in fmu.ports if not port.extra}
 
 
 def connectors(

@@ -60,7 +60,9 @@ class Bench:
         self.time = self.start
         self.count = 0
         self.inputs = [p for p in model.ports if p.causality is Causality.INPUT and not p.event]
-        self.outputs = [p for p in model.ports if p.causality is Causality.OUTPUT and not p.event]
+        self.outputs = [
+            p for p in model.ports if p.causality is Causality.OUTPUT and not p.event and not p.extra
+        ]
 
     def feed(self, n: int) -> None:
         """Give every input the n-th of its values; texts stay what they are. Nothing if it is not `fed`."""

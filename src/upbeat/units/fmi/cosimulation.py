@@ -5,13 +5,17 @@ It stays in initialization mode until time begins to pass or, if it has events, 
 Inputs: a value is handed to the FMU as soon as it is set. Those that a clock guards wait until it ticks. A
 discrete one of an FMU with event mode that changes is an event of its own: the FMU enters event mode for it,
 and the unit is due at once.
+
+Derivatives of outputs (`Layout.orders`): FMI lets them be asked for after a step only, neither while the FMU
+is initialized nor in event mode. Those that somebody has asked for are read at the end of every step and
+kept; until the first one, and after an event until the next one, nobody knows them, and they are NaN.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from math import inf
+from math import inf, nan
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Causality, Kind, Port, Signal
@@ -49,6 +53,10 @@ def can_follow(description: ModelDescription, interface: Interface, variable: Va
     return interface.intermediate_update and variable.intermediate_update
 
 
+def _unknown(port: Port) -> Signal:
+    return nan if port.size is None else (nan,) * port.cells
+
+
 class CoSimulationUnit:
     """One instance, in initialization mode when it comes here. `gone` is called when it has been freed."""
 
@@ -81,8 +89,11 @@ class CoSimulationUnit:
         self._clocked_readers: dict[str, tuple[Variable, Reader]] = {}
         for port, variable in (*layout.of(Causality.INPUT), *layout.of(Causality.INPUT, event=True)):
             self._setters[port.name] = self._setter(port, variable)
+        self._start = start
+        self._rates: list[str] = []
         for port, variable in layout.of(Causality.OUTPUT):
-            self._readers[port.name] = self._reader(port, variable)
+            rate = port.name in layout.orders
+            self._readers[port.name] = self._rate_reader(port) if rate else self._reader(port, variable)
         for port, _ in self._senders:
             self._readers[port.name] = self._event_reader(port.name)
 
@@ -108,6 +119,23 @@ class CoSimulationUnit:
         self._clocked_readers[name] = (variable, reader)
         self._seen[name] = zeros[0] if port.size is None else zeros
         return lambda: self._seen[name]
+
+    def _rate_reader(self, port: Port) -> Reader:
+        name, self._seen[port.name] = port.name, _unknown(port)
+
+        def read() -> Signal:
+            if name not in self._rates:
+                self._rates.append(name)
+                if self._mode is Mode.STEP and self.time > self._start:
+                    self._look_at_rate(name)
+            return self._seen[name]
+
+        return read
+
+    def _look_at_rate(self, name: str) -> None:
+        variable = self._layout.variables[name]
+        found = self._instance.output_derivatives([variable], [self._layout.orders[name]])
+        self._seen[name] = tuple(found) if variable.dimensions else found[0]
 
     def _event_reader(self, name: str) -> Reader:
         return lambda: True if name in self._sending else None  # type: ignore[return-value]
@@ -230,6 +258,8 @@ class CoSimulationUnit:
                 'smaller step (--step, or pace=…), or let units stop early (coupling = "negotiated")'
             )
         self.time = reached
+        for name in self._rates:
+            self._look_at_rate(name)
 
     def _hand_over_slopes(self, now: float) -> None:
         variables, orders, values = [], [], []
@@ -322,6 +352,9 @@ class CoSimulationUnit:
         if self._mode is not Mode.EVENT:
             self._instance.enter_event_mode()
             self._mode = Mode.EVENT
+            for port in self._layout.ports:
+                if port.extra:
+                    self._seen[port.name] = _unknown(port)
 
     def _exchange(self, ticking: frozenset[str]) -> None:
         """Hand over inputs whose clock ticks, and look at the outputs of those that do.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from upbeat.core.errors import ModelError, suggest
@@ -13,6 +13,7 @@ from upbeat.core.names import matching, objection_to_port
 from upbeat.core.ports import Causality, Kind, Port, Value, Values
 from upbeat.units.fmi.description import Causality as Role
 from upbeat.units.fmi.description import (
+    CoSimulation,
     Dimension,
     Interface,
     IntervalVariability,
@@ -36,6 +37,8 @@ _CHOSEN = (Role.LOCAL, Role.CALCULATED_PARAMETER)
 _SETTLED = (Variability.CONSTANT, Variability.FIXED, Variability.TUNABLE)
 """What no input changes during a run."""
 _LARGEST = 2**63
+MOST_RATES = 2
+"""Derivatives of outputs of a higher order are of no use to anybody here."""
 
 
 def kind_of(type: Type) -> Kind:
@@ -49,11 +52,15 @@ def kind_of(type: Type) -> Kind:
 
 @dataclass(frozen=True)
 class Layout:
-    """The ports, the variable behind each with its size as it is now, and what has no port."""
+    """The ports, the variable behind each with its size as it is now, and what has no port.
+
+    A port with an order is that time derivative of its variable, which the FMU is asked for separately.
+    """
 
     ports: tuple[Port, ...]
     variables: Mapping[str, Variable]
     notes: tuple[str, ...] = ()
+    orders: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, causality: Causality, *, event: bool = False) -> list[tuple[Port, Variable]]:
         """The ports of one causality with their variables."""
@@ -105,9 +112,17 @@ def layout(
         if causality is Causality.OUTPUT:
             port = replace(port, depends=depends.of(variable), derivative=slopes.get(variable.name))
         made.append(replace(port, start=_start(port, variable)))
+    variables = {variable.name: variable for variable, _ in taken}
+    orders: dict[str, int] = {}
+    for port in [port for port in made if _has_rates(port, variables[port.name], interface)]:
+        found = _rates(port, description, interface)
+        made[made.index(port)] = replace(port, derivative=found[0].name if found else None)
+        made += found
+        variables |= {rate.name: variables[port.name] for rate in found}
+        orders |= {rate.name: order for order, rate in enumerate(found, 1)}
     order = (Causality.INPUT, Causality.OUTPUT, Causality.PARAMETER)
     ports = tuple(sorted(made, key=lambda port: order.index(port.causality)))
-    return Layout(ports, {variable.name: variable for variable, _ in taken}, tuple(notes))
+    return Layout(ports, variables, tuple(notes), orders)
 
 
 def reshaped(variable: Variable, sizes: Mapping[str, int]) -> Variable:
@@ -176,6 +191,37 @@ def _slopes(description: ModelDescription, outputs: Sequence[str]) -> dict[str, 
         if state is not None and state in outputs and by_name[state].shape == by_name[name].shape:
             found.setdefault(state, name)
     return found
+
+
+def _has_rates(port: Port, variable: Variable, interface: Interface) -> bool:
+    """Whether the FMU can be asked for time derivatives of this output, of which none is a port yet."""
+    return (
+        isinstance(interface, CoSimulation)
+        and interface.output_derivative_order > 0
+        and port.derivative is None
+        and port.kind is Kind.REAL
+        and variable.causality is Role.OUTPUT
+        and variable.variability is Variability.CONTINUOUS
+    )
+
+
+def _rates(port: Port, description: ModelDescription, interface: Interface) -> list[Port]:
+    """``der(y)`` and, where the FMU goes as far, ``der(y,2)``: unless a variable has that name.
+
+    They are those at the end of the last step, so no input changes them before the next one.
+    """
+    assert isinstance(interface, CoSimulation)
+    found: list[Port] = []
+    unit = port.unit
+    for order in range(1, min(interface.output_derivative_order, MOST_RATES) + 1):
+        name = f"der({port.name})" if order == 1 else f"der({port.name},{order})"
+        if name in description.by_name or objection_to_port(name):
+            break
+        unit = None if unit is None else "1/s" if unit == "1" else f"({unit})/s"
+        what = f"time derivative of {port.name}" if order == 1 else f"time derivative {order} of {port.name}"
+        found.append(replace(port, name=name, unit=unit, description=what, depends=frozenset(), extra=True))
+    chain = [rate.name for rate in found[1:]]
+    return [replace(rate, derivative=next_) for rate, next_ in zip(found, [*chain, None], strict=False)]
 
 
 @cache

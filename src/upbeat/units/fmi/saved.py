@@ -9,7 +9,7 @@ cell, an integer for the others; a string is a chunk (its length in bytes as a w
     of each event output: whether it is being sent (0, 1)
     of each other input: number of coefficients kept; if any: origin · coefficients, each of all cells
     of each other input: whether it has been handed over as an event (0, 1); if so: its cells
-    of each other output with a clock: its cells as they were last seen
+    of each other output with a clock, or that is a derivative: its cells as they were last seen
     the FMU's own bytes, as a chunk
 """
 

@@ -41,7 +41,7 @@ FUNCTIONS = MappingProxyType(
             *("GetFMUstate", "SetFMUstate", "FreeFMUstate"),
             *("SerializedFMUstateSize", "SerializeFMUstate", "DeSerializeFMUstate"),
             *("GetDirectionalDerivative", "SetRealInputDerivatives", "GetRealStatus", "GetBooleanStatus"),
-            *("NewDiscreteStates", "GetDerivatives"),
+            *("NewDiscreteStates", "GetDerivatives", "GetRealOutputDerivatives"),
         ),
         3: (
             *_COMMON,
@@ -55,6 +55,7 @@ FUNCTIONS = MappingProxyType(
             *("SerializedFMUStateSize", "SerializeFMUState", "DeserializeFMUState"),
             *("GetDirectionalDerivative", "UpdateDiscreteStates", "EnterStepMode"),
             *("GetContinuousStateDerivatives", "GetIntervalDecimal", "GetShiftDecimal"),
+            "GetOutputDerivatives",
         ),
     }
 )
@@ -70,6 +71,7 @@ class FmuPort:
     * `input`: whether the unit is given it; `event`: whether it is a clock.
     * `followed`: whether the FMU can use its polynomial; `discrete`: whether it waits for event mode.
     * `clocks`: the references of the clocks of a clocked variable.
+    * `order`: which time derivative of the variable it is, 0 for the variable itself.
     """
 
     port: int
@@ -82,6 +84,7 @@ class FmuPort:
     followed: bool = False
     discrete: bool = False
     clocks: tuple[int, ...] = ()
+    order: int = 0
 
 
 class Interval(enum.IntEnum):
@@ -190,6 +193,7 @@ def _port(number: int, instance: Instance, layout: Layout, events: bool) -> FmuP
         followed=can_follow(instance.description, instance.interface, variable),
         discrete=events and variable.variability is Variability.DISCRETE,
         clocks=tuple(by_name[clock].reference for clock in variable.clocks) if events else (),
+        order=layout.orders.get(port.name, 0),
     )
 
 

@@ -145,7 +145,8 @@ class Fmi3(Shared):
         raise self._lacks("derivatives of inputs: they are set in intermediate updates")
 
     def output_derivatives(self, variables: Sequence[Variable], orders: Sequence[int]) -> Sequence[float]:
-        return self._derivatives_of_outputs("GetOutputDerivatives", variables, orders, len(variables))
+        cells = sum(variable.cells for variable in variables)
+        return self._derivatives_of_outputs("GetOutputDerivatives", variables, orders, cells)
 
     def intermediate(self, moment: Intermediate) -> float | None:
         """Called back from within a step. What is raised waits until the FMU has returned."""

@@ -152,7 +152,7 @@ class Shared:
         self, name: str, variables: Sequence[Variable], orders: Sequence[int], *more: int
     ) -> list[float]:
         count = len(variables)
-        found = (c_double * count)()
+        found = (c_double * sum(variable.cells for variable in variables))()
         self._call(name)(
             references(variables), c_size_t(count), (c_int32 * count)(*orders), found, *map(c_size_t, more)
         )

@@ -138,6 +138,7 @@ def _ports(model: Fmu) -> list[PortRow]:
             port.event,
         )
         for port in model.ports
+        if not port.extra
     ]
 
 

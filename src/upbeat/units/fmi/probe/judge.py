@@ -89,7 +89,7 @@ def reactions(model: Fmu, trial: Trial) -> list[Reaction]:
     measured: Mapping[str, Any] = {
         key.removeprefix("input "): value for key, value in trial.found.items() if key.startswith("input ")
     }
-    outputs = [p for p in model.ports if p.causality is Causality.OUTPUT and not p.event]
+    outputs = [p for p in model.ports if p.causality is Causality.OUTPUT and not p.event and not p.extra]
     return [
         Reaction(
             output.name,
