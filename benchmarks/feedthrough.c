@@ -1,7 +1,10 @@
 /* An FMU of FMI 2.0 for co-simulation with one input and one output, y = k u + 0.001: what the ring benchmark rings.
  *
  * All functions that the standard asks for are there, because importers that look for all of them at once are
- * among those measured. It checks what it is given, as exported FMUs do, and does nothing else. */
+ * among those measured. It checks what it is given and in which mode it is, as exported FMUs do. With MICRO > 0 a
+ * step is made of so many micro-steps of a solver that calls the model, as exported FMUs do, too (there is
+ * nothing to integrate in this one); without, the three calls of a step do next to nothing, and what is
+ * measured is the price of the calls alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,12 +18,22 @@ typedef struct {
   void* finished;
   void* environment;
 } Callbacks;
-typedef struct {
+#ifndef MICRO
+#define MICRO 0
+#endif
+
+typedef struct Instance Instance;
+struct Instance {
   double time, k, u, y;
-} Instance;
+  int mode;
+  void (*model)(Instance*);
+};
 
 enum { OK, WARNING, DISCARD, ERROR };
 enum { TIME, K, U, Y };
+enum { INSTANTIATED, INITIALIZING, STEPPING, TERMINATED };
+
+static void model(Instance* one) { one->y = one->k * one->u + 0.001; }
 
 EXPORT const char* fmi2GetTypesPlatform(void) { return "default"; }
 EXPORT const char* fmi2GetVersion(void) { return "2.0"; }
@@ -32,6 +45,7 @@ EXPORT void* fmi2Instantiate(const char* name, int type, const char* guid, const
   if (one) {
     one->k = 0.999;
     one->u = 1.0;
+    one->model = model;
   }
   return one;
 }
@@ -40,20 +54,29 @@ EXPORT int fmi2SetupExperiment(void* c, int tolerant, double tolerance, double s
   ((Instance*)c)->time = start;
   return OK;
 }
-EXPORT int fmi2EnterInitializationMode(void* c) { return c ? OK : ERROR; }
-EXPORT int fmi2ExitInitializationMode(void* c) { return c ? OK : ERROR; }
-EXPORT int fmi2Terminate(void* c) { return c ? OK : ERROR; }
+static int enter(void* c, int from, int to) {
+  Instance* one = c;
+  if (!one || one->mode != from) return ERROR;
+  one->mode = to;
+  return OK;
+}
+EXPORT int fmi2EnterInitializationMode(void* c) { return enter(c, INSTANTIATED, INITIALIZING); }
+EXPORT int fmi2ExitInitializationMode(void* c) { return enter(c, INITIALIZING, STEPPING); }
+EXPORT int fmi2Terminate(void* c) { return enter(c, STEPPING, TERMINATED); }
 EXPORT int fmi2Reset(void* c) { return c ? OK : ERROR; }
 
 EXPORT int fmi2GetReal(void* c, const Reference* references, size_t n, double* to) {
   Instance* one = c;
-  if (!one || (n > 0 && (!references || !to))) return ERROR;
+  if (!one || one->mode < INITIALIZING || (n > 0 && (!references || !to))) return ERROR;
   for (size_t i = 0; i < n; ++i) {
     switch (references[i]) {
       case TIME: to[i] = one->time; break;
       case K: to[i] = one->k; break;
       case U: to[i] = one->u; break;
-      case Y: to[i] = one->y = one->k * one->u + 0.001; break;
+      case Y:
+        one->model(one);
+        to[i] = one->y;
+        break;
       default: return ERROR;
     }
   }
@@ -61,7 +84,7 @@ EXPORT int fmi2GetReal(void* c, const Reference* references, size_t n, double* t
 }
 EXPORT int fmi2SetReal(void* c, const Reference* references, size_t n, const double* from) {
   Instance* one = c;
-  if (!one || (n > 0 && (!references || !from))) return ERROR;
+  if (!one || one->mode > STEPPING || (n > 0 && (!references || !from))) return ERROR;
   for (size_t i = 0; i < n; ++i) {
     switch (references[i]) {
       case K: one->k = from[i]; break;
@@ -80,9 +103,15 @@ NONE(String, const char*)
 
 EXPORT int fmi2DoStep(void* c, double t, double length, int no_set_prior) {
   Instance* one = c;
-  if (!one || !(length > 0.0)) return ERROR;
+  if (!one || one->mode != STEPPING || !(length > 0.0)) return ERROR;
+#if MICRO > 0
+  for (int i = 1; i <= MICRO; ++i) {
+    one->time = t + i * (length / MICRO);
+    one->model(one);
+  }
+#endif
   one->time = t + length;
-  one->y = one->k * one->u + 0.001;
+  one->model(one);
   return OK;
 }
 EXPORT int fmi2CancelStep(void* c) { return ERROR; }

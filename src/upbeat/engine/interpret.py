@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from upbeat.core.abilities import Model, Rollback, Serialise, Unit
@@ -63,6 +64,8 @@ class Interpreter:
         self._cells: Cells = list(program.layout.start)
         self._clock = dict.fromkeys(models, start)
         self._slots: dict[int, tuple[Kept, dict[int, Value]]] = {}
+        self._row_of: tuple[int, ...] | None = None
+        self._picked: Callable[[Cells], Sequence[Value]] = list
         self._units: dict[str, Unit] = {}
         try:
             for name, model in models.items():
@@ -179,8 +182,10 @@ class Interpreter:
         return self._cells[cell]
 
     def row(self, cells: tuple[int, ...]) -> Sequence[Value]:
-        contents = self._cells
-        return [contents[cell] for cell in cells]
+        if cells is not self._row_of:  # nearly always the same ones, many times
+            self._row_of = cells
+            self._picked = itemgetter(*cells) if len(cells) > 1 else lambda all: [all[c] for c in cells]
+        return self._picked(self._cells)
 
     def write(self, cell: int, value: Value) -> None:
         self._cells[cell] = value

@@ -83,6 +83,8 @@ class Loop:
 
     def _log(self) -> None:
         """What has fired at the present time goes into the log, after what has before."""
+        if not self._machine.fired:
+            return
         for event, value in self._machine.fired if self._recorder is not None else ():
             self.events.append(event, self.time, self._so_far, value)
             self._so_far += 1
@@ -158,7 +160,8 @@ class Loop:
         machine.write(self._program.now, t)
         if self._has_instant:
             machine.execute("instant")
-        self._state = self._pace.note(state, t, tuple(name for name, _ in machine.fired), machine.read)
+        fired = tuple(name for name, _ in machine.fired) if machine.fired else ()
+        self._state = self._pace.note(state, t, fired, machine.read)
         self._so_far = 0
         self._log()
         self._record()

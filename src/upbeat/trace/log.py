@@ -78,6 +78,11 @@ class StepRuns(NamedTuple):
     blocks: Mapping[int, str]
 
 
+_UNUSUAL = (0.0, -1.0, "", "")
+"""The size of the steps of the run that goes on, a narrow band around it, reason and block: as long as all
+sizes lie within the band, so does their mean, and nobody has to compute it."""
+
+
 class StepLog:
     """Every accepted step, run-length encoded: a million steps of a grid are one entry.
 
@@ -95,15 +100,31 @@ class StepLog:
         self._block: array[int] = array("i")
         self._rejected: array[int] = array("q")
         self._words: dict[str, int] = {}
+        self._usual = _UNUSUAL
 
     def append(self, t0: float, t1: float, reason: str, block: str = "step", rejected: int = 0) -> None:
         """One step from `t0` to `t1`, after `rejected` attempts that were taken back."""
+        usual, band, why, what = self._usual
+        if (
+            abs(t1 - t0 - usual) <= band
+            and reason is why
+            and block is what
+            and rejected == 0
+            and self._last[-1] == t0
+        ):
+            self._last[-1] = t1
+            self._count[-1] += 1
+            return
+        before = len(self._last)
         self.extend_grid(t0, t1, 1, reason, block, rejected)
+        began = len(self._last) > before
+        self._usual = (t1 - t0, 0.25e-9 * (t1 - t0), reason, block) if began else _UNUSUAL
 
     def extend_grid(
         self, first: float, last: float, count: int, reason: str, block: str = "step", rejected: int = 0
     ) -> None:
         """`count` equal steps from `first` to `last`."""
+        self._usual = _UNUSUAL
         if count < 1:
             return
         why = self._words.setdefault(reason, len(self._words))

@@ -22,7 +22,7 @@ from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.units.fmi.clocks import Clocks
 from upbeat.units.fmi.courses import Course
 from upbeat.units.fmi.description import CoSimulation, Interface, ModelDescription, Variability, Variable
-from upbeat.units.fmi.instance import FmuError, Instance, Intermediate, Reader, Writer
+from upbeat.units.fmi.instance import FmuError, Instance, Intermediate, Reader, Stepped, Writer
 from upbeat.units.fmi.interfaces import has_events, own_clocks
 from upbeat.units.fmi.next_event import NextEvents
 from upbeat.units.fmi.ports import Layout
@@ -70,6 +70,8 @@ class CoSimulationUnit:
         self._mode = Mode.INITIALIZATION
         self._failed = self._closed = False
         self._has_events = has_events(description, interface)
+        self._simple = not self._has_events
+        """A step is nothing but a step, if no input moves."""
         self._slopes = interface.interpolates_inputs and description.version == 2
         clocks = own_clocks(description) if self._has_events else []
         self._clocks = Clocks(instance, [description.by_name[name] for name in clocks], start)
@@ -165,13 +167,13 @@ class CoSimulationUnit:
             return coefficients
 
         def hand_over(coefficients: Sequence[Signal]) -> None:
-            writer(checked(coefficients)[0])
+            writer(coefficients[0] if len(coefficients) == 1 else checked(coefficients)[0])
 
         def move(coefficients: Sequence[Signal]) -> None:
             writer(checked(coefficients)[0])
             if len(coefficients) > 1:
                 self._courses[name] = Course(self.time, coefficients)
-            else:
+            elif self._courses:
                 self._courses.pop(name, None)
 
         def wait(coefficients: Sequence[Signal]) -> None:
@@ -212,6 +214,14 @@ class CoSimulationUnit:
         if to < t:
             raise FmuError(f"cannot advance backwards, from {t:.9g} to {to:.9g}")
         try:
+            if to > t and self._simple and self._mode is Mode.STEP and not self._courses:
+                stepped = self._instance.step(t, to - t, not self._tokens.alive)
+                if not (stepped.early or stepped.terminate):  # by far the most frequent case
+                    self.time = to
+                    return to
+                self._arrive(stepped, t, to)
+                if self.time >= to or early:
+                    return self.time
             for _ in range(MOST_ROUNDS):
                 self._make_ready()
                 if self.time >= to:
@@ -243,7 +253,10 @@ class CoSimulationUnit:
         now = self.time
         if self._courses and self._slopes:
             self._hand_over_slopes(now)
-        stepped = self._instance.step(now, until - now, not self._tokens.alive)
+        self._arrive(self._instance.step(now, until - now, not self._tokens.alive), now, until)
+
+    def _arrive(self, stepped: Stepped, now: float, until: float) -> None:
+        """How far a step came."""
         if stepped.terminate:
             raise FmuError(f"the FMU asked to end the simulation at t = {stepped.reached:.9g}")
         reached, slack = stepped.reached, NEAR * (until - now)
