@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "entrance.hpp"
+#include "fmi/fmu.hpp"
 #include "server.hpp"
 
 namespace nb = nanobind;
@@ -241,18 +242,19 @@ std::atomic<bool> abandoned{false};
 // One unit, as an engine would enter it, at the other end.
 class Served {
  public:
-  // `words` gives those for what Python raised; `prefix` comes before those of a unit that is none of Python.
+  // `words` gives those for what Python raised; `prefix` comes before those of a unit that is none of Python, and what
+  // `more` gives behind them if it is an FMU that failed.
   Served(nb::handle unit, double start, int file, std::uint64_t size, const std::vector<PortRow>& ports, nb::object words,
-         const std::string& prefix) {
+         const std::string& prefix, nb::object more) {
     const upbeat_unit table = entrance_.enter(unit, start);
     const Link link = linked(file, size, 0);
     slate_ = link.slate;
     server_ = std::make_unique<Server>(link.slate, link.room, table, remote_ports(ports_of(ports)), entrance_.strings,
-                                       [this, words, table, prefix]() -> std::string {
+                                       [this, words, table, prefix, more]() -> std::string {
                                          const std::string said = why(words);
                                          if (!said.empty() || !table.message) return said;
                                          const char* const own = table.message(table.self);
-                                         return own ? prefix + own : "";
+                                         return own ? prefix + own + complaints(more) : "";
                                        });
     Nested* const nested = Nested::behind(table);
     if (nested && !nested->begin()) {
@@ -289,6 +291,16 @@ class Served {
     if (!trouble.message.empty() || !trouble.exception.is_valid()) return trouble.message;
     try {
       return nb::cast<std::string>(words(trouble.exception));
+    } catch (nb::python_error& error) {
+      return error.what();
+    }
+  }
+
+  std::string complaints(const nb::object& more) {
+    if (slate_->status != fmi::failed_status) return "";
+    nb::gil_scoped_acquire acquire;
+    try {
+      return more.is_none() ? "" : nb::cast<std::string>(more());
     } catch (nb::python_error& error) {
       return error.what();
     }
@@ -337,8 +349,9 @@ void bind_remote(nb::module_& module) {
       .def("unpack", &Remote::unpack)
       .def("close", &Remote::close);
   nb::class_<Served>(module, "Server")
-      .def(nb::init<nb::handle, double, int, std::uint64_t, const std::vector<PortRow>&, nb::object, const std::string&>(),
-           "unit"_a, "start"_a, "file"_a, "size"_a, "ports"_a, "words"_a, "prefix"_a)
+      .def(nb::init<nb::handle, double, int, std::uint64_t, const std::vector<PortRow>&, nb::object, const std::string&,
+                    nb::object>(),
+           "unit"_a, "start"_a, "file"_a, "size"_a, "ports"_a, "words"_a, "prefix"_a, "more"_a.none() = nb::none())
       .def_prop_ro("calls", &Served::calls)
       .def("record", &Served::record)
       .def("run", &Served::run);

@@ -193,6 +193,7 @@ class Server:
         ports: list[tuple[int, int, bool]],
         words: Callable[[BaseException], str],
         prefix: str,
+        more: Callable[[], str] | None = None,
     ) -> None: ...
     @property
     def calls(self) -> tuple[bool, bool, bool, bool]: ...

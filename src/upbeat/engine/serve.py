@@ -19,6 +19,7 @@ from upbeat.core.abilities import Ability, Model, Native
 from upbeat.core.errors import RunError
 from upbeat.engine.closing import close_all
 from upbeat.engine.texts import text_of
+from upbeat.units.fmi.binding.calls import why
 from upbeat.units.process.frames import Frames, write_frame
 from upbeat.units.process.records import Telling
 from upbeat.units.process.unit import rows
@@ -97,10 +98,10 @@ def _entered(model: Model, name: str, start: float, slopes: Any) -> tuple[Any, A
 def _served(model: Model, entered: Any, start: float, memory: int, size: int) -> Any:
     from upbeat import _native
 
-    by_address = isinstance(entered, _native.Addresses)
-    return _native.Server(
-        entered, start, memory, size, rows(model.ports), words, "NativeFailure: " if by_address else ""
-    )
+    prefix = "NativeFailure: " if isinstance(entered, _native.Addresses) else ""
+    complaints = entered.complaints if isinstance(entered, _native.Fmu) else None
+    more = None if complaints is None else lambda: why(complaints())
+    return _native.Server(entered, start, memory, size, rows(model.ports), words, prefix, more)
 
 
 def _end_with(lifeline: int, core: bool) -> None:

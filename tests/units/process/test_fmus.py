@@ -39,6 +39,18 @@ def test_a_faulty_fmu_ends_only_itself(fmu: Made, engine: str, version: int, nam
     assert len(caught.value.trace.time) == 4  # 0, 0.1, 0.2 and 0.3
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_failure_reads_as_without_isolation(fmu: Made, engine: str, version: int) -> None:
+    """With what the FMU itself says about it."""
+    model = up.Fmu(fmu("fail", version), parameters={"at": 0.3})
+    said = []
+    for one in (model, up.Isolated(model)):
+        with pytest.raises(up.UnitError, match=f"fmi{version}DoStep failed: .*are there") as caught:
+            up.simulate(up.Scenario({"tank": one}), pace=0.1, until=1.0, engine=engine)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
 def test_one_instance_per_process(fmu: Made) -> None:
     model = up.Fmu(fmu("once", 2))
     assert model.interface.only_once_per_process
