@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 import upbeat as up
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-SCENARIOS = sorted(EXAMPLES.glob("*.toml"))
+SCENARIOS = sorted(EXAMPLES.rglob("*.toml"))
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 
 
@@ -26,7 +26,7 @@ def command(path: Path) -> list[str]:
     return [*words, "--input", str(signals)] if signals.exists() else words
 
 
-@pytest.mark.parametrize("path", SCENARIOS + SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SCENARIOS + SCRIPTS, ids=lambda path: str(path.relative_to(EXAMPLES)))
 def test_an_example_prints_what_lies_beside_it(path: Path) -> None:
     done = subprocess.run(command(path), capture_output=True, text=True, check=True)
     # how long it took and which engine there was differ from machine to machine
@@ -96,3 +96,14 @@ def test_the_hybrid_thermostat_switches_when_it_should() -> None:
     assert [value for _, value in found] == [value for _, value in expected]
     # each look at the temperature comes up to one step late, and the delays add up
     np.testing.assert_allclose([t for t, _ in found], [t for t, _ in expected], atol=12.0)
+
+
+def test_two_masses_hit_each_other_when_they_should() -> None:
+    # From a matrix exponential and root finding: M for the masses, C for the ceiling.
+    trace = up.load(EXAMPLES / "two_mass/lookahead.toml").run()
+    assert "".join(event.name[0] for event in trace.events) == "mmmcmmcmmmmm"
+    assert trace.events.times("ceiling") == pytest.approx([4.900693539, 8.901088520], abs=1e-4)
+    final = [trace[f"{unit}.{name}"][-1] for unit in ("upper", "lower") for name in "xv"]
+    assert final == pytest.approx([-4.7386992178, -6.1910093321, -8.4101013762, -4.7064241512], abs=1e-3)
+    lost = up.load(EXAMPLES / "two_mass/fixed.toml").run()
+    assert len(lost.events) != 12

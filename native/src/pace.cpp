@@ -2,6 +2,7 @@
 #include "pace.hpp"
 
 #include "error_control.hpp"
+#include "lookahead.hpp"
 
 namespace upbeat {
 
@@ -15,6 +16,7 @@ std::unique_ptr<Pace> make_pace(const std::string& name, const std::vector<doubl
     return std::make_unique<EventDriven>(parameters[0], blocks[0]);
   }
   if (name == "error_control") return make_error_control(parameters, texts, blocks[0]);
+  if (name == "look_ahead") return make_look_ahead(parameters, texts, blocks[0]);
   return nullptr;
 }
 

@@ -39,6 +39,7 @@ _HOMES = {
     "master.negotiated": "Negotiated",
     "master.loops": "Anderson FixedPoint Newton",
     "master.master": "Master",
+    "master.lookahead": "LookAhead",
     "master.pace": "EventDriven Fixed",
     "report.explain": "explain",
     "report.plot": "plot",

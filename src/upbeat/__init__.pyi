@@ -33,6 +33,7 @@ from upbeat.master.coupling import GaussSeidel, Jacobi
 from upbeat.master.error_control import ErrorControl
 from upbeat.master.instants import Simultaneous
 from upbeat.master.iterated import Iterated
+from upbeat.master.lookahead import LookAhead
 from upbeat.master.loops import Anderson, FixedPoint, Newton
 from upbeat.master.master import Master
 from upbeat.master.multirate import MultiRate
@@ -117,6 +118,7 @@ __all__ = [
     "LateWarning",
     "Lateness",
     "Linear",
+    "LookAhead",
     "Master",
     "MasterError",
     "Midpoint",

@@ -13,6 +13,7 @@ from upbeat.master.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.error_control import ErrorControl
 from upbeat.master.instants import Simultaneous
 from upbeat.master.iterated import Iterated
+from upbeat.master.lookahead import LookAhead
 from upbeat.master.loops import Anderson, FixedPoint, LoopSolver, Newton
 from upbeat.master.master import Master
 from upbeat.master.multirate import MultiRate
@@ -28,7 +29,12 @@ COUPLINGS: dict[str, type] = {
     "negotiated": Negotiated,
 }
 LOOPS: dict[str, type] = {"newton": Newton, "anderson": Anderson, "fixed_point": FixedPoint}
-PACES: dict[str, type] = {"fixed": Fixed, "error_control": ErrorControl, "event_driven": EventDriven}
+PACES: dict[str, type] = {
+    "fixed": Fixed,
+    "error_control": ErrorControl,
+    "event_driven": EventDriven,
+    "look_ahead": LookAhead,
+}
 APPROXIMATIONS: dict[str, type] = {
     "hold": Hold,
     "linear": Linear,

@@ -31,7 +31,7 @@ from upbeat.units.equations import Equations, variable_spec
 from upbeat.units.shorthand import port_spec
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9]+")
-_DROPPED = ("value", "start", "size", "reactive")
+_DROPPED = ("value", "start", "size", "reactive", "derivative")
 """What a port as an output of the merged model does not say itself, or no longer needs to."""
 
 

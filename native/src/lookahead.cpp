@@ -1,0 +1,175 @@
+// See lookahead.hpp. The formulas, and the order of their operations, are those of the Python twin.
+#include "lookahead.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace upbeat {
+
+namespace {
+
+// The places of the state.
+enum : std::size_t { Count, Fresh, Newest, Before, Oldest, Samples };
+constexpr std::size_t depth = 3;
+
+// The texts that need no numbers, by code.
+enum : std::int32_t { UsualStep, AfterEvent, ToStop };
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
+constexpr double close = 0.05;  // a sample so much closer than the last two are takes the place of the newest
+constexpr double near = 0.1;    // samples closer than this part of the step say little about its end
+
+std::string shown(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+}  // namespace
+
+LookAhead::LookAhead(LookAheadSettings settings, std::vector<std::string> names, std::int32_t block)
+    : is_(std::move(settings)), names_(std::move(names)), block_(block) {
+  state_.assign(Samples + depth * sample_width * is_.orders.size(), 0.0);
+  for (const std::int32_t order : is_.orders) blind_ = blind_ || order == 0;
+  curves_.resize(is_.orders.size());
+  for (const char* text : {"usual step", "after an event", "the stop time"}) in_words(text);
+}
+
+bool LookAhead::stand(const std::vector<double>& state) {
+  if (state.size() != state_.size() || !(state[Count] >= 0.0 && state[Count] <= static_cast<double>(depth))) return false;
+  return Pace::stand(state);
+}
+
+Proposal LookAhead::propose(double t, double limit, const Cell*) {
+  const bool fresh = state_[Fresh] != 0.0;
+  const double usual = fresh ? is_.after * is_.step : is_.step;
+  std::size_t event = 0;
+  const double wait = expected(usual, event);
+  const bool seen = wait < usual;
+  const double until = t + (seen ? wait : usual);
+  const bool last = until > limit - slack * is_.step;
+  const double to = last ? limit : until;
+  if (last && !(seen && until <= limit)) return {to, ToStop, block_};
+  if (!seen) return {to, fresh ? AfterEvent : UsualStep, block_};
+  return {to, in_words("event '" + names_[event] + "' expected at " + shown(until)), block_};
+}
+
+void LookAhead::note(double t, const Fired*, std::size_t, const Cell* cells) {
+  const bool again = cells[is_.jumped].i != 0;
+  double count = again ? 0.0 : state_[Count];
+  const bool moved = count < 2.0 || is_.method == LookAheadSettings::Published ||
+                     t - state_[Newest] > close * (state_[Newest] - state_[Before]);
+  if (moved) {
+    state_[Oldest] = state_[Before];
+    state_[Before] = state_[Newest];
+    count = std::min(count + 1.0, static_cast<double>(depth));
+  }
+  state_[Newest] = t;
+  double* kept = state_.data() + Samples;
+  const Cell* now = cells + is_.first;
+  for (std::size_t k = 0; k < is_.orders.size(); ++k) {
+    if (moved) {
+      for (std::size_t i = depth * sample_width - 1; i >= sample_width; --i) kept[i] = kept[i - sample_width];
+    }
+    for (std::size_t i = 0; i < sample_width; ++i) kept[i] = now[i].r;
+    kept += depth * sample_width;
+    now += sample_width;
+  }
+  state_[Count] = count;
+  state_[Fresh] = again || (count == 1.0 && blind_) ? 1.0 : 0.0;
+}
+
+std::int32_t LookAhead::sees() const {
+  const auto cells = static_cast<std::int32_t>(sample_width * is_.orders.size());
+  return std::max(is_.jumped, is_.first + cells - 1);
+}
+
+const double* LookAhead::samples(std::size_t condition) const {
+  return state_.data() + Samples + depth * sample_width * condition;
+}
+
+// How long to wait for the first event within `span`, and which; infinity if there is none.
+double LookAhead::expected(double span, std::size_t& event) {
+  if (state_[Count] == 0.0) return infinity;
+  double found = infinity;
+  std::size_t first = 0;
+  for (std::size_t e = 0; e < is_.counts.size(); ++e) {
+    const std::size_t count = is_.counts[e];
+    double wait;
+    if (is_.method == LookAheadSettings::Published) {
+      wait = publicly(first, count);
+    } else {
+      for (std::size_t k = 0; k < count; ++k) curves_[k] = curve(first + k, span);
+      wait = first_zero(curves_.data(), count, span) + is_.least;
+    }
+    first += count;
+    if (wait < found) {
+      found = wait;
+      event = e;
+    }
+  }
+  return found;
+}
+
+double LookAhead::publicly(std::size_t first, std::size_t count) const {
+  if (state_[Count] < 2.0) return infinity;
+  const double last = state_[Newest] - state_[Before];
+  double found = -1.0;
+  for (std::size_t k = first; k < first + count; ++k) {
+    const double now = samples(k)[0];
+    const double before = samples(k)[sample_width];
+    if (!(now + is_.forecast * (now - before) < 0.0)) return infinity;
+    if (now > 0.0) found = std::max({found, is_.safety * last * now / (before - now), is_.least});
+  }
+  return found >= is_.least ? found : infinity;
+}
+
+Curve LookAhead::curve(std::size_t condition, double span) const {
+  const double* const s = samples(condition);
+  const std::int32_t order = is_.orders[condition];
+  const double count = state_[Count];
+  const double h = state_[Newest] - state_[Before];
+  if (order == 0) {
+    if (count < 2.0) return taylor(s[0], 0.0, 0.0);
+    if (count < 3.0 || is_.method == LookAheadSettings::Secant) return straight(s, h);
+    return parabola(s, h, state_[Before] - state_[Oldest]);
+  }
+  if (count < 2.0 || h < near * span) return taylor(s[0], s[1], order == 2 ? s[2] : 0.0);
+  return order == 1 ? cubic(s, h) : quintic(s, h);
+}
+
+std::int32_t LookAhead::in_words(const std::string& text) {
+  const auto [found, is_new] = codes_.emplace(text, static_cast<std::int32_t>(reasons_.size()));
+  if (is_new) reasons_.push_back(text);
+  return found->second;
+}
+
+std::unique_ptr<Pace> make_look_ahead(const std::vector<double>& p, const std::vector<std::string>& texts,
+                                      std::int32_t block) {
+  constexpr std::size_t head = 8;
+  const auto cell = [](double number) { return number >= 0.0 && number < 2147483647.0; };
+  if (texts.empty() || p.size() < head + texts.size() || !(p[0] > 0.0) || !cell(p[6]) || !cell(p[7])) return nullptr;
+  LookAheadSettings settings;
+  settings.step = p[0];
+  settings.method = static_cast<LookAheadSettings::Method>(p[1]);
+  settings.forecast = p[2];
+  settings.safety = p[3];
+  settings.least = p[4];
+  settings.after = p[5];
+  settings.first = static_cast<std::int32_t>(p[6]);
+  settings.jumped = static_cast<std::int32_t>(p[7]);
+  std::size_t all = 0;
+  for (std::size_t e = 0; e < texts.size(); ++e) {
+    if (!(p[head + e] >= 1.0 && p[head + e] < 1e6)) return nullptr;
+    settings.counts.push_back(static_cast<std::size_t>(p[head + e]));
+    all += settings.counts.back();
+  }
+  if (p.size() != head + texts.size() + all) return nullptr;
+  for (std::size_t k = head + texts.size(); k < p.size(); ++k) {
+    settings.orders.push_back(static_cast<std::int32_t>(p[k]));
+  }
+  return std::make_unique<LookAhead>(std::move(settings), texts, block);
+}
+
+}  // namespace upbeat

@@ -1,0 +1,60 @@
+// Steps that end where an event is expected: the twin of LookAhead in upbeat.master.lookahead, bit for bit.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+
+#include "pace.hpp"
+#include "prediction.hpp"
+
+namespace upbeat {
+
+// What `LookAhead.native` gives, in its order.
+struct LookAheadSettings {
+  enum Method : std::int32_t { Published = 0, Secant = 1, Best = 2 };
+
+  double step;
+  Method method;
+  double forecast, safety, least, after;
+  std::int32_t first;   // the first of the cells of the conditions, sample_width for each
+  std::int32_t jumped;  // the cell that says whether an event has changed what they depend on
+  std::vector<std::size_t> counts;   // how many conditions each event has
+  std::vector<std::int32_t> orders;  // of each condition: how many derivatives are known
+};
+
+// State: [how many samples there are, whether something has just happened, their times (newest first); then of
+// each condition its samples].
+class LookAhead final : public Pace {
+ public:
+  // `names`: those of the events.
+  LookAhead(LookAheadSettings settings, std::vector<std::string> names, std::int32_t block);
+
+  void begin(double, double) override { state_.assign(state_.size(), 0.0); }
+  bool stand(const std::vector<double>& state) override;
+  Proposal propose(double t, double limit, const Cell* cells) override;
+  bool review(double, double, const Cell*, Proposal&) override { return true; }
+  void note(double t, const Fired* fired, std::size_t count, const Cell* cells) override;
+  std::int32_t sees() const override;
+  const char* reason(std::int32_t code) const override { return reasons_.at(static_cast<std::size_t>(code)).c_str(); }
+
+ private:
+  double expected(double span, std::size_t& event);
+  double publicly(std::size_t first, std::size_t count) const;
+  Curve curve(std::size_t condition, double span) const;
+  const double* samples(std::size_t condition) const;
+  std::int32_t in_words(const std::string& text);
+
+  LookAheadSettings is_;
+  std::vector<std::string> names_;
+  std::int32_t block_;
+  bool blind_ = false;  // of some condition no derivative is known
+  std::vector<Curve> curves_;
+  std::deque<std::string> reasons_;  // a deque, so that `reason` stays good
+  std::unordered_map<std::string, std::int32_t> codes_;
+};
+
+// Null if the parameters are not those of a LookAhead.
+std::unique_ptr<Pace> make_look_ahead(const std::vector<double>& parameters, const std::vector<std::string>& texts,
+                                      std::int32_t block);
+
+}  // namespace upbeat

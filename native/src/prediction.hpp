@@ -1,0 +1,35 @@
+// When a number will fall to zero: the twin of upbeat.master.prediction, bit for bit.
+#pragma once
+
+#include <cstddef>
+
+namespace upbeat {
+
+// c of Σ c[k]·τ^k, where τ counts from now on.
+struct Curve {
+  double c[6];
+
+  double value(double at) const {
+    return c[0] + at * (c[1] + at * (c[2] + at * (c[3] + at * (c[4] + at * c[5]))));
+  }
+  double slope(double at) const {
+    return c[1] + at * (2.0 * c[2] + at * (3.0 * c[3] + at * (4.0 * c[4] + at * (5.0 * c[5]))));
+  }
+  // Whether it is certainly above zero all the time; cheap, and true for most.
+  bool stays_above(double span) const;
+};
+
+// Through the samples of a number, newest first: `h` lies between the first two of them, `more` between the next.
+// A sample is a value, its rate and its second derivative, in this order.
+constexpr std::size_t sample_width = 3;
+Curve straight(const double* samples, double h);
+Curve parabola(const double* samples, double h, double more);
+Curve taylor(double z, double rate, double bend);
+Curve cubic(const double* samples, double h);
+Curve quintic(const double* samples, double h);
+
+// The first time in (0, span] at which the largest falls from above zero to it, also where it only dips below
+// zero for less than a part of the span; else infinity.
+double first_zero(const Curve* curves, std::size_t count, double span);
+
+}  // namespace upbeat

@@ -1,0 +1,237 @@
+"""Two masses under a ceiling (Tischer, Genser, Watzenig and Benedikt): events lost, and events seen coming.
+
+The two masses collide with each other (shared events) and with the ceiling (private ones). The reference is
+the monolith, in which the solver locates all events. Every method runs the two masses as two units with steps
+of 0.08 to t = 20, their own solvers at 1e-10; what differs is what inputs do in between, and the pace:
+
+* fixed, fixed_hermite, fixed_0.01: steps of one size, inputs held or through values and derivatives.
+* lookahead_hold, lookahead_published: the paper's prediction by straight lines, with inputs held, and with
+  inputs from positions and velocities. With held inputs no prediction helps.
+* best_first_derivatives: positions and velocities are known, accelerations are not.
+* best: accelerations, too; conditions by quintic Hermite polynomials, one unit after the other.
+
+e_rms is the root of the mean square of |x1 - ref| + |x2 - ref| over all communication points. An event is
+missed if none of its kind is within 0.1 of it, in the same order. The ensemble repeats `best` with random
+starts. Paper | here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import upbeat as up
+
+STEP, UNTIL, NEAR = 0.08, 20.0, 0.1
+START = (-0.7, 3.5, -8.8, 3.0)
+SOLVER = up.DormandPrince(rtol=1e-10, atol=1e-12)
+REFERENCE = up.DormandPrince(rtol=1e-13, atol=1e-14)
+UPPER = "(-(k1 + k2)*x - (d1 + d2)*v + k2*x2 + d2*v2)/m - g"
+LOWER = "(-k2*(x - x1) - d2*(v - v1))/m - g"
+VALUES = {"k2": 1.0, "d2": 0.01, "g": 9.81}
+EVENTS = {
+    "masses": {
+        "when": ["upper.x - lower.x - 2*0.55", "upper.v - lower.v"],
+        "then": {
+            "upper.v": "((upper.m - lower.m)*upper.v + 2*lower.m*lower.v)/(upper.m + lower.m)",
+            "lower.v": "((lower.m - upper.m)*lower.v + 2*upper.m*upper.v)/(upper.m + lower.m)",
+        },
+    },
+    "ceiling": {"when": ["-0.55 - upper.x", "-upper.v"], "then": {"upper.v": "-upper.v"}},
+}
+PAPER = {"fixed": (250, 3.65), "lookahead_published": (282, 0.12), "fixed_0.01": (2000, 0.07)}
+
+Happenings = list[tuple[str, float]]
+
+
+def two_masses(start: Sequence[float] = START, *, accelerations: bool = True) -> up.Scenario:
+    """The scenario; without `accelerations` its units give out positions and velocities only."""
+
+    def mass(der: str, x: float, v: float, inputs: list[str], parameters: dict[str, float]) -> up.Ode:
+        outputs: Any = ["x", "v"]
+        if accelerations:
+            outputs = {"x": "x", "v": {"value": "v", "derivative": "a"}, "a": der}
+        return up.Ode(
+            {"x": "v", "v": der},
+            start={"x": x, "v": v},
+            inputs=inputs,
+            outputs=outputs,
+            parameters=parameters,
+            solver=SOLVER,
+        )
+
+    x1, v1, x2, v2 = start
+    return up.Scenario(
+        {
+            "upper": mass(UPPER, x1, v1, ["x2", "v2"], {**VALUES, "m": 0.2, "k1": 1.0, "d1": 0.01}),
+            "lower": mass(LOWER, x2, v2, ["x1", "v1"], {**VALUES, "m": 0.3}),
+        },
+        {"upper.x2": "lower.x", "upper.v2": "lower.v", "lower.x1": "upper.x", "lower.v1": "upper.v"},
+        events=EVENTS,
+    )
+
+
+def approximated(x: Any, v: Any) -> dict[str, Any]:
+    """What inputs do, positions and velocities."""
+    return {"upper.x2": x, "lower.x1": x, "upper.v2": v, "lower.v1": v}
+
+
+def methods() -> dict[str, tuple[bool, dict[str, Any]]]:
+    """By name: whether accelerations are known, and the settings of the run."""
+    hermite = approximated(up.Hermite(2), up.Hermite(1))
+    velocities = approximated(up.Hermite(1), up.Linear())
+    parabolas = approximated(up.Hermite(1), up.Polynomial(2))
+    published = up.LookAhead(STEP, method="published", least=0.002)
+    return {
+        "fixed": (False, {"pace": STEP}),
+        "fixed_hermite": (True, {"pace": STEP, "ports": hermite}),
+        "fixed_0.01": (False, {"pace": 0.01}),
+        "lookahead_hold": (False, {"pace": published}),
+        "lookahead_published": (False, {"pace": published, "ports": velocities}),
+        "best_first_derivatives": (
+            False,
+            {"pace": up.LookAhead(STEP), "ports": parabolas, "coupling": up.GaussSeidel()},
+        ),
+        "best": (True, {"pace": up.LookAhead(STEP), "ports": hermite, "coupling": up.GaussSeidel()}),
+    }
+
+
+class Reference:
+    """The monolith from one start, at any times. It keeps the time of its last event of each kind."""
+
+    def __init__(self, start: Sequence[float]) -> None:
+        whole = two_masses(start, accelerations=False).monolith(REFERENCE).units["monolith"]
+        assert isinstance(whole, up.Ode)
+        spec = whole.to_spec()
+        for kind in EVENTS:
+            spec.setdefault("variables", {}).update({f"at_{kind}": 0.0, f"count_{kind}": 0.0})
+            spec["events"][f"events_{kind}"]["then"] |= {
+                f"at_{kind}": "time",
+                f"count_{kind}": f"count_{kind} + 1",
+            }
+            spec["outputs"] |= {f"at_{kind}": f"at_{kind}", f"count_{kind}": f"count_{kind}"}
+        self._whole = up.Ode(**spec)
+        trace = up.simulate(up.Scenario({"both": self._whole}), pace=0.01, until=UNTIL)
+        found: Happenings = []
+        for kind in EVENTS:
+            counts = np.diff(trace[f"both.count_{kind}"])
+            assert counts.max() <= 1, "two events of one kind within 0.01 s"
+            found += [(kind, float(t)) for t in trace[f"both.at_{kind}"][1:][counts > 0]]
+        self.events = sorted(found, key=lambda event: event[1])
+        self.final = [float(trace[f"both.{unit}_{name}"][-1]) for unit in ("upper", "lower") for name in "xv"]
+
+    def positions(self, times: np.ndarray) -> np.ndarray:
+        """x1 and x2: a schedule makes the run go through all these times."""
+        schedule = up.Schedule(at=[float(t) for t in times if t < UNTIL])
+        units = {"both": self._whole, "times": schedule}
+        trace = up.simulate(up.Scenario(units), pace=up.EventDriven(), until=UNTIL)
+        rows = np.searchsorted(trace.time, times)
+        assert np.array_equal(trace.time[rows], times)
+        return np.array([trace["both.upper_x"][rows], trace["both.lower_x"][rows]])
+
+
+def happened(trace: up.Trace) -> Happenings:
+    return [(event.name, float(event.time)) for event in trace.events]
+
+
+def matched(found: Happenings, wanted: Happenings) -> int:
+    """How many events of one list are in the other, too, in the same order: the longest such choice."""
+    table = np.zeros((len(found) + 1, len(wanted) + 1), dtype=int)
+    for i, (name, t) in enumerate(found, 1):
+        for j, (other, at) in enumerate(wanted, 1):
+            same = name == other and abs(t - at) <= NEAR
+            table[i, j] = max(table[i - 1, j], table[i, j - 1], table[i - 1, j - 1] + same)
+    return int(table[-1, -1])
+
+
+def judged(trace: up.Trace, reference: Reference) -> dict[str, Any]:
+    """Steps, the error, and how many events are missing or should not be there."""
+    exact = reference.positions(trace.time)
+    error = np.abs(trace["upper.x"] - exact[0]) + np.abs(trace["lower.x"] - exact[1])
+    events = happened(trace)
+    right = matched(events, reference.events)
+    return {
+        "steps": len(trace.time) - 1,
+        "e_rms": float(np.sqrt(np.mean(error**2))),
+        "missed": len(reference.events) - right,
+        "spurious": len(events) - right,
+    }
+
+
+def tried(name: str, start: Sequence[float], reference: Reference) -> dict[str, Any]:
+    accelerations, settings = methods()[name]
+    return judged(
+        up.simulate(two_masses(start, accelerations=accelerations), until=UNTIL, **settings), reference
+    )
+
+
+def random_starts(seed: int) -> Any:
+    """Starts from which there are at least three events, and their references."""
+    random = np.random.default_rng(seed)
+    while True:
+        x1 = random.uniform(-6, -0.8)
+        x2 = x1 - 1.1 - random.uniform(0.3, 7)
+        v1, v2 = random.uniform(-6, 6, 2)
+        start = (float(x1), float(v1), float(x2), float(v2))
+        reference = Reference(start)
+        if len(reference.events) >= 3:
+            yield start, reference
+
+
+def ensemble(n: int, seed: int) -> dict[str, Any]:
+    """The best method from `n` random starts."""
+    right, errors = 0, []
+    for _, (start, reference) in zip(range(n), random_starts(seed), strict=False):
+        found = tried("best", start, reference)
+        right += found["missed"] == found["spurious"] == 0
+        errors.append(found["e_rms"])
+    return {
+        "n": n,
+        "all_events_right": right,
+        "median_e_rms": float(np.median(errors)),
+        "max_e_rms": float(np.max(errors)),
+    }
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments.add_argument("--x0", default=",".join(map(str, START)), help="another start: x1,v1,x2,v2")
+    arguments.add_argument("--n", type=int, default=100, help="how many random starts; 0 for none")
+    arguments.add_argument("--seed", type=int, default=0, help="of the random starts")
+    options = arguments.parse_args()
+    start = tuple(float(number) for number in options.x0.split(","))
+    reference = Reference(start)
+    print("reference:", ", ".join(f"{name[0].upper()} {t:.9f}" for name, t in reference.events))
+    print("state at the end:", ", ".join(f"{number:.10f}" for number in reference.final), "\n")
+    print(f"{'method':24}{'paper':>14} |{'steps':>6}{'e_rms':>10}{'missed':>8}{'spurious':>10}")
+    found = {}
+    for name in methods():
+        here = found[name] = tried(name, start, reference)
+        paper = "{} {}".format(*PAPER[name]) if name in PAPER else ""
+        counts = f"{here['missed']:8}{here['spurious']:10}"
+        print(f"{name:24}{paper:>14} |{here['steps']:6}{here['e_rms']:10.2g}{counts}")
+    result: dict[str, Any] = {
+        "reference": {"events": reference.events, "final": reference.final},
+        "methods": found,
+    }
+    if options.n > 0:
+        many = result["ensemble"] = ensemble(options.n, options.seed)
+        print(
+            f"\nbest from {many['n']} random starts: all events right in {many['all_events_right']}, "
+            f"e_rms {many['median_e_rms']:.2g} in the median and {many['max_e_rms']:.2g} at most"
+        )
+    if options.json:
+        print(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,293 @@
+"""LookAhead: events are seen coming and landed on, alike on both engines."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from conftest import ENGINES
+from upbeat.core.errors import MasterError, UpbeatError
+from upbeat.scenario.files import read_text
+
+ROOT = Path(__file__).parents[2]
+METHODS = ["published", "secant", "quadratic", "hermite", "hermite2", "auto"]
+
+
+def load() -> Any:
+    spec = importlib.util.spec_from_file_location("two_mass", ROOT / "reproduce/two_mass.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TWO = load()
+HERMITE = TWO.approximated(up.Hermite(2), up.Hermite(1))
+
+
+def point(x: float, v: float, a: str = "0", **more: Any) -> up.Ode:
+    """Moves on a line, and tells how."""
+    outputs = {"x": "x", "v": {"value": "v", "derivative": "a"}, "a": a}
+    return up.Ode({"x": "v", "v": a}, start={"x": x, "v": v}, **({"outputs": outputs} | more))
+
+
+def happened(trace: up.Trace) -> list[tuple[str, float]]:
+    return [(event.name, event.time) for event in trace.events]
+
+
+def reasons(trace: up.Trace) -> list[str]:
+    return [step.reason for step in trace.steps for _ in range(step.count)]
+
+
+# -------------------------------------------------------------------- two masses under a ceiling
+
+
+@pytest.fixture(scope="module")
+def reference() -> Any:
+    return TWO.Reference(TWO.START)
+
+
+def test_the_reference(reference: Any) -> None:
+    """Against a solution by matrix exponentials and root finding."""
+    times = [
+        0.540727037, 1.659957243, 4.631695285, 4.900693539, 5.289556203, 8.415365357, 8.901088520,
+        9.189006535, 13.723741643, 14.832242781, 18.151118857, 19.174235487,
+    ]  # fmt: skip
+    assert "".join(name[0] for name, _ in reference.events) == "mmmcmmcmmmmm"
+    assert [t for _, t in reference.events] == pytest.approx(times, abs=1e-8)
+    final = (-4.7386992178, -6.1910093321, -8.4101013762, -4.7064241512)
+    assert reference.final == pytest.approx(final, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "error"),
+    [("lookahead_published", 290, 0.25), ("best_first_derivatives", 270, 0.02), ("best", 265, 5e-4)],
+)
+def test_all_events_are_found(name: str, most: int, error: float, reference: Any) -> None:
+    found = TWO.tried(name, TWO.START, reference)
+    assert (found["missed"], found["spurious"]) == (0, 0)
+    assert found["steps"] <= most
+    assert found["e_rms"] <= error
+
+
+def test_without_it_or_with_held_inputs_most_are_lost(reference: Any) -> None:
+    for name in ("fixed", "fixed_hermite", "lookahead_hold"):
+        found = TWO.tried(name, TWO.START, reference)
+        assert found["missed"] > 3
+        assert found["e_rms"] > 3
+
+
+def test_in_parallel_it_is_nearly_as_good(reference: Any) -> None:
+    trace = up.simulate(TWO.two_masses(), pace=up.LookAhead(0.08), until=20.0, ports=HERMITE)
+    found = TWO.judged(trace, reference)
+    assert found["steps"] <= 265
+    assert found["e_rms"] < 1e-3
+
+
+@pytest.mark.skipif(len(ENGINES) < 2, reason="there is one engine only")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("coupling", [up.Jacobi(), up.GaussSeidel(), up.MultiRate({"upper": 2})])
+def test_both_engines_make_the_same_steps(method: Any, coupling: Any) -> None:
+    one, other = (
+        up.simulate(
+            TWO.two_masses(),
+            pace=up.LookAhead(0.08, method=method),
+            until=6.0,
+            inputs=up.Hermite(1),
+            coupling=coupling,
+            engine=engine,
+        )
+        for engine in ENGINES
+    )
+    assert np.array_equal(one.time, other.time)
+    assert reasons(one) == reasons(other)
+    assert happened(one) == happened(other)
+    for name in ("upper.x", "upper.v", "lower.x", "lower.v"):
+        assert np.array_equal(one[name], other[name])
+    assert len(one.events) >= 4
+
+
+# -------------------------------------------------------------------- one step after another
+
+
+def test_the_published_prediction_step_by_step(engine: str) -> None:
+    """x = 1 - t: by hand, from the listing."""
+    scenario = up.Scenario(
+        {"a": up.Ode({"x": "-1"}, start={"x": 1.0}, solver="euler")}, events={"down": {"when": ["a.x"]}}
+    )
+    pace = up.LookAhead(0.3, method="published", least=0.02)
+    trace = up.simulate(scenario, pace=pace, until=1.2, engine=engine)
+    # at 0.3: 0.7 - 2·0.3 > 0; at 0.6: in 0.9·0.4; at 0.9: in 0.9·0.1; at 0.99: in 0.009, hence 0.02
+    assert trace.time == pytest.approx([0, 0.3, 0.6, 0.9, 0.99, 1.01, 1.2], abs=1e-12)
+    assert [name for name, _ in happened(trace)] == ["down"]
+    assert reasons(trace)[3:] == [
+        "event 'down' expected at 0.99",
+        "event 'down' expected at 1.01",
+        "the stop time",
+    ]
+
+
+@pytest.mark.parametrize("method", ["hermite", "hermite2", "auto"])
+def test_it_lands_on_a_ball_that_falls(engine: str, method: Any) -> None:
+    scenario = up.Scenario(
+        {"ball": point(1.0, 0.0, "-9.81")},
+        events={"floor": {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-0.5*ball.v"}}},
+    )
+    trace = up.simulate(scenario, pace=up.LookAhead(0.2, method=method), until=1.0, engine=engine)
+    first = math.sqrt(2 / 9.81)
+    assert happened(trace)[0] == ("floor", pytest.approx(first, abs=5e-6))
+    assert happened(trace)[1] == ("floor", pytest.approx(2 * first, abs=2e-5))
+    assert happened(trace)[0][1] >= first
+    after = trace.time[np.searchsorted(trace.time, happened(trace)[0][1]) + 1] - happened(trace)[0][1]
+    assert after == pytest.approx(0.1)  # half a step, for the courses of inputs begin anew
+
+
+def test_where_no_rates_are_known_it_begins_with_a_shorter_step(engine: str) -> None:
+    units = {"ball": point(1.0, 0.0, "-9.81", outputs=["x"])}
+    scenario = up.Scenario(units, events={"floor": {"when": ["ball.x"]}})
+    trace = up.simulate(scenario, pace=up.LookAhead(0.1), until=1.0, engine=engine)
+    assert trace.time[:3] == pytest.approx([0, 0.05, 0.15])
+    # a parabola through three values: nothing is left to be found out
+    assert happened(trace) == [("floor", pytest.approx(math.sqrt(2 / 9.81), abs=2e-6))]
+    told = up.explain(up.experiment(scenario, pace=up.LookAhead(0.1), until=1.0))
+    assert "event 'floor' is predicted from a parabola" in told
+    assert "'ball.x' does not say which output is its derivative" in told
+
+
+def test_what_only_grazes_within_a_step_is_seen(engine: str) -> None:
+    """x = (t - 0.5)² - 0.0004 is negative for 0.04 only, and the step is ten times as long."""
+    dip = point(0.2496, -1.0, "2")
+    scenario = up.Scenario({"dip": dip}, events={"touch": {"when": ["dip.x"]}})
+    assert happened(up.simulate(scenario, pace=0.4, until=1.2, engine=engine)) == []
+    trace = up.simulate(scenario, pace=up.LookAhead(0.4), until=1.2, engine=engine)
+    assert happened(trace) == [("touch", pytest.approx(0.48, abs=1e-5))]
+    miss = scenario.with_values({"dip.x": 0.2504})
+    trace = up.simulate(miss, pace=up.LookAhead(0.4), until=1.2, engine=engine)
+    assert happened(trace) == []
+    assert len(trace.time) == 4  # and nothing was done for it
+
+
+def test_events_at_the_start_and_at_the_end(engine: str) -> None:
+    scenario = up.Scenario(
+        {"a": point(-1.0, 0.5, solver="euler"), "b": point(1.0, -1.0, solver="euler")},
+        events={"low": {"when": "a.x <= 0"}, "end": {"when": "b.x <= 0"}},
+    )
+    trace = up.simulate(scenario, pace=up.LookAhead(0.25), until=1.0, engine=engine)
+    assert happened(trace) == [("low", 0.0), ("end", 1.0)]
+    assert len(trace.time) == 5
+
+
+def test_the_last_step_is_clipped_and_none_is_left_over(engine: str) -> None:
+    scenario = up.Scenario({"a": point(1.0, 1.0)}, events={"low": {"when": "a.x <= 0"}})
+    trace = up.simulate(scenario, pace=up.LookAhead(0.1), until=1.0, engine=engine)
+    assert trace.time == pytest.approx(np.arange(11) / 10, abs=1e-12)
+    assert trace.time[-1] == 1.0
+    trace = up.simulate(scenario, pace=up.LookAhead(0.3), until=1.0, engine=engine)
+    assert trace.time == pytest.approx([0, 0.3, 0.6, 0.9, 1.0])
+
+
+def test_three_conditions_and_a_shared_event(engine: str) -> None:
+    scenario = up.Scenario(
+        {"a": point(1.0, -1.0), "b": point(0.7, -1.0), "c": point(2.0, -1.5)},
+        events={"all": {"when": ["a.x", "b.x", "c.x"], "then": {"a.v": "1", "b.v": "1", "c.v": "1"}}},
+    )
+    trace = up.simulate(scenario, pace=up.LookAhead(0.4), until=2.0, engine=engine)
+    assert happened(trace) == [("all", pytest.approx(4 / 3, abs=1e-5))]
+
+
+def test_it_is_predicted_again_right_after_it_happened(engine: str) -> None:
+    """After the event its first condition is zero, and the second one falls again within the step."""
+    scenario = up.Scenario(
+        {"ball": point(0.01, 0.0, "-10")},
+        events={"floor": {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-ball.v"}}},
+    )
+    trace = up.simulate(scenario, pace=up.LookAhead(0.5), until=0.6, engine=engine)
+    fall = math.sqrt(2 * 0.01 / 10)
+    assert [t for _, t in happened(trace)] == pytest.approx(fall * np.arange(1, 14, 2), abs=1e-3)
+
+
+def test_other_events_are_no_reason_to_begin_anew(engine: str) -> None:
+    scenario = up.Scenario(
+        {"a": point(1.0, -1.0), "clock": up.Clock(every=0.25)}, events={"low": {"when": "a.x <= 0"}}
+    )
+    trace = up.simulate(scenario, pace=up.LookAhead(0.4), until=1.2, engine=engine)
+    assert "after an event" not in reasons(trace)
+    assert [t for name, t in happened(trace) if name == "low"] == [pytest.approx(1.0, abs=1e-5)]
+
+
+def test_inside_a_nested_scenario(engine: str) -> None:
+    inner = up.Scenario(
+        {"ball": point(1.0, 0.0, "-9.81")},
+        outputs={"x": "ball.x", "v": "ball.v"},
+        events={"floor": {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-ball.v"}}},
+    )
+    nested = up.Nested(inner, up.Master(up.LookAhead(0.1)))
+    trace = up.simulate(up.Scenario({"box": nested}), pace=0.3, until=0.9, engine=engine)
+    first = math.sqrt(2 / 9.81)
+    assert trace["box.v"][-1] == pytest.approx(-9.81 * (0.9 - 2 * first), abs=1e-4)
+
+
+def test_it_goes_on_from_a_checkpoint(engine: str, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "pace": up.LookAhead(0.08), "until": 6.0, "engine": engine, "inputs": up.Hermite(1),
+    }  # fmt: skip
+    whole = up.simulate(TWO.two_masses(), **settings)
+    path = tmp_path / "run.ckpt"
+    with up.start(TWO.two_masses(), checkpoint=up.Checkpoint(path, every=1e9), **settings) as run:
+        while run.time < 1.9:
+            run.step()
+        run.checkpoint()
+    rest = up.resume(path)
+    assert rest.time[-1] == 6.0
+    assert rest["upper.x"][-1] == whole["upper.x"][-1]
+    assert happened(rest)[-1] == happened(whole)[-1]
+
+
+# -------------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"step": 0}, "step of LookAhead"),
+        ({"method": "best"}, "one of auto, published"),
+        ({"least": 1.0}, "more than its step"),
+        ({"safety": 0}, "safety of LookAhead"),
+        ({"forecast": 1.0}, "forecast of LookAhead"),
+        ({"after": 2}, "after of LookAhead"),
+        ({"watch": 1}, "for its own use"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(UpbeatError, match=words):
+        up.LookAhead(**({"step": 0.1} | settings))
+
+
+def test_there_must_be_events_to_look_for() -> None:
+    scenario = up.Scenario({"a": point(1.0, 1.0)})
+    with pytest.raises(MasterError, match=r"the scenario has none.*Fixed\(0.1\)"):
+        up.simulate(scenario, pace=up.LookAhead(0.1), until=1.0)
+
+
+def test_it_can_be_written_in_a_file() -> None:
+    text = """
+        upbeat = 1
+        [units.a]
+        states = { x = "-1" }
+        start = { x = 1.0 }
+        [events.low]
+        when = "a.x <= 0"
+        [master]
+        pace = { kind = "look_ahead", step = 0.25, method = "secant", least = 1e-4 }
+        [run]
+        until = 2.0
+        """
+    file = read_text(text)
+    assert file.master["pace"]["kind"] == "look_ahead"
