@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -120,14 +121,22 @@ def pack(path: Path, text: str, files: Mapping[str, Path | str | bytes] | None =
 
 def measured(fmu: Path, path: Path, **units: str) -> Path:
     """A copy of an FMU (FMI 2) whose variables have these units: m or mm."""
+    known = {"mm": 'm="1" factor="0.001"'}
+    return described(fmu, path, known, **{name: f'unit="{unit}"' for name, unit in units.items()})
+
+
+def described(fmu: Path, path: Path, units: Mapping[str, str], **attributes: str) -> Path:
+    """A copy of an FMU that defines other `units`, and whose variables have further attributes."""
     with zipfile.ZipFile(fmu) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
     text = content["modelDescription.xml"].decode()
-    known = '<Unit name="mm"><BaseUnit m="1" factor="0.001"/></Unit></UnitDefinitions>'
-    text = text.replace("</UnitDefinitions>", known)
-    for name, unit in units.items():
-        before, after = text.split(f'name="{name}"', 1)
-        text = f'{before}name="{name}"' + after.replace("<Real", f'<Real unit="{unit}"', 1)
+    known = "".join(f'<Unit name="{name}"><BaseUnit {base}/></Unit>' for name, base in units.items())
+    text = text.replace("<UnitDefinitions>", f"<UnitDefinitions>{known}")  # of two, the first counts
+    for name, added in attributes.items():
+        # FMI 2 has them in an element inside of the variable, FMI 3 in the variable itself.
+        text = re.sub(
+            rf'(<Float64(?= [^>]*name="{name}")|name="{name}"[^>]*><Real)', rf"\1 {added}", text, count=1
+        )
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in content.items():
             archive.writestr(name, text if name == "modelDescription.xml" else data)

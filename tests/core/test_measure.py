@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from fractions import Fraction
 
 import pytest
 
-from upbeat.core.measure import Conversion, MeasureError, check, conversion
+from upbeat.core.measure import Conversion, Measure, MeasureError, check, conversion, defined
 
 
 @pytest.mark.parametrize(
@@ -95,3 +96,49 @@ def test_pint_is_loaded_only_when_texts_differ() -> None:
         "measure.conversion('km', 'm'); assert 'pint' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "scale", "offset"),
+    [
+        ("[0.002*m]", "mm", 2.0, 0.0),
+        ("m", "[7*m]", 1 / 7, 0.0),
+        ("[K + 273.15]", "degC", 1.0, 0.0),
+        ("[0.5*K + 250]", "K", 0.5, 250.0),
+        ("K", "[0.5*K + 250.0]", 2.0, -500.0),
+        ("delta_[0.5*K + 250]", "K", 0.5, 0.0),
+        ("[7*m]^2/s", "m^2/s", 49.0, 0.0),
+        ("W/[0.5*K + 250]", "W/K", 2.0, 0.0),
+        ("[1e-05*1]", "%", 1e-3, 0.0),
+        ("[1e+05*kg/(m*s^2) + 101325]", "bar", 1.0, 1.01325),
+        ("[-2*m + -3]", "m", -2.0, -3.0),
+    ],
+)
+def test_units_by_definition(source: str, target: str, scale: float, offset: float) -> None:
+    assert conversion(source, target) == Conversion(scale, offset)
+
+
+@pytest.mark.parametrize(
+    "text", ["[7*m", "[7*m]2", "[0*m]", "[2*bogus]", "[2]", "[]", "[[2*m]*s]", "[2*m*3]"]
+)
+def test_definitions_that_are_none(text: str) -> None:
+    with pytest.raises(MeasureError):
+        check(text)
+
+
+def test_cycles_are_no_angles_by_definition_either() -> None:
+    with pytest.raises(MeasureError, match="counts cycles"):
+        conversion("Hz", "[0.1*rad/s]")
+
+
+def test_the_product_of_definitions_is_a_unit_again() -> None:
+    product = Measure.of("[7*m]").times(Measure.of("[2*s]"), Fraction(-2))
+    assert conversion(str(product), "m/s^2").scale == 7 / 4
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [(("m", 1.0, 0.0), "m"), (("m", 7.0, 0.0), "[7.0*m]"), (("K", 1.0, 273.0), "[K + 273.0]")],
+)
+def test_texts_of_definitions(given: tuple[str, float, float], text: str) -> None:
+    assert defined(*given) == text

@@ -2,6 +2,9 @@
 
 pint does the work, but it takes half a second to load, so it is imported only when two units differ
 or when a text is not a plain product of the usual SI symbols.
+
+A unit that has no name is defined in brackets: a value x in ``[0.3048*m]`` is 0.3048·x m, and in
+``[0.5*K + 250]`` it is (0.5·x + 250) K. Such a definition stands wherever a name can: ``[0.3048*m]^2/s``.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import InvalidInput
@@ -36,6 +40,14 @@ _POWER = re.compile(
 _LEFT = re.compile(r"\^|\*\*|(?<![\w.])(?!1(?![\w.]))\d|⟨⟩\s*⟨⟩")
 """What may not be left once the small powers are out: other powers, and numbers other than 1. No unit
 needs them, and a tower of powers would keep pint busy for ever."""
+
+_NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?"
+_DEFINED = re.compile(
+    rf"\[\s*(?:(?P<factor>{_NUMBER})\s*\*\s*)?(?P<base>[^][+]+?)\s*(?:\+\s*(?P<offset>{_NUMBER})\s*)?\]"
+)
+_OWN, _OWN_ANGLE = "upbeat_unit_", "upbeat_angle_"
+"""How the names begin that pint has for such units; of angles separately: they are no plain numbers."""
+_numbers = count()
 
 _ONE = Fraction(1)
 _HIGHEST = 99
@@ -135,7 +147,7 @@ def is_ratio(text: str) -> bool:
     if _PLAIN.fullmatch(text):
         return False
     unit = _unit(text)
-    return bool(unit.dimensionless) and not _TURNS & set(unit._units)
+    return bool(unit.dimensionless) and not _angles(unit)
 
 
 def offset_unit(text: str) -> tuple[str, bool] | None:
@@ -143,6 +155,19 @@ def offset_unit(text: str) -> tuple[str, bool] | None:
     bare = text.strip()
     base = bare.removeprefix(_DELTA)
     return (base, base != bare) if has_offset(base) else None
+
+
+def defined(base: str, factor: float = 1.0, offset: float = 0.0) -> str:
+    """The text for a unit in which a value x is ``factor·x + offset`` in the unit `base`."""
+    scaled = base if factor == 1 else f"{factor!r}*{base}"
+    if offset:
+        scaled = f"{scaled} + {offset!r}"
+    return base if scaled == base else f"[{scaled}]"
+
+
+def of_difference(text: str) -> str:
+    """What a difference of two values in this unit is in: for ``degC`` that is ``delta_degC``."""
+    return _difference(text)
 
 
 def check(text: str) -> None:
@@ -169,7 +194,7 @@ def conversion(source: Unit | None, target: Unit | None, *, counted: bool = True
 def _conversion(source: Unit, target: Unit, counted: bool) -> Conversion:
     one, other = _pint(source), _pint(target)
     for a, b in ((one, other), (other, one)):
-        angles = _TURNS & set(b._units)
+        angles = _angles(b)
         if _CYCLES & set(a._units) and (angles if counted else angles - {"radian"}):
             # Radians count as dimensionless, so 1 Hz would silently become 1 rad/s.
             raise MeasureError(
@@ -181,6 +206,10 @@ def _conversion(source: Unit, target: Unit, counted: bool) -> Conversion:
     except _pint_errors():
         raise MeasureError(f"'{source}' and '{target}' do not measure the same thing") from None
     return Conversion(float(unity - zero), float(zero))
+
+
+def _angles(unit: Any) -> set[str]:
+    return {name for name in unit._units if name in _TURNS or name.startswith(_OWN_ANGLE)}
 
 
 def _pint(unit: Unit) -> Any:
@@ -211,12 +240,35 @@ def _unit(text: str) -> Any:
     """The pint unit that `text` names."""
     if not text.strip():
         raise UnknownMeasure('an empty text is not a unit of measure; write "1" for a dimensionless value')
+    whole = text
+    if "[" in text:
+        text = _DEFINED.sub(_name_of, text)
     if len(text) > _LONGEST or _STRANGE.search(text) or _LEFT.search(_POWER.sub("⟨⟩", text)):
-        raise UnknownMeasure(f"'{text[:_LONGEST]}' is not a unit of measure; {_HINT}")
+        raise UnknownMeasure(f"'{whole[:_LONGEST]}' is not a unit of measure; {_HINT}")
     try:
         return _registry().parse_units(text.strip())
     except Exception:  # noqa: BLE001 - pint fails in many ways (tokenize, assert, …), none worth telling apart
-        raise UnknownMeasure(f"'{text}' is not a unit of measure; {_HINT}") from None
+        raise UnknownMeasure(f"'{whole}' is not a unit of measure; {_HINT}") from None
+
+
+def _name_of(written: re.Match[str]) -> str:
+    """The name that pint has for a definition in brackets."""
+    base, factor, offset = written["base"], Fraction(written["factor"] or 1), Fraction(written["offset"] or 0)
+    if not factor:
+        raise UnknownMeasure(f"'{written[0]}' is not a unit of measure; a factor of 0 converts nothing")
+    return _define(base, factor, offset)
+
+
+@cache
+def _define(base: str, factor: Fraction, offset: Fraction) -> str:
+    unit, registry = _unit(base), _registry()
+    # The name ends in no digit, so that what stands behind the brackets cannot make another of it.
+    name = f"{_OWN_ANGLE if _angles(unit) else _OWN}{next(_numbers)}_"
+    # Powers of pint's units are fractions, which it cannot read back.
+    product = "*".join(f"{one} ** ({power})" for one, power in unit._units.items()) or "1"
+    shift = f"; offset: {offset}" if offset else ""
+    registry.define(f"{name} = {factor} * {product}{shift}")
+    return name
 
 
 _HINT = 'write for instance "m/s^2", "N*m", "degC" or "1"'

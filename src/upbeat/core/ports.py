@@ -56,7 +56,7 @@ class Port:
 
     * `name` is any text that can be typed (see `upbeat.core.names`); equations need identifiers.
     * `size` is None for a scalar and n for an array of n cells.
-    * `unit` is a unit of measure (any text that pint reads); None means unspecified, "1" dimensionless.
+    * `unit` is a unit of measure (see `upbeat.core.measure`); None means unspecified, "1" dimensionless.
     * `depends` (outputs): the inputs this output depends on *directly*, at the same instant.
     * `reactive` (inputs): True, the unit expects the value at the end of the step (thesis, definition
       39); False, the value at its start (*delayed*); None, it does not mind and the coupling chooses.

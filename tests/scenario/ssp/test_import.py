@@ -17,6 +17,7 @@ from ssp_maker import (
     connection,
     connections,
     connectors,
+    described,
     elements,
     mapping,
     measured,
@@ -268,8 +269,79 @@ def test_units_with_an_offset(ssp: Pack, engine: str) -> None:
 def test_units_that_measure_different_things(ssp: Pack) -> None:
     known = units("ssd", K="K", m="m") + SPAN
     text = two_gains(connection("a.y", "b.u"), u="input Real K", y="output Real m", rest=known)
-    with pytest.raises(up.ScenarioError, match="'m' cannot be converted to 'K'"):
+    with pytest.raises(up.ScenarioError, match="'m' and 'K' do not measure the same thing"):
         up.load(ssp(text))
+
+
+DRIVE = {"rad/s": 'rad="1" s="-1"', "rev/min": 'rad="1" s="-1" factor="0.1"', "N": 'kg="1" m="1" s="-2"'}
+"""A factor that only the FMU can have told."""
+
+
+@pytest.mark.supports("ssp", "Units that only the FMU defines")
+@pytest.mark.parametrize("named", [True, False])
+def test_units_that_only_the_fmus_define(
+    ssp: Pack, fmu: Callable[[str, int], Path], tmp_path: Path, engine: str, named: bool
+) -> None:
+    made = described(fmu("gain", 2), tmp_path / "one.fmu", DRIVE, y='unit="rad/s"', u='unit="rev/min"')
+    kinds = {"u": "input Real rev/min", "y": "output Real rad/s"} if named else {}
+    text = two_gains(connection("a.y", "b.u"), rest=SPAN, **kinds)
+    assert value_at_end(ssp(text, {GAIN: made}), "b.u", engine) == pytest.approx(60.0, rel=1e-15)
+
+
+@pytest.mark.supports("ssp", "Units that do not fit", "an error")
+@pytest.mark.parametrize("units", [DRIVE, {}])
+def test_units_of_fmus_that_do_not_fit(
+    ssp: Pack, fmu: Callable[[str, int], Path], tmp_path: Path, units: dict[str, str]
+) -> None:
+    """It is clear whether the FMU defines them, or the names alone say so."""
+    made = described(fmu("gain", 2), tmp_path / "one.fmu", units, y='unit="rad/s"', u='unit="N"')
+    text = two_gains(connection("a.y", "b.u"), u="input Real N", y="output Real rad/s", rest=SPAN)
+    with pytest.raises(up.ScenarioError, match="'rad/s' and 'N' do not measure the same thing"):
+        up.load(ssp(text, {GAIN: made}))
+
+
+def test_units_of_the_ssd_count(
+    ssp: Pack,
+    fmu: Callable[[str, int], Path],
+    tmp_path: Path,
+    engine: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = measured(fmu("gain", 2), tmp_path / "one.fmu", y="mm", u="m")
+    text = two_gains(connection("a.y", "b.u"), u="input Real m", y="output Real m", rest=METRES + SPAN)
+    with caplog.at_level(logging.WARNING, "upbeat.ssp"):
+        assert value_at_end(ssp(text, {GAIN: made}), "b.u", engine) == 6.0
+    assert "'y' is in mm for the FMU, but in m for the SSD, which counts" in caplog.text
+
+
+CELSIUS = {"degC": 'K="1" offset="273.15"', "K": 'K="1"'}
+
+
+@pytest.mark.supports("ssp", "Conversion of units, and its suppression")
+@pytest.mark.parametrize(("relative", "expected"), [("true", 6.0), ("false", 279.15)])
+def test_differences_get_no_offset(
+    ssp: Pack, fmu: Callable[[str, int], Path], tmp_path: Path, engine: str, relative: str, expected: float
+) -> None:
+    more = f'relativeQuantity="{relative}"'
+    made = described(
+        fmu("gain", 2), tmp_path / "one.fmu", CELSIUS, y=f'unit="degC" {more}', u=f'unit="K" {more}'
+    )
+    text = two_gains(connection("a.y", "b.u"), rest=SPAN)
+    assert value_at_end(ssp(text, {GAIN: made}), "b.u", engine) == expected
+
+
+def test_a_difference_is_not_a_temperature(
+    ssp: Pack, fmu: Callable[[str, int], Path], tmp_path: Path
+) -> None:
+    made = described(
+        fmu("gain", 2),
+        tmp_path / "one.fmu",
+        CELSIUS,
+        y='unit="degC" relativeQuantity="true"',
+        u='unit="degC"',
+    )
+    with pytest.raises(up.ScenarioError, match="a difference is not a temperature"):
+        up.load(ssp(two_gains(connection("a.y", "b.u"), rest=SPAN), {GAIN: made}))
 
 
 @pytest.mark.supports("ssp", "Boolean, integer and enumeration mappings")
@@ -392,6 +464,30 @@ def test_values_in_other_units(ssp: Pack, engine: str, caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING, "upbeat.ssp"):
         assert value_at_end(ssp(text), "a.y", engine) == 2 * 0.25
     assert "'a.u' is converted from mm to m" in caplog.text
+
+
+@pytest.mark.supports("ssp", "Parameter bindings", "units converted, with a warning")
+def test_units_around_inline_values(ssp: Pack, engine: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A parameter set has to define its units; those around it say what is meant if it does not."""
+    text = ssd(
+        bindings(binding(parameter_set(a__u="250 mm"))) + elements(gain("a", u="input Real m")),
+        rest=METRES + SPAN,
+    )
+    with caplog.at_level(logging.WARNING, "upbeat.ssp"):
+        assert value_at_end(ssp(text), "a.y", engine) == 2 * 0.25
+    assert "<ssv:Units> does not define the unit 'mm': it is taken from <ssd:Units>" in caplog.text
+
+
+def test_units_around_a_file_are_not_its_own(ssp: Pack, caplog: pytest.LogCaptureFixture) -> None:
+    text = ssd(
+        bindings('<ssd:ParameterBinding source="v.ssv"/>') + elements(gain("a", u="input Real m")),
+        rest=METRES + SPAN,
+    )
+    with (
+        caplog.at_level(logging.WARNING, "upbeat.ssp"),
+        pytest.raises(up.ScenarioError, match="there is no base unit to convert 'mm' to 'm' by"),
+    ):
+        up.load(ssp(text, {"v.ssv": parameter_set(a__u="250 mm")}))
 
 
 @pytest.mark.supports("ssp", "Parameters of systems, connected to those of elements")

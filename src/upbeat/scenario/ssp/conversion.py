@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from upbeat.core import measure
 from upbeat.core.expr import Apply, Expr, Number, Op
 from upbeat.scenario.ssp.model import Items, Linear, Table, Transformation, Value
-from upbeat.units.fmi.description import UnitDefinition
+from upbeat.units.fmi.description import UnitDefinition, measure_of
 
 _ONE, _ZERO = Fraction(1), Fraction(0)
 
@@ -39,10 +40,17 @@ class Affine:
         return inner + Number(float(self.offset)) if self.offset else inner
 
 
-def converted(source: UnitDefinition | None, target: UnitDefinition | None) -> Affine:
-    """From one unit to another; nothing to do where one of them is unknown. Raises `Unfit`."""
+def converted(
+    source: UnitDefinition | None, target: UnitDefinition | None, *, relative: bool = False
+) -> Affine:
+    """From one unit to another; nothing to do where one of them is unknown. Raises `Unfit`.
+
+    For a `relative` quantity, which is a difference, the zeros of the scales do not matter.
+    """
     if source is None or target is None or source.base is None or target.base is None:
         if source is not None and target is not None and source.name != target.name:
+            if _differ(source, target):
+                raise _unlike(source, target)
             raise Unfit(
                 f"there is no base unit to convert '{source.name}' to '{target.name}' by: "
                 "define both under Units, or set suppressUnitConversion"
@@ -50,14 +58,28 @@ def converted(source: UnitDefinition | None, target: UnitDefinition | None) -> A
         return Affine()
     one, other = source.base, target.base
     if dict(one.exponents) != dict(other.exponents):
-        raise Unfit(f"'{source.name}' cannot be converted to '{target.name}': they measure different things")
+        raise _unlike(source, target)
     if one == other:
         return Affine()
     if not other.factor or not one.factor:
         raise Unfit("a unit with the factor 0 converts nothing")
     to_si = Affine(_decimal(one.factor), _decimal(one.offset))
     factor = _decimal(other.factor)
-    return to_si.then(Affine(1 / factor, -_decimal(other.offset) / factor))
+    change = to_si.then(Affine(1 / factor, -_decimal(other.offset) / factor))
+    return Affine(change.scale) if relative else change
+
+
+def _unlike(source: UnitDefinition, target: UnitDefinition) -> Unfit:
+    return Unfit(f"'{source.name}' and '{target.name}' do not measure the same thing")
+
+
+def _differ(source: UnitDefinition, target: UnitDefinition) -> bool:
+    """Whether units that nobody defines have names that cannot mean the same."""
+    try:
+        measure.conversion(measure_of(source), measure_of(target))
+    except measure.MeasureError:
+        return True
+    return False
 
 
 def _decimal(number: float) -> Fraction:
@@ -107,9 +129,11 @@ def apply_to_value(
     target: UnitDefinition | None,
     transformation: Transformation,
     convert: bool,
+    *,
+    relative: bool = False,
 ) -> tuple[Value, ...]:
     """Values that are fixed before the run, converted and transformed. Raises `Unfit`."""
-    change = converted(source, target) if convert else Affine()
+    change = converted(source, target, relative=relative) if convert else Affine()
     if isinstance(transformation, Linear):
         change = change.then(linear(transformation))
     if isinstance(transformation, Table):

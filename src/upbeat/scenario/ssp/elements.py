@@ -96,20 +96,30 @@ def check_children(element: Element, known: Collection[str], findings: Findings,
 
 @dataclass(frozen=True)
 class Scope:
-    """The units and enumerations of one file; others do not see them."""
+    """The units and enumerations of one file; others do not see them, except what is written inside of it.
+
+    `element` is where its units are defined. `outer` is the scope of the file that this one is a part of.
+    """
 
     units: Mapping[str, UnitDefinition]
     enumerations: Mapping[str, Items]
+    element: str
+    outer: Scope | None = None
 
     def unit(self, at: Attributes) -> UnitDefinition | None:
         """The unit that the attribute `unit` names."""
         name = at.text("unit")
         if not name:
             return None
-        if name not in self.units:
-            at.warning(f"the unit '{shown(name)}' is not among the Units of this file: only its name counts")
-            return UnitDefinition(name)
-        return self.units[name]
+        if name in self.units:
+            return self.units[name]
+        # SSP wants each parameter set to define its own units. Those around it say what must be meant.
+        missing = f"<{self.element}> does not define the unit '{shown(name)}'"
+        if self.outer is not None and name in self.outer.units:
+            at.warning(f"{missing}: it is taken from <{self.outer.element}>")
+            return self.outer.units[name]
+        at.warning(f"{missing}: the FMU's definition counts, if it has one")
+        return UnitDefinition(name)
 
     def items(self, at: Attributes) -> Items:
         """The enumeration that the attribute `name` names."""
@@ -119,8 +129,8 @@ class Scope:
         return self.enumerations.get(name or "", ())
 
 
-def scope(root: Element, prefix: str, findings: Findings) -> Scope:
-    """What the file with this root element defines."""
+def scope(root: Element, prefix: str, findings: Findings, outer: Scope | None = None) -> Scope:
+    """What the file with this root element defines; `outer` is of the file that it is written in, if any."""
     units: dict[str, UnitDefinition] = {}
     enumerations: dict[str, Items] = {}
     for group in root.all(f"{prefix}:Units"):
@@ -147,7 +157,7 @@ def scope(root: Element, prefix: str, findings: Findings) -> Scope:
                 else:
                     items[one.required("name")] = value
             enumerations[name] = tuple(items.items())
-    return Scope(units, enumerations)
+    return Scope(units, enumerations, f"{prefix}:Units", outer)
 
 
 def type_of(element: Element) -> Element | None:

@@ -81,12 +81,15 @@ class Following:
         end = self._wiring.end(source)
         unit, items = end.unit, end.items
         edge = None
+        relative = self._relative(chain)
         for node, edge in reversed(chain[:-1]):
             assert edge is not None, "all but the last have one"
             connection, target = edge.connection, self._wiring.end(node)
             try:
                 if connection.convert:
-                    step = converted(unit, target.unit)
+                    if relative is None:
+                        raise Unfit("a difference is not a temperature (relativeQuantity differs)")
+                    step = converted(unit, target.unit, relative=relative is True)
                     pending, whole = pending.then(step), whole.then(step)
                 unit = self._unit_after(unit, target.unit, edge)
                 match connection.transformation:
@@ -104,6 +107,12 @@ class Following:
         assert edge is not None
         return Signal(source, whole, pending.expr(expr), table, edge)
 
+    def _relative(self, chain: list[tuple[Node, Edge | None]]) -> bool | None:
+        """Whether a difference is passed on; None if the FMUs at both ends do not agree on that."""
+        # Connectors of systems cannot say so: they are what the FMUs behind them are.
+        said = {self._wiring.end(node).relative for node, _ in chain} - {None}
+        return None if len(said) > 1 else True in said
+
     @staticmethod
     def _unit_after(
         unit: UnitDefinition | None, target: UnitDefinition | None, edge: Edge
@@ -116,12 +125,18 @@ class Following:
     def _carried(self, given: Given, chain: list[tuple[Node, Edge | None]], at: int) -> Given | None:
         """A value that is known before the run, carried along the connections."""
         values, unit = given.values, given.unit
+        relative = self._relative(chain[: at + 1])
         for node, edge in reversed(chain[:at]):
             assert edge is not None
             target, connection = self._wiring.end(node), edge.connection
             try:
                 values = apply_to_value(
-                    values, unit, target.unit, connection.transformation, connection.convert
+                    values,
+                    unit,
+                    target.unit,
+                    connection.transformation,
+                    connection.convert,
+                    relative=relative is True,
                 )
             except Unfit as error:
                 name = called(node)

@@ -86,10 +86,15 @@ class _Binder:
         self, node: Node, parameter: Parameter, entry: MappingEntry | None, findings: Findings, where: str
     ) -> None:
         end = self._wiring.end(node)
+        unit = parameter.unit
+        if unit is not None and unit.base is None and (leaf := self._wiring.leaves.get(node[0])) is not None:
+            unit = leaf.defined(unit.name) or unit
         change = None if entry is None else entry.transformation
         convert = entry is None or entry.convert
         try:
-            values = apply_to_value(parameter.values, parameter.unit, end.unit, change, convert)
+            values = apply_to_value(
+                parameter.values, unit, end.unit, change, convert, relative=end.relative is True
+            )
         except Unfit as error:
             findings.error(parameter.line, where, f"'{shown(parameter.name)}': {error}")
             return
@@ -98,8 +103,7 @@ class _Binder:
             what = f"'{shown(parameter.name)}' is converted from {parameter.unit.name} to {end.unit.name}"
             if entry is None:  # not every tool does so without a mapping
                 findings.warning(parameter.line, where, what)
-        unit = end.unit if end.unit is not None else parameter.unit
-        self._found[node] = Given(values, parameter.array, unit, findings.file, parameter.line)
+        self._found[node] = Given(values, parameter.array, end.unit or unit, findings.file, parameter.line)
 
 
 def _named(

@@ -70,7 +70,7 @@ class StructureReader:
     def __init__(self, files: Files, findings: Findings) -> None:
         self._files = files
         self._findings = findings
-        self._scope = Scope({}, {})
+        self._scope = Scope({}, {}, "ssd:Units")
         self._ids: dict[str, Element] = {}
         self._count = 0
 
@@ -301,7 +301,8 @@ class StructureReader:
     def _binding(self, element: Element, at: Attributes, fmu: Path | None) -> Binding:
         values = element.first("ssd:ParameterValues")
         root, findings = self._content(element, at, "ssv:ParameterSet", fmu, values)
-        parameters: tuple[Parameter, ...] = () if root is None else read_parameters(root, findings)
+        outer = None if element.attributes.get("source") else self._scope
+        parameters: tuple[Parameter, ...] = () if root is None else read_parameters(root, findings, outer)
         mapping: tuple[MappingEntry, ...] | None = None
         inner = element.first("ssd:ParameterMapping")
         if inner is not None:

@@ -34,14 +34,14 @@ def check_version(root: Element, findings: Findings) -> str:
     return version
 
 
-def read_parameters(root: Element, findings: Findings) -> tuple[Parameter, ...]:
-    """All values of a parameter set."""
+def read_parameters(root: Element, findings: Findings, outer: Scope | None = None) -> tuple[Parameter, ...]:
+    """All values of a parameter set; `outer` is the scope of the file that it is written in, if any."""
     if root.tag != "ssv:ParameterSet":
         findings.error(root.line, "", f"expected an ssv:ParameterSet, not <{shown(root.tag)}>")
         return ()
     check_version(root, findings)
     check_children(root, ("Parameters", "Units", "Enumerations"), findings, "ParameterSet")
-    known = scope(root, "ssv", findings)
+    known = scope(root, "ssv", findings, outer)
     found: dict[str, Parameter] = {}
     for group in root.all("ssv:Parameters"):
         for element in group.all("ssv:Parameter"):

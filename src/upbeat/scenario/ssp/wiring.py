@@ -58,7 +58,11 @@ class Leaf:
     def unit(self, variable: Variable) -> UnitDefinition | None:
         """The unit of a variable, as the FMU defines it."""
         name = variable.properties.unit
-        return None if name is None else next((u for u in self.description.units if u.name == name), None)
+        return None if name is None else self.defined(name)
+
+    def defined(self, name: str) -> UnitDefinition | None:
+        """The unit of this name, as the FMU defines it."""
+        return next((u for u in self.description.units if u.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +76,15 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What is known of a node: its kind, its unit, its labels."""
+    """What is known of a node: its kind, its unit, its labels.
+
+    `relative` says whether it is a difference, where that matters and an FMU tells: on a scale with a zero.
+    """
 
     kind: Kind
     unit: UnitDefinition | None
     items: Items
+    relative: bool | None = None
 
 
 class Wiring:
@@ -116,6 +124,8 @@ class Wiring:
                     self.leaves[inner] = Leaf(inner, element, description)
                 for connector in element.connectors:
                     self._connectors[inner, connector.name] = connector
+                    if description is not None:
+                        self._check_unit(self.leaves[inner], connector, system)
 
     def end(self, node: Node) -> End:
         """What is known of a node. For FMUs, what the SSD leaves open is what the FMU says."""
@@ -129,7 +139,11 @@ class Wiring:
         declared = None if connector is None else connector.unit
         items = tuple((item.name, item.value) for item in variable.items)
         unit = declared if declared is not None else leaf.unit(variable)
-        return End(_KINDS[variable.causality], unit, items)
+        if unit is not None and unit.base is None:
+            unit = leaf.defined(unit.name) or unit
+        scale = unit is not None and unit.base is not None and unit.base.offset != 0
+        relative = variable.properties.relative if scale else None
+        return End(_KINDS[variable.causality], unit, items, relative)
 
     def _node(self, end: tuple[str, str], path: Path, system: System, line: int) -> Node | None:
         """The node that one end of a connection names; None, and an error, if there is none."""
@@ -178,11 +192,16 @@ class Wiring:
             )
             findings.warning(line, f"component '{shown(leaf.name)}'", what)
 
-    def _check_unit(self, node: Node, leaf: Leaf, declared: Connector, findings: Findings) -> None:
-        own = leaf.unit(leaf.description.by_name[node[1]])
-        if own is None or declared.unit is None or own.base is None or own.base == declared.unit.base:
+    def _check_unit(self, leaf: Leaf, declared: Connector, system: System) -> None:
+        variable = leaf.description.by_name.get(declared.name)
+        own = None if variable is None else leaf.unit(variable)
+        if own is None or own.base is None or declared.unit is None:
             return
-        what = f"'{shown(node[1])}' is in {shown(own.name)} for the FMU, but in {shown(declared.unit.name)} "
+        said = declared.unit if declared.unit.base else leaf.defined(declared.unit.name) or declared.unit
+        if said.base == own.base:
+            return
+        what = f"'{shown(declared.name)}' is in {shown(own.name)} for the FMU, but in {shown(said.name)} "
+        findings = self._findings.within(system.file)
         findings.warning(declared.line, f"component '{shown(leaf.name)}'", f"{what}for the SSD, which counts")
 
     def _entry(

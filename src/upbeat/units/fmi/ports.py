@@ -39,6 +39,7 @@ _SETTLED = (Variability.CONSTANT, Variability.FIXED, Variability.TUNABLE)
 _LARGEST = 2**63
 MOST_RATES = 2
 """Derivatives of outputs of a higher order are of no use to anybody here."""
+_SHOWN = 60
 
 
 def kind_of(type: Type) -> Kind:
@@ -99,12 +100,16 @@ def layout(
     units = {unit.name: unit for unit in description.units}
     made = []
     for variable, causality in taken:
+        measure = _measure(variable, units)
+        if measure is None and variable.type.is_float and (name := variable.properties.unit) is not None:
+            what = f"{variable.causality.value} '{variable.name}' is in {name[:_SHOWN]!r}, which is no unit"
+            notes.append(f"{what} that is known here or defined in the FMU: its values are never converted")
         port = Port(
             name=variable.name,
             causality=causality,
             kind=kind_of(variable.type),
             size=variable.cells if variable.dimensions else None,
-            unit=_measure(variable, units),
+            unit=measure,
             description=variable.description,
             event=variable.type is Type.CLOCK,
             items=_labels(variable),
@@ -225,15 +230,15 @@ def _rates(port: Port, description: ModelDescription, interface: Interface) -> l
 
 
 @cache
-def _text_of(unit: UnitDefinition) -> str | None:
-    return measure_of(unit)
+def _text_of(unit: UnitDefinition, relative: bool) -> str | None:
+    return measure_of(unit, relative=relative)
 
 
 def _measure(variable: Variable, units: Mapping[str, UnitDefinition]) -> str | None:
     name = variable.properties.unit
     if name is None or not variable.type.is_float:
         return None
-    return _text_of(units.get(name) or UnitDefinition(name))
+    return _text_of(units.get(name) or UnitDefinition(name), variable.properties.relative)
 
 
 def _labels(variable: Variable) -> Labels:

@@ -1,8 +1,8 @@
 """Units of FMUs as texts that `upbeat.core.measure` understands.
 
 Names in FMUs are free texts: most are SI, many are written as in Modelica (``N.m``, ``m/s2``), some
-mean nothing. The base exponents, where there are any, say what is meant, so a name is believed only if
-it agrees with them.
+mean nothing. The base unit, where there is one, says what is meant, so a name is believed only if it agrees
+with it; without such a name, the unit is written as what it is: ``[7.0*m]``.
 """
 
 from __future__ import annotations
@@ -16,18 +16,30 @@ from upbeat.units.fmi.description.model import BaseUnit, UnitDefinition
 _POWER = re.compile(r"(?<=[A-Za-z)])(-?\d+)")
 _DOT = re.compile(r"(?<=[A-Za-z0-9)])\.(?=[A-Za-z(])")
 _DIMENSIONLESS = ("", "-", "1", "none")
+_USUAL = {frozenset({("K", 1)}): ("degC", "degF"), frozenset({("s", -1), ("rad", 1)}): ("rpm",)}
+"""Good names, by the exponents, for units that FMUs call all sorts of things: C, rev/min."""
 
 
-def measure_of(unit: UnitDefinition) -> str | None:
-    """The text for a port's unit; None where none says what the FMU means."""
-    base = None if unit.base is None else _base_text(unit.base)
-    for text in (_modern(unit.name), unit.name):
-        if _understood(text) and (unit.base is None or _agrees(text, unit.base, base or "1")):
-            return text
+def measure_of(unit: UnitDefinition, *, relative: bool = False) -> str | None:
+    """The text for a port's unit; None where nothing says what the FMU means.
+
+    A `relative` quantity is a difference, so that the zero of its scale does not matter.
+    """
+    text = _text(unit)
+    return text if text is None or not relative else measure.of_difference(text)
+
+
+def _text(unit: UnitDefinition) -> str | None:
+    names = _modern(unit.name), unit.name
     if unit.base is None:
-        return "1" if unit.name.strip() in _DIMENSIONLESS else None
-    # Without a name to believe, only what is SI itself can be written: texts have no factors.
-    return base if unit.base.factor == 1 and unit.base.offset == 0 else None
+        known = next((text for text in names if _understood(text)), None)
+        return "1" if known is None and unit.name.strip() in _DIMENSIONLESS else known
+    base = _base_text(unit.base)
+    for text in (*names, *_USUAL.get(frozenset(unit.base.exponents), ())):
+        if _understood(text) and _agrees(text, unit.base, base):
+            return text
+    text = measure.defined(base, unit.base.factor, unit.base.offset)
+    return text if _understood(text) else None
 
 
 def _modern(name: str) -> str:
