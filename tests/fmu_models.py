@@ -291,6 +291,7 @@ _ALL = (
     _linear("overflow", "OVERFLOW"),
     _linear("early", "EARLY"),
     *(_fault(name) for name in ("nothing", "crash", "hang", "exit", "fail", "doom", "pend", "warn", "stop")),
+    *(_fault(name) for name in ("printing", "segfault")),
     *(_fault(name, derivatives=False, exchange=False) for name in ("partial", "stuck", "racy")),
     *(
         _fault(name)

@@ -3,6 +3,7 @@
  * What goes wrong at a time does so in the step that begins at or after `at`. */
 #define _DEFAULT_SOURCE
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,7 +32,9 @@ enum {
   DELAYED,      /* f follows u at the next step only */
   TOUCHY,       /* refuses steps below 1e-6 */
   PICKY,        /* refuses every input but 0 */
-  RACY          /* all instances compute in the same place */
+  RACY,         /* all instances compute in the same place */
+  PRINTING,     /* prints to standard output, through C's buffer and past it */
+  SEGFAULT      /* as CRASH, and leaves the handlers of signals alone */
 };
 
 static int instances, alive;
@@ -76,12 +79,14 @@ static Answer at_step(Now* now, double t, double h) {
   if (FAULT == TOUCHY && h < 1e-6) return ERROR;
   if (FAULT == PICKY && now->v[U] != 0) return ERROR;
   if (FAULT == WARN) return WARNING;
+  if (FAULT == PRINTING && write(1, "chatter\n", 8) == 8) return printf("more chatter\n"), OK;
   if (doomed) abort();
   if (t < now->v[AT]) return OK;
   if (FAULT == CRASH) {
     signal(SIGSEGV, SIG_DFL); /* whatever tool listens, it shall die */
     *(volatile int*)0 = 1;
   }
+  if (FAULT == SEGFAULT) *(volatile int*)0 = 1;
   while (FAULT == HANG) usleep(1000);
   if (FAULT == EXIT) exit(3);
   if (FAULT == DOOM) return doomed = true, FATAL;

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import ctypes
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,31 @@ def prepare() -> None:
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="upbeat.plain")
     warnings.showwarning = _warn
+
+
+@contextmanager
+def to_ourselves(wanted: bool) -> Iterator[None]:
+    """Inside, standard output is for `say` alone: what FMUs print to it goes to standard error."""
+    try:
+        real = os.dup(1) if wanted and sys.stdout.fileno() == 1 else None
+    except (OSError, ValueError):  # closed, or no file at all: then nobody can print to it either
+        real = None
+    if real is None:
+        yield
+        return
+    before = sys.stdout
+    before.flush()
+    with suppress(OSError):
+        os.dup2(2, 1)
+    sys.stdout = os.fdopen(real, "w", encoding=before.encoding, errors=before.errors)
+    try:
+        yield
+    finally:
+        with suppress(OSError, AttributeError, TypeError):
+            ctypes.CDLL(None).fflush(None)  # what C code printed may still wait in its library
+        os.dup2(real, 1)
+        ours, sys.stdout = sys.stdout, before
+        ours.close()
 
 
 def _warn(message: Warning | str, *where: Any, **more: Any) -> None:

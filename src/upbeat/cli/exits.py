@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import threading
 
 from upbeat.core.errors import InvalidInput, MissingExtra, RunError
 
@@ -26,13 +27,19 @@ class Exit(enum.IntEnum):
     """Standard output could not be written; files that the command was asked for are complete."""
     INTERRUPTED = 130
     """Ctrl-C; the results so far are kept."""
+    TERMINATED = 143
+    """SIGTERM; the results so far are kept."""
+
+
+SIGTERM = threading.Event()
+"""Set when it was SIGTERM that interrupted the command, and not Ctrl-C."""
 
 
 def exit_for(error: BaseException) -> Exit:
     """The exit code for an error that reached the top."""
     match error:
         case KeyboardInterrupt():
-            return Exit.INTERRUPTED
+            return Exit.TERMINATED if SIGTERM.is_set() else Exit.INTERRUPTED
         case InvalidInput():
             return Exit.INVALID
         case RunError():

@@ -20,6 +20,7 @@ from upbeat.cli import (
     probe,
     resume,
     run,
+    terminated,
 )
 from upbeat.cli.exits import Exit, exit_for
 from upbeat.core.errors import UpbeatError
@@ -30,7 +31,7 @@ _EPILOG = """exit codes:
   1  a defect of Upbeat itself    5  an optional part is not installed
   2  wrong command line           6  standard output could not be written
   3  wrong scenario, file or      130  interrupted by Ctrl-C (results so far are kept)
-     value; nothing was run
+     value; nothing was run       143  ended by SIGTERM (results so far are kept)
 """
 
 TRACEBACK = "UPBEAT_TRACEBACK"
@@ -57,8 +58,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.prepare()
     options = _parsed(arguments)
     fmu_log.prepare(all_messages=getattr(options, "fmu_log", False))
+    with console.to_ourselves(getattr(options, "json", False)):
+        return _guarded(options)
+
+
+def _guarded(options: argparse.Namespace) -> int:
+    """The exit code of a command, whatever happens to it or to its output."""
     try:
-        return _call(options)
+        with terminated.orderly():
+            return _call(options)
     except BrokenPipeError:
         console.hush("stdout")  # somebody closed our output (`| head`): that is no failure
         return Exit.OK

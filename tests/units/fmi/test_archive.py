@@ -46,7 +46,7 @@ def test_contents_arrive_and_go(tmp_path: Path, temporary: Path) -> None:
     path = pack(tmp_path / "a.fmu", ("./x.xml", b"<x/>"), ("b/c//d.txt", b"d"), ("e/", b""), (script, b"#!"))
     with unpack(path) as folder:
         found = folder.path
-        assert found.parent == temporary
+        assert temporary in found.parents
         files = sorted(p.relative_to(found).as_posix() for p in found.rglob("*"))
         assert files == ["b", "b/c", "b/c/d.txt", "e", "tool", "tool/run", "x.xml"]
         assert (found / "b/c/d.txt").read_bytes() == b"d"

@@ -8,10 +8,8 @@ counted once more while unpacking, because the directory of a zip file may lie.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import struct
-import tempfile
 import weakref
 import zipfile
 import zlib
@@ -20,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 
 from upbeat.core.errors import FileProblem
+from upbeat.core.scratch import make_folder, remove_folder
 
 _CHUNK = 1 << 20
 _MIB = 1 << 20
@@ -63,7 +62,7 @@ class Unpacked:
     def __init__(self, source: Path, path: Path, *, temporary: bool) -> None:
         self.source = source
         self.path = path
-        self._finalizer = weakref.finalize(self, _remove, path, os.getpid()) if temporary else None
+        self._finalizer = weakref.finalize(self, remove_folder, path) if temporary else None
 
     def close(self) -> None:
         """Remove the folder if it is a temporary one. Closing twice does no harm."""
@@ -79,12 +78,6 @@ class Unpacked:
         self.close()
 
 
-def _remove(path: Path, owner: int) -> None:
-    # A forked child inherits the finaliser, and must not take away what its parent still uses.
-    if os.getpid() == owner:
-        shutil.rmtree(path, ignore_errors=True)
-
-
 def unpack(source: str | os.PathLike[str], limits: Limits = LIMITS) -> Unpacked:
     """The contents of the archive `source` in a temporary folder; a folder is taken as it is.
 
@@ -97,7 +90,7 @@ def unpack(source: str | os.PathLike[str], limits: Limits = LIMITS) -> Unpacked:
         raise FileProblem(f"{path}: there is no such file")
     if not path.is_file():  # a pipe would keep us waiting, a device might never end
         raise FileProblem(f"{path} is neither a file nor a folder")
-    folder = Unpacked(path, Path(tempfile.mkdtemp(prefix="upbeat-")), temporary=True)
+    folder = Unpacked(path, make_folder(), temporary=True)
     try:
         with zipfile.ZipFile(path) as archive:
             plan = _plan(archive, path, limits)

@@ -11,13 +11,14 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from upbeat.core.scratch import make_folder, remove_folder
 
 DEADLINE = 30.0
 """Seconds that one trial may take, the start of Python included."""
@@ -66,12 +67,14 @@ def attempt(function: Callable[..., None], arguments: Mapping[str, Any], deadlin
 
     Its temporary files go with it, however it ends.
     """
-    with tempfile.TemporaryDirectory(prefix="upbeat-trial-") as folder:
-        job, notes = Path(folder) / "job.json", Path(folder) / "notes"
+    with ExitStack() as held:
+        folder = make_folder()
+        held.callback(remove_folder, folder)
+        job, notes = folder / "job.json", folder / "notes"
         order = {"module": function.__module__, "name": function.__qualname__, "arguments": dict(arguments)}
         job.write_text(json.dumps(order))
         environment = os.environ | {
-            "TMPDIR": folder,
+            "TMPDIR": str(folder),
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }
         # -P: a file of the user's that happens to be called json.py must not get into the way.

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from io import FileIO
 from typing import IO, Any
 
 from upbeat.core.ports import Causality, Port
+from upbeat.core.scratch import make_folder, remove_folder
 from upbeat.units.inputs import MAX_DEGREE
 from upbeat.units.process.frames import Frames, write_frame
 from upbeat.units.process.records import Heard, listening
@@ -86,8 +86,8 @@ class Child:
         self._output = held.enter_context(_file())
         records = held.enter_context(_file())
         self._heard = Heard(records.fileno())
-        folder = tempfile.mkdtemp(prefix="upbeat-")  # what a killed process leaves behind goes with it
-        held.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder = make_folder()  # what a killed process leaves behind goes with it
+        held.callback(remove_folder, folder)
         passed = [file.fileno() for file in (orders, replies, lifeline, self._memory, records)]
         self._process = subprocess.Popen(
             [sys.executable, "-c", _BOOT, json.dumps(sys.path), *map(str, passed), str(self._size)],
@@ -95,7 +95,7 @@ class Child:
             stdout=self._output,
             stderr=self._output,
             pass_fds=passed,
-            env={**os.environ, "TMPDIR": folder},
+            env={**os.environ, "TMPDIR": str(folder)},
         )
         for end in (orders, replies, lifeline):  # so that the process alone holds them
             end.close()

@@ -1,0 +1,110 @@
+"""Temporary folders that are gone afterwards, however the process ends.
+
+A process that is killed cannot tidy up; the next one does it instead. Each folder has a file that its owner
+keeps locked as long as it lives: the system lets go of the lock with the process, so that a free lock tells
+a folder of the dead from one that is in use. Numbers of processes would not do: they are given out again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: folders are removed at the end of a process, and nobody else's are touched
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX = "upbeat-"
+_MARK = ".upbeat-owner"
+_FILES = "files"
+
+_held: dict[Path, tuple[int, int]] = {}
+"""The folders of this process: the lock, and the process that made it (a forked child inherits both)."""
+_swept: set[str] = set()
+_guard = threading.Lock()
+
+
+def make_folder() -> Path:
+    """A new, empty folder for this process, to be given back with `remove_folder`.
+
+    The first call also removes what processes that died have left.
+    """
+    place = tempfile.gettempdir()
+    with _guard:
+        fresh = place not in _swept
+        _swept.add(place)
+    if fresh:
+        sweep(Path(place))
+    while True:
+        outer = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+        lock = _locked(outer / _MARK, create=True)
+        if lock is not None:  # else somebody swept in the moment before it was locked
+            break
+        shutil.rmtree(outer, ignore_errors=True)
+    files = outer / _FILES
+    _held[files] = (lock, os.getpid())
+    files.mkdir()
+    return files
+
+
+def remove_folder(files: Path) -> None:
+    """Remove a folder of `make_folder`. A forked child, or a second call, does nothing."""
+    lock, owner = _held.get(files, (-1, -1))
+    if owner != os.getpid():
+        return
+    del _held[files]
+    shutil.rmtree(files.parent, ignore_errors=True)
+    os.close(lock)  # last: as long as there is something to remove, it is ours
+
+
+def remove_all() -> None:
+    """Remove all folders of this process, which is about to end at once."""
+    for files in list(_held):
+        remove_folder(files)
+
+
+def sweep(place: Path) -> None:
+    """Remove the folders in `place` whose owners, processes of the same user, are gone."""
+    if fcntl is None:
+        return
+    with suppress(OSError):
+        for outer in place.glob(f"{PREFIX}*"):
+            with suppress(OSError):
+                found = outer.lstat()
+                if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+                    continue
+                lock = _locked(outer / _MARK, create=False)
+                if lock is not None:
+                    shutil.rmtree(outer, ignore_errors=True)
+                    os.close(lock)
+
+
+def _locked(mark: Path, *, create: bool) -> int | None:
+    """The open, locked file `mark`; None if somebody else has locked it, or has removed it meanwhile."""
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | (os.O_CREAT | os.O_EXCL if create else 0)
+    try:
+        number = os.open(mark, flags, 0o600)
+    except FileNotFoundError:
+        return None
+    if fcntl is None:
+        return number
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(number), mark.stat()):
+            return number
+    except BlockingIOError:
+        pass
+    except FileNotFoundError:
+        pass
+    except OSError:
+        # A file system without locks. What is made there is used all the same, and is never swept.
+        if create:
+            return number
+    os.close(number)
+    return None
