@@ -13,7 +13,7 @@ enum : std::size_t { Count, Fresh, Newest, Before, Oldest, Samples };
 constexpr std::size_t depth = 3;
 
 // The texts that need no numbers, by code.
-enum : std::int32_t { UsualStep, AfterEvent, ToStop };
+enum : std::int32_t { UsualStep, FirstStep, AfterEvent, ToStop };
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
@@ -31,13 +31,13 @@ std::string shown(double value) {
 LookAhead::LookAhead(LookAheadSettings settings, std::vector<std::string> names, std::int32_t block)
     : is_(std::move(settings)), names_(std::move(names)), block_(block) {
   state_.assign(Samples + depth * sample_width * is_.orders.size(), 0.0);
-  for (const std::int32_t order : is_.orders) blind_ = blind_ || order == 0;
   curves_.resize(is_.orders.size());
-  for (const char* text : {"usual step", "after an event", "the stop time"}) in_words(text);
+  for (const char* text : {"usual step", "first step", "after an event", "the stop time"}) in_words(text);
 }
 
 bool LookAhead::stand(const std::vector<double>& state) {
   if (state.size() != state_.size() || !(state[Count] >= 0.0 && state[Count] <= static_cast<double>(depth))) return false;
+  if (!(state[Fresh] >= 0.0 && state[Fresh] <= 2.0)) return false;
   return Pace::stand(state);
 }
 
@@ -51,7 +51,7 @@ Proposal LookAhead::propose(double t, double limit, const Cell*) {
   const bool last = until > limit - slack * is_.step;
   const double to = last ? limit : until;
   if (last && !(seen && until <= limit)) return {to, ToStop, block_};
-  if (!seen) return {to, fresh ? AfterEvent : UsualStep, block_};
+  if (!seen) return {to, static_cast<std::int32_t>(state_[Fresh]), block_};
   return {to, in_words("event '" + names_[event] + "' expected at " + shown(until)), block_};
 }
 
@@ -77,7 +77,7 @@ void LookAhead::note(double t, const Fired*, std::size_t, const Cell* cells) {
     now += sample_width;
   }
   state_[Count] = count;
-  state_[Fresh] = again || (count == 1.0 && blind_) ? 1.0 : 0.0;
+  state_[Fresh] = again ? 2.0 : count == 1.0 ? 1.0 : 0.0;
 }
 
 std::int32_t LookAhead::sees() const {

@@ -22,8 +22,8 @@ struct LookAheadSettings {
   std::vector<std::int32_t> orders;  // of each condition: how many derivatives are known
 };
 
-// State: [how many samples there are, whether something has just happened, their times (newest first); then of
-// each condition its samples].
+// State: [how many samples there are, whether this is the start (1) or an event has just happened (2), their times
+// (newest first); then of each condition its samples].
 class LookAhead final : public Pace {
  public:
   // `names`: those of the events.
@@ -47,7 +47,6 @@ class LookAhead final : public Pace {
   LookAheadSettings is_;
   std::vector<std::string> names_;
   std::int32_t block_;
-  bool blind_ = false;  // of some condition no derivative is known
   std::vector<Curve> curves_;
   std::deque<std::string> reasons_;  // a deque, so that `reason` stays good
   std::unordered_map<std::string, std::int32_t> codes_;

@@ -26,7 +26,7 @@ TEST(look_ahead_lands_behind_a_fall) {
   pace->begin(0.0, 10.0);
   pace->note(0.0, nullptr, 0, cells);
   Proposal step = pace->propose(0.0, 10.0, cells);
-  CHECK(step.until == 0.5 && step.block == 7 && !std::strcmp(pace->reason(step.reason), "usual step"));
+  CHECK(step.until == 0.25 && step.block == 7 && !std::strcmp(pace->reason(step.reason), "first step"));
   cells[0] = real(0.125);
   pace->note(1.75, nullptr, 0, cells);
   step = pace->propose(1.75, 10.0, cells);

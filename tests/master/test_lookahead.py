@@ -149,7 +149,7 @@ def test_it_lands_on_a_ball_that_falls(engine: str, method: Any) -> None:
     assert after == pytest.approx(0.1)  # half a step, for the courses of inputs begin anew
 
 
-def test_where_no_rates_are_known_it_begins_with_a_shorter_step(engine: str) -> None:
+def test_it_begins_with_a_shorter_step_also_where_no_rates_are_known(engine: str) -> None:
     units = {"ball": point(1.0, 0.0, "-9.81", outputs=["x"])}
     scenario = up.Scenario(units, events={"floor": {"when": ["ball.x"]}})
     trace = up.simulate(scenario, pace=up.LookAhead(0.1), until=1.0, engine=engine)
@@ -169,7 +169,7 @@ def test_what_only_grazes_within_a_step_is_seen(engine: str) -> None:
     trace = up.simulate(scenario, pace=up.LookAhead(0.4), until=1.2, engine=engine)
     assert happened(trace) == [("touch", pytest.approx(0.48, abs=1e-5))]
     miss = scenario.with_values({"dip.x": 0.2504})
-    trace = up.simulate(miss, pace=up.LookAhead(0.4), until=1.2, engine=engine)
+    trace = up.simulate(miss, pace=up.LookAhead(0.4, after=1.0), until=1.2, engine=engine)
     assert happened(trace) == []
     assert len(trace.time) == 4  # and nothing was done for it
 
@@ -179,18 +179,19 @@ def test_events_at_the_start_and_at_the_end(engine: str) -> None:
         {"a": point(-1.0, 0.5, solver="euler"), "b": point(1.0, -1.0, solver="euler")},
         events={"low": {"when": "a.x <= 0"}, "end": {"when": "b.x <= 0"}},
     )
-    trace = up.simulate(scenario, pace=up.LookAhead(0.25), until=1.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.LookAhead(0.25, after=1.0), until=1.0, engine=engine)
     assert happened(trace) == [("low", 0.0), ("end", 1.0)]
     assert len(trace.time) == 5
 
 
 def test_the_last_step_is_clipped_and_none_is_left_over(engine: str) -> None:
     scenario = up.Scenario({"a": point(1.0, 1.0)}, events={"low": {"when": "a.x <= 0"}})
-    trace = up.simulate(scenario, pace=up.LookAhead(0.1), until=1.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.LookAhead(0.1, after=1.0), until=1.0, engine=engine)
     assert trace.time == pytest.approx(np.arange(11) / 10, abs=1e-12)
     assert trace.time[-1] == 1.0
     trace = up.simulate(scenario, pace=up.LookAhead(0.3), until=1.0, engine=engine)
-    assert trace.time == pytest.approx([0, 0.3, 0.6, 0.9, 1.0])
+    assert trace.time == pytest.approx([0, 0.15, 0.45, 0.75, 1.0])
+    assert reasons(trace) == ["first step", "usual step", "usual step", "the stop time"]
 
 
 def test_three_conditions_and_a_shared_event(engine: str) -> None:

@@ -25,6 +25,8 @@ Method = Literal["auto", "published", "secant", "quadratic", "hermite", "hermite
 _DERIVATIVES = {"auto": 2, "published": 0, "secant": 0, "quadratic": 0, "hermite": 1, "hermite2": 2}
 _WORDS = ("a parabola through its last three values", "values and rates", "values, rates and curvatures")
 
+_REASONS = ("usual step", "first step", "after an event")
+
 DEPTH = 3
 """So many samples are kept: now, and two before."""
 WIDTH = 3
@@ -35,7 +37,8 @@ NEAR = 0.1
 """Two samples that are closer to each other than this part of the step say little about its end: their
 differences are about what rates and inputs leave of errors."""
 _HEAD = 5
-"""What the state has before the samples: how many there are, whether something has just happened, times."""
+"""What the state has before the samples: how many there are, whether this is the start (1) or an event has
+just happened (2), and their times."""
 
 
 class Watch(NamedTuple):
@@ -64,7 +67,7 @@ class LookAhead:
 
     After an event everything begins anew: what conditions and inputs were before says nothing about what they
     will be. The first step then is `after` times the usual one (1 for "published", else one half); so is
-    the very first, if rates are not known. `least` is step/40 for "published", else 1e-5·step.
+    the very first. `least` is step/40 for "published", else 1e-5·step.
     """
 
     step: float
@@ -179,7 +182,7 @@ class LookAhead:
         fresh = state[1] != 0.0
         usual = self._after * self.step if fresh else self.step
         wait, event = self._expected(state, usual)
-        until, reason = t + usual, "after an event" if fresh else "usual step"
+        until, reason = t + usual, _REASONS[int(state[1])]
         if wait < usual:
             until, reason = t + wait, f"event '{event}' expected at {t + wait:.9g}"
         if until > limit - SLACK * self.step:
@@ -210,8 +213,8 @@ class LookAhead:
             rest = old if moved else state[place + WIDTH : place + DEPTH * WIDTH]
             samples += [float(read(watch.first + WIDTH * k + i)) for i in range(WIDTH)]
             samples += rest
-        blind = count == 1 and min(watch.orders) == 0
-        return (float(count), float(again or blind), *times, *samples)
+        fresh = 2.0 if again else float(count == 1)
+        return (float(count), fresh, *times, *samples)
 
     def _expected(self, state: State, span: float) -> tuple[float, str]:
         """How long to wait for the first event within `span`, and which; infinity if there is none."""
