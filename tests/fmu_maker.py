@@ -140,7 +140,7 @@ def _fmi3(fmu: Fmu) -> tuple[str, list[str], str, str]:
         "canSerializeFMUState": fmu.state,
     }
     common |= {
-        "providesDirectionalDerivatives": fmu.derivatives,
+        "providesDirectionalDerivatives": fmu.derivatives and not fmu.adjoint,
         "providesAdjointDerivatives": fmu.derivatives,
     }
     common |= {"canBeInstantiatedOnlyOncePerProcess": fmu.once}

@@ -37,6 +37,8 @@ class Fmu:
     library: str = ""
     """The file name of the library, if it is not the identifier."""
     derivatives: bool = True
+    adjoint: bool = False
+    """FMI 3: no directional derivatives, only adjoint ones."""
     state: bool = True
     exchange: bool = True
     event_mode: bool = False
@@ -290,6 +292,7 @@ _ALL = (
     _linear("chatty", "CHATTY"),
     _linear("overflow", "OVERFLOW"),
     _linear("early", "EARLY"),
+    replace(GAIN, name="rows", source="gain", adjoint=True, versions=(3,)),
     *(_fault(name) for name in ("nothing", "crash", "hang", "exit", "fail", "doom", "pend", "warn", "stop")),
     *(_fault(name) for name in ("printing", "segfault")),
     *(_fault(name, derivatives=False, exchange=False) for name in ("partial", "stuck", "racy")),

@@ -43,7 +43,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
         clocks_(fmu_, tables.clocks, tables.start, Memory::clocks()),
         event_mode_(tables.event_mode),
         start_(tables.start),
-        slopes_(widest_of(tables)) {
+        slopes_(tables) {
     hot().instance = fmu_.instance();
     hot().now = &now();
     hot().clock = tables.clock ? tables.clock : &own_clock_;

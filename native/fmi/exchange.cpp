@@ -34,7 +34,7 @@ class Exchange final : private Dynamics, private Watch {
         final_(!tables.saves),
         nominals_(tables.states),
         before_(widest_of(tables)),
-        slopes_(widest_of(tables)),
+        slopes_(tables),
         clock_(tables.clock ? tables.clock : &own_clock_) {
     *clock_ = tables.start;
     std::size_t first[2] = {0, 0};

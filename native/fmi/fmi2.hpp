@@ -161,6 +161,7 @@ class Fmi2 : public Caller {
     return done(directional_(c_, &unknown.reference, 1, &known.reference, 1, seed, to), "fmi2GetDirectionalDerivative");
   }
 
+  bool adjoint(const Variable&, const Variable&, const double*, double*) { return missing("fmi3GetAdjointDerivative"); }
   bool output_derivative(const Variable& of, std::int32_t order, double* to) {
     if (!output_derivatives_) return missing("fmi2GetRealOutputDerivatives");
     return done(output_derivatives_(c_, &of.reference, 1, &order, to), "fmi2GetRealOutputDerivatives");

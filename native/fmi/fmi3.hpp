@@ -27,6 +27,7 @@ class Fmi3 : public Caller {
         serialise_(tables.find<Serialise>("SerializeFMUState")),
         deserialise_(tables.find<Deserialise>("DeserializeFMUState")),
         directional_(tables.find<Directional>("GetDirectionalDerivative")),
+        adjoint_(tables.find<Directional>("GetAdjointDerivative")),
         output_derivatives_(tables.find<OutputDerivatives>("GetOutputDerivatives")),
         enter_event_mode_(tables.find<Plain>("EnterEventMode")),
         update_(tables.find<Update>("UpdateDiscreteStates")),
@@ -193,6 +194,12 @@ class Fmi3 : public Caller {
                 "fmi3GetDirectionalDerivative");
   }
 
+  bool adjoint(const Variable& unknown, const Variable& known, const double* seed, double* to) {
+    if (!adjoint_) return missing("fmi3GetAdjointDerivative");
+    const auto rows = static_cast<std::size_t>(unknown.cells);
+    const auto columns = static_cast<std::size_t>(known.cells);
+    return done(adjoint_(c_, &unknown.reference, 1, &known.reference, 1, seed, rows, to, columns), "fmi3GetAdjointDerivative");
+  }
   bool output_derivative(const Variable& of, std::int32_t order, double* to) {
     if (!output_derivatives_) return missing("fmi3GetOutputDerivatives");
     return done(output_derivatives_(c_, &of.reference, 1, &order, to, static_cast<std::size_t>(of.cells)), "fmi3GetOutputDerivatives");
@@ -295,6 +302,7 @@ class Fmi3 : public Caller {
   Serialise* serialise_;
   Deserialise* deserialise_;
   Directional* directional_;
+  Directional* adjoint_;
   OutputDerivatives* output_derivatives_;
   Plain* enter_event_mode_;
   Update* update_;

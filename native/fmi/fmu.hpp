@@ -12,7 +12,7 @@
 //   enter_event_mode()  update(updated)  enter_step_mode()  enter_continuous_time_mode()
 //   ticking(reference, &active)  tick(reference)  interval(reference, &seconds, &qualifier)  shift(reference, &seconds)
 //   save(&state)  restore(state)  drop(&state)  size(state, &bytes)  serialise(…)  deserialise(…)
-//   directional(unknown, known, seed, to)  output_derivative(variable, order, to)
+//   directional(unknown, known, seed, to)  adjoint(unknown, known, seed, to)  output_derivative(variable, order, to)
 //   set_time  set_states  get_states  get_derivatives  get_indicators  get_nominals  completed   model exchange
 //
 // Each gives false if the FMU did not do it; `why()` says so then.
@@ -107,6 +107,7 @@ struct FmuTables {
   bool serialises = false;
   double* clock = nullptr;  // where others look for the time of the instance, may be null
   std::intptr_t environment = 0;  // what its log messages carry
+  bool adjoint = false;           // its derivatives by inputs come row by row
 
   std::uintptr_t address(const std::string& function) const {
     const auto found = addresses.find(function);

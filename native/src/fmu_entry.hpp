@@ -76,6 +76,7 @@ inline void read_fmu(nb::handle given, fmi::FmuTables& tables) {
   tables.pointer = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(given.attr("pointer")));
   tables.clock = reinterpret_cast<double*>(nb::cast<std::uintptr_t>(given.attr("clock")));
   tables.environment = nb::cast<std::intptr_t>(given.attr("environment"));
+  tables.adjoint = flag(given, "adjoint");
   tables.start = number(given, "start");
   tables.event_mode = flag(given, "event_mode");
   tables.saves = flag(given, "saves");

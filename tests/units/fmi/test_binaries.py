@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from fmu_maker import description
+from fmu_models import GAIN
+from upbeat.cli.main import main
 from upbeat.core.errors import FileProblem
 from upbeat.units.fmi.binaries import Platform, find_library
 
@@ -69,6 +73,25 @@ def test_a_name_is_never_a_path(tmp_path: Path) -> None:
     (tmp_path / "evil.so").touch()
     with pytest.raises(FileProblem):
         find_library(folder, 2, "../../../evil", LINUX)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_check_says_that_there_is_none(
+    tmp_path: Path, version: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pump.fmu"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("modelDescription.xml", description(GAIN, version))
+        archive.writestr("binaries/mips-beos/gain.so", "")
+    assert main(["check", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "it cannot run here: the FMU has no library for this machine" in said
+    assert "it is made for mips-beos" in said
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(f"binaries/{Platform.here().folders(version)[0]}/gain.so", "")
+    main(["check", str(path)])
+    if Platform.here().system == "linux":
+        assert "cannot run here" not in capsys.readouterr().out
 
 
 def test_here() -> None:

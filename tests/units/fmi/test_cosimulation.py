@@ -269,6 +269,19 @@ def test_steps_that_are_rejected(fmu: Made, version: int, engine: str) -> None:
     np.testing.assert_allclose(trace["a.y"], np.exp(-2 * t) * (np.cos(t) + np.sin(t)), atol=2e-2)
 
 
+@pytest.mark.supports("fmi3", "Adjoint derivatives", "where there are no directional ones")
+def test_slopes_row_by_row(fmu: Made, engine: str) -> None:
+    """p = 0.5 (1 + q), q = -2 p: p = 0.25. This FMU has adjoint derivatives only."""
+    half = up.Fmu(fmu("rows", 3), parameters={"k": 0.5})
+    unit = unit_of(half)
+    assert list(unit.slope("y", "u")) == [0.5]
+    unit.close()
+    scenario = up.Scenario({"p": half, "q": half.with_values({"k": -2.0})}, {"p.u": "1 + q.y", "q.u": "p.y"})
+    coupling = up.Jacobi(loops=up.Newton(derivatives="units"))
+    trace = up.simulate(scenario, pace=0.5, until=1.0, coupling=coupling, engine=engine)
+    np.testing.assert_allclose(trace["p.y"], 0.25, rtol=1e-12)
+
+
 @BOTH
 def test_slopes(fmu: Made, version: int) -> None:
     unit = unit_of(up.Fmu(fmu("linear", version), parameters={"d": 0.25}))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import platform
 import struct
+import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,37 +72,69 @@ def find_library(folder: Path, version: int, identifier: str, machine: Platform 
     If there is none of that name but only one library at all, it is that one: some tools rename
     models and forget the file.
     """
-    machine = machine or Platform.here()
+    names = [
+        f"{top}/{place.name}/{file.name}"
+        for top in ("binaries", "sources")
+        for place in _entries(folder / top)
+        for file in (_files(place) if place.is_dir() else [place])
+    ]
+    name, odd = _chosen(names, version, identifier, machine or Platform.here())
+    return Library(folder / name, odd)
+
+
+def objection(path: Path, version: int, identifier: str) -> str | None:
+    """Why an FMU, packed or not, cannot run on this machine: there is no library for it. It stays packed."""
+    try:
+        if path.is_dir():
+            find_library(path, version, identifier)
+        else:
+            with zipfile.ZipFile(path) as archive:
+                _chosen(archive.namelist(), version, identifier, Platform.here())
+    except FileProblem as problem:
+        return str(problem)
+    except (OSError, zipfile.BadZipFile):
+        pass  # whoever unpacks it says what is wrong
+    return None
+
+
+def _chosen(
+    names: Sequence[str], version: int, identifier: str, machine: Platform
+) -> tuple[str, tuple[str, ...]]:
+    """The library among the files of an FMU, and what is odd about it."""
     suffix = _SUFFIX.get(machine.system, ".so")
-    names = machine.folders(version)
+    folders = machine.folders(version)
     seen: list[str] = []
-    for position, name in enumerate(names):
-        inside = folder / "binaries" / name
-        libraries = {file.name: file for file in _files(inside) if file.suffix == suffix}
-        seen += [f"{name}/{library}" for library in libraries]
-        odd = (
-            [] if position == 0 or version == 2 else [f"the library is in binaries/{name}, which is FMI 2's"]
-        )
+    for position, folder in enumerate(folders):
+        inside = [name.split("/") for name in names if name.startswith(f"binaries/{folder}/")]
+        libraries = {parts[2] for parts in inside if len(parts) == 3 and parts[2].endswith(suffix)}
+        seen += [f"{folder}/{library}" for library in libraries]
+        odd: list[str] = []
+        if position > 0 and version == 3:
+            odd.append(f"the library is in binaries/{folder}, which is FMI 2's")
         # Looked up, not joined to a path: an identifier is a text from a stranger.
-        if (file := libraries.get(identifier + suffix)) is not None:
-            return Library(file, tuple(odd))
+        if identifier + suffix in libraries:
+            return f"binaries/{folder}/{identifier}{suffix}", tuple(odd)
         if len(libraries) == 1:
-            ((other, file),) = libraries.items()
+            (other,) = libraries
             odd.append(f"there is no {identifier}{suffix}, so the only library there is taken: {other}")
-            return Library(file, tuple(odd))
-    raise FileProblem(_missing(folder, machine, names, identifier + suffix, seen))
+            return f"binaries/{folder}/{other}", tuple(odd)
+    raise FileProblem(_missing(names, machine, folders, identifier + suffix, seen))
 
 
-def _missing(folder: Path, machine: Platform, names: tuple[str, ...], wanted: str, seen: list[str]) -> str:
-    where = " or ".join(f"binaries/{name}" for name in names)
+def _missing(
+    names: Sequence[str], machine: Platform, folders: tuple[str, ...], wanted: str, seen: list[str]
+) -> str:
+    where = " or ".join(f"binaries/{folder}" for folder in folders)
     if seen:
         return f"the FMU has several libraries, and none of them is {wanted}: {', '.join(sorted(seen))}"
-    there = sorted(path.name for path in _entries(folder / "binaries") if path.is_dir())
+    parts = [name.split("/") for name in names]
+    there = sorted({part[1] for part in parts if part[0] == "binaries" and len(part) > 2})
     has = f"it is made for {', '.join(there)}" if there else "it has no binaries at all"
-    sources = " It has sources, which could be compiled." if (folder / "sources").is_dir() else ""
+    sources = any(part[0] == "sources" and len(part) > 1 for part in parts)
+    hint = " It has sources, which could be compiled." if sources else ""
     return (
         f"the FMU has no library for this machine ({machine.machine} {machine.system}): {where} is missing "
-        f"or empty; {has}.{sources} Ask its maker for an FMU that includes this machine"
+        f"or empty; {has}.{hint} Ask its maker for an FMU that includes this machine"
     )
 
 

@@ -27,6 +27,7 @@ from upbeat.units.fmi.interfaces import has_events, own_clocks
 from upbeat.units.fmi.next_event import NextEvents
 from upbeat.units.fmi.ports import Layout
 from upbeat.units.fmi.saved import Ours, Saved, from_bytes, to_bytes
+from upbeat.units.fmi.sensitivity import slope
 from upbeat.units.fmi.tokens import Tokens
 from upbeat.units.inputs import MAX_DEGREE
 
@@ -197,15 +198,13 @@ class CoSimulationUnit:
         return move if follows else hand_over
 
     def slope(self, output: str, input: str) -> Sequence[float]:
-        """The derivatives of an output by an input, column by column, given row by row."""
+        """The derivatives of an output by an input, row by row."""
         unknown, known = self._layout.variables[output], self._layout.variables[input]
-        seeds = [[float(i == j) for j in range(known.cells)] for i in range(known.cells)]
         try:
-            columns = [self._instance.directional([unknown], [known], seed) for seed in seeds]
+            return slope(self._instance, unknown, known, unknown.cells, known.cells)
         except FmuError:
             self._failed = True
             raise
-        return [column[row] for row in range(unknown.cells) for column in columns]
 
     # ---------------------------------------------------------------- time
 

@@ -73,7 +73,7 @@ def abilities_of(description: ModelDescription, interface: Interface, *, rollbac
         found.add(Ability.ROLLBACK)
         if interface.serialises_state:
             found.add(Ability.SERIALISE)
-    if interface.directional_derivatives:
+    if interface.directional_derivatives or interface.adjoint_derivatives:
         found.add(Ability.DERIVATIVES)
     if has_events(description, interface):
         found.add(Ability.NEXT_EVENT)

@@ -14,6 +14,7 @@ from upbeat.core.abilities import Ability, Core, Unit
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Port, Value, Values
 from upbeat.units.fmi.about import notes_of
+from upbeat.units.fmi.binaries import objection as no_library
 from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
 from upbeat.units.fmi.entry import enter, runs_natively
 from upbeat.units.fmi.exchange import indicator_names
@@ -166,7 +167,9 @@ class Fmu:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What `upbeat explain` says of it: where it comes from, and what is odd about it."""
-        return (*notes_of(self.description, self.interface), *self.layout.notes)
+        lacking = no_library(self.path, self.description.version, self.interface.model_identifier)
+        found = () if lacking is None else (f"it cannot run here: {lacking}",)
+        return (*found, *notes_of(self.description, self.interface), *self.layout.notes)
 
     @property
     def remembers(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from upbeat.units.fmi.description import IntervalVariability, Type, Variability,
 from upbeat.units.fmi.instance import Instance
 from upbeat.units.fmi.interfaces import has_events, own_clocks
 from upbeat.units.fmi.ports import Layout
+from upbeat.units.fmi.sensitivity import by_rows
 
 TYPES = MappingProxyType({kind: number for number, kind in enumerate(Type)})
 """The numbers of FMI's types in the core (native/fmi/fmu.hpp)."""
@@ -53,7 +54,7 @@ FUNCTIONS = MappingProxyType(
             ),
             *("GetFMUState", "SetFMUState", "FreeFMUState"),
             *("SerializedFMUStateSize", "SerializeFMUState", "DeserializeFMUState"),
-            *("GetDirectionalDerivative", "UpdateDiscreteStates", "EnterStepMode"),
+            *("GetDirectionalDerivative", "GetAdjointDerivative", "UpdateDiscreteStates", "EnterStepMode"),
             *("GetContinuousStateDerivatives", "GetIntervalDecimal", "GetShiftDecimal"),
             "GetOutputDerivatives",
         ),
@@ -136,6 +137,7 @@ class FmuTables:
     * `saves`, `serialises`: whether its state can be kept, and turned into bytes.
     * `clock`: the address of a double that always has the time of the instance.
     * `environment`: what its log messages carry.
+    * `adjoint`: whether its derivatives by inputs come row by row.
     """
 
     version: int
@@ -149,6 +151,7 @@ class FmuTables:
     serialises: bool
     clock: int
     environment: int
+    adjoint: bool
     keeper: Keeper
 
 
@@ -174,6 +177,7 @@ def lower(instance: Instance, layout: Layout, start: float, keeper: Keeper) -> F
         serialises=interface.serialises_state,
         clock=addressof(keeper.clock),
         environment=instance.environment,
+        adjoint=by_rows(interface),
         keeper=keeper,
     )
 

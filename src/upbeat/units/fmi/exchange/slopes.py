@@ -1,4 +1,4 @@
-"""What an FMU's directional derivatives are good for: slopes, Jacobians, and how fast indicators change."""
+"""What an FMU's directional derivatives are good for: Jacobians, and how fast indicators change."""
 
 from __future__ import annotations
 
@@ -6,16 +6,6 @@ from collections.abc import Callable, Sequence
 
 from upbeat.units.fmi.description import Causality, ModelDescription, Variable
 from upbeat.units.fmi.instance import Instance
-
-
-def slope(instance: Instance, output: Variable, input: Variable, rows: int, columns: int) -> list[float]:
-    """The derivatives of an output's cells (rows) by an input's (columns), row by row."""
-    found = [instance.directional([output], [input], seed) for seed in _units(columns)]
-    return [column[row] for row in range(rows) for column in found]
-
-
-def _units(count: int) -> list[list[float]]:
-    return [[1.0 if i == j else 0.0 for i in range(count)] for j in range(count)]
 
 
 def jacobian(

@@ -12,11 +12,12 @@ from upbeat.units.fmi.description import ModelExchange, Variable
 from upbeat.units.fmi.exchange.clockwork import Clockwork
 from upbeat.units.fmi.exchange.inputs import Inputs
 from upbeat.units.fmi.exchange.noting import noting
-from upbeat.units.fmi.exchange.slopes import jacobian, rates, slope
+from upbeat.units.fmi.exchange.slopes import jacobian, rates
 from upbeat.units.fmi.exchange.state import Held, Mode, Ours, sizes
 from upbeat.units.fmi.exchange.system import System, ended
 from upbeat.units.fmi.instance import FmuError, Instance
 from upbeat.units.fmi.next_event import NextEvents
+from upbeat.units.fmi.sensitivity import slope
 from upbeat.units.fmi.tokens import Tokens
 from upbeat.units.integrate import Adaptive, Fixed, integrator
 from upbeat.units.located import Watch, crossings
