@@ -72,7 +72,7 @@ class CoSimulationUnit:
         self._failed = self._closed = False
         self._has_events = has_events(description, interface)
         self._simple = not self._has_events
-        """A step is nothing but a step, if no input moves."""
+        """A step is nothing but a step, if no input moves and nobody asks for derivatives."""
         self._slopes = interface.interpolates_inputs and description.version == 2
         clocks = own_clocks(description) if self._has_events else []
         self._clocks = Clocks(instance, [description.by_name[name] for name in clocks], start)
@@ -129,6 +129,7 @@ class CoSimulationUnit:
         def read() -> Signal:
             if name not in self._rates:
                 self._rates.append(name)
+                self._simple = False
                 if self._mode is Mode.STEP and self.time > self._start:
                     self._look_at_rate(name)
             return self._seen[name]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from upbeat.core import measure
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.labels import Labels
 from upbeat.core.names import matching, objection_to_port
@@ -222,11 +223,21 @@ def _rates(port: Port, description: ModelDescription, interface: Interface) -> l
         name = f"der({port.name})" if order == 1 else f"der({port.name},{order})"
         if name in description.by_name or objection_to_port(name):
             break
-        unit = None if unit is None else "1/s" if unit == "1" else f"({unit})/s"
+        unit = None if unit is None else _per_second(unit)
         what = f"time derivative of {port.name}" if order == 1 else f"time derivative {order} of {port.name}"
         found.append(replace(port, name=name, unit=unit, description=what, depends=frozenset(), extra=True))
     chain = [rate.name for rate in found[1:]]
     return [replace(rate, derivative=next_) for rate, next_ in zip(found, [*chain, None], strict=False)]
+
+
+def _per_second(unit: str) -> str | None:
+    """None where that means nothing, as of a temperature that is not a difference."""
+    text = "1/s" if unit == "1" else f"({unit})/s"
+    try:
+        measure.check(text)
+    except measure.MeasureError:
+        return None
+    return text
 
 
 @cache
