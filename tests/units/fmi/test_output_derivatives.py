@@ -110,8 +110,12 @@ def _follower() -> up.Ode:
     return up.Ode(states={"z": "u"}, inputs={"u": 0.0}, outputs={"w": "z"})
 
 
-@pytest.mark.supports("fmi2", "Output derivatives", "extra ports `der(y)`, for connections and `Hermite` inputs")
-@pytest.mark.supports("fmi3", "Output derivatives", "extra ports `der(y)`, for connections and `Hermite` inputs")
+@pytest.mark.supports(
+    "fmi2", "Output derivatives", "extra ports `der(y)`, for connections and `Hermite` inputs"
+)
+@pytest.mark.supports(
+    "fmi3", "Output derivatives", "extra ports `der(y)`, for connections and `Hermite` inputs"
+)
 @BOTH
 @pytest.mark.parametrize("coupling", ["jacobi", "gauss_seidel"])
 def test_hermite(fmu: Made, version: int, coupling: str, engine: str) -> None:
