@@ -25,6 +25,7 @@ from upbeat.engine.machine import Machine
 from upbeat.engine.realtime import Paced, RealTime
 from upbeat.engine.recording import recorder_for
 from upbeat.engine.selection import select
+from upbeat.engine.unconverted import tell_unconverted
 from upbeat.master.dataflow import forgetful
 from upbeat.master.pace import Pace
 from upbeat.master.program import Program, Reg
@@ -82,6 +83,7 @@ class Run:
             )
             self._drive = loop
             if resumed is None:
+                tell_unconverted(scenario)
                 loop.begin()
             else:
                 set_back(self._machine, loop, resumed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -134,3 +135,31 @@ def test_a_difference_is_not_a_temperature(fmu: Callable[[str, int], Path], tmp_
 def test_a_unit_that_nobody_defines_is_told(fmu: Callable[[str, int], Path], tmp_path: Path) -> None:
     found = up.Fmu(described(fmu("gain", 2), tmp_path / "a.fmu", {}, y='unit="Flummox"'))
     assert any("output 'y' is in 'Flummox', which is no unit" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "convert", "told"),
+    [
+        ("Flummox", "m", True, True),
+        ("Flummox", "Blip", True, True),
+        ("Flummox", "Flummox", True, False),
+        ("Flummox", "m", False, False),
+    ],
+)
+def test_what_cannot_be_converted_is_told_before_a_run(
+    fmu: Callable[[str, int], Path],
+    tmp_path: Path,
+    engine: str,
+    caplog: pytest.LogCaptureFixture,
+    first: str,
+    second: str,
+    convert: bool,
+    told: bool,
+) -> None:
+    a = described(fmu("gain", 2), tmp_path / "a.fmu", {}, y=f'unit="{first}"')
+    b = described(fmu("gain", 2), tmp_path / "b.fmu", {"m": 'm="1"'}, u=f'unit="{second}"')
+    link = {"b.u": "a.y" if convert else {"value": "a.y", "convert": False}}
+    scenario = up.Scenario(units={"a": up.Fmu(a), "b": up.Fmu(b)}, connections=link)
+    with caplog.at_level(logging.WARNING, "upbeat.fmu"):
+        up.simulate(scenario, pace=0.5, until=1.0, engine=engine)
+    assert (f"is given 'a.y' in 'Flummox' for 'u' in '{second}' as it is" in caplog.text) is told

@@ -57,12 +57,14 @@ class Layout:
     """The ports, the variable behind each with its size as it is now, and what has no port.
 
     A port with an order is that time derivative of its variable, which the FMU is asked for separately.
+    `undefined` has the units of measure, by port, that are names and nothing more.
     """
 
     ports: tuple[Port, ...]
     variables: Mapping[str, Variable]
     notes: tuple[str, ...] = ()
     orders: Mapping[str, int] = field(default_factory=dict)
+    undefined: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, causality: Causality, *, event: bool = False) -> list[tuple[Port, Variable]]:
         """The ports of one causality with their variables."""
@@ -100,9 +102,11 @@ def layout(
     slopes = _slopes(description, [v.name for v, c in taken if c is Causality.OUTPUT])
     units = {unit.name: unit for unit in description.units}
     made = []
+    undefined: dict[str, str] = {}
     for variable, causality in taken:
         measure = _measure(variable, units)
         if measure is None and variable.type.is_float and (name := variable.properties.unit) is not None:
+            undefined[variable.name] = name
             what = f"{variable.causality.value} '{variable.name}' is in {name[:_SHOWN]!r}, which is no unit"
             notes.append(f"{what} that is known here or defined in the FMU: its values are never converted")
         port = Port(
@@ -128,7 +132,7 @@ def layout(
         orders |= {rate.name: order for order, rate in enumerate(found, 1)}
     order = (Causality.INPUT, Causality.OUTPUT, Causality.PARAMETER)
     ports = tuple(sorted(made, key=lambda port: order.index(port.causality)))
-    return Layout(ports, variables, tuple(notes), orders)
+    return Layout(ports, variables, tuple(notes), orders, undefined)
 
 
 def reshaped(variable: Variable, sizes: Mapping[str, int]) -> Variable:
