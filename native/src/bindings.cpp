@@ -18,6 +18,7 @@
 #include "drive.hpp"
 #include "fmi/intermediate.hpp"
 #include "fmu_log.hpp"
+#include "last_words.hpp"
 #include "upbeat/opcodes.h"
 
 namespace nb = nanobind;
@@ -304,6 +305,9 @@ NB_MODULE(_native, module) {
   nb::exception<Closed>(module, "Closed", PyExc_RuntimeError);
   module.def("opcodes", &opcodes);
   module.def("fmi2_logger_address", &fmi2_logger_address);
+  module.def("announce_faults", &announce_faults, "before"_a, "after"_a);
+  module.def("leave_faults_alone", &leave_faults_alone);
+  module.def("forbid_exit", &forbid_exit, "words"_a, "code"_a);
   module.def("fmi3_intermediate_address", [] { return reinterpret_cast<std::uintptr_t>(&upbeat_fmi3_intermediate); });
   module.def("set_fmi2_log_sink", &set_fmi2_log_sink, "sink"_a.none());
   // At the end nobody listens any more: a sink may need modules that are gone by then.

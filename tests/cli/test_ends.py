@@ -78,3 +78,32 @@ def test_what_an_fmu_prints_does_not_get_into_json(fmu: Made, engine: str, place
     assert isinstance(json.loads(said), dict)
     if command == "run":
         assert noted.count(b"more chatter") == noted.count(b"chatter") // 2 == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        (
+            "segfault",
+            -signal.SIGSEGV,
+            b"upbeat: a unit crashed (signal 11); run again with --isolation process",
+        ),
+        (
+            "exit",
+            4,
+            b"upbeat: a unit ended the process by calling exit(); run again with --isolation process",
+        ),
+    ],
+)
+def test_a_unit_that_takes_the_process_along(
+    fmu: Made, engine: str, place: Path, name: str, code: int, words: bytes
+) -> None:
+    options = ("--until", 1, "--step", 0.1, "--engine", engine, "--isolation", "none")
+    with start(place, "run", fmu(name, 2), *options) as run:
+        _, noted = run.communicate(timeout=60)
+    assert run.returncode == code, noted
+    assert noted.count(words) == 1
+    with start(place, "run", fmu("linear", 2), "--until", 1, "--isolation", "none") as run:
+        run.communicate(timeout=60)
+    assert run.returncode == 0
+    assert not list(place.iterdir()), "the next command has tidied up"

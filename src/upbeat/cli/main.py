@@ -16,6 +16,7 @@ from upbeat.cli import (
     fmu_log,
     fmu_options,
     importing,
+    last_words,
     plot,
     probe,
     resume,
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _guarded(options: argparse.Namespace) -> int:
     """The exit code of a command, whatever happens to it or to its output."""
     try:
-        with terminated.orderly():
+        with terminated.orderly(), last_words.spoken():
             return _call(options)
     except BrokenPipeError:
         console.hush("stdout")  # somebody closed our output (`| head`): that is no failure

@@ -24,7 +24,7 @@ CHUNK_BYTES = 1 << 20
 """The usual size of a chunk: large enough that its overhead vanishes, small enough to lose."""
 MOST_EVENTS = 1 << 15
 """How many events wait for a row to be written with, about a chunk of them."""
-PATIENCE = 2.0
+PATIENCE = 1.0
 """Seconds after which a streaming recorder writes what it has: a slow run loses little when killed."""
 
 
