@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fmu_exports import python_fmu
+from fmu_slow_trial import quick
 from fmu_trials import finds
 from upbeat import Fixed, Fmu, Iterated, Jacobi, Master, MasterError, Nested, Scenario, simulate
 from upbeat.core.abilities import Ability, doubt
@@ -55,6 +56,11 @@ def test_a_trial_that_hangs_is_ended() -> None:
 
 
 # ------------------------------------------------------------------------ the claims
+
+
+def test_the_start_of_python_does_not_count() -> None:
+    trial = attempt(quick, {}, deadline=2.5)
+    assert (trial.found, trial.failure) == ({"number": 1}, "")
 
 
 @BOTH
