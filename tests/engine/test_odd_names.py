@@ -113,8 +113,8 @@ def test_files_and_the_command_line(file: Path, capsys: pytest.CaptureFixture[st
     sets = ["--set", "a.body.k[1]=3", "--set", "`a.the input`=2"]
     assert main(["run", str(file), "--allow-python", *sets, "--out", str(out)]) == 0
     trace = up.read(out)
-    np.testing.assert_array_equal(trace["a.der(x)"], [3.0] * 5)
-    np.testing.assert_array_equal(trace["a.x,y"], 0.75 * np.arange(5))
+    np.testing.assert_array_equal(trace["a.der(x)"], [6.0] * 5)
+    np.testing.assert_array_equal(trace["a.x,y"], 1.5 * np.arange(5))
     capsys.readouterr()
     picture = file.with_suffix(".svg")
     assert main(["plot", str(out), "--signals", "a.der(x)", "--out", str(picture)]) == 0
