@@ -90,11 +90,11 @@ def _names(names: Sequence[str]) -> str:
 
 def _verdict(report: Report) -> str:
     if not report.usable:
-        return "It cannot be used here."
+        return "It cannot be used here: " + "; ".join(r.measured for r in report.rows if not r.ok) + "."
     if report.crash:
         return (
-            'It can be used, with care: it ended its process or hung. isolation = "process" in its unit '
-            "keeps that from the rest of a run."
+            f'It can be used, with care: {report.crash}. isolation = "process" in its unit keeps that from '
+            "the rest of a run."
         )
     count = len(report.findings)
     return (

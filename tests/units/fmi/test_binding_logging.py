@@ -26,6 +26,7 @@ def stepped(chatty: Opened, **more: object) -> None:
 
 
 @CORE
+@pytest.mark.supports("fmi2", "Log messages", "formatted, to Python's logging")
 def test_messages_of_fmi_2_are_formatted(fmu: Fmus, caplog: pytest.LogCaptureFixture) -> None:
     with opened(fmu("chatty", 2)) as chatty, caplog.at_level(logging.DEBUG, "upbeat.fmu"):
         stepped(chatty, logging=True)
@@ -39,6 +40,7 @@ def test_messages_of_fmi_2_are_formatted(fmu: Fmus, caplog: pytest.LogCaptureFix
     assert (second.unit, second.time, second.category) == ("talker", 0.25, "logEvents")  # type: ignore[attr-defined]
 
 
+@pytest.mark.supports("fmi3", "Log messages", "to Python's logging")
 def test_messages_of_fmi_3_are_taken_as_they_are(fmu: Fmus, caplog: pytest.LogCaptureFixture) -> None:
     with opened(fmu("chatty", 3)) as chatty, caplog.at_level(logging.DEBUG, "upbeat.fmu"):
         stepped(chatty, logging=True)

@@ -35,6 +35,8 @@ def unit_of(model: up.Fmu, start: float = 0.0) -> CoSimulationUnit:
 
 
 @BOTH
+@pytest.mark.supports("fmi2", "Co-simulation", "on both engines; times are multiples of the step, never sums")
+@pytest.mark.supports("fmi3", "Co-simulation", "on both engines; times are multiples of the step, never sums")
 def test_time_is_never_summed(fmu: Made, version: int, engine: str) -> None:
     trace = alone(up.Fmu(fmu("summer", version)), engine, pace=0.1, until=100.0)
     assert trace["one.steps"][-1] == 1000
@@ -75,6 +77,7 @@ def test_a_ball(fmu: Made, name: str, version: int, engine: str) -> None:
     assert trace["one.bounces"][-1] == len(bounces(3.0))
 
 
+@pytest.mark.supports("fmi3", "Events in co-simulation", "event mode, early return, next event times")
 def test_a_ball_whose_bounces_are_communication_points(fmu: Made, engine: str) -> None:
     trace = alone(up.Fmu(fmu("ball", 3)), engine, pace=0.1, until=2.0, coupling=up.Negotiated())
     expected = bounces(2.0)
@@ -140,6 +143,7 @@ def test_discrete_inputs_are_events(engine: str, tmp_path: Path) -> None:
 # -------------------------------------------------------------------- clocks
 
 
+@pytest.mark.supports("fmi3", "Clocks in co-simulation", "periodic and triggered")
 def test_clocks_that_tick_by_themselves(fmu: Made, engine: str) -> None:
     """`tick` every 0.1 from the start on, `wait` 0.15, 0.30, 0.45 later; `alarm` with each third tick."""
     trace = alone(up.Fmu(fmu("clocks", 3)), engine, pace=0.5, until=1.0)
@@ -155,6 +159,7 @@ def test_clocks_that_tick_by_themselves(fmu: Made, engine: str) -> None:
     assert alarms == pytest.approx([0.2, 0.5, 0.8])
 
 
+@pytest.mark.supports("fmi3", "Clocks in co-simulation", "periodic and triggered")
 def test_clocks_that_are_triggered(fmu: Made, engine: str) -> None:
     """Every 0.3 the input is taken over; in between it changes without an effect."""
     scenario = up.Scenario(
@@ -293,6 +298,7 @@ def test_slopes(fmu: Made, version: int) -> None:
 
 
 @BOTH
+@pytest.mark.supports("fmi2", "Discarded steps", "continued from the last successful time")
 def test_steps_in_part(fmu: Made, version: int, engine: str) -> None:
     """It does at most 0.03 of a step: x' = -x from 1."""
     trace = alone(up.Fmu(fmu("partial", version)), engine, pace=0.1, until=1.0)
@@ -313,6 +319,7 @@ def test_steps_in_part(fmu: Made, version: int, engine: str) -> None:
         ("pend", "asynchronous steps are not supported", 6),
     ],
 )
+@pytest.mark.supports("fmi2", "Asynchronous steps (`fmi2Pending`)", "no: refused in words")
 def test_what_ends_a_run(
     fmu: Made, name: str, what: str, rows: int, version: int, engine: str, tmp_path: Path
 ) -> None:
@@ -341,6 +348,8 @@ def test_one_instance_per_process(fmu: Made, engine: str) -> None:
 
 
 @BOTH
+@pytest.mark.supports("fmi2", "All types of variables")
+@pytest.mark.supports("fmi3", "All types of variables")
 def test_every_type(fmu: Made, version: int, engine: str) -> None:
     model = up.Fmu(fmu("types", version))
     values: dict[str, Any] = {"float64_in": 1.5, "int32_in": -7, "boolean_in": True}
@@ -380,6 +389,7 @@ def test_values_out_of_range(fmu: Made) -> None:
             model.with_values({name: value})
 
 
+@pytest.mark.supports("fmi3", "Arrays", "sized by structural parameters")
 def test_arrays_and_their_sizes(fmu: Made, engine: str) -> None:
     """x' = -x + u (u3 = 0) from 1, 2, 3: the first two are where they stay."""
     model = up.Fmu(fmu("space", 3), locals=["x"]).with_values({"n": 3, "m": 2, "r": 2, "D": [0, 10, 20, 0]})

@@ -86,6 +86,8 @@ CONNECTED = [
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize(("name", "given", "to", "wanted", "expected"), CONNECTED)
+@pytest.mark.supports("fmi2", "Units of measure", "connections convert")
+@pytest.mark.supports("fmi3", "Units of measure", "connections convert")
 def test_connections_convert_by_base_units(
     fmu: Callable[[str, int], Path],
     tmp_path: Path,

@@ -228,3 +228,11 @@ def test_what_crashed_in_a_probe_runs_in_a_process_of_its_own(
     assert apart()
     assert not apart(isolation="none")
     assert not apart(interface="model-exchange")
+
+
+def test_the_verdict_names_its_reason(
+    fmu: Callable[[str, int], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["probe", str(fmu("crash", 2))]) == 0
+    last = capsys.readouterr().out.strip().splitlines()[-1]
+    assert "with care: it was killed by signal 11" in last

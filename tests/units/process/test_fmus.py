@@ -28,6 +28,8 @@ def fmu(tmp_path_factory: pytest.TempPathFactory) -> Made:
         ("hang", "no answer within 0.5 s (hung); its process was killed"),
     ],
 )
+@pytest.mark.supports("fmi2", "Isolation", "crashes and hangs in a process of their own")
+@pytest.mark.supports("fmi3", "Isolation", "crashes and hangs in a process of their own")
 def test_a_faulty_fmu_ends_only_itself(fmu: Made, engine: str, version: int, name: str, words: str) -> None:
     model = up.Isolated(up.Fmu(fmu(name, version), parameters={"at": 0.3}), deadline=0.5)
     with pytest.raises(up.UnitError) as caught:
