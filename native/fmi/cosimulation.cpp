@@ -11,6 +11,7 @@
 #include "fmi/intermediate.hpp"
 #include "fmi/memory.hpp"
 #include "fmi/states.hpp"
+#include "fmi/steady.hpp"
 #include "text.hpp"
 
 namespace upbeat::fmi {
@@ -31,6 +32,7 @@ struct Hot {
   double* clock = nullptr;  // where others look for the time
   bool ready = false;       // the next step is nothing but a step
   bool no_prior = true;     // no state is kept
+  SteadySteps steady;
 };
 
 template <class F>
@@ -45,6 +47,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
         start_(tables.start),
         slopes_(tables) {
     hot().instance = fmu_.instance();
+    hot().steady = SteadySteps(tables.steady);
     hot().now = &now();
     hot().clock = tables.clock ? tables.clock : &own_clock_;
     *hot().clock = tables.start;
@@ -99,7 +102,8 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
 
   int advance(double t, double to, int early, double* reached) {
     // First the usual case, a step that simply gets there.
-    if (hot().ready && to > t) {
+    const double length = to - t;
+    if (hot().ready && length > hot().steady.above && length < hot().steady.below) {
       Stepped ended;
       ended.reached = to;
       *hot().clock = t;
@@ -254,6 +258,8 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
 
   bool step(double until) {
     const double from = now();
+    const std::string uneven = hot().steady.begin(from, until, until >= std::min(next_event(), clocks_.due()));
+    if (!uneven.empty()) return fmu_.refuse(uneven);
     if (moving_ > 0 && F::version == 2 && !follow(from)) return false;
     Stepped ended;
     ended.reached = until;
@@ -292,6 +298,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
     pending() = event_mode_ && ended.event ? 1 : 0;
     if (reached == from && pending() == 0) return fmu_.refuse(stuck(from, until));
     now() = reached;
+    if (reached < until || pending() != 0 || reached >= std::min(next_event(), clocks_.due())) hot().steady.stopped(reached);
     return std::all_of(rates_.begin(), rates_.end(), [this](int rate) { return look_at(port(rate)); });
   }
 

@@ -105,6 +105,7 @@ struct FmuTables {
   bool event_mode = false;
   bool saves = false;
   bool serialises = false;
+  bool steady = false;  // all steps must be equally long
   double* clock = nullptr;  // where others look for the time of the instance, may be null
   std::intptr_t environment = 0;  // what its log messages carry
   bool adjoint = false;           // its derivatives by inputs come row by row

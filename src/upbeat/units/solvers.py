@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 from upbeat.core.errors import ModelError, UpbeatError, suggest
@@ -170,6 +170,15 @@ def solver_from(given: object) -> Solver:
         if key not in known:
             raise ModelError(f"solver {method} has no setting {key!r}. {suggest(key, known, 'settings')}")
     return METHODS[method](**settings)
+
+
+def with_tolerance(solver: Solver, rtol: float | None) -> Solver:
+    """The solver as exact as asked for, if it has an exactness and brings none of its own."""
+    if rtol is None or not isinstance(solver, (DormandPrince, Cvode)):
+        return solver
+    usual = type(solver)()
+    own = (solver.rtol, solver.atol) != (usual.rtol, usual.atol)
+    return solver if own else replace(solver, rtol=rtol, atol=rtol * (usual.atol / usual.rtol))
 
 
 def solver_spec(solver: Solver) -> str | dict[str, Any]:

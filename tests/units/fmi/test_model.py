@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,3 +101,21 @@ def test_patterns_of_locals_take_brackets_as_they_are(compiled: Compiled) -> Non
     for pattern, found in (("q[1]", ["q[1]"]), ("q[*]", ["q[1]", "q[2]"]), ("*[1]", ["q[1]", "r[1]"])):
         ports = layout(description, model.interface, {}, [pattern]).ports
         assert [port.name for port in ports if "[" in port.name] == found
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_numbers_as_fmi_files_write_them(fmu: Callable[[str, int], Path], version: int) -> None:
+    """0 and 1 are booleans, and 2.0 is a whole number; nothing else is taken for one."""
+    model = up.Fmu(fmu("types", version))
+    kinds = {
+        p.kind: p for p in model.ports if p.causality is up.Causality.INPUT and p.size is None and not p.items
+    }
+    boolean, integer = kinds[up.Kind.BOOLEAN].name, kinds[up.Kind.INTEGER].name
+    starts = dict(model.with_values({boolean: 1, integer: 2.0}).starts)
+    assert starts == {boolean: (True,), integer: (2,)}
+    assert starts[boolean][0] is True
+    assert type(starts[integer][0]) is int
+    assert dict(model.with_values({boolean: 0.0}).starts)[boolean][0] is False
+    for name, value in ((boolean, 2), (boolean, "true"), (boolean, 0.5), (integer, 2.5), (integer, True)):
+        with pytest.raises(up.ModelError, match="but was given"):
+            model.with_values({name: value})

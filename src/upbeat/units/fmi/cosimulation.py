@@ -28,6 +28,7 @@ from upbeat.units.fmi.next_event import NextEvents
 from upbeat.units.fmi.ports import Layout
 from upbeat.units.fmi.saved import Ours, Saved, from_bytes, to_bytes
 from upbeat.units.fmi.sensitivity import slope
+from upbeat.units.fmi.steady import SteadySteps
 from upbeat.units.fmi.tokens import Tokens
 from upbeat.units.inputs import MAX_DEGREE
 
@@ -71,11 +72,12 @@ class CoSimulationUnit:
         self._mode = Mode.INITIALIZATION
         self._failed = self._closed = False
         self._has_events = has_events(description, interface)
-        self._simple = not self._has_events
+        self._simple = not self._has_events and interface.variable_step
         """A step is nothing but a step, if no input moves and nobody asks for derivatives."""
         self._slopes = interface.interpolates_inputs and description.version == 2
         clocks = own_clocks(description) if self._has_events else []
         self._clocks = Clocks(instance, [description.by_name[name] for name in clocks], start)
+        self._steady = None if interface.variable_step else SteadySteps()
         self._pending = False
         self._next = inf
         self._next_events = NextEvents(instance)
@@ -251,6 +253,8 @@ class CoSimulationUnit:
     def _step(self, until: float) -> None:
         """One call of the FMU's own solver. The time given to it is the engine's, never a sum of steps."""
         now = self.time
+        if self._steady is not None:
+            self._steady.begin(now, until, until >= min(self._next, self._clocks.due))
         if self._courses and self._slopes:
             self._hand_over_slopes(now)
         self._arrive(self._instance.step(now, until - now, not self._tokens.alive), now, until)
@@ -271,6 +275,9 @@ class CoSimulationUnit:
                 'smaller step (--step, or pace=…), or let units stop early (coupling = "negotiated")'
             )
         self.time = reached
+        own = reached >= min(self._next, self._clocks.due)
+        if self._steady is not None and (own or self._pending or reached < until):
+            self._steady.stopped(reached)
         for name in self._rates:
             self._look_at_rate(name)
 

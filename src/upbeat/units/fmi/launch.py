@@ -70,7 +70,7 @@ def initialized(
         )
         try:
             _give_starts(instance, model)
-            instance.enter_initialization(start, None, model.tolerance)
+            instance.enter_initialization(start, None, model.told_tolerance)
         except BaseException:
             instance.free()
             raise

@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from upbeat.core.abilities import Ability, Core, Unit
-from upbeat.core.errors import ModelError, suggest
+from upbeat.core.errors import suggest
 from upbeat.core.ports import Port, Value, Values
 from upbeat.units.fmi.about import notes_of
 from upbeat.units.fmi.binaries import objection as no_library
+from upbeat.units.fmi.arguments import categories, checked_tolerance, solver_for, texts, wrong
 from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
 from upbeat.units.fmi.entry import enter, runs_natively
 from upbeat.units.fmi.exchange import indicator_names
 from upbeat.units.fmi.interfaces import abilities_of, interface_of, name_of
 from upbeat.units.fmi.launch import launch
-from upbeat.units.fmi.ports import Layout, layout
+from upbeat.units.fmi.ports import Layout, choices, layout
 from upbeat.units.fmi.starts import Starts, sizes_of, with_starts
 from upbeat.units.fmi.unpacked import Key, describe
-from upbeat.units.solvers import DormandPrince, Solver, solver_from, solver_spec
+from upbeat.units.solvers import Cvode, DormandPrince, Solver, solver_spec, with_tolerance
 
 InterfaceName = Literal["co-simulation", "model-exchange"]
 Rollback = Literal["check", "trust", "never"]
@@ -45,7 +46,8 @@ class Fmu:
     * `interface`: ``"co-simulation"`` (where both are offered) or ``"model-exchange"``.
     * `parameters`: start values by name, of parameters, inputs and states; see also `with_values`.
     * `solver`: for model exchange; `DormandPrince` unless given.
-    * `tolerance`: of the FMU's own solver, or of the one for model exchange.
+    * `tolerance`: of the FMU's own solver, or of the one for model exchange if that has only the usual
+      tolerances; that of the default experiment unless given.
     * `locals`: patterns of local variables that are outputs, too, so that they can be recorded and connected.
     * `logging`: all messages of the FMU (True), those of some categories (a list), or those it sends anyway.
     * `rollback`: what is made of its claim that it can be set back: ``"check"``, ``"trust"`` or
@@ -87,21 +89,17 @@ class Fmu:
         where = Path(path).resolve()
         key, description = describe(where)
         chosen = interface_of(description, interface)
-        if solver is not None and not isinstance(chosen, ModelExchange):
-            raise _wrong("solver", "an FMU for co-simulation brings its own solver: leave it out, or ask for "
-                         'interface = "model-exchange"')  # fmt: skip
+        steps = solver_for(solver, chosen, tolerance)
         for name, word in (("rollback", rollback), ("isolation", isolation)):
             if word not in _WORDS[name]:
-                raise _wrong(
-                    name, f"there is no {name} {word!r}. {suggest(str(word), _WORDS[name], 'words')}"
-                )
+                raise wrong(name, f"there is no {name} {word!r}. {suggest(str(word), _WORDS[name], 'words')}")
         fields = {
             "path": where,
             "interface_name": name_of(chosen),
-            "solver": None if solver is None else solver_from(solver),
-            "tolerance": _tolerance(tolerance),
-            "locals": _texts("locals", locals),
-            "logging": logging if isinstance(logging, bool) else _texts("logging", logging),
+            "solver": steps,
+            "tolerance": checked_tolerance(tolerance),
+            "locals": texts("locals", locals),
+            "logging": categories(description, logging),
             "rollback": rollback,
             "isolation": isolation,
             "starts": (),
@@ -172,6 +170,16 @@ class Fmu:
         return (*found, *notes_of(self.description, self.interface), *self.layout.notes)
 
     @property
+    def hidden(self) -> tuple[str, ...]:
+        """The variables that `locals` could make outputs of, and does not."""
+        return tuple(name for name in choices(self.description) if name not in self.layout.variables)
+
+    @property
+    def steady(self) -> bool:
+        """Whether all of its steps must be equally long."""
+        return isinstance(self.interface, CoSimulation) and not self.interface.variable_step
+
+    @property
     def remembers(self) -> tuple[str, ...]:
         """States of another FMU are not states of this one."""
         return (self.description.token, self.interface_name)
@@ -212,11 +220,21 @@ class Fmu:
 
     @property
     def effective_solver(self) -> Solver:
-        """The solver for model exchange: what was given, or the usual one with the tolerance there is."""
-        if self.solver is not None:
-            return self.solver
-        tolerance = self.tolerance or self.description.experiment.tolerance
-        return DormandPrince() if tolerance is None else DormandPrince(rtol=tolerance, atol=tolerance * 1e-3)
+        """The solver for model exchange, with the tolerance there is unless it brings its own."""
+        return with_tolerance(self.solver or DormandPrince(), self.accuracy)
+
+    @property
+    def accuracy(self) -> float | None:
+        """The relative tolerance that was asked for, else that of the default experiment."""
+        return self.tolerance or self.description.experiment.tolerance
+
+    @property
+    def told_tolerance(self) -> float | None:
+        """What the FMU is told: how exactly it is to solve, or how exactly the importer solves it."""
+        if isinstance(self.interface, CoSimulation):
+            return self.accuracy
+        solver = self.effective_solver
+        return solver.rtol if isinstance(solver, (DormandPrince, Cvode)) else None
 
     def to_spec(self) -> dict[str, Any]:
         """The settings as a file has them, without the path: only what differs from the usual."""
@@ -250,21 +268,3 @@ class Fmu:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-
-
-def _tolerance(given: object) -> float | None:
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < float("inf"):
-        raise _wrong("tolerance", f"a tolerance is a positive number, not {given!r}")
-    return float(given)
-
-
-def _texts(name: str, given: object) -> tuple[str, ...]:
-    if isinstance(given, (list, tuple)) and all(isinstance(item, str) for item in given):
-        return tuple(given)
-    raise _wrong(name, f'{name} is a list of texts, such as ["x", "body.*"], not {given!r}')
-
-
-def _wrong(where: str, what: str) -> ModelError:
-    return ModelError(what, [(where, what)])

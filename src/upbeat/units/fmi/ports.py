@@ -147,9 +147,14 @@ def _length(dimension: Dimension, now: int, sizes: Mapping[str, int]) -> int:
     return now if dimension.parameter is None else sizes.get(dimension.parameter, now)
 
 
+def choices(description: ModelDescription) -> list[str]:
+    """The variables that are no ports unless somebody wants them to be."""
+    return [v.name for v in description.variables if v.causality in _CHOSEN and v.type is not Type.CLOCK]
+
+
 def _matching(description: ModelDescription, patterns: Sequence[str]) -> set[str]:
     """The variables that patterns choose; one that matches nothing is a slip."""
-    names = [v.name for v in description.variables if v.causality in _CHOSEN and v.type is not Type.CLOCK]
+    names = choices(description)
     found: set[str] = set()
     for pattern in patterns:
         if not (matches := matching(pattern, names)):

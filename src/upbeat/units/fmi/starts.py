@@ -12,7 +12,7 @@ from typing import Any
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.names import resolve
 from upbeat.core.ports import Causality as Direction
-from upbeat.core.ports import Port, Value, Values
+from upbeat.core.ports import Kind, Port, Value, Values
 from upbeat.units.fmi.description import Causality, Initial, ModelDescription, Type, Variability, Variable
 from upbeat.units.fmi.ports import kind_of, plain, reshaped
 
@@ -110,12 +110,25 @@ def _values(variable: Variable, given: object, size: int | None) -> Values:
     port = Port("value", Direction.PARAMETER, kind_of(variable.type), size)
     if isinstance(given, bytes):
         given = given.hex()
+    given = _as_written(port.kind, given)
     if variable.items:
         given = _codes(variable, given)
     values = port.values(given, variable.name)
     for value in values:
         _check(variable, value)
     return values
+
+
+def _as_written(kind: Kind, given: object) -> object:
+    """Numbers for what FMI's files write as numbers: 0 and 1 for booleans, 2.0 for a whole number."""
+    given = given.tolist() if hasattr(given, "tolist") else given  # NumPy
+    if isinstance(given, (list, tuple)):
+        return [_as_written(kind, item) for item in given]
+    if kind is Kind.BOOLEAN and isinstance(given, (int, float)) and given in (0, 1):
+        return bool(given)
+    if kind is Kind.INTEGER and isinstance(given, float) and given.is_integer():
+        return int(given)
+    return given
 
 
 def _codes(variable: Variable, given: object) -> object:

@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 from upbeat.core.ports import Causality
 from upbeat.units.fmi.cosimulation import can_follow
-from upbeat.units.fmi.description import IntervalVariability, Type, Variability, Variable
+from upbeat.units.fmi.description import CoSimulation, IntervalVariability, Type, Variability, Variable
 from upbeat.units.fmi.instance import Instance
 from upbeat.units.fmi.interfaces import has_events, own_clocks
 from upbeat.units.fmi.ports import Layout
@@ -135,6 +135,7 @@ class FmuTables:
     * `pointer`: what these functions take first.
     * `event_mode`: whether it has events: it is jumped at the start, and enters event mode.
     * `saves`, `serialises`: whether its state can be kept, and turned into bytes.
+    * `steady`: whether all of its steps must be equally long.
     * `clock`: the address of a double that always has the time of the instance.
     * `environment`: what its log messages carry.
     * `adjoint`: whether its derivatives by inputs come row by row.
@@ -149,6 +150,7 @@ class FmuTables:
     event_mode: bool
     saves: bool
     serialises: bool
+    steady: bool
     clock: int
     environment: int
     adjoint: bool
@@ -175,6 +177,7 @@ def lower(instance: Instance, layout: Layout, start: float, keeper: Keeper) -> F
         event_mode=events,
         saves=interface.saves_state,
         serialises=interface.serialises_state,
+        steady=isinstance(interface, CoSimulation) and not interface.variable_step,
         clock=addressof(keeper.clock),
         environment=instance.environment,
         adjoint=by_rows(interface),

@@ -97,6 +97,11 @@ class Isolated:
         return bool(getattr(self.model, "announced", Ability.NEXT_EVENT in self.model.abilities))
 
     @property
+    def steady(self) -> bool:
+        """Whether all steps of the model must be equally long."""
+        return bool(getattr(self.model, "steady", False))
+
+    @property
     def solver(self) -> object:
         """That of the model, if it has one."""
         return getattr(self.model, "solver", None)
