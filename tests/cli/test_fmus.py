@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,8 +129,6 @@ def test_what_is_wrong_is_said(two: tuple[Path, Path], words: list[str], what: s
 
 def test_unit_mismatch(fmu: Made, tmp_path: Path, capsys: Said) -> None:
     """A height in m does not go into an input in 1/s; the unit is put in by hand here."""
-    import zipfile
-
     source, other = fmu("gain", 3), tmp_path / "b.fmu"
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(other, "w") as new:
         for entry in old.namelist():
@@ -157,8 +156,6 @@ def test_unit_mismatch(fmu: Made, tmp_path: Path, capsys: Said) -> None:
     ],
 )
 def test_bad_files(content: object, what: str, tmp_path: Path, capsys: Said) -> None:
-    import zipfile
-
     path = tmp_path / "bad.fmu"
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -173,8 +170,6 @@ def test_bad_files(content: object, what: str, tmp_path: Path, capsys: Said) -> 
 
 
 def test_no_library_for_this_machine(fmu: Made, tmp_path: Path, capsys: Said) -> None:
-    import zipfile
-
     path = tmp_path / "far.fmu"
     with zipfile.ZipFile(fmu("gain", 2)) as old, zipfile.ZipFile(path, "w") as new:
         new.writestr("modelDescription.xml", old.read("modelDescription.xml"))
@@ -311,3 +306,79 @@ def test_all_fmus_can_be_made_to_talk(fmu: Made) -> None:
     assert units["chosen"].logging == ("logEvents",)
     assert units["nested"].scenario.units["deep"].model.logging is True
     assert units["other"] is scenario.units["other"]
+
+
+def unpacked(path: Path, folder: Path) -> Path:
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def test_an_unpacked_fmu(two: tuple[Path, Path], tmp_path: Path, capsys: Said) -> None:
+    """y of a is 3 e^-2t until 2, as its default experiment says."""
+    folder = unpacked(two[0], tmp_path / "b" / "drive")
+    code, said, noted = call(capsys, "run", folder, two[1], "--connect", "b.u=drive.y", "--json")
+    assert code == 0, noted
+    assert json.loads(said)["final"]["drive.y"] == pytest.approx(3 * math.exp(-4), rel=1e-8)
+    for path in (folder, two[0]):
+        trace = up.load(path, until=1.0).run()
+        assert trace[f"{path.stem}.y"][-1] == pytest.approx(3 * math.exp(-2), rel=1e-8)
+
+
+def test_a_default_experiment_that_contradicts_itself(
+    two: tuple[Path, Path], tmp_path: Path, capsys: Said
+) -> None:
+    folder = unpacked(two[0], tmp_path / "odd")
+    path = folder / "modelDescription.xml"
+    text = path.read_text()
+    assert 'startTime="0" stopTime="2"' in text
+    path.write_text(text.replace('startTime="0" stopTime="2"', 'startTime="5" stopTime="2" tolerance="1e-5"'))
+    code, said, noted = call(capsys, "run", folder)
+    assert code == 0
+    assert "in the default experiment of odd stopTime 2.0 is not after the start: ignored" in noted
+    assert "tolerance = 1e-05, as odd says" in noted
+    assert "t = 5 … 6 s" in said
+    assert "tolerance = " not in call(capsys, "run", folder, "--tolerance", "1e-3")[2]
+
+
+def test_local_variables(two: tuple[Path, Path], capsys: Said) -> None:
+    code, _, noted = call(capsys, "run", *two, "--record", "a.x")
+    assert code == 3
+    assert "A local variable: --locals 'a.x'" in noted
+    code, said, noted = call(
+        capsys, "run", *two, "--record", "a.x", "--locals", "a.x", "--until", 1, "--json", "--quiet"
+    )
+    assert code == 0, noted
+    assert json.loads(said)["final"]["a.x"] == pytest.approx(math.exp(-2), rel=1e-8)
+    code, _, noted = call(capsys, "run", *two, "--locals", "c.x")
+    assert code == 3
+    assert "'c.x' names no unit" in noted
+
+
+def test_signals_for_free_inputs(two: tuple[Path, Path], engine: str, tmp_path: Path, capsys: Said) -> None:
+    """b doubles what it gets, a ramp."""
+    table = tmp_path / "drive.csv"
+    table.write_text("time,b.u\n0,0\n2,4\n")
+    out = tmp_path / "r.csv"
+    words = ("run", *two, "--input", table, "--out", out, "--until", 2, "--step", 0.5, "--engine", engine)
+    code, _, noted = call(capsys, *words)
+    assert code == 0, noted
+    assert rows(out)[-1]["a.y"] == pytest.approx(3 * math.exp(-4), rel=1e-4)  # its u stays 0
+    assert [row["b.y"] for row in rows(out)] == pytest.approx([4 * row["time"] for row in rows(out)])
+    table.write_text("time,b.v\n0,0\n2,4\n")
+    code, _, noted = call(capsys, *words)
+    assert code == 3
+    assert "the scenario has no input 'b.v'. Did you mean 'b.u'" in noted
+
+
+def test_steps_of_one_length_are_checked(two: tuple[Path, Path], tmp_path: Path, capsys: Said) -> None:
+    folder = unpacked(two[0], tmp_path / "even")
+    path = folder / "modelDescription.xml"
+    yes = 'canHandleVariableCommunicationStepSize="true"'
+    assert yes in path.read_text()
+    path.write_text(path.read_text().replace(yes, ""))
+    what = "even: the FMU takes only steps of one length"
+    for command in ("check", "explain"):
+        assert f"warning: {what}" in " ".join(call(capsys, command, folder, "--step", 0.3)[1].split())
+        assert what not in call(capsys, command, folder, "--step", 0.5)[1]
+    assert f"upbeat: {what}" in call(capsys, "run", folder, "--step", 0.3)[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,3 +71,14 @@ def test_a_broken_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     shown = capsys.readouterr()
     assert "is damaged or is not a zip archive" in shown.err
     assert json.loads(shown.out)["ok"] is False
+
+
+def test_the_folder_of_an_unpacked_one(
+    system: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "ssp1"
+    with zipfile.ZipFile(system) as archive:
+        archive.extractall(folder)
+    assert main(["run", str(folder), "--step", "0.25", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["final"]["b_2.y"] == 2 * 2 * 3
+    assert up.load(folder).run()["b_2.y"][-1] == 2 * 2 * 3

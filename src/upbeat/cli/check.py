@@ -26,6 +26,7 @@ def call(options: argparse.Namespace) -> Exit:
         made = scenario_options.experiment(options, writing=True)
         choice = made.choice()
         made.scenario.check_measures()
+        remarks = made.remarks
     except InvalidInput as error:
         if not options.json:
             raise
@@ -34,10 +35,13 @@ def call(options: argparse.Namespace) -> Exit:
     told = {name: list(model.notes) for name, model in made.scenario.units.items() if hasattr(model, "notes")}
     notes = {name: found for name, found in told.items() if found}
     if options.json:
-        say(json.dumps({"ok": True, "problems": []} | ({"notes": notes} if notes else {})))
+        more = {"notes": notes, "remarks": list(remarks)}
+        say(json.dumps({"ok": True, "problems": []} | {name: found for name, found in more.items() if found}))
     elif not options.quiet:
         units, wires = len(made.scenario.units), len(made.scenario.all_connections)
         say(f"{options.file}: no problems. Units: {units}, connections: {wires}, engine: {choice.name}.")
         for name, found in notes.items():
             say("\n".join(f"  {name}: {note}" for note in found))
+        for remark in remarks:
+            say(f"  warning: {remark}")
     return Exit.OK

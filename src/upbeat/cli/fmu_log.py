@@ -1,4 +1,4 @@
-"""What FMUs say, on standard error: complaints always, everything with --fmu-log; and remarks about SSPs."""
+"""What FMUs say, on standard error: complaints always, everything with --fmu-log; and remarks about runs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ class _Remarks(logging.Handler):
 
 
 def prepare(*, all_messages: bool) -> None:
-    """Route the messages of FMUs, and remarks about SSPs, to standard error."""
+    """Route the messages of FMUs, and remarks about SSPs and runs, to standard error."""
     _route("upbeat.fmu", _Handler(), logging.DEBUG if all_messages else logging.WARNING)
-    _route("upbeat.ssp", _Remarks(), logging.WARNING)
+    for name in ("upbeat.ssp", "upbeat.run"):
+        _route(name, _Remarks(), logging.WARNING)
 
 
 def _route(name: str, handler: logging.Handler, level: int) -> None:

@@ -12,7 +12,12 @@ from upbeat.cli.console import complain
 from upbeat.core.errors import InvalidInput
 from upbeat.engine.experiment import Experiment
 
-SUFFIX = ".fmu"
+
+def given(path: Path) -> bool:
+    """Whether this is an FMU, or a folder with an unpacked one."""
+    from upbeat.engine.fmus import is_fmu
+
+    return is_fmu(path)
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +39,19 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--solver", metavar="NAME", help="for model exchange, e.g. rk4 or dormand-prince")
     parser.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="TOL",
+        help="relative tolerance of FMUs (default: that of their default experiments)",
+    )
+    parser.add_argument(
+        "--locals",
+        action="append",
+        default=[],
+        metavar="UNIT.PATTERN",
+        help="local variables of FMUs that become outputs, too, e.g. 'a.body.*'; may be repeated",
+    )
+    parser.add_argument(
         "--fmu-log", action="store_true", help="show all messages of FMUs, not only complaints"
     )
 
@@ -46,15 +64,17 @@ def experiment(
 
     more = [Path(name) for name in getattr(options, "names", ())] if hasattr(options, "connect") else []
     for path in more:
-        if path.suffix.lower() != SUFFIX:
-            raise InvalidInput(f"{path}: only FMUs ({SUFFIX}) can be coupled on the command line")
-    asked = {name: getattr(options, name, None) for name in ("interface", "solver")}
+        if not given(path):
+            raise InvalidInput(f"{path}: only FMUs (.fmu) can be coupled on the command line")
+    asked = {name: getattr(options, name, None) for name in ("interface", "solver", "tolerance")}
     chosen = fmu_experiment(
         [options.file, *more],
         settings,
         connect=getattr(options, "connect", ()),
         values=values,
         options={name: value for name, value in asked.items() if value is not None},
+        locals=getattr(options, "locals", ()),
+        table=options.input,
         writing=writing,
     )
     if chosen.notes and not (getattr(options, "quiet", False) or getattr(options, "json", False)):
@@ -64,12 +84,14 @@ def experiment(
 
 def misplaced(options: argparse.Namespace) -> str:
     """What is wrong with a command line that has options for FMUs, and none; empty if all is well."""
-    if not hasattr(options, "connect") or options.file.suffix.lower() == SUFFIX:
+    if not hasattr(options, "connect") or given(options.file):
         return ""
     if options.names:
         return f"unrecognized arguments: {' '.join(options.names)} (only FMUs can follow FMUs)"
-    given = [name for name in ("connect", "interface", "solver") if getattr(options, name)]
-    return f"--{given[0]} is for FMUs: {options.file} says itself how its units are run" if given else ""
+    misused = [
+        name for name in ("connect", "interface", "solver", "tolerance", "locals") if getattr(options, name)
+    ]
+    return f"--{misused[0]} is for FMUs: {options.file} says itself how its units are run" if misused else ""
 
 
 def logged(made: Experiment, options: argparse.Namespace) -> Experiment:

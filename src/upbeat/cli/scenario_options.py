@@ -22,7 +22,7 @@ def add_to(parser: argparse.ArgumentParser, file: str = "") -> None:
 
     With a text for `file` that is the only one; without, several FMUs may be named.
     """
-    what = file or "the scenario file (.toml), an FMU (.fmu), or a system of FMUs (.ssp, .ssd)"
+    what = file or "the scenario file (.toml), an FMU (.fmu), or a system of FMUs (.ssp, .ssd), also unpacked"
     parser.add_argument("file", type=Path, metavar="FILE", help=what)
     if not file:
         fmu_options.add_to(parser)
@@ -39,7 +39,7 @@ def add_to(parser: argparse.ArgumentParser, file: str = "") -> None:
         "--input",
         type=Path,
         metavar="FILE.csv",
-        help="signals for the scenario's own inputs (a column time, one per input)",
+        help="signals for the scenario's own inputs, or inputs of FMUs (columns time and one per input)",
     )
     parser.add_argument(
         "--engine",
@@ -93,7 +93,7 @@ def experiment(
         made = _read(options, shared | dict(settings or {}), values, writing)
     except ScenarioError as error:
         raise _by_option(error) from None
-    if options.input is not None:
+    if options.input is not None and not fmu_options.given(options.file):
         made = made.with_(signals=read_signals(options.input, made.scenario))
     made = fmu_options.logged(made, options)
     return made.monolithic() if options.monolithic else made
@@ -103,7 +103,7 @@ def _read(
     options: argparse.Namespace, settings: Mapping[str, Any], values: Mapping[str, Any], writing: bool
 ) -> Experiment:
     """What the file, or the FMUs, describe."""
-    if options.file.suffix.lower() == fmu_options.SUFFIX:
+    if fmu_options.given(options.file):
         return fmu_options.experiment(options, settings, values, writing)
     return read_experiment(
         options.file, settings, values=values, allow_python=options.allow_python, writing=writing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.flatten import Flat, flattened, kept_nested
 from upbeat.engine.isolation import Isolation, separated, together
 from upbeat.engine.realtime import RealTime
+from upbeat.engine.remarks import step_remarks
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings, Tables, checked_every, usual_pace
 from upbeat.master.master import Master, as_pace
@@ -25,6 +27,8 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals
 from upbeat.trace.trace import Trace
 from upbeat.units.solvers import Solver
+
+_log = logging.getLogger("upbeat.run")
 
 Report = Callable[[float], None]
 """Called now and then with the simulated time reached."""
@@ -71,6 +75,11 @@ class Experiment:
         flat = self.flat
         return flat.master.program(flat.scenario)
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What may go wrong and can be seen before the run, in sentences."""
+        return step_remarks(self.flat, self.span)
+
     def choice(self) -> Choice:
         """The engine that will run it, and why."""
         return self._choice(self.flat)
@@ -90,6 +99,8 @@ class Experiment:
         flat = self.flat
         program, pace = flat.master.build(flat.scenario)
         choice, keeper = self._choice(flat), None
+        for remark in step_remarks(flat, self.span):
+            _log.warning("%s", remark)
         if self.checkpoint is not None:
             from upbeat.engine.resume import keeper_for  # which knows what an experiment is
 

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from upbeat.core.errors import Problems
 from upbeat.engine.checkpoint import checkpoint_from
 from upbeat.engine.experiment import Experiment
+from upbeat.engine.fmus import fmu_experiment, is_fmu
 from upbeat.engine.isolation import isolation_table
 from upbeat.engine.nested_files import master_table, nested_table, nesting
 from upbeat.engine.realtime import real_time_table
@@ -27,7 +28,7 @@ def load(
     allow_python: bool = False,
     **settings: Unpack[Settings],
 ) -> Experiment:
-    """The experiment that a scenario file or an SSP describes.
+    """The experiment that a scenario file, an SSP or a single FMU describes; the latter two may be unpacked.
 
     `values` overrides parameters and start values (``{"left.m": 2.0}``), `settings` what the file says
     about the master, the run and the record; `step` is short for a fixed `pace`. All problems of the
@@ -47,6 +48,9 @@ def read_experiment(
     writing: bool,
 ) -> Experiment:
     """As `load`; with `writing` it also is a problem if the results cannot go where they should."""
+    if is_fmu(path):
+        made_of = fmu_experiment([Path(path)], settings, values=values, writing=writing).experiment
+        return made_of.with_(checkpoint=checkpoint_from(settings.get("checkpoint")))
     if is_system(path):
         return completed(system_file(path, settings, values=values), settings, Problems(), writing=writing)
     made: list[Experiment] = []

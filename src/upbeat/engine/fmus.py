@@ -7,25 +7,35 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from upbeat.core.abilities import Model
-from upbeat.core.errors import InvalidInput, Problem, Problems, ScenarioError
+from upbeat.core.errors import InvalidInput, Problem, Problems, ScenarioError, suggest
 from upbeat.core.expr.tokens import written
+from upbeat.core.names import split
 from upbeat.engine.experiment import Experiment
+from upbeat.engine.fmu_inputs import Driven
 from upbeat.engine.nested import Nested
 from upbeat.engine.settings import Tables, checked_fields
 from upbeat.scenario.assemble import assemble
 from upbeat.scenario.directory import INPUTS, Directory, Unclear, Wrong
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.values import with_values
+from upbeat.units.fmi.description import NAME
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.process import Isolated
 
 STEPS = 1000
 """So many steps there are to a run if nobody says how long one is."""
 USUAL_STOP = 1.0
+
+
+def is_fmu(path: str | Path) -> bool:
+    """Whether this is an FMU by its name, or a folder with an unpacked one."""
+    path = Path(path)
+    return path.suffix.lower() == ".fmu" or (path / NAME).is_file()
 
 
 @dataclass(frozen=True)
@@ -43,19 +53,24 @@ def fmu_experiment(
     connect: Sequence[str] = (),
     values: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
+    locals: Sequence[str] = (),
+    table: Path | None = None,
     writing: bool = False,
 ) -> Chosen:
     """The experiment with these FMUs as units, named after their files.
 
-    `connect` has texts ``b.u=a.y``, `settings` what `load` takes, `options` are for all FMUs alike. What the
-    settings leave open comes from the FMUs' default experiments. All problems are reported together.
+    `connect` has texts ``b.u=a.y``, `settings` what `load` takes, `options` are for all FMUs alike, `locals`
+    patterns ``a.body.*``. A `table` drives the inputs that its columns name (``a.u``). What the settings
+    leave open comes from the FMUs' default experiments. All problems are reported together.
     """
     problems = Problems()
     names, notes = unit_names(paths)
     units: dict[str, Fmu] = {}
+    all_alike = dict(options or {})
     for name, path in zip(names, paths, strict=True):
         try:
-            units[name] = Fmu(path, **(options or {}))
+            found = [*all_alike.get("locals", ()), *_patterns_for(name, locals)]
+            units[name] = Fmu(path, **all_alike | {"locals": found})
         except InvalidInput as error:
             problems.add((path.name,), str(error))
     broken = set(names) - units.keys()
@@ -66,7 +81,15 @@ def fmu_experiment(
             problems.add(("connect=",), f"'{text}' is no connection", "Write input=output, as in b.u=a.y.")
         else:
             pairs.append(pair)
-    parts = assemble(units, pairs, (), {}, {}, problems, broken)
+    for pattern in locals:
+        if not any(_patterns_for(name, [pattern]) for name in names):
+            problems.add(
+                ("locals=",), f"'{pattern}' names no unit", suggest(split(pattern)[0], names, "units")
+            )
+    driven = None if table is None else Driven(table, units, {target for target, _ in pairs})
+    inputs = () if driven is None else tuple(driven.inputs.values())
+    pairs += [] if driven is None else [(target, port.name) for target, port in driven.inputs.items()]
+    parts = assemble(units, pairs, inputs, {}, {}, problems, broken)
     parts = with_values(parts, values or {}, problems, broken)
     scenario = Scenario.from_parts(parts, ", ".join(path.stem for path in paths))
     tables, more = _tables(units, settings)
@@ -74,8 +97,15 @@ def fmu_experiment(
     fields = checked_fields(tables, scenario, problems, writing=writing)
     if problems.found:
         raise ScenarioError([_named(problem) for problem in problems.found], "the command line")
-    made = Experiment(scenario=scenario, signals=settings.get("signals"), **fields)
+    signals = settings.get("signals") if driven is None else driven.signals()
+    made = Experiment(scenario=scenario, signals=signals, **fields)
     return Chosen(made, (*notes, *more))
+
+
+def _patterns_for(unit: str, patterns: Sequence[str]) -> list[str]:
+    """Those of the patterns ``unit.variable`` that speak of this one, without its name."""
+    parts = [split(pattern) for pattern in patterns]
+    return [rest for head, rest in parts if rest and fnmatchcase(unit, head)]
 
 
 def _named(problem: Problem) -> Problem:
@@ -143,6 +173,9 @@ def _tables(units: Mapping[str, Fmu], settings: Mapping[str, Any]) -> tuple[Tabl
     said: list[str] = []
     run: dict[str, Any] = {}
     experiments = {name: model.description.experiment for name, model in units.items()}
+    for name, model in units.items():
+        odd = [note.what for note in model.description.warnings if note.where == "DefaultExperiment"]
+        said += [f"in the default experiment of {name} {what}" for what in odd]
     if settings.get("start") is None:
         starts = {name: e.start for name, e in experiments.items() if e.start}
         if starts:
@@ -161,6 +194,7 @@ def _tables(units: Mapping[str, Fmu], settings: Mapping[str, Any]) -> tuple[Tabl
         times = run | {key: settings[key] for key in ("start", "until") if settings.get(key) is not None}
         master["step"], why = _step(units, float(times["until"]) - float(times.get("start", 0.0)))
         said.append(f"step = {master['step']:g}, {why}")
+    said += _tolerances(units)
     return Tables(master, run, {}), said
 
 
@@ -178,6 +212,19 @@ def _step(units: Mapping[str, Fmu], length: float) -> tuple[float, str]:
         (own,) = inner
         return own * max(1, math.floor(nice / own)), "a multiple of the FMU's own step (--step)"
     return nice, f"about {STEPS} steps, since neither you nor an FMU says (--step)"
+
+
+def _tolerances(units: Mapping[str, Fmu]) -> list[str]:
+    """The tolerances that come from default experiments, each with those who say it."""
+    by_value: dict[float, list[str]] = {}
+    for name, model in units.items():
+        said = model.description.experiment.tolerance
+        if model.tolerance is None and said is not None and model.told_tolerance == said:
+            by_value.setdefault(said, []).append(name)
+    return [
+        f"tolerance = {value:g}, as {' and '.join(names)} {'says' if len(names) == 1 else 'say'}"
+        for value, names in by_value.items()
+    ]
 
 
 def nice_step(most: float) -> float:

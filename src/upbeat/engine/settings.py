@@ -10,7 +10,7 @@ from typing import Any, TypedDict, TypeGuard, TypeVar, get_args
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import InvalidInput, Problem, Problems, suggest
-from upbeat.core.names import matching
+from upbeat.core.names import bare, matching, split
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.checkpoint import Checkpoint
@@ -169,7 +169,8 @@ class Tables:
         patterns, names = self.record.get("signals"), recordable(scenario)
         for pattern in patterns if _are_texts(patterns) else ():  # anything else has been complained about
             if not matching(pattern, names):
-                what, hint = f"nothing to record matches '{pattern}'", suggest(pattern, names, "signals")
+                what = f"nothing to record matches '{pattern}'"
+                hint = _local(pattern, scenario) or suggest(pattern, names, "signals")
                 problems.found.append(self._named(Problem(("record", "signals"), what, hint)))
 
     def _span(self, problems: Problems) -> Span | None:
@@ -208,6 +209,15 @@ def checked_fields(
         except InvalidInput as error:
             problems.add(("master",), str(error))
     return fields
+
+
+def _local(pattern: str, scenario: Scenario) -> str:
+    """What to write to record local variables of an FMU; empty if these are none."""
+    unit, rest = split(bare(pattern))
+    if not matching(rest, getattr(scenario.units.get(unit), "hidden", ())):
+        return ""
+    what = f"--locals '{unit}.{rest}', or locals = [\"{rest}\"] in its table"
+    return f"A local variable: {what}, makes an output of it."
 
 
 def _as_in_a_file(name: str, value: Any, before: Any) -> Any:

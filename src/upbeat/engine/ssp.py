@@ -21,7 +21,7 @@ from upbeat.scenario.ssp.exporting import write_ssp as write_package
 from upbeat.scenario.ssp.importing import Imported
 from upbeat.scenario.ssp.importing import read_ssp as read_imported
 from upbeat.scenario.ssp.keeping import kept_of
-from upbeat.scenario.ssp.package import ssd_of
+from upbeat.scenario.ssp.package import DEFAULT, ssd_of
 
 SUFFIXES = (".ssp", ".ssd")
 
@@ -125,5 +125,6 @@ def import_ssp(
 
 
 def is_system(path: str | os.PathLike[str]) -> bool:
-    """Whether this is an SSP or an SSD by its name."""
-    return Path(path).suffix.lower() in SUFFIXES
+    """Whether this is an SSP or an SSD by its name, or a folder with an unpacked SSP."""
+    path = Path(path)
+    return path.suffix.lower() in SUFFIXES or (path / DEFAULT).is_file()

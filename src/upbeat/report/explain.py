@@ -76,7 +76,7 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         "order": [f"{unit}.{port}" for _, unit, port in closed.graph.order],
         "loops": [[f"{unit}.{port}" for _, unit, port in loop] for loop in closed.graph.loops],
         "master": settings_of(experiment.master),
-        "notes": list(built.notes),
+        "notes": [*built.notes, *(f"warning: {remark}" for remark in experiment.remarks)],
         "engine": {"name": choice.name, "why": choice.why},
         "program": {
             name: block_lines(block, built.layout, lambda unit: path_of(flat.scenario, unit))

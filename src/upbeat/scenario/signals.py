@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from upbeat.core.errors import FileProblem, InvalidInput, ModelError, suggest
 from upbeat.core.ports import Kind, Port, Value
 
 if TYPE_CHECKING:
     from upbeat.scenario.scenario import Scenario
+
+T = TypeVar("T")
 
 TIME = "time"
 
@@ -105,10 +107,27 @@ def _bare(value: Any) -> Any:
 
 def read_signals(path: str | Path, scenario: Scenario) -> Signals:
     """The signals in a CSV file, for inputs that `scenario` has. Its errors name file and line."""
-    source = Path(path)
+    return read_columns(path, scenario.inputs)
+
+
+def read_columns(path: str | Path, inputs: Sequence[Port]) -> Signals:
+    """The same for any inputs."""
+    return _opened(path, lambda rows: _read(rows, str(path), cells_of_inputs(inputs)))
+
+
+def header_of(path: str | Path) -> list[str]:
+    """The names of the columns."""
+    return _opened(path, _header)
+
+
+def _header(rows: Iterator[list[str]]) -> list[str]:
+    return [name.strip() for name in next((row for row in rows if any(row)), [])]
+
+
+def _opened(path: str | Path, read: Callable[[Iterator[list[str]]], T]) -> T:
     try:
-        with source.open(encoding="utf-8-sig", newline="") as file:
-            return _read(csv.reader(file), str(path), cells_of_inputs(scenario.inputs))
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            return read(csv.reader(file))
     except OSError as error:
         raise FileProblem(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -128,7 +147,7 @@ def column_names(port: Port) -> tuple[str, ...]:
 
 
 def _read(rows: Iterator[list[str]], path: str, known: Mapping[str, Port]) -> Signals:
-    header = [name.strip() for name in next((row for row in rows if any(row)), [])]
+    header = _header(rows)
     _check_header(header, path, known)
     time: list[float] = []
     columns: dict[str, list[Value | None]] = {name: [] for name in header if name != TIME}

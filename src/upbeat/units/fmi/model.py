@@ -14,8 +14,8 @@ from upbeat.core.abilities import Ability, Core, Unit
 from upbeat.core.errors import suggest
 from upbeat.core.ports import Port, Value, Values
 from upbeat.units.fmi.about import notes_of
-from upbeat.units.fmi.binaries import objection as no_library
 from upbeat.units.fmi.arguments import categories, checked_tolerance, solver_for, texts, wrong
+from upbeat.units.fmi.binaries import objection as no_library
 from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
 from upbeat.units.fmi.entry import enter, runs_natively
 from upbeat.units.fmi.exchange import indicator_names
