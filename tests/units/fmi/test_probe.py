@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fmu_exports import casadi_fmu, python_fmu
+from fmu_maker import LINEAR, make
 from upbeat import Scenario
 from upbeat.cli.main import main
 from upbeat.core.errors import FileProblem
@@ -118,6 +120,11 @@ def test_steps_of_different_lengths(fmu: Made) -> None:
     found = judge.uneven(True, one(fmu("summer", 2), trials.uneven))
     assert found.measured.startswith("accepted, results ")  # it counts them
     assert judge.uneven(True, one(fmu("linear", 2), trials.uneven)).ok
+
+
+def test_one_that_declares_steps_of_one_length_is_tried_with_others(tmp_path: Path) -> None:
+    path = make(replace(LINEAR, name="steady", source="linear", variable_step=False), 2, tmp_path)
+    assert "uneven" in one(path, trials.uneven).found
 
 
 def test_one_that_hangs(fmu: Made) -> None:
