@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from upbeat.core.abilities import Ability, Unit
 from upbeat.core.ports import Causality, Values
 from upbeat.units.fmi import binding
-from upbeat.units.fmi.cosimulation import CoSimulationUnit, can_follow
+from upbeat.units.fmi.cosimulation import CoSimulationUnit
+from upbeat.units.fmi.cosimulation_ports import can_follow
 from upbeat.units.fmi.description import Causality as Role
 from upbeat.units.fmi.description import CoSimulation, Variable
 from upbeat.units.fmi.exchange import Exchange, PackableExchange

@@ -19,7 +19,7 @@ from math import nan
 from types import MappingProxyType
 
 from upbeat.core.ports import Causality
-from upbeat.units.fmi.cosimulation import can_follow
+from upbeat.units.fmi.cosimulation_ports import can_follow
 from upbeat.units.fmi.description import CoSimulation, IntervalVariability, Type, Variability, Variable
 from upbeat.units.fmi.instance import Instance
 from upbeat.units.fmi.interfaces import has_events, own_clocks
