@@ -383,7 +383,7 @@ def test_values_out_of_range(fmu: Made) -> None:
         ("enumeration_in", "faster", "cannot be 'faster'"),
         ("enumeration_in", 2, "cannot be 2: the values are off = 1, slow = 3, fast = 7"),
         ("binary_in", "xyz", "hexadecimal"),
-        ("boolean_in", 1, "is boolean, but was given 1"),
+        ("boolean_in", 2, "is boolean, but was given 2"),
     ):
         with pytest.raises(up.ModelError, match=what):
             model.with_values({name: value})
