@@ -69,7 +69,7 @@ bool RemoteUnit::alive() const {
 bool RemoteUnit::exchanged() {
   Slate& slate = *link_.slate;
   const std::uint32_t looking = worth_looking(cores_);
-  slate.looking = looking;
+  slate.looking.store(looking, std::memory_order_relaxed);
   hand_over(slate, Side::Server);
   const Clock::time_point began = Clock::now();
   Clock::time_point deadline = began + std::chrono::duration_cast<Clock::duration>(

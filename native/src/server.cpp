@@ -20,7 +20,7 @@ RemoteUnit::Calls Server::calls() const {
 }
 
 bool Server::wait(const std::atomic<bool>& abandoned) {
-  return await_turn(slate_, Side::Server, Patience::look(slate_.looking), [&] { return !abandoned.load(std::memory_order_relaxed); });
+  return await_turn(slate_, Side::Server, Patience::look(slate_.looking.load(std::memory_order_relaxed)), [&] { return !abandoned.load(std::memory_order_relaxed); });
 }
 
 bool Server::answer() {

@@ -1,6 +1,6 @@
 // Two processes, one call at a time: the memory that both see, and how each waits for its turn.
 //
-// The one whose turn it is may read and write all of the slate; the other only looks at `turn`. It looks for
+// The one whose turn it is may read and write all of the slate; the other only looks at what is atomic. It looks for
 // some microseconds, because most answers come that fast, then lets others have the core, then sleeps in
 // the kernel and is woken. Where there is a single core for both, it sleeps at once.
 #pragma once
@@ -46,7 +46,9 @@ struct alignas(64) Slate {
   double x;
   double y;
   std::uint64_t size;  // of the whole payload, in bytes
-  std::uint32_t looking;  // for how many microseconds the server should look before it sleeps
+  // For how many microseconds the server should look before it sleeps. It reads this when it begins to wait, which
+  // may be while the client already writes its next question: either value will do.
+  std::atomic<std::uint32_t> looking;
   std::uint32_t spare;
 
   // What an answer says besides its payload, for whoever needs the slate before it has been read.
