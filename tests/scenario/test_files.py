@@ -383,7 +383,7 @@ def test_a_shared_model_is_written_once() -> None:
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
     scenario = read_text(FULL).scenario
-    with pytest.raises(InvalidInput, match="driven inputs cannot be written"):
+    with pytest.raises(InvalidInput, match="added units cannot be written"):
         write_scenario(scenario.closed(), tmp_path / "a.toml")
     with pytest.raises(FileProblem, match="cannot be written"):
         write_scenario(scenario, tmp_path / "no" / "such" / "folder.toml")
