@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from upbeat.units.discrete.pieces import Assigning, ModePieces, Piece
     from upbeat.units.discrete.tables import DiscreteTables
     from upbeat.units.fmi.tables import FmuTables
+    from upbeat.units.lowered import PortTable
 
 _WORTH_COMPILING = 8
 """The fewest rows of a piece of a discrete unit for which machine code is made: there may be hundreds of
@@ -82,8 +83,8 @@ class Entry:
 
         derivatives = tables.derivatives
         return _native.Ode(
-            inputs=[(port.cells, KINDS[port.kind], port.port) for port in tables.inputs],
-            outputs=[(port.cells, KINDS[port.kind], port.port) for port in tables.outputs],
+            inputs=_tables(tables.inputs),
+            outputs=_tables(tables.outputs),
             states=list(tables.start),
             input_start=[value for port in tables.inputs for value in port.start],
             parameters=list(tables.parameters),
@@ -102,8 +103,8 @@ class Entry:
         assert plan is not None
         return _native.Hybrid(
             ode=self._ode(tables),
-            heard=[(port.cells, KINDS[port.kind], port.port) for port in tables.heard],
-            sent=[(port.cells, KINDS[port.kind], port.port) for port in tables.sent],
+            heard=_tables(tables.heard),
+            sent=_tables(tables.sent),
             events=[
                 (one.name, one.indicator, one.on, one.writes, tuple((s.port, s.first) for s in one.sends))
                 for one in plan.events
@@ -222,6 +223,10 @@ def names_of(
         paths,
         {name: unit.complaints for name, unit in entered.items() if isinstance(unit, _native.Fmu)},
     )
+
+
+def _tables(ports: Sequence[PortTable]) -> _native.Ports:
+    return [(port.cells, KINDS[port.kind], port.port) for port in ports]
 
 
 def _ports(ports: Sequence[tuple[int, Port]]) -> _native.Ports:
