@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from math import inf
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from upbeat.core.errors import MasterError
-from upbeat.core.expr import ZERO, Cell, Expr, Name, Op, apply, names, substitute, time_derivative
-from upbeat.core.names import resolve, split
-from upbeat.core.ports import Kind
 from upbeat.core.time import Span, checked_step
 from upbeat.master import prediction
+from upbeat.master.conditions import WIDTH, Watch, followed
 from upbeat.master.coupling import Blocks
 from upbeat.master.pace import SLACK, Pace, Proposal, Read, State, Twin
 from upbeat.master.prediction import Coefficients
-from upbeat.master.program import Block, Let, Reg
 from upbeat.master.wiring import Wiring
-from upbeat.scenario.watcher import watchers
 
 Method = Literal["auto", "published", "secant", "quadratic", "hermite", "hermite2"]
 _DERIVATIVES = {"auto": 2, "published": 0, "secant": 0, "quadratic": 0, "hermite": 1, "hermite2": 2}
@@ -29,8 +24,6 @@ _REASONS = ("usual step", "first step", "after an event")
 
 DEPTH = 3
 """So many samples are kept: now, and two before."""
-WIDTH = 3
-"""Of a sample: the value, its rate and its second derivative."""
 CLOSE = 0.05
 """The part of the distance between two samples within which a third one takes the place of the newer."""
 NEAR = 0.1
@@ -39,16 +32,6 @@ differences are about what rates and inputs leave of errors."""
 _HEAD = 5
 """What the state has before the samples: how many there are, whether this is the start (1) or an event has
 just happened (2), and their times."""
-
-
-class Watch(NamedTuple):
-    """What the pace knows about its program."""
-
-    names: tuple[str, ...] = ()  # the events
-    counts: tuple[int, ...] = ()  # how many conditions each has
-    orders: tuple[int, ...] = ()  # of each condition: how many derivatives are known
-    first: Reg = 0  # the first of the registers of the conditions, WIDTH for each
-    jumped: Reg = 0  # whether an event has changed what they depend on
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,34 +105,15 @@ class LookAhead:
 
     def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
         """Blocks that compute all conditions, and the pace that knows their registers."""
-        conditions = _conditions(wiring)
-        if not conditions:
+        found = followed(blocks, wiring, _DERIVATIVES[self.method])
+        if found is None:
             raise MasterError(
                 "LookAhead looks ahead for events between units, and the scenario has none. Give it some, "
                 f"events={{…}}, or take steps of one size: Fixed({self.step:g})."
             )
-        lets: list[Let] = []
-        orders: list[int] = []
-        notes: list[str] = []
-        first = wiring.registers.new("conditions", size=WIDTH * sum(map(len, conditions.values())))
-        for name, expressions in conditions.items():
-            for z in expressions:
-                known, missing = _rates(z, wiring, _DERIVATIVES[self.method])
-                place = first + WIDTH * len(orders)
-                lets += [Let(place + k, substitute(cell, wiring.names)) for k, cell in enumerate(known)]
-                orders.append(len(known) - 1)
-                notes += [self._told(name, len(known) - 1, missing)]
-        jumped, before, after = _jumps(wiring, sorted(_ends(conditions, wiring)))
-        again: Block = (*lets, after)
-        ready = replace(
-            blocks,
-            start=(*blocks.start, *before, *again),
-            steps={name: (*step, *before, *again) for name, step in blocks.steps.items()},
-            exchange=(*blocks.exchange, *again),
-            notes=(*blocks.notes, *dict.fromkeys(notes)),
-        )
-        counts = tuple(map(len, conditions.values()))
-        return ready, replace(self, watch=Watch(tuple(conditions), counts, tuple(orders), first, jumped))
+        ready, watch, known = found
+        notes = dict.fromkeys(self._told(*one) for one in known)
+        return replace(ready, notes=(*ready.notes, *notes)), replace(self, watch=watch)
 
     def _told(self, event: str, order: int, missing: str) -> str:
         if self.method in ("published", "secant"):
@@ -267,73 +231,3 @@ class LookAhead:
         if order == 1:
             return prediction.cubic(z, rate, h)
         return prediction.quintic(z, rate, bend, h)
-
-
-# -------------------------------------------------------------------- what is watched
-
-
-def _conditions(wiring: Wiring) -> dict[str, tuple[Expr, ...]]:
-    """The conditions of all events by name, over the outputs of units."""
-    found: dict[str, tuple[Expr, ...]] = {}
-    for unit, watcher in watchers(wiring.scenario.units).items():
-        seen = {c.port: c.cells[0] for c in wiring.scenario.connections if c.unit == unit}
-        for event in watcher.events:
-            name = wiring.scenario.column(unit, event.name)
-            found[name] = tuple(substitute(z, seen) for z in event.conditions)
-    return found
-
-
-def _rates(z: Expr, wiring: Wiring, most: int) -> tuple[list[Expr], str]:
-    """The condition and as many of its derivatives as outputs declare; and why there are no more."""
-    found = [z]
-    for _ in range(most):
-        rates: dict[str, Expr] = {}
-        for name in sorted(names(found[-1])):
-            unit, port, index = _source(name, wiring)
-            derivative = wiring.port((unit, port)).derivative
-            if wiring.port((unit, port)).kind is not Kind.REAL:
-                rates[name] = ZERO
-            elif derivative is None:
-                return found, f"'{wiring.label((unit, port))}' does not say which output is its derivative"
-            else:
-                rates[name] = Name(f"{unit}.{derivative}{index}")
-        found.append(time_derivative(found[-1], rates))
-    return found, ""
-
-
-def _source(name: str, wiring: Wiring) -> tuple[str, str, str]:
-    """The unit and port of a name in a condition, and the index of the cell as it is written."""
-    unit, rest = split(name)
-    port, index = resolve(rest, {known for owner, known in wiring.outputs if owner == unit})
-    return unit, port, "" if index is None else f"[{index}]"
-
-
-def _ends(conditions: Mapping[str, Sequence[Expr]], wiring: Wiring) -> set[tuple[str, str]]:
-    """All outputs of the units that conditions look at."""
-    units = {split(name)[0] for zs in conditions.values() for z in zs for name in names(z)}
-    return {end for unit in units for end in wiring.outputs_of(unit)}
-
-
-def _jumps(wiring: Wiring, ends: Sequence[tuple[str, str]]) -> tuple[Reg, Block, Let]:
-    """A register that says whether an instant has changed one of these outputs; what to do at the end of a
-    step for that, and what to do whenever they may have changed."""
-    jumped = wiring.registers.new("jumped", Kind.BOOLEAN)
-    before: list[Let] = []
-    changes: list[Expr] = []
-    for end in ends:
-        port = wiring.port(end)
-        if port.kind is Kind.STRING:
-            continue
-        kept = wiring.registers.new(f"{wiring.label(end)}′before", port.kind, port.cells)
-        for i in range(port.cells):
-            cell = Cell(wiring.outputs[end] + i)
-            before.append(Let(kept + i, cell))
-            changes.append(apply(Op.NE, cell, Cell(kept + i)))
-    return jumped, tuple(before), Let(jumped, _any(changes))
-
-
-def _any(truths: Sequence[Expr]) -> Expr:
-    while len(truths) > 1:
-        pairs = [truths[i : i + 2] for i in range(0, len(truths), 2)]
-        truths = [reduce(lambda a, b: apply(Op.OR, a, b), pair) for pair in pairs]
-    return truths[0] if truths else ZERO
