@@ -15,7 +15,7 @@ import upbeat as up
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCENARIOS = sorted(EXAMPLES.rglob("*.toml"))
-SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+SCRIPTS = sorted(EXAMPLES.rglob("*.py"))
 
 
 def command(path: Path) -> list[str]:

@@ -67,11 +67,11 @@ std::string but_gave(nb::handle value) {
 
 Callback::Callback(nb::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble)
     : get_(unit.attr("get")),
-      set_(unit.attr("set")),
       advance_(unit.attr("advance")),
       ports_(std::move(ports)),
       strings_(strings),
       trouble_(trouble) {
+  if (nb::hasattr(unit, "set")) set_ = unit.attr("set");
   if (nb::hasattr(unit, "jump")) jump_ = unit.attr("jump");
   if (nb::hasattr(unit, "due")) due_ = unit.attr("due");
   if (nb::hasattr(unit, "save")) save_ = unit.attr("save");

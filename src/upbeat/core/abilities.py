@@ -10,7 +10,8 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from upbeat.core.ports import Port, Signal, Value
+from upbeat.core.errors import ModelError
+from upbeat.core.ports import Causality, Port, Signal, Value
 
 
 class Ability(enum.Enum):
@@ -28,9 +29,10 @@ class Ability(enum.Enum):
 class Unit(Protocol):
     """One running instance of a model.
 
-    Call order: `set` and `get` in any order at the unit's own time; then `advance`, which moves
-    that time; and so on. A call that cannot be carried out raises any exception: the engine names
-    unit, call and time, keeps the results so far and ends the run. After a failure only
+    Call order: `set` (`Listens`) and `get` in any order at the unit's own time; then `advance`, which moves
+    that time; and so on. A source of signals needs no more than `get` and `advance`; what others have are the
+    protocols below. A call that cannot be carried out raises any exception: the engine names unit, call and
+    time, keeps the results so far and ends the run. After a failure only
     `close` (if there is one) is called.
     """
 
@@ -42,13 +44,6 @@ class Unit(Protocol):
         """
         ...
 
-    def set(self, port: str, coefficients: Sequence[Signal]) -> None:
-        """From the unit's own time T on, the input is Σ coefficients[k]·(t - T)**k, cell by cell.
-
-        An event input that is set has an event with this value: the next `jump` takes it.
-        """
-        ...
-
     def advance(self, t: float, to: float, early: bool) -> float:
         """Simulate from `t` (the unit's own time) to `to` and return the time reached.
 
@@ -56,6 +51,23 @@ class Unit(Protocol):
         ends the run.
         """
         ...
+
+
+@runtime_checkable
+class Listens(Protocol):
+    """The unit has inputs."""
+
+    def set(self, port: str, coefficients: Sequence[Signal]) -> None:
+        """From the unit's own time T on, the input is Σ coefficients[k]·(t - T)**k, cell by cell.
+
+        An event input that is set has an event with this value: the next `jump` takes it.
+        """
+        ...
+
+
+@runtime_checkable
+class Jumps(Protocol):
+    """The unit has event inputs, or events of its own (`Ability.NEXT_EVENT`)."""
 
     def jump(self) -> bool:
         """One discrete micro-step at the unit's own time; True asks for another one.
@@ -181,6 +193,33 @@ class Native(Protocol):
     def enter(self, core: Core, name: str, start: float) -> object:
         """A new unit as `instantiate` would make it, by one of the calls of `core`."""
         ...
+
+
+_CALLS = {
+    Ability.ROLLBACK: ("save", "restore"),
+    Ability.SERIALISE: ("to_bytes", "from_bytes"),
+    Ability.NEXT_EVENT: ("due", "jump"),
+    Ability.DERIVATIVES: ("slope",),
+}
+
+
+def made(model: Model, unit: Any, name: str) -> Any:
+    """A unit that has just been made of `model`, if it has all the calls that ports and abilities promise."""
+    listens = any(port.causality is Causality.INPUT for port in model.ports)
+    needed = ["get", "set", "advance"] if listens else ["get", "advance"]
+    for ability in sorted(model.abilities, key=lambda ability: ability.name):
+        needed += _CALLS.get(ability, ())
+    missing = [call for call in needed if not callable(getattr(unit, call, None))]
+    if missing:
+        raise ModelError(
+            f"the object made for unit '{name}' ({type(unit).__name__}) has no {', no '.join(missing)}"
+        )
+    return unit
+
+
+def instantiated(model: Model, name: str, start: float) -> Any:
+    """A new unit of `model`, with all the calls that it promises."""
+    return made(model, model.instantiate(name, start), name)
 
 
 def speaks_for_itself(model: type) -> bool:

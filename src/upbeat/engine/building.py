@@ -13,7 +13,7 @@ from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.native_loop import NativeLoop
 from upbeat.engine.selection import Selection
-from upbeat.master.pace import Pace
+from upbeat.master.pace import Pace, twin
 from upbeat.master.program import Program
 from upbeat.trace.recorder import Recorder
 
@@ -34,5 +34,5 @@ def built(
         interpreter = Interpreter(program, models, span.start)
         return interpreter, Loop(interpreter, program, pace, span, selection, recorder)
     machine = native.Machine(program, models, span.start, jit=jit, strings=strings)
-    kind = Loop if pace.native() is None else NativeLoop
+    kind = Loop if twin(pace) is None else NativeLoop
     return machine, kind(machine, program, pace, span, selection, recorder)

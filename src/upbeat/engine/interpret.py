@@ -7,7 +7,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
-from upbeat.core.abilities import Model, Rollback, Serialise, Unit
+from upbeat.core.abilities import Model, Rollback, Serialise, instantiated
 from upbeat.core.errors import MissingExtra, RunError, StepError, UnitError
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.calls import Action, Calls
@@ -66,10 +66,10 @@ class Interpreter:
         self._slots: dict[int, tuple[Kept, dict[int, Value]]] = {}
         self._row_of: tuple[int, ...] | None = None
         self._picked: Callable[[Cells], Sequence[Value]] = list
-        self._units: dict[str, Unit] = {}
+        self._units: dict[str, Any] = {}  # each a `Unit`, with all the calls it promises
         try:
             for name, model in models.items():
-                self._units[name] = self._call(name, "instantiate", model.instantiate, name, start)
+                self._units[name] = self._call(name, "instantiate", instantiated, model, name, start)
         except BaseException:
             self.close()
             raise
@@ -167,7 +167,7 @@ class Interpreter:
 
     def _restore_units(self, kept: Kept) -> None:
         for name, (token, time) in kept.items():
-            self._call(name, "restore()", self._units[name].restore, token)  # type: ignore[attr-defined]
+            self._call(name, "restore()", self._units[name].restore, token)
             self._clock[name] = time
 
     def _restore_slot(self, slot: int) -> None:

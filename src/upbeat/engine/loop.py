@@ -11,7 +11,7 @@ from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
 from upbeat.engine.selection import Selection
 from upbeat.engine.texts import REJECTED
-from upbeat.master.pace import EventDriven, Pace, State
+from upbeat.master.pace import EventDriven, Notes, Pace, Reviews, State, retries
 from upbeat.master.program import Program, arrival
 from upbeat.trace.events import EventLog
 from upbeat.trace.log import StepLog
@@ -53,7 +53,9 @@ class Loop:
         self.events = EventLog() if recorder is None else recorder.events
         self.short = False
         """Whether the last step ended before its proposed end, because a unit stopped."""
-        self._retries = pace.retries
+        self._retries = retries(pace)
+        self._review = pace.review if isinstance(pace, Reviews) else None
+        self._note = pace.note if isinstance(pace, Notes) else None
         self._has_instant = instants and bool(program.instant)
         self._so_far = 0  # events at the present time
         machine.write(program.now, span.start)
@@ -101,7 +103,9 @@ class Loop:
             machine.write(program.next, self._checked(until, limit))
             machine.execute(block)
             reached = float(machine.read(program.next))
-            again, state = pace.review(state, t, reached, machine.read)
+            if self._review is None:
+                break
+            again, state = self._review(state, t, reached, machine.read)
             if again is None:
                 break
             rejected += 1
@@ -160,8 +164,10 @@ class Loop:
         machine.write(self._program.now, t)
         if self._has_instant:
             machine.execute("instant")
-        fired = tuple(name for name, _ in machine.fired) if machine.fired else ()
-        self._state = self._pace.note(state, t, fired, machine.read)
+        self._state = state
+        if self._note is not None:
+            fired = tuple(name for name, _ in machine.fired) if machine.fired else ()
+            self._state = self._note(state, t, fired, machine.read)
         self._so_far = 0
         self._log()
         self._record()

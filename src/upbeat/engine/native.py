@@ -7,7 +7,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import Any, NoReturn
 
-from upbeat.core.abilities import Ability, Model, Native
+from upbeat.core.abilities import Ability, Model, Native, instantiated
 from upbeat.core.errors import MissingExtra, RunError, StepError, UnitError
 from upbeat.core.places import Place, Places
 from upbeat.core.ports import Kind, Signal, Value
@@ -89,7 +89,7 @@ class Machine:
         try:
             if Ability.NATIVE in model.abilities and isinstance(model, Native):
                 return model.enter(entry, name, start)
-            unit = model.instantiate(name, start)
+            unit = instantiated(model, name, start)
             self._python[name] = unit
             return entry.callback(model, unit)
         except (UnitError, StepError, MissingExtra):

@@ -9,7 +9,7 @@ from upbeat.engine.core_loop import Chunk, Status, Stretch
 from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.native import Machine
 from upbeat.engine.selection import Selection
-from upbeat.master.pace import Pace, State
+from upbeat.master.pace import Pace, State, twin
 from upbeat.master.program import Program
 from upbeat.trace.log import StepLog
 from upbeat.trace.recorder import Recorder
@@ -32,13 +32,13 @@ class NativeLoop(Loop):
     ) -> None:
         super().__init__(machine, program, pace, span, selection, recorder)
         self._strings = machine.strings
-        twin = pace.native()
-        if twin is None:
+        known = twin(pace)
+        if known is None:
             raise ValueError(f"{pace} has no twin in the native core")
         if recorder is None:
-            self._core = machine.loop(twin, None)
+            self._core = machine.loop(known, None)
         else:
-            self._core = machine.loop(twin, selection.cells, recorder.every)
+            self._core = machine.loop(known, selection.cells, recorder.every)
 
     def begin(self) -> None:
         chunk = self._chunk(1)

@@ -30,7 +30,7 @@ from upbeat.engine.selection import Selection
 from upbeat.master.error_control import ErrorControl, onwards
 from upbeat.master.master import Master
 from upbeat.master.negotiated import Negotiated
-from upbeat.master.pace import Pace
+from upbeat.master.pace import Pace, twin
 from upbeat.master.program import Program
 from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.scenario import Scenario
@@ -217,10 +217,10 @@ class Nested:
         if any(port.event for port in ports):  # an event of the nest is no cell of its program
             return None
         program, pace = self._built
-        twin = pace.native()
+        known = twin(pace)
         paths = flat.scenario.origin.paths if flat.scenario.origin is not None else {}
         free = flat.scenario.free_inputs
-        return twin and Inside(program, twin, flat.scenario.units, ports, free, paths)
+        return known and Inside(program, known, flat.scenario.units, ports, free, paths)
 
     def enter(self, core: Core, name: str, start: float) -> object:
         """The unit inside the native core, with its loop and all."""

@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import Any
 
-from upbeat.core.abilities import Ability, Model, Native
+from upbeat.core.abilities import Ability, Model, Native, instantiated
 from upbeat.core.errors import RunError
 from upbeat.engine.closing import close_all
 from upbeat.engine.texts import text_of
@@ -51,7 +51,7 @@ def main() -> None:
         else:
             from upbeat.units.process.piped import Answering
 
-            unit = model.instantiate(name, start)
+            unit = instantiated(model, name, start)
             server = Answering(model, unit, words)
     except BaseException as error:  # noqa: BLE001  # whatever it is, the run has to hear of it
         write_frame(replies, ("failed", words(error)))
@@ -91,7 +91,7 @@ def _entered(model: Model, name: str, start: float, slopes: Any) -> tuple[Any, A
     entry = Entry(jit=False)
     if slopes is not None and Ability.NATIVE in model.abilities and isinstance(model, Native):
         return None, model.enter(entry.asked(slopes), name, start)
-    unit = model.instantiate(name, start)
+    unit = instantiated(model, name, start)
     return unit, entry.callback(model, unit)
 
 

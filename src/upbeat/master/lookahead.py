@@ -97,10 +97,6 @@ class LookAhead:
     def _after(self) -> float:
         return self.after if self.after is not None else (1.0 if self._published else 0.5)
 
-    @property
-    def retries(self) -> bool:
-        return False
-
     # ---------------------------------------------------------------- before the run
 
     def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
@@ -152,9 +148,6 @@ class LookAhead:
         if until > limit - SLACK * self.step:
             until, reason = limit, reason if wait < usual and until <= limit else "the stop time"
         return Proposal(until, reason), state
-
-    def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
-        return None, state
 
     def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
         """Another sample of all conditions; after an event, the first one."""

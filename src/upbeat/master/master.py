@@ -13,7 +13,7 @@ from upbeat.master.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.derivatives import with_derivative_sources
 from upbeat.master.instants import Simultaneous, instants
 from upbeat.master.needs import check_abilities
-from upbeat.master.pace import Fixed, Pace
+from upbeat.master.pace import Fixed, Pace, prepared
 from upbeat.master.program import Program
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario
@@ -71,7 +71,7 @@ class Master:
             if c.unit not in looking
         }
         wiring = Wiring(with_derivative_sources(closed, wanted), self.inputs, self.ports)
-        blocks, pace = self.pace.prepare(self.coupling.blocks(wiring), wiring)
+        blocks, pace = prepared(self.pace, self.coupling.blocks(wiring), wiring)
         instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven)
         program = Program(
             layout=wiring.registers.layout(),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
-from upbeat.master.pace import Pace
+from upbeat.master.pace import Pace, retries
 from upbeat.master.program import Advance, Due, Program, Save, Slope
 
 
@@ -24,7 +24,7 @@ def needs(program: Program, pace: Pace, units: Mapping[str, Model]) -> dict[str,
                 found[unit][Ability.EARLY_RETURN] = "the coupling lets it stop before the end of a step"
             case Slope(unit):
                 found[unit][Ability.DERIVATIVES] = "an algebraic loop is solved with them"
-    if pace.retries:
+    if retries(pace):
         for needed in found.values():
             needed[Ability.ROLLBACK] = "the pace may reject a step"
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import floor, inf, isfinite
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from upbeat.core.errors import InvalidInput
 from upbeat.core.ports import Value
@@ -46,18 +46,7 @@ class Twin(NamedTuple):
 
 
 class Pace(Protocol):
-    """Chooses steps. `retries` says whether `review` may reject a step (then all units need rollback)."""
-
-    @property
-    def retries(self) -> bool: ...
-
-    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
-        """The blocks with what this pace needs added, and the pace that knows the registers of it."""
-        ...
-
-    def native(self) -> Twin | None:
-        """The pace's twin in the native core, if it has one."""
-        ...
+    """Chooses steps. This is all it must have; what else it may have are the protocols below."""
 
     def begin(self, span: Span) -> State:
         """The state before the first step; `InvalidInput` if the pace cannot cover the span.
@@ -71,13 +60,59 @@ class Pace(Protocol):
         """The next step from `t`, not beyond `limit`, and the state while it is under way."""
         ...
 
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A pace that needs to see more than there is: an error estimate, the condition of an event."""
+
+    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
+        """The blocks with what this pace needs added, and the pace that knows the registers of it."""
+        ...
+
+
+@runtime_checkable
+class Reviews(Protocol):
+    """A pace that may reject a step, so that all units need rollback.
+
+    One that passes on what another says may have `retries`, False if that other one never rejects.
+    """
+
     def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
         """None to let the step from `t` to `reached` stand, or how to do it again."""
         ...
 
+
+@runtime_checkable
+class Notes(Protocol):
+    """A pace whose state depends on what has come out at a communication point."""
+
     def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
         """The state after the events `fired` at the new time `t`."""
         ...
+
+
+@runtime_checkable
+class HasTwin(Protocol):
+    """A pace that the native core knows, too."""
+
+    def native(self) -> Twin | None:
+        """The pace's twin in the native core, if it has one."""
+        ...
+
+
+def prepared(pace: Pace, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
+    """The blocks with what the pace needs to see, and the pace that knows where that is."""
+    return pace.prepare(blocks, wiring) if isinstance(pace, Prepares) else (blocks, pace)
+
+
+def retries(pace: Pace) -> bool:
+    """Whether the pace may reject a step."""
+    return isinstance(pace, Reviews) and bool(getattr(pace, "retries", True))
+
+
+def twin(pace: Pace) -> Twin | None:
+    """The pace in the native core, if it is known there."""
+    return pace.native() if isinstance(pace, HasTwin) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +126,6 @@ class Fixed:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", checked_step(self.step, "the step of Fixed"))
-
-    @property
-    def retries(self) -> bool:
-        return False
-
-    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
-        return blocks, self
 
     def native(self) -> Twin | None:
         return Twin("fixed", (self.step,)) if type(self) is Fixed else None
@@ -114,12 +142,6 @@ class Fixed:
         until = origin + index * step
         return Proposal(limit if until > limit - SLACK * step else until, "fixed step"), state
 
-    def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
-        return None, state
-
-    def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
-        return state
-
 
 @dataclass(frozen=True, slots=True)
 class EventDriven:
@@ -131,13 +153,6 @@ class EventDriven:
         if self.most != inf:
             object.__setattr__(self, "most", checked_step(self.most, "most of EventDriven"))
 
-    @property
-    def retries(self) -> bool:
-        return False
-
-    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
-        return blocks, self
-
     def native(self) -> Twin | None:
         return Twin("event_driven", (self.most,)) if type(self) is EventDriven else None
 
@@ -147,9 +162,3 @@ class EventDriven:
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
         until = t + self.most
         return Proposal(until if t < until < limit else limit, "as far as possible"), state
-
-    def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
-        return None, state
-
-    def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
-        return state

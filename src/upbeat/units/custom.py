@@ -1,4 +1,4 @@
-"""`PythonUnit`: any Python object with `get`, `set` and `advance` as a unit."""
+"""`PythonUnit`: any Python object with the few calls of a unit as one."""
 
 from __future__ import annotations
 
@@ -6,21 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from upbeat.core.abilities import Ability, Unit
-from upbeat.core.errors import ModelError
+from upbeat.core.abilities import Ability, Unit, made
 from upbeat.core.ports import Causality, Port, Signal, Value
 from upbeat.units.calls import check_callable
 from upbeat.units.shorthand import Complaints, check_settable, check_unique, with_starts
 
 Factory = Callable[[str, float, dict[str, Signal]], Any]
 """Makes a unit from its name, the start time and the values of its parameters."""
-
-_CALLS = {
-    Ability.ROLLBACK: ("save", "restore"),
-    Ability.SERIALISE: ("to_bytes", "from_bytes"),
-    Ability.NEXT_EVENT: ("due",),
-    Ability.DERIVATIVES: ("slope",),
-}
 
 
 @dataclass(frozen=True)
@@ -29,11 +21,10 @@ class PythonUnit:
 
         PythonUnit(Thermostat, ports(["T"], {"on": {"kind": "boolean"}}, parameters={"limit": 21.0}))
 
-    `factory(name, start, parameters)` returns an object with the calls of `upbeat.core.abilities.Unit`, which
-    is told the start values of inputs at once;
-    `jump` may be left out by units without discrete behaviour. `ports` comes from `upbeat.units.ports`, or is
-    a sequence of `Port`s. An enumeration may be given out by label or by index. `abilities` are promises that
-    the object keeps, such as `Ability.ROLLBACK`.
+    `factory(name, start, parameters)` returns an object with the calls of `upbeat.core.abilities.Unit`, and
+    `set` if it has inputs, whose start values it is told at once. `ports` comes from `upbeat.units.ports`, or
+    is a sequence of `Port`s. An enumeration may be given out by label or by index. `abilities` are promises
+    that the object keeps, such as `Ability.ROLLBACK`.
     """
 
     factory: Factory
@@ -53,22 +44,14 @@ class PythonUnit:
 
     def instantiate(self, name: str, start: float) -> Unit:
         """What the factory makes, if it has the calls that the engine will use."""
-        unit: Unit = self.factory(name, start, self._values())
-        needed = ["get", "set", "advance"]
-        for ability in sorted(self.abilities, key=lambda ability: ability.name):
-            needed += _CALLS.get(ability, ())
-        missing = [call for call in needed if not callable(getattr(unit, call, None))]
-        if missing:
-            raise ModelError(
-                f"the object made for unit '{name}' ({type(unit).__name__}) has no {', no '.join(missing)}"
-            )
+        unit = made(self, self.factory(name, start, self._values()), name)
         labelled = {
             port.name: port for port in self.ports if port.items and port.causality is Causality.OUTPUT
         }
         for port in self.ports:  # an input that nothing drives keeps its start value
             if port.causality is Causality.INPUT and port.start is not None:
                 unit.set(port.name, [port.start if port.size is not None else port.start[0]])
-        return cast(Unit, _Labelled(unit, labelled)) if labelled else unit
+        return cast(Unit, _Labelled(unit, labelled) if labelled else unit)
 
     def _values(self) -> dict[str, Signal]:
         parameters = [port for port in self.ports if port.causality is Causality.PARAMETER]
@@ -84,20 +67,14 @@ class _Labelled:
     """A unit that may give its enumerations by label or by index; anything else is refused."""
 
     def __init__(self, unit: Unit, ports: Mapping[str, Port]) -> None:
-        self._get = unit.get
+        self._unit = unit
         self._ports = ports
-        for call in (
-            "set",
-            "advance",
-            "jump",
-            "close",
-            *(name for names in _CALLS.values() for name in names),
-        ):
-            if hasattr(unit, call):
-                setattr(self, call, getattr(unit, call))
+
+    def __getattr__(self, call: str) -> Any:
+        return getattr(self._unit, call)
 
     def get(self, port: str) -> Signal | None:
-        given = self._get(port)
+        given = self._unit.get(port)
         if port not in self._ports or given is None:
             return given
         cells = self._ports[port].accept(given)

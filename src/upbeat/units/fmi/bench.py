@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import inf, isfinite
 from typing import Any
 
+from upbeat.core.abilities import instantiated
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
 from upbeat.units.fmi.cosimulation import CoSimulationUnit
 from upbeat.units.fmi.description import Causality as Role
@@ -57,7 +58,7 @@ class Bench:
         self.fed = fed
         self.start = model.description.experiment.start or 0.0
         self.step = step_of(model)
-        self.unit = model.instantiate(name, self.start)
+        self.unit: Any = instantiated(model, name, self.start)
         if isinstance(self.unit, CoSimulationUnit):
             self.unit.take_any_length()
         self.time = self.start

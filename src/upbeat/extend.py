@@ -1,0 +1,103 @@
+"""All that extensions are written with, in one place: the words of programs, couplings, paces and units.
+
+`docs/extending.md` tells how they go together. What is imported from here stays what it is from version to
+version; the modules behind it may be rearranged.
+"""
+
+from upbeat.core.abilities import (
+    Ability,
+    Derivatives,
+    Indicators,
+    Model,
+    Native,
+    NextEvent,
+    Rollback,
+    Serialise,
+    Unit,
+)
+from upbeat.core.errors import MasterError, ModelError
+from upbeat.core.expr import Cell, Expr, Name, Number, Op, apply, parse
+from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.time import Span
+from upbeat.master.approximation import Approximation, Course, Place
+from upbeat.master.coupling import Blocks, Coupling, Exchange, Sequence, exchange, sweep
+from upbeat.master.pace import HasTwin, Notes, Pace, Prepares, Proposal, Read, Reviews, State, Twin
+from upbeat.master.program import (
+    Advance,
+    Due,
+    Fire,
+    Get,
+    If,
+    Jump,
+    Let,
+    Reg,
+    Repeat,
+    Restore,
+    Save,
+    Set,
+    Slope,
+    Solve,
+)
+from upbeat.master.registers import Registers
+from upbeat.master.wiring import Wiring
+from upbeat.units import ports
+
+__all__ = [
+    "Ability",
+    "Advance",
+    "Approximation",
+    "Blocks",
+    "Causality",
+    "Cell",
+    "Coupling",
+    "Course",
+    "Derivatives",
+    "Due",
+    "Exchange",
+    "Expr",
+    "Fire",
+    "Get",
+    "HasTwin",
+    "If",
+    "Indicators",
+    "Jump",
+    "Kind",
+    "Let",
+    "MasterError",
+    "Model",
+    "ModelError",
+    "Name",
+    "Native",
+    "NextEvent",
+    "Notes",
+    "Number",
+    "Op",
+    "Pace",
+    "Place",
+    "Port",
+    "Prepares",
+    "Proposal",
+    "Read",
+    "Reg",
+    "Registers",
+    "Repeat",
+    "Restore",
+    "Reviews",
+    "Rollback",
+    "Save",
+    "Sequence",
+    "Serialise",
+    "Set",
+    "Slope",
+    "Solve",
+    "Span",
+    "State",
+    "Twin",
+    "Unit",
+    "Wiring",
+    "apply",
+    "exchange",
+    "parse",
+    "ports",
+    "sweep",
+]
