@@ -17,9 +17,12 @@ from shapes import REALS
 from strategies import experiments, on_engine
 from upbeat.core.expr import evaluate, names
 from upbeat.engine import native
+from upbeat.engine.heuristic import planned
 from upbeat.engine.interpret import Interpreter
+from upbeat.engine.operations import operations, schedule, tasks
 from upbeat.engine.run import Run
-from upbeat.master.dataflow import Flow, reordered
+from upbeat.engine.schedule import Schedule, flaw
+from upbeat.master.dataflow import Flow, dependencies, reordered
 from upbeat.master.program import Program
 
 ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
@@ -142,6 +145,50 @@ def test_any_topological_order_of_a_block_gives_the_same_trace(
         steps={name: mixed(block) for name, block in program.steps.items()},
     )
     one, two = outcome(experiment, program), outcome(experiment, other)
+    assert bool(one.error) == bool(two.error)
+    if not one.error:
+        assert one == two
+
+
+def interleaved(made: Schedule, rng: random.Random) -> list[int]:
+    """The instructions in an order in which cores of random speeds would do them."""
+    done = [0] * len(made.cores)
+    order: list[int] = []
+    while any(done[core] < len(items) for core, items in enumerate(made.cores)):
+        able = [
+            core
+            for core, items in enumerate(made.cores)
+            if done[core] < len(items) and all(done[other] > at for other, at in items[done[core]].waits)
+        ]
+        core = rng.choice(able)  # an empty list would be a deadlock
+        order += made.cores[core][done[core]].instructions
+        done[core] += 1
+    return order
+
+
+@thorough
+@given(experiments(), st.integers(0, 2**32), st.integers(1, 5), st.sampled_from(ENGINES))
+def test_cores_of_any_speed_give_the_same_trace(
+    experiment: up.Experiment, seed: int, cores: int, engine: str
+) -> None:
+    experiment = experiment.with_(engine=engine)
+    program, models, rng = experiment.program(), experiment.closed.units, random.Random(seed)
+    flow, steps = Flow(program.layout, models), {}
+    for name, block in program.steps.items():
+        found = operations(program, name, models)
+        times = {operation.name: rng.expovariate(1.0) for operation in found}
+        made = schedule(found, planned(tasks(found, models, times), cores), cores)
+        assert flaw(made, dependencies(block, flow)) is None
+        homes: dict[str, set[int]] = {}
+        for core, items in enumerate(made.cores):
+            for item in items:
+                for i in item.instructions:
+                    if unit := getattr(block[i], "unit", None):
+                        homes.setdefault(unit, set()).add(core)
+        assert all(len(found) == 1 for found in homes.values())
+        steps[name] = tuple(block[i] for i in interleaved(made, rng))
+    one = outcome(experiment, program)
+    two = outcome(experiment, dataclasses.replace(program, steps=steps))
     assert bool(one.error) == bool(two.error)
     if not one.error:
         assert one == two

@@ -24,6 +24,7 @@ class Ability(enum.Enum):
     DERIVATIVES = "knows its directional derivatives"
     INDICATORS = "has event indicators"
     NATIVE = "runs inside the native engine without Python"
+    THREADS = "can be called from several threads at once"
 
 
 class Unit(Protocol):

@@ -57,14 +57,17 @@ class NativeUnit:
 
     `functions` maps the names of `SIGNATURES` to addresses; `create`, `get`, `set` and `advance` must be
     there. The C side numbers ports by their position in `ports`. Addresses hold for one process: such a
-    model does not travel to another one.
+    model does not travel to another one. `threads` promises that `get` and `set` of one unit may be called
+    from several threads at once, for different ports.
     """
 
     ports: tuple[Port, ...]
     functions: tuple[tuple[str, int], ...]
+    threads: bool = False
 
-    def __init__(self, ports: Iterable[Port], functions: Mapping[str, int]) -> None:
+    def __init__(self, ports: Iterable[Port], functions: Mapping[str, int], *, threads: bool = False) -> None:
         object.__setattr__(self, "ports", tuple(ports))
+        object.__setattr__(self, "threads", threads)
         object.__setattr__(self, "functions", tuple(sorted(dict(functions).items())))
         complaints = Complaints()
         check_unique(self.ports, complaints)
@@ -103,7 +106,8 @@ class NativeUnit:
         bytes_too = {Ability.SERIALISE} if "pack" in dict(self.functions) else set()
         native = {Ability.NATIVE} if speaks_for_itself(type(self)) else set()
         events = {Ability.NEXT_EVENT} if "due" in dict(self.functions) else set()
-        return frozenset({*native, *rollback, *events, *slopes, *bytes_too})
+        threads = {Ability.THREADS} if self.threads else set()
+        return frozenset({*native, *rollback, *events, *slopes, *bytes_too, *threads})
 
     @property
     def parameters(self) -> tuple[Value, ...]:
@@ -113,7 +117,7 @@ class NativeUnit:
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> NativeUnit:
         """The same model with other parameters or input starts."""
         check_settable(values, [port.name for port in self.ports if port.causality is not Causality.OUTPUT])
-        return NativeUnit(with_starts(self.ports, values), dict(self.functions))
+        return NativeUnit(with_starts(self.ports, values), dict(self.functions), threads=self.threads)
 
     def create(self, name: str, start: float) -> int:
         """Make one unit and return its `self` pointer. Whoever calls this calls `destroy` in the end."""

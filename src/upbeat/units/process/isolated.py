@@ -79,8 +79,10 @@ class Isolated:
         if self.when != "process":
             return self.model.abilities
         core = frozenset({Ability.NATIVE}) if has_core() else frozenset()
-        # Indicators stay where the unit is: there is no call for them between processes.
-        return (self.model.abilities - {Ability.NATIVE, Ability.INDICATORS}) | core
+        # Indicators stay where the unit is: there is no call for them between processes. And there is one way
+        # to the process, on which calls take turns.
+        here = {Ability.NATIVE, Ability.INDICATORS, Ability.THREADS}
+        return (self.model.abilities - here) | core
 
     def verify(self, ability: Ability) -> str | None:
         """What is to be said against an ability of the model."""
