@@ -7,8 +7,9 @@ of 0.08 to t = 20, their own solvers at 1e-10; what differs is what inputs do in
 * fixed, fixed_hermite, fixed_0.01: steps of one size, inputs held or through values and derivatives.
 * lookahead_hold, lookahead_published: the paper's prediction by straight lines, with inputs held, and with
   inputs from positions and velocities. With held inputs no prediction helps.
-* best_first_derivatives: positions and velocities are known, accelerations are not.
-* best: accelerations, too; conditions by quintic Hermite polynomials, one unit after the other.
+* best_first_derivatives: positions and velocities are known, accelerations are withheld.
+* best: accelerations, too, from the equations; conditions by quintic Hermite polynomials, one unit after the
+  other.
 
 e_rms is the root of the mean square of |x1 - ref| + |x2 - ref| over all communication points. An event is
 missed if none of its kind is within 0.1 of it, in the same order. The ensemble repeats `best` with random
@@ -49,18 +50,14 @@ PAPER = {"fixed": (250, 3.65), "lookahead_published": (282, 0.12), "fixed_0.01":
 Happenings = list[tuple[str, float]]
 
 
-def two_masses(start: Sequence[float] = START, *, accelerations: bool = True) -> up.Scenario:
-    """The scenario; without `accelerations` its units give out positions and velocities only."""
+def two_masses(start: Sequence[float] = START) -> up.Scenario:
+    """The scenario. Its units give out positions and velocities."""
 
     def mass(der: str, x: float, v: float, inputs: list[str], parameters: dict[str, float]) -> up.Ode:
-        outputs: Any = ["x", "v"]
-        if accelerations:
-            outputs = {"x": "x", "v": {"value": "v", "derivative": "a"}, "a": der}
         return up.Ode(
             {"x": "v", "v": der},
             start={"x": x, "v": v},
             inputs=inputs,
-            outputs=outputs,
             parameters=parameters,
             solver=SOLVER,
         )
@@ -81,23 +78,24 @@ def approximated(x: Any, v: Any) -> dict[str, Any]:
     return {"upper.x2": x, "lower.x1": x, "upper.v2": v, "lower.v1": v}
 
 
-def methods() -> dict[str, tuple[bool, dict[str, Any]]]:
-    """By name: whether accelerations are known, and the settings of the run."""
+def methods() -> dict[str, dict[str, Any]]:
+    """The settings of the run, by name."""
     hermite = approximated(up.Hermite(2), up.Hermite(1))
     velocities = approximated(up.Hermite(1), up.Linear())
     parabolas = approximated(up.Hermite(1), up.Polynomial(2))
     published = up.LookAhead(STEP, method="published", least=0.002)
     return {
-        "fixed": (False, {"pace": STEP}),
-        "fixed_hermite": (True, {"pace": STEP, "ports": hermite}),
-        "fixed_0.01": (False, {"pace": 0.01}),
-        "lookahead_hold": (False, {"pace": published}),
-        "lookahead_published": (False, {"pace": published, "ports": velocities}),
-        "best_first_derivatives": (
-            False,
-            {"pace": up.LookAhead(STEP), "ports": parabolas, "coupling": up.GaussSeidel()},
-        ),
-        "best": (True, {"pace": up.LookAhead(STEP), "ports": hermite, "coupling": up.GaussSeidel()}),
+        "fixed": {"pace": STEP},
+        "fixed_hermite": {"pace": STEP, "ports": hermite},
+        "fixed_0.01": {"pace": 0.01},
+        "lookahead_hold": {"pace": published},
+        "lookahead_published": {"pace": published, "ports": velocities},
+        "best_first_derivatives": {
+            "pace": up.LookAhead(STEP, symbolic=False),
+            "ports": parabolas,
+            "coupling": up.GaussSeidel(),
+        },
+        "best": {"pace": up.LookAhead(STEP), "ports": hermite, "coupling": up.GaussSeidel()},
     }
 
 
@@ -105,7 +103,7 @@ class Reference:
     """The monolith from one start, at any times. It keeps the time of its last event of each kind."""
 
     def __init__(self, start: Sequence[float]) -> None:
-        whole = two_masses(start, accelerations=False).monolith(REFERENCE).units["monolith"]
+        whole = two_masses(start).monolith(REFERENCE).units["monolith"]
         assert isinstance(whole, up.Ode)
         spec = whole.to_spec()
         for kind in EVENTS:
@@ -164,10 +162,7 @@ def judged(trace: up.Trace, reference: Reference) -> dict[str, Any]:
 
 
 def tried(name: str, start: Sequence[float], reference: Reference) -> dict[str, Any]:
-    accelerations, settings = methods()[name]
-    return judged(
-        up.simulate(two_masses(start, accelerations=accelerations), until=UNTIL, **settings), reference
-    )
+    return judged(up.simulate(two_masses(start), until=UNTIL, **methods()[name]), reference)
 
 
 def random_starts(seed: int) -> Any:

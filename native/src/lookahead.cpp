@@ -2,6 +2,7 @@
 #include "lookahead.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace upbeat {
@@ -127,7 +128,9 @@ double LookAhead::publicly(std::size_t first, std::size_t count) const {
 
 Curve LookAhead::curve(std::size_t condition, double span) const {
   const double* const s = samples(condition);
-  const std::int32_t order = is_.orders[condition];
+  std::int32_t order = is_.orders[condition];
+  if (order == 2 && std::isnan(s[2])) order = 1;  // an FMU does not know its derivatives at the start
+  if (order == 1 && std::isnan(s[1])) order = 0;
   const double count = state_[Count];
   const double h = state_[Newest] - state_[Before];
   if (order == 0) {
@@ -135,7 +138,8 @@ Curve LookAhead::curve(std::size_t condition, double span) const {
     if (count < 3.0 || is_.method == LookAheadSettings::Secant) return straight(s, h);
     return parabola(s, h, state_[Before] - state_[Oldest]);
   }
-  if (count < 2.0 || h < near * span) return taylor(s[0], s[1], order == 2 ? s[2] : 0.0);
+  const bool before = std::isnan(s[sample_width + 1]) || (order == 2 && std::isnan(s[sample_width + 2]));
+  if (count < 2.0 || h < near * span || before) return taylor(s[0], s[1], order == 2 ? s[2] : 0.0);
   return order == 1 ? cubic(s, h) : quintic(s, h);
 }
 

@@ -75,10 +75,21 @@ def test_hermite_takes_derivatives_through_the_connection(engine: str) -> None:
 
 
 def test_hermite_says_which_derivative_is_missing() -> None:
+    units = {
+        "source": up.PythonFunction(lambda t, u, p: [t], outputs=["y"]),
+        "sum": up.Ode(states={"x": "u"}, inputs=["u"]),
+    }
+    scenario = up.Scenario(units, {"sum.u": "source.y"})
     with pytest.raises(
         up.MasterError, match=r"sum\.u.*source\.y does not say which output is its derivative"
     ):
-        integral("auto", "time", up.Hermite(1))
+        up.simulate(scenario, pace=H, until=1.0, inputs=up.Hermite(1))
+
+
+def test_hermite_takes_derivatives_from_equations(engine: str) -> None:
+    """Nobody declares that of 1 + t³; it is what it would be if somebody did."""
+    found = integral(engine, "1 + time**3", up.Hermite(1), SOURCE_FIRST)
+    np.testing.assert_allclose(found, T + T**4 / 4, rtol=1e-9)
 
 
 def test_continuous_inputs_never_jump(engine: str) -> None:

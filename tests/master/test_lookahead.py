@@ -152,11 +152,12 @@ def test_it_lands_on_a_ball_that_falls(engine: str, method: Any) -> None:
 def test_it_begins_with_a_shorter_step_also_where_no_rates_are_known(engine: str) -> None:
     units = {"ball": point(1.0, 0.0, "-9.81", outputs=["x"])}
     scenario = up.Scenario(units, events={"floor": {"when": ["ball.x"]}})
-    trace = up.simulate(scenario, pace=up.LookAhead(0.1), until=1.0, engine=engine)
+    pace = up.LookAhead(0.1, symbolic=False)
+    trace = up.simulate(scenario, pace=pace, until=1.0, engine=engine)
     assert trace.time[:3] == pytest.approx([0, 0.05, 0.15])
     # a parabola through three values: nothing is left to be found out
     assert happened(trace) == [("floor", pytest.approx(math.sqrt(2 / 9.81), abs=2e-6))]
-    told = up.explain(up.experiment(scenario, pace=up.LookAhead(0.1), until=1.0))
+    told = up.explain(up.experiment(scenario, pace=pace, until=1.0))
     assert "event 'floor' is predicted from a parabola" in told
     assert "'ball.x' does not say which output is its derivative" in told
 
@@ -292,3 +293,46 @@ def test_it_can_be_written_in_a_file() -> None:
         """
     file = read_text(text)
     assert file.master["pace"]["kind"] == "look_ahead"
+
+
+# -------------------------------------------------------------------- where derivatives come from
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_rates_come_from_the_equations(engine: str, isolation: Any) -> None:
+    """A ball that only gives out its height: the second step ends where it lands, and no trace shows how."""
+    units = {"ball": point(1.0, 0.0, "-9.81", outputs=["x"])}
+    scenario = up.Scenario(units, events={"floor": {"when": ["ball.x"]}})
+    settings: Any = {"pace": up.LookAhead(0.4), "until": 0.6, "engine": engine, "isolation": isolation}
+    trace = up.simulate(scenario, **settings)
+    assert happened(trace) == [("floor", pytest.approx(math.sqrt(2 / 9.81), abs=5e-6))]
+    assert len(trace.time) == 4
+    assert trace.names == ("ball.x",)
+    told = up.explain(up.experiment(scenario, **settings))
+    assert "event 'floor' is predicted from values, rates and curvatures" in told
+    assert "from the equations of their units: derivatives of ball.x" in told
+
+
+def test_declared_or_found_out_is_the_same(engine: str) -> None:
+    upper, lower = (TWO.two_masses().units[name] for name in ("upper", "lower"))
+    units = {}
+    for name, model in (("upper", upper), ("lower", lower)):
+        spec = model.to_spec()
+        spec["outputs"] = {"x": "x", "v": {"value": "v", "derivative": "a"}, "a": spec["states"]["v"]["der"]}
+        units[name] = up.Ode(**spec)
+    connections = {"upper.x2": "lower.x", "upper.v2": "lower.v", "lower.x1": "upper.x", "lower.v1": "upper.v"}
+    declared = up.Scenario(units, connections, events=TWO.EVENTS)
+    one, other = (
+        up.simulate(scenario, pace=up.LookAhead(0.08), until=6.0, ports=HERMITE, engine=engine)
+        for scenario in (declared, TWO.two_masses())
+    )
+    assert np.array_equal(one.time, other.time)
+    assert np.array_equal(one["upper.x"], other["upper.x"])
+
+
+def test_what_inputs_move_has_no_rate_of_its_own() -> None:
+    units = {"pushed": up.Ode({"x": "u"}, start={"x": 1.0}, inputs=["u"]), "pusher": up.Ode({"u": "-1"})}
+    scenario = up.Scenario(units, {"pushed.u": "pusher.u"}, events={"down": {"when": ["pushed.x"]}})
+    told = up.explain(up.experiment(scenario, pace=up.LookAhead(0.1), until=1.0))
+    assert "event 'down' is predicted from values and rates of its conditions, because how the time" in told
+    assert "derivative of x in pushed changes depends on how inputs change" in told

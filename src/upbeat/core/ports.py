@@ -67,6 +67,7 @@ class Port:
       that says no more than that it happens is boolean, and always true.
     * `extra` (outputs): read only where something uses it; NaN as long as nobody knows its value, and then
       connected inputs keep what they have.
+    * `internal`: made by a master for its own use. No trace shows it.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Port:
     event: bool = False
     codes: tuple[int, ...] = ()
     extra: bool = False
+    internal: bool = False
 
     def __post_init__(self) -> None:
         if objection := objection_to_port(self.name):

@@ -71,7 +71,7 @@ def flattened(scenario: Scenario, master: Master, span: Span | None = None) -> F
     """
     closed = scenario.closed()
     if not any(type(model) is Nested for model in closed.units.values()):
-        return Flat(closed, master)
+        return Flat(master.arranged(closed), master)
     return _Flattening(closed, master, span).flat()
 
 
@@ -127,7 +127,7 @@ class _Flattening:
         if self._events_merged:
             turns = tuple(unit for unit in self._turns if unit not in self._scenario.added_units)
             master = replace(master, simultaneous=replace(master.simultaneous, order=turns))
-        return Flat(self._scenario, master, tuple(self._notes))
+        return Flat(master.arranged(self._scenario), master, tuple(self._notes))
 
     def _merge(self, unit: str, model: Nested) -> tuple[str, list[str]]:
         """Put the units inside in the place of `unit`; says how."""

@@ -14,6 +14,8 @@ from upbeat.master.coupling import Blocks
 from upbeat.master.program import Block, Let, Reg
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.watcher import watchers
+from upbeat.units.ode import Function, Ode
+from upbeat.units.process import bare
 
 WIDTH = 3
 """Of a sample: the value, its rate and its second derivative."""
@@ -37,8 +39,14 @@ class Known(NamedTuple):
     missing: str
 
 
-def followed(blocks: Blocks, wiring: Wiring, most: int) -> tuple[Blocks, Watch, list[Known]] | None:
-    """Blocks that compute all conditions and up to `most` derivatives; None if there are no events."""
+def followed(
+    blocks: Blocks, wiring: Wiring, most: int, *, symbolic: bool = True
+) -> tuple[Blocks, Watch, list[Known]] | None:
+    """Blocks that compute all conditions and up to `most` derivatives; None if there are no events.
+
+    Without `symbolic`, derivatives count only where outputs declare them. A pace (or coupling) that calls
+    this has a property `derivatives`, by which the master knows what units are to give out for it.
+    """
     conditions = _conditions(wiring)
     if not conditions:
         return None
@@ -47,7 +55,7 @@ def followed(blocks: Blocks, wiring: Wiring, most: int) -> tuple[Blocks, Watch, 
     first = wiring.registers.new("conditions", size=WIDTH * sum(map(len, conditions.values())))
     for name, expressions in conditions.items():
         for z in expressions:
-            rates, missing = _rates(z, wiring, most)
+            rates, missing = _rates(z, wiring, most, symbolic)
             place = first + WIDTH * len(known)
             lets += [Let(place + k, substitute(cell, wiring.names)) for k, cell in enumerate(rates)]
             known.append(Known(name, len(rates) - 1, missing))
@@ -75,8 +83,8 @@ def _conditions(wiring: Wiring) -> dict[str, tuple[Expr, ...]]:
     return found
 
 
-def _rates(z: Expr, wiring: Wiring, most: int) -> tuple[list[Expr], str]:
-    """The condition and as many of its derivatives as outputs declare; and why there are no more."""
+def _rates(z: Expr, wiring: Wiring, most: int, symbolic: bool) -> tuple[list[Expr], str]:
+    """The condition and as many of its derivatives as are known of outputs; and why there are no more."""
     found = [z]
     for _ in range(most):
         rates: dict[str, Expr] = {}
@@ -85,12 +93,20 @@ def _rates(z: Expr, wiring: Wiring, most: int) -> tuple[list[Expr], str]:
             derivative = wiring.port((unit, port)).derivative
             if wiring.port((unit, port)).kind is not Kind.REAL:
                 rates[name] = ZERO
-            elif derivative is None:
-                return found, f"'{wiring.label((unit, port))}' does not say which output is its derivative"
+            elif derivative is None or (wiring.port((unit, derivative)).internal and not symbolic):
+                return found, _missing(unit, port, wiring, symbolic)
             else:
                 rates[name] = Name(f"{unit}.{derivative}{index}")
         found.append(time_derivative(found[-1], rates))
     return found, ""
+
+
+def _missing(unit: str, port: str, wiring: Wiring, symbolic: bool) -> str:
+    label, known = wiring.label((unit, port)), wiring.port((unit, port))
+    if symbolic and isinstance(bare(wiring.scenario.units[unit]), Ode | Function):
+        what = f"the {known.description} in {wiring.called(unit)}" if known.internal else f"'{label}'"
+        return f"how {what} changes depends on how inputs change, or on a table"
+    return f"'{label}' does not say which output is its derivative"
 
 
 def _source(name: str, wiring: Wiring) -> tuple[str, str, str]:
@@ -114,7 +130,7 @@ def _jumps(wiring: Wiring, ends: Sequence[tuple[str, str]]) -> tuple[Reg, Block,
     changes: list[Expr] = []
     for end in ends:
         port = wiring.port(end)
-        if port.kind is Kind.STRING:
+        if port.kind is Kind.STRING or port.extra:  # what an FMU tells of its last step has not jumped
             continue
         kept = wiring.registers.new(f"{wiring.label(end)}′before", port.kind, port.cells)
         for i in range(port.cells):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+from upbeat.core.abilities import Model
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Expr, Name, time_derivative
 from upbeat.core.expr import names as expr_names
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Port
 from upbeat.scenario.directory import INPUTS
+from upbeat.scenario.inline import path_of
 from upbeat.scenario.scenario import Scenario
+from upbeat.units.ode import Function, Ode
+from upbeat.units.process import Isolated
 
 
 def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Scenario:
@@ -25,6 +30,42 @@ def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Sc
             sources = tuple(dict.fromkeys((*sources, *newest)))
         connections.append(replace(connection, sources=sources))
     return scenario.with_connections(tuple(connections))
+
+
+def with_rates(scenario: Scenario, wanted: Mapping[str, int]) -> Scenario:
+    """The scenario whose units of equations give out the derivatives that are `wanted` of inputs, as far as
+    these follow from their equations."""
+    asked: dict[str, dict[str, int]] = {}
+    for connection in scenario.connections:
+        order = wanted.get(connection.target, 0)
+        for unit, port in connection.sources if order else ():
+            of_unit = asked.setdefault(unit, {})
+            of_unit[port] = max(order, of_unit.get(port, 0))
+    units = {unit: _giving_rates(scenario.units[unit], ports) for unit, ports in asked.items()}
+    return scenario.with_units({u: model for u, model in units.items() if model is not scenario.units[u]})
+
+
+def _giving_rates(model: Model, ports: Mapping[str, int]) -> Model:
+    inner: Any = model.model if isinstance(model, Isolated) else model
+    if type(inner) not in (Ode, Function):  # what somebody made of it may mean something else
+        return model
+    made = inner.giving_rates(ports)
+    if made is inner:
+        return model
+    return replace(model, model=made) if isinstance(model, Isolated) else made
+
+
+def grown(scenario: Scenario) -> list[str]:
+    """What `with_rates` has added, in a sentence."""
+    found = [
+        f"{path_of(scenario, unit)}.{port.name}"
+        for unit, model in scenario.units.items()
+        for port in model.ports
+        if port.derivative is not None
+        for rate in model.ports
+        if rate.name == port.derivative and rate.internal and not port.internal
+    ]
+    return [f"from the equations of their units: derivatives of {', '.join(found)}"] if found else []
 
 
 def rate(cell: Expr, ports: Mapping[tuple[str, str], Port], target: str) -> Expr:

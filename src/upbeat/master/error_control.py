@@ -186,7 +186,10 @@ class ErrorControl:
         units = wiring.scenario.units
         ends: dict[End, Reg] = {end: wiring.inputs[end] for unit in units for end in wiring.connected(unit)}
         if self.method == "richardson":
-            ends |= {end: reg for end, reg in wiring.outputs.items() if not wiring.port(end).extra}
+            shown = [
+                end for end in wiring.outputs if not (wiring.port(end).extra or wiring.port(end).internal)
+            ]
+            ends |= {end: wiring.outputs[end] for end in shown}
         column = wiring.scenario.column
         real = {column(*end): end for end in ends if wiring.port(end).kind is Kind.REAL}
         for name in (*self.ports, *self.nominal):

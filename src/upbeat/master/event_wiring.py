@@ -80,6 +80,8 @@ class EventWiring:
         Of the scenario's own events it is what happened, not each of the changes.
         """
         origin, model = self._wiring.scenario.origin, self._wiring.scenario.units[end[0]]
+        if self._wiring.port(end).internal:
+            return False
         if isinstance(model, Watcher) and all(event.name != end[1] for event in model.events):
             return False
         return origin is None or end[0] not in origin.paths

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, isnan
 from typing import Literal, get_args
 
 from upbeat.core.errors import MasterError
@@ -45,8 +45,8 @@ class LookAhead:
     place at which all conditions of an event are at most zero, by `least`: on a straight line ("secant"), a
     parabola through three values ("quadratic"), or a polynomial through the last two values and their rates
     ("hermite"), and second derivatives, too ("hermite2"). They also see a condition that only dips below
-    zero within a step. Rates come from outputs that declare their `derivative`. "auto" takes for each
-    condition the best that is known.
+    zero within a step. Rates come from outputs that declare their `derivative`, and (unless `symbolic` is
+    off) from the equations of units. "auto" takes for each condition the best that is known.
 
     After an event everything begins anew: what conditions and inputs were before says nothing about what they
     will be. The first step then is `after` times the usual one (1 for "published", else one half); so is
@@ -59,6 +59,7 @@ class LookAhead:
     safety: float = 0.9
     least: float | None = None
     after: float | None = None
+    symbolic: bool = True
     watch: Watch | None = field(default=None, repr=False)
     """Filled in by `prepare`."""
 
@@ -82,6 +83,8 @@ class LookAhead:
                 raise MasterError(
                     f"{name} of LookAhead must be above {low:g} and at most {high:g}, not {value!r}"
                 )
+        if not isinstance(self.symbolic, bool):
+            raise MasterError(f"symbolic of LookAhead is True or False, not {self.symbolic!r}")
         if not isinstance(self.watch, Watch | None):
             raise MasterError("watch of LookAhead is for its own use; leave it out")
 
@@ -97,11 +100,16 @@ class LookAhead:
     def _after(self) -> float:
         return self.after if self.after is not None else (1.0 if self._published else 0.5)
 
+    @property
+    def derivatives(self) -> int:
+        """How many time derivatives of conditions it has a use for."""
+        return _DERIVATIVES[self.method]
+
     # ---------------------------------------------------------------- before the run
 
     def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
         """Blocks that compute all conditions, and the pace that knows their registers."""
-        found = followed(blocks, wiring, _DERIVATIVES[self.method])
+        found = followed(blocks, wiring, self.derivatives, symbolic=self.symbolic)
         if found is None:
             raise MasterError(
                 "LookAhead looks ahead for events between units, and the scenario has none. Give it some, "
@@ -212,6 +220,10 @@ class LookAhead:
         z = (state[at], state[at + WIDTH], state[at + 2 * WIDTH])
         rate = (state[at + 1], state[at + WIDTH + 1])
         bend = (state[at + 2], state[at + WIDTH + 2])
+        if order == 2 and isnan(bend[0]):  # an FMU does not know its derivatives at the start
+            order = 1
+        if order == 1 and isnan(rate[0]):
+            order = 0
         if order == 0:
             if count < 2.0:
                 return prediction.taylor(z[0], 0.0, 0.0)
@@ -219,7 +231,8 @@ class LookAhead:
                 return prediction.straight(z, state[2] - state[3])
             return prediction.parabola(z, state[2] - state[3], state[3] - state[4])
         h = state[2] - state[3]
-        if count < 2.0 or h < NEAR * span:
+        before = isnan(rate[1]) or (order == 2 and isnan(bend[1]))
+        if count < 2.0 or h < NEAR * span or before:
             return prediction.taylor(z[0], rate[0], bend[0] if order == 2 else 0.0)
         if order == 1:
             return prediction.cubic(z, rate, h)

@@ -10,7 +10,7 @@ from upbeat.core.ports import Causality, Kind
 from upbeat.master import checks
 from upbeat.master.approximation import Approximation, Hold
 from upbeat.master.coupling import Coupling, Jacobi, unknowns
-from upbeat.master.derivatives import with_derivative_sources
+from upbeat.master.derivatives import grown, with_derivative_sources, with_rates
 from upbeat.master.instants import Simultaneous, instants
 from upbeat.master.needs import check_abilities
 from upbeat.master.pace import Fixed, Pace, prepared
@@ -62,15 +62,10 @@ class Master:
 
         `driven`: what happens at an instant is done micro-step by micro-step, from outside.
         """
-        closed = scenario.closed()
-        self._check_ports(closed)
-        looking = watchers(closed.units)
-        wanted = {
-            c.target: self._approximation(c.target).derivatives
-            for c in closed.connections
-            if c.unit not in looking
-        }
-        wiring = Wiring(with_derivative_sources(closed, wanted), self.inputs, self.ports)
+        closed = self.arranged(scenario)
+        wiring = Wiring(with_derivative_sources(closed, self._wanted(closed)), self.inputs, self.ports)
+        for note in grown(closed):
+            wiring.note(note)
         blocks, pace = prepared(self.pace, self.coupling.blocks(wiring), wiring)
         instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven)
         program = Program(
@@ -92,6 +87,25 @@ class Master:
         )
         check_abilities(program, pace, closed.units, wiring.called)
         return program, pace
+
+    def arranged(self, scenario: Scenario) -> Scenario:
+        """The closed scenario with what this master needs of its units: these are the units that run.
+
+        Units given by equations get outputs for derivatives that inputs or conditions of events ask for.
+        """
+        closed = scenario.closed()
+        self._check_ports(closed)
+        return with_rates(closed, self._wanted(closed, symbolic=getattr(self.pace, "symbolic", True)))
+
+    def _wanted(self, closed: Scenario, *, symbolic: bool = True) -> dict[str, int]:
+        """How many derivatives of each input are asked for; the inputs of who watches are conditions."""
+        looking = watchers(closed.units)
+        parts = (self.pace, self.coupling)
+        followed = max(getattr(part, "derivatives", 0) for part in parts) if symbolic else 0
+        return {
+            c.target: followed if c.unit in looking else self._approximation(c.target).derivatives
+            for c in closed.connections
+        }
 
     def _approximation(self, target: str) -> Approximation:
         return self.ports.get(target, self.inputs)

@@ -341,6 +341,8 @@ class Wiring:
         for ends, is_output in ((self.outputs, True), (self.inputs, False)):
             for end, reg in ends.items():
                 port = self._ports[end]
+                if port.internal:
+                    continue
                 name = self.scenario.column(*end)
                 columns.setdefault(
                     name, Recordable(reg, port.unit, port.items, is_output and not port.extra, port.cells)

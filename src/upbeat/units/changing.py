@@ -32,13 +32,13 @@ def with_changes(
     ports: dict[str, str] = {}
     for name in names:
         port = known[name]
-        made = _free(f"new_{name}", taken)
+        made = free_name(f"new_{name}", taken)
         entry: dict[str, Any] = {"event": True, "size": port.size, "unit": port.unit}
         entry |= {"items": list(port.items)} if port.items else {"kind": _carried(port).value}
         inputs[made] = {key: value for key, value in entry.items() if value is not None}
         read = [_read(cell, port) for cell in cell_names(made, port.size)]
         value: Any = read if port.size is not None else read[0]
-        events[_free(f"change_{name}", taken)] = {"on": made, "then": {name: value}}
+        events[free_name(f"change_{name}", taken)] = {"on": made, "then": {name: value}}
         ports[name] = made
     return {**spec, "inputs": inputs, "events": events}, ports
 
@@ -52,7 +52,7 @@ def _read(cell: str, port: Port) -> str:
     return f"{cell} > 0" if port.kind is Kind.BOOLEAN else cell
 
 
-def _free(wanted: str, taken: set[str]) -> str:
+def free_name(wanted: str, taken: set[str]) -> str:
     """A name that nobody has yet; it is taken from now on."""
     while "__" in wanted:
         wanted = wanted.replace("__", "_")

@@ -155,12 +155,16 @@ class Equations:
         for port in (made.port, given):
             if port.kind is not Kind.REAL:
                 raise ModelError(f"'{port.name}' is {port.kind.value}: only real values have slopes")
-        rows = [substitute(cell, self._local_cells) for cell in made.definition.cells]
+        rows = [self.written_out(cell) for cell in made.definition.cells]
         columns = cell_names(given.name, given.size)
         return self._kernel([differentiate(row, column) for row in rows for column in columns])
 
+    def written_out(self, cell: Expr) -> Expr:
+        """An expression without locals: over time, states, inputs, parameters and variables."""
+        return substitute(cell, self._local_cells)
+
     def _kernel(self, cells: list[Expr]) -> Kernel:
-        return Kernel(self.arguments, tuple(substitute(cell, self._local_cells) for cell in cells))
+        return Kernel(self.arguments, tuple(map(self.written_out, cells)))
 
     def steered(self, inputs: Collection[str]) -> frozenset[str]:
         """The outputs whose rate depends directly on one of these inputs: velocities, if they are forces."""
@@ -178,7 +182,7 @@ class Equations:
         )
 
     def _needed(self, cell: Expr) -> frozenset[str]:
-        return names(substitute(cell, self._local_cells))
+        return names(self.written_out(cell))
 
     def with_values(self, values: Mapping[str, Any]) -> Equations:
         """The same equations with other parameters, input starts or state starts."""

@@ -13,6 +13,7 @@ from upbeat.units.equations import Equations
 from upbeat.units.hybrid import HybridUnit, reactions
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.lowered import OdeTables, lower
+from upbeat.units.rates import with_rates
 from upbeat.units.shorthand import Complaints
 from upbeat.units.solved_unit import Behaviour, Equation, SolvedUnit, from_number, remembered
 from upbeat.units.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
@@ -51,8 +52,17 @@ class _Model:
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other parameters, input starts or state starts."""
+        return self._with(self.equations.with_values(values))
+
+    def giving_rates(self, wanted: Mapping[str, int]) -> Self:
+        """The same model with outputs for so many time derivatives of these outputs, where they follow from
+        the equations alone."""
+        grown = with_rates(self.equations, wanted)
+        return self if grown is self.equations else self._with(grown)
+
+    def _with(self, equations: Equations) -> Self:
         changed = object.__new__(type(self))
-        _Model.__init__(changed, self.equations.with_values(values), self.solver)
+        _Model.__init__(changed, equations, self.solver)
         return changed
 
     def instantiate(self, name: str, start: float) -> SolvedUnit:

@@ -159,3 +159,16 @@ def test_events_make_them_unknown(engine: str, tmp_path: Path) -> None:
     assert unknown == [0.0, 0.5]
     x = math.exp(-2 * 0.5) * math.exp(-1.0) + 0.5 * (1 - math.exp(-1.0))
     assert trace["rate"][-1] == pytest.approx(3 * (-2 * x + 1), rel=1e-6)
+
+
+@BOTH
+def test_events_are_seen_coming_by_them(fmu: Made, version: int, engine: str) -> None:
+    """3 exp(-2 t) = 1 at t = ln(3)/2. They are known from the first step on."""
+    scenario = up.Scenario({"one": up.Fmu(fmu("linear", version))}, events={"low": {"when": "one.y <= 1"}})
+    settings: Any = {"pace": up.LookAhead(0.2), "until": 1.0, "engine": engine}
+    trace = up.simulate(scenario, **settings)
+    assert trace.events.times("low") == pytest.approx([math.log(3) / 2], abs=2e-4)
+    assert next(step.reason for step in trace.steps) == "first step"
+    assert "one.der(y)" not in trace.names
+    told = up.explain(up.experiment(scenario, **settings))
+    assert "event 'low' is predicted from values and rates" in told
