@@ -13,6 +13,7 @@ from upbeat.core.ports import Kind
 from upbeat.master.coupling import Blocks
 from upbeat.master.program import Block, Let, Reg
 from upbeat.master.wiring import Wiring
+from upbeat.scenario.functions import Conditions
 from upbeat.scenario.watcher import watchers
 from upbeat.units.ode import Function, Ode
 from upbeat.units.process import bare
@@ -103,6 +104,8 @@ def _rates(z: Expr, wiring: Wiring, most: int, symbolic: bool) -> tuple[list[Exp
 
 def _missing(unit: str, port: str, wiring: Wiring, symbolic: bool) -> str:
     label, known = wiring.label((unit, port)), wiring.port((unit, port))
+    if isinstance(wiring.scenario.units[unit], Conditions):
+        return f"{known.description} is a Python function, of which only values are known"
     if symbolic and isinstance(bare(wiring.scenario.units[unit]), Ode | Function):
         what = f"the {known.description} in {wiring.called(unit)}" if known.internal else f"'{label}'"
         return f"how {what} changes depends on how inputs change, or on a table"
@@ -117,8 +120,11 @@ def _source(name: str, wiring: Wiring) -> tuple[str, str, str]:
 
 
 def _ends(conditions: Mapping[str, Sequence[Expr]], wiring: Wiring) -> set[tuple[str, str]]:
-    """All outputs of the units that conditions look at."""
+    """All outputs of the units that conditions look at, through functions too."""
     units = {split(name)[0] for zs in conditions.values() for z in zs for name in names(z)}
+    scenario = wiring.scenario
+    seen = {unit for unit in units if isinstance(scenario.units[unit], Conditions)}
+    units |= {source for c in scenario.connections if c.unit in seen for source, _ in c.sources}
     return {end for unit in units for end in wiring.outputs_of(unit)}
 
 

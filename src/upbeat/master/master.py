@@ -16,6 +16,7 @@ from upbeat.master.needs import check_abilities
 from upbeat.master.pace import Fixed, Pace, prepared
 from upbeat.master.program import Program
 from upbeat.master.wiring import Wiring
+from upbeat.scenario.functions import Conditions
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.watcher import watchers
 
@@ -105,6 +106,7 @@ class Master:
         return {
             c.target: followed if c.unit in looking else self._approximation(c.target).derivatives
             for c in closed.connections
+            if not isinstance(closed.units[c.unit], Conditions)  # which look at instants only
         }
 
     def _approximation(self, target: str) -> Approximation:

@@ -17,6 +17,7 @@ from upbeat.master.approximation import Approximation, Course, Hold, Place
 from upbeat.master.derivatives import rate
 from upbeat.master.program import Advance, Get, History, Instruction, Let, Recordable, Reg, Set
 from upbeat.master.registers import Registers
+from upbeat.scenario.functions import Conditions
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.watcher import Watcher
 
@@ -315,7 +316,8 @@ class Wiring:
 
         Whoever watches for events looks at instants only, and needs no course.
         """
-        if self._ports[end].kind is not Kind.REAL or isinstance(self.scenario.units[end[0]], Watcher):
+        looking = isinstance(self.scenario.units[end[0]], Watcher | Conditions)
+        if self._ports[end].kind is not Kind.REAL or looking:
             return Hold()
         return self._special.get(".".join(end), self._default)
 

@@ -22,6 +22,9 @@ INPUTS = "inputs"
 EVENTS = "events"
 """The unit that watches for the events of a scenario; nobody else may have this name, either."""
 
+CONDITIONS = "conditions"
+"""The unit that computes conditions of events which are Python functions, where there are any."""
+
 End = tuple[str, str]
 """A port in a scenario: (unit, port). A scenario input belongs to the unit `INPUTS`."""
 

@@ -4,28 +4,30 @@
                then = { upper.v = "…", lower.v = "…" } }
 
 `when` is a condition, or a list of numbers that are all at most zero when it happens (or of conditions). It
-may read outputs, inputs and parameters of units, and inputs of the scenario. `then` gives states, variables
-and parameters of units new values; without it the event is only watched and logged.
+may read outputs, inputs and parameters of units, and inputs of the scenario. In Python it may also be a
+function, or a list with functions in it, which are called with what is in the list `of`. `then` gives states,
+variables and parameters of units new values; without it the event is only watched and logged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import ExpressionError, Problems, suggest
-from upbeat.core.expr import Apply, Expr, Number, Op, indicator, show
+from upbeat.core.expr import Apply, Expr, Name, Number, Op, indicator, show
 from upbeat.core.names import objection_to
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.connection import fitted, formulas_of
-from upbeat.scenario.directory import INPUTS, Directory, End, Source, Unclear, Wrong, picked
+from upbeat.scenario.directory import CONDITIONS, INPUTS, Directory, End, Source, Unclear, Wrong, picked
 from upbeat.scenario.formula import Formula, formula
+from upbeat.scenario.functions import Call
 from upbeat.units.equations import TIME
 from upbeat.units.process import bare
 
-KEYS = ("when", "then")
+KEYS = ("when", "of", "then")
 _TRUTH = Port("when", Causality.INPUT, Kind.BOOLEAN)
 
 
@@ -51,6 +53,8 @@ class Event:
     then: tuple[Change, ...] = ()
     reads: tuple[End, ...] = field(default=(), compare=False)
     written: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    calls: tuple[Call, ...] = ()
+    """The functions among the conditions."""
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -133,6 +137,7 @@ class _Reading:
         self._entry = entry
         self._directory = directory
         self._reads: dict[End, None] = {}
+        self._calls: list[Call] = []
 
     def event(self) -> Event:
         conditions = tuple(self._conditions(self._entry["when"]))
@@ -140,16 +145,23 @@ class _Reading:
         if not isinstance(given, Mapping):
             raise Wrong(f"expected new values, not {given!r}", 'Write then = { a.v = "-a.v" }.', ("then",))
         changes = tuple(self._change(target, value) for target, value in _targets(given))
+        if "of" in self._entry and not self._calls:
+            raise Wrong("of is what a Python function in when is called with, and there is none", "", ("of",))
         written: dict[str, Any] = {"when": _plain(self._entry["when"])}
+        if self._calls:
+            written["of"] = _plain(self._entry["of"])
         if changes:
             written["then"] = {str(target): _plain(value) for target, value in _targets(given)}
-        return Event(self._name, conditions, changes, tuple(self._reads), written)
+        return Event(self._name, conditions, changes, tuple(self._reads), written, tuple(self._calls))
 
     def _conditions(self, given: object) -> Iterator[Expr]:
         parts = list(given) if isinstance(given, (list, tuple)) else [given]
         if not parts:
             raise Wrong("the list of conditions is empty", 'Write when = ["a.x", "a.v"].', ("when",))
         for part in parts:
+            if callable(part):
+                yield self._called(part)
+                continue
             try:
                 yield from self._condition(part, alone=not isinstance(given, (list, tuple)))
             except Wrong as wrong:
@@ -179,6 +191,37 @@ class _Reading:
                         yield indicator(part, kinds)
                     except ExpressionError as error:
                         raise Wrong(error.reason) from None
+
+    def _called(self, function: Callable[..., Any]) -> Expr:
+        """The condition that is the value of a Python function."""
+        if CONDITIONS in self._directory.models and CONDITIONS not in self._directory.broken:
+            raise Wrong(
+                f"a unit is called '{CONDITIONS}', which is the name of the unit that computes functions",
+                "Choose another name for the unit.",
+                ("when",),
+            )
+        given = self._entry.get("of")
+        of = [given] if isinstance(given, (str, Expr)) else given
+        if not isinstance(of, (list, tuple)) or not of:
+            what = "it does not say what the function is called with"
+            raise Wrong(what, 'Write "of": ["a.x", "a.v"], in the order of its arguments.', ("of",))
+        cells, kinds = [], []
+        for text in of:
+            try:
+                read = self._formula(text)
+                if read.size is not None:
+                    raise Wrong(f"'{read.text}' is an array", "Pick one of its cells: unit.port[0].")
+                if read.kind is Kind.STRING:
+                    raise Wrong(f"'{read.text}' is a text, and conditions are about numbers")
+                cells.append(fitted((read,), Port("of", Causality.INPUT, read.kind), "of")[0][0])
+                kinds.append(read.kind)
+            except Wrong as wrong:
+                raise Wrong(wrong.what, wrong.hint, ("of",)) from None
+        told = f"{getattr(function, '__name__', type(function).__name__)}({', '.join(map(show, cells))})"
+        same = sum(call.name.startswith(f"{self._name}: {told}") for call in self._calls)
+        name = f"{self._name}: {told}" + (f" ({same + 1})" if same else "")
+        self._calls.append(Call(name, function, tuple(cells), tuple(kinds)))
+        return Name(name)
 
     def _change(self, target: object, value: object) -> Change:
         try:

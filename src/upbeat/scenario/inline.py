@@ -91,10 +91,13 @@ class _Inlining:
         if outer.origin is not None:
             return outer.origin
         ports = [
-            (unit, port) for unit, model in outer.units.items() for port in model.ports if not port.event
+            (unit, port)
+            for unit, model in outer.units.items()
+            for port in model.ports
+            if not port.event and not port.internal
         ]
         shown = {outer.column(u, p.name): True for u, p in ports if p.causality is Causality.OUTPUT}
-        driven = [(c.unit, c.port) for c in outer.connections]
+        driven = [(c.unit, c.port) for c in outer.connections if not outer.port(c.target).internal]
         free = [(u, p.name) for u, p in ports if p.causality is Causality.INPUT]
         for end in (*driven, *free):  # in the order in which a trace has them
             shown.setdefault(outer.column(*end), False)

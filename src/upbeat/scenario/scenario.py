@@ -14,8 +14,9 @@ from upbeat.core.ports import Causality, Port
 from upbeat.scenario.assemble import Parts, assemble
 from upbeat.scenario.checks import check_measures
 from upbeat.scenario.connection import Connection, ScenarioOutput, closed
-from upbeat.scenario.directory import EVENTS, INPUTS, by_hand
+from upbeat.scenario.directory import CONDITIONS, EVENTS, INPUTS, by_hand
 from upbeat.scenario.event_connection import EventConnection, EventOutput, closed_senders
+from upbeat.scenario.functions import Conditions
 from upbeat.scenario.graph import Graph
 from upbeat.scenario.values import with_values
 
@@ -138,7 +139,9 @@ class Scenario:
     @property
     def added_units(self) -> tuple[str, ...]:
         """The units that `closed` and `driven` have added."""
-        return tuple(unit for unit in (INPUTS, EVENTS) if unit in self.units)
+        computed = isinstance(self.units.get(CONDITIONS), Conditions)
+        own = (INPUTS, EVENTS, *((CONDITIONS,) if computed else ()))
+        return tuple(unit for unit in own if unit in self.units)
 
     @property
     def free_inputs(self) -> dict[str, tuple[str, Port]]:

@@ -20,6 +20,7 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.connection import Connection
 from upbeat.scenario.directory import EVENTS, Directory, End
 from upbeat.scenario.event_connection import EventConnection, Sender
+from upbeat.scenario.functions import with_functions
 from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable
 from upbeat.units.process import Isolated
 
@@ -57,6 +58,7 @@ def with_watcher(parts: Parts) -> Parts:
     """The scenario with its events as a unit of their own, and units that let themselves be changed."""
     if not parts.events:
         return parts
+    parts = with_functions(parts, _behind(parts))
     units, ports = _opened(parts)
     reading = _Reading(parts, {event.name for event in parts.events})
     watched: list[Watched] = []

@@ -34,6 +34,12 @@ def scenario_tables(scenario: Scenario, special: Special | None = None) -> dict[
     """The tables of a file from which an equal scenario is made."""
     if scenario.added_units:
         raise InvalidInput("a scenario with added units cannot be written; write the one it was made from")
+    for event in scenario.events:
+        if event.calls:
+            raise InvalidInput(
+                f"the event '{event.name}' cannot be written: {event.calls[0].name} is a Python function, "
+                'and files have no code in them. Write the condition as an expression: when = "a.x <= 0".'
+            )
     models, units = _shared_models(scenario.units, special)
     directory = Directory(scenario.units, scenario.inputs)
     return {
