@@ -18,7 +18,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve support-table \
+.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve support-table evidence walk \
 	reproduce bench native-test native-asan native-tsan dist clean distclean
 
 help:  ## List the targets
@@ -101,6 +101,12 @@ docs: .venv/.checkers  ## Build the documentation into build/site
 
 support-table: setup  ## Write docs/support.md from the markers of the tests
 	$(BIN)/python tools/support_table.py
+
+evidence: .venv/.benched  ## Measure every number that was asked for; writes docs/evidence.md (half an hour)
+	$(BIN)/python -m tools.evidence
+
+walk:  ## Draw docs/walk.svg, the way of a signal and of an event through the code
+	$(BIN)/python tools/walk.py
 
 docs-serve: .venv/.checkers  ## Show the documentation while it is being written
 	$(BIN)/mkdocs serve

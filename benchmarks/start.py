@@ -1,0 +1,86 @@
+"""How long it takes to begin: importing, the first command, and what a wheel weighs.
+
+Every measurement is a new process; the median of several. The wheel is built from this folder without the
+native engine's debug information, as `pip` would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("scipy", "pandas", "matplotlib", "numba", "polars", "pyarrow")
+COMMANDS = {
+    "run_s": ["-m", "upbeat.cli.main", "run", str(ROOT / "examples" / "coupled_masses.toml")],
+    "help_s": ["-m", "upbeat.cli.main", "--help"],
+    "python_s": ["-c", "pass"],
+}
+IMPORT = "import time; t = time.perf_counter(); import upbeat; print(time.perf_counter() - t)"
+EVERYTHING = "import time; t = time.perf_counter(); from upbeat import *; print(time.perf_counter() - t)"
+
+
+def spoken(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def wall(command: list[str]) -> float:
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, *command], capture_output=True, check=True)
+    return time.perf_counter() - begun
+
+
+def wheel_mb() -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        words = [
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "-w",
+            folder,
+            str(ROOT),
+        ]
+        subprocess.run([sys.executable, *words], check=True)
+        (wheel,) = Path(folder).glob("*.whl")
+        return wheel.stat().st_size / 1e6
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    found: dict[str, float] = {}
+    rounds = range(options.rounds)
+    found["import_s"] = median(float(spoken(IMPORT)) for _ in rounds)
+    found["import_everything_s"] = median(float(spoken(EVERYTHING)) for _ in rounds)
+    for name, command in COMMANDS.items():
+        found[name] = median(wall(command) for _ in rounds)
+    loaded = spoken("import sys, upbeat; print(*sys.modules)").split()
+    heavy = sorted(set(HEAVY) & set(loaded))
+    found["wheel_mb"] = wheel_mb()
+    print(f"import upbeat                   {found['import_s'] * 1e3:8.1f} ms   (asked: below 200)")
+    print(f"… and every public name         {found['import_everything_s'] * 1e3:8.1f} ms")
+    print(f"upbeat run, a small example     {found['run_s'] * 1e3:8.1f} ms   (asked: below 1000)")
+    print(f"upbeat --help                   {found['help_s'] * 1e3:8.1f} ms")
+    print(f"python -c pass                  {found['python_s'] * 1e3:8.1f} ms")
+    print(f"the wheel                       {found['wheel_mb']:8.2f} MB")
+    print("import upbeat brings heavy packages:", ", ".join(heavy) or "none")
+    if options.json:
+        print(json.dumps({**found, "heavy": heavy}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
