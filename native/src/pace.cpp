@@ -3,6 +3,7 @@
 
 #include "error_control.hpp"
 #include "lookahead.hpp"
+#include "revised.hpp"
 
 namespace upbeat {
 
@@ -17,6 +18,7 @@ std::unique_ptr<Pace> make_pace(const std::string& name, const std::vector<doubl
   }
   if (name == "error_control") return make_error_control(parameters, texts, blocks[0]);
   if (name == "look_ahead") return make_look_ahead(parameters, texts, blocks[0]);
+  if (name == "revised") return make_revised(parameters, texts, blocks);
   return nullptr;
 }
 

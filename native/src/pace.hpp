@@ -49,7 +49,7 @@ class Pace {
   virtual const char* reason(std::int32_t code) const = 0;
 
   // What it remembers, the same numbers as the state of its twin.
-  const std::vector<double>& state() const { return state_; }
+  virtual const std::vector<double>& state() const { return state_; }
 
   // Go on from what such a pace remembered. False: these are not such numbers, and nothing has changed.
   virtual bool stand(const std::vector<double>& state) {

@@ -41,6 +41,7 @@ _HOMES = {
     "master.master": "Master",
     "master.lookahead": "LookAhead",
     "master.pace": "EventDriven Fixed",
+    "master.revised": "Revised",
     "report.explain": "explain",
     "report.plot": "plot",
     "report.summary": "summary",

@@ -39,6 +39,7 @@ from upbeat.master.master import Master
 from upbeat.master.multirate import MultiRate
 from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import EventDriven, Fixed
+from upbeat.master.revised import Revised
 from upbeat.report.explain import explain
 from upbeat.report.plot import plot
 from upbeat.report.summary import summary
@@ -80,7 +81,6 @@ from upbeat.units.fmi.model import Fmu
 __version__: str
 
 __all__ = [
-    "RK4",
     "Ability",
     "Anderson",
     "Causality",
@@ -140,8 +140,10 @@ __all__ = [
     "PythonFunction",
     "PythonOde",
     "PythonUnit",
+    "RK4",
     "RealTime",
     "RecordingError",
+    "Revised",
     "Run",
     "RunError",
     "Sampler",

@@ -19,6 +19,7 @@ from upbeat.master.master import Master
 from upbeat.master.multirate import MultiRate
 from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import EventDriven, Fixed, Pace
+from upbeat.master.revised import Revised
 
 COUPLINGS: dict[str, type] = {
     "jacobi": Jacobi,
@@ -34,6 +35,7 @@ PACES: dict[str, type] = {
     "error_control": ErrorControl,
     "event_driven": EventDriven,
     "look_ahead": LookAhead,
+    "revised": Revised,
 }
 APPROXIMATIONS: dict[str, type] = {
     "hold": Hold,
@@ -47,6 +49,7 @@ APPROXIMATIONS: dict[str, type] = {
 PARTS: dict[str, tuple[str, dict[str, type]]] = {
     "inner": ("coupling", COUPLINGS),
     "loops": ("loop solver", LOOPS),
+    "pace": ("pace", PACES),
 }
 """Options that are themselves a name or a table with a kind."""
 

@@ -1,0 +1,252 @@
+// See revised.hpp. The formulas, and the order of their operations, are those of the Python twin.
+#include "revised.hpp"
+
+#include <cstdio>
+
+namespace upbeat {
+
+namespace {
+
+// The places of the state.
+enum : std::size_t { Which, Rounds, Low, High, Streak, Tolerance };
+
+// The texts that need no numbers, by code.
+enum : std::int32_t { Nothing, FirstStep, AfterEvent };
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double part = 1e-5;  // how close to an event is close enough, as a part of the step
+
+std::string shown(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+Curve between(const double* low, const double* end, std::int32_t order, double span) {
+  double both[2 * sample_width];
+  for (std::size_t i = 0; i < sample_width; ++i) {
+    both[i] = low[i];
+    both[sample_width + i] = end[i];
+  }
+  if (order == 0) return straight(both, -span);
+  return order == 1 ? cubic(both, -span) : quintic(both, -span);
+}
+
+}  // namespace
+
+Revised::Revised(RevisedSettings settings, std::vector<std::string> names, std::unique_ptr<Pace> inside)
+    : is_(std::move(settings)),
+      names_(std::move(names)),
+      inside_(std::move(inside)),
+      size_(sample_width * is_.orders.size()),
+      now_(size_),
+      curves_(is_.orders.size()) {
+  state_.assign(head + 3 * size_, 0.0);
+  for (const char* text : {"", "first step", "after an event"}) in_words(text);
+}
+
+void Revised::begin(double t, double limit) {
+  state_.assign(state_.size(), 0.0);
+  state_[Which] = -1.0;
+  state_[Low] = state_[High] = t;
+  inside_->begin(t, limit);
+}
+
+bool Revised::stand(const std::vector<double>& state) {
+  if (state.size() < state_.size() || !(state[Which] >= -1.0 && state[Which] <= 2.0)) return false;
+  const auto own = state.begin() + static_cast<std::ptrdiff_t>(state_.size());
+  if (!inside_->stand(std::vector<double>(own, state.end()))) return false;
+  std::copy(state.begin(), own, state_.begin());
+  return true;
+}
+
+const std::vector<double>& Revised::state() const {
+  const std::vector<double>& inner = inside_->state();
+  whole_.assign(state_.begin(), state_.end());
+  whole_.insert(whole_.end(), inner.begin(), inner.end());
+  return whole_;
+}
+
+// Texts of the pace inside have even numbers, its own odd ones.
+const char* Revised::reason(std::int32_t code) const {
+  return code % 2 == 0 ? inside_->reason(code / 2) : reasons_.at(static_cast<std::size_t>(code / 2)).c_str();
+}
+
+Proposal Revised::propose(double t, double limit, const Cell* cells) {
+  Proposal step = inside_->propose(t, limit, cells);
+  step.reason = 2 * step.reason;
+  if (state_[Which] > 0.0 && is_.after < 1.0) {
+    const double until = t + is_.after * (is_.usual > 0.0 ? is_.usual : step.until - t);
+    if (t < until && until < step.until) {
+      step.until = until;
+      step.reason = 2 * static_cast<std::int32_t>(state_[Which]) + 1;
+    }
+  }
+  return step;
+}
+
+void Revised::note(double t, const Fired* fired, std::size_t count, const Cell* cells) {
+  const double kind = cells[is_.jumped].i != 0 ? 2.0 : state_[Which] < 0.0 ? 1.0 : 0.0;
+  state_[Which] = kind;
+  state_[Rounds] = state_[Streak] = state_[Tolerance] = 0.0;
+  state_[Low] = state_[High] = t;
+  look(start(), cells);
+  take_over(low(), start());
+  take_over(high(), start());
+  inside_->note(t, fired, count, cells);
+}
+
+bool Revised::review(double t, double reached, const Cell* cells, Proposal& step) {
+  if (state_[Rounds] == 0.0 && state_[Tolerance] == 0.0) {
+    state_[Tolerance] = is_.tolerance > 0.0 ? is_.tolerance : part * (reached - t);
+  }
+  look(now_.data(), cells);
+  double end = reached;
+  if (due()) {
+    take_over(high(), now_.data());
+    state_[High] = reached;
+    state_[Streak] = state_[Streak] > 0.0 ? state_[Streak] + 1.0 : 1.0;
+  } else if (state_[High] > state_[Low]) {
+    take_over(low(), now_.data());
+    state_[Low] = reached;
+    end = state_[High];
+    state_[Streak] = state_[Streak] < 0.0 ? state_[Streak] - 1.0 : -1.0;
+  }
+  const bool known = state_[High] > state_[Low];
+  const Estimate found = estimate(low(), known ? high() : now_.data(), end - state_[Low], state_[Low]);
+  double until;
+  if (again(reached, found.at, known, until)) {
+    state_[Rounds] += 1.0;
+    step.until = until;
+    step.reason = 2 * in_words("back to event '" + names_[found.event] + "' at " + shown(found.at)) + 1;
+    return false;
+  }
+  const bool stands = inside_->review(t, reached, cells, step);
+  if (!stands) step.reason = 2 * step.reason;
+  state_[Rounds] = state_[Streak] = state_[Tolerance] = 0.0;
+  state_[Low] = state_[High] = t;
+  take_over(low(), start());
+  take_over(high(), start());
+  return stands;
+}
+
+std::int32_t Revised::sees() const {
+  const std::int32_t last = std::max(is_.jumped, is_.first + static_cast<std::int32_t>(size_) - 1);
+  return std::max(last, inside_->sees());
+}
+
+// Where the next attempt should end, if this one ends too far from the event, which may be at `at`.
+bool Revised::again(double reached, double at, bool known, double& until) const {
+  const double tolerance = state_[Tolerance];
+  const bool may = state_[Rounds] < is_.most;
+  if (!known) {
+    until = at + 0.5 * tolerance;
+    return may && until < reached - tolerance;
+  }
+  if (state_[Streak] < 0.0) {
+    double margin = 0.5 * tolerance;
+    for (double k = 1.0; k < -state_[Streak]; k += 1.0) margin = margin * 10.0;
+    until = at + margin;
+    if (!(may && state_[Low] < until && until < state_[High])) until = state_[High];
+    return true;
+  }
+  double back = state_[High] - at;
+  if (back <= tolerance || !may) return false;
+  until = at + 0.5 * tolerance;
+  if (state_[Streak] > 2.0) {
+    for (double k = 2.0; k < state_[Streak]; k += 1.0) back = back * 8.0;
+    until = at - back;
+    if (!(until > state_[Low])) until = state_[Low] + 0.5 * (at - state_[Low]);
+  }
+  return state_[Low] < until && until < state_[High];
+}
+
+void Revised::look(double* sample, const Cell* cells) const {
+  for (std::size_t i = 0; i < size_; ++i) sample[i] = cells[static_cast<std::size_t>(is_.first) + i].r;
+}
+
+void Revised::take_over(double* to, const double* from) const { std::copy(from, from + size_, to); }
+
+double Revised::largest(const double* sample, std::size_t first, std::size_t count) const {
+  double found = sample[sample_width * first];
+  for (std::size_t k = first + 1; k < first + count; ++k) {
+    const double other = sample[sample_width * k];
+    if (other > found) found = other;
+  }
+  return found;
+}
+
+// Whether an event that was still to come at the start has happened by now.
+bool Revised::due() const {
+  std::size_t first = 0;
+  for (const std::size_t count : is_.counts) {
+    if (largest(state_.data() + head, first, count) > 0.0 && largest(now_.data(), first, count) <= 0.0) return true;
+    first += count;
+  }
+  return false;
+}
+
+// Where the first event came true between two samples, and which; at their end if it cannot be seen.
+Revised::Estimate Revised::estimate(const double* from, const double* to, double span, double origin) {
+  double found = infinity;
+  std::size_t which = 0;
+  std::size_t happened = 0;
+  std::size_t first = 0;
+  for (std::size_t e = 0; e < is_.counts.size(); ++e) {
+    const std::size_t count = is_.counts[e];
+    if (largest(start(), first, count) > 0.0) {
+      if (largest(to, first, count) <= 0.0) happened = e;
+      for (std::size_t k = 0; k < count; ++k) {
+        const std::size_t at = sample_width * (first + k);
+        curves_[k] = between(from + at, to + at, is_.orders[first + k], span);
+      }
+      const double wait = first_zero(curves_.data(), count, span);
+      if (wait < found) {
+        found = wait;
+        which = e;
+      }
+    }
+    first += count;
+  }
+  if (found < infinity) return {origin + found, which};
+  return {origin + span, happened};
+}
+
+std::int32_t Revised::in_words(const std::string& text) {
+  const auto [found, is_new] = codes_.emplace(text, static_cast<std::int32_t>(reasons_.size()));
+  if (is_new) reasons_.push_back(text);
+  return found->second;
+}
+
+std::unique_ptr<Pace> make_revised(const std::vector<double>& p, const std::vector<std::string>& texts,
+                                   const std::vector<std::int32_t>& blocks) {
+  constexpr std::size_t numbers = 7;
+  const auto cell = [](double number) { return number >= 0.0 && number < 2147483647.0; };
+  if (p.size() < numbers || !cell(p[4]) || !cell(p[5]) || !(p[6] >= 1.0 && p[6] < 1e6)) return nullptr;
+  if (!(p[2] > 0.0 && p[2] <= 1.0) || !(p[3] >= 1.0)) return nullptr;
+  RevisedSettings settings;
+  settings.usual = p[0];
+  settings.tolerance = p[1];
+  settings.after = p[2];
+  settings.most = p[3];
+  settings.first = static_cast<std::int32_t>(p[4]);
+  settings.jumped = static_cast<std::int32_t>(p[5]);
+  const auto events = static_cast<std::size_t>(p[6]);
+  if (p.size() < numbers + events || texts.size() < 1 + events) return nullptr;
+  std::size_t all = 0;
+  for (std::size_t e = 0; e < events; ++e) {
+    if (!(p[numbers + e] >= 1.0 && p[numbers + e] < 1e6)) return nullptr;
+    settings.counts.push_back(static_cast<std::size_t>(p[numbers + e]));
+    all += settings.counts.back();
+  }
+  const std::size_t own = numbers + events + all;
+  if (p.size() < own) return nullptr;
+  for (std::size_t k = numbers + events; k < own; ++k) settings.orders.push_back(static_cast<std::int32_t>(p[k]));
+  const auto after = texts.begin() + static_cast<std::ptrdiff_t>(1 + events);
+  auto inside = make_pace(texts[0], {p.begin() + static_cast<std::ptrdiff_t>(own), p.end()}, blocks, {after, texts.end()});
+  if (!inside) return nullptr;
+  return std::make_unique<Revised>(std::move(settings), std::vector<std::string>(texts.begin() + 1, after),
+                                   std::move(inside));
+}
+
+}  // namespace upbeat

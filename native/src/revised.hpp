@@ -1,0 +1,76 @@
+// Steps that go back to events: the twin of Revised in upbeat.master.revised, bit for bit.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+
+#include "pace.hpp"
+#include "prediction.hpp"
+
+namespace upbeat {
+
+// What `Revised.native` gives, in its order.
+struct RevisedSettings {
+  double usual;      // the usual step of the pace inside; 0: there is none
+  double tolerance;  // 0: each step has its own
+  double after;
+  double most;
+  std::int32_t first;   // the first of the cells of the conditions, sample_width for each
+  std::int32_t jumped;  // the cell that says whether an event has changed what they depend on
+  std::vector<std::size_t> counts;   // how many conditions each event has
+  std::vector<std::int32_t> orders;  // of each condition: how many derivatives are known
+};
+
+// State: [whether this is the start (1) or an event has just happened (2), how often the step has been sent back, a time
+// before the event, one behind it, attempts one after the other that went too far (negative: not far enough), the
+// tolerance; samples of all conditions at the start, before and behind the event; the state of the pace inside].
+class Revised final : public Pace {
+ public:
+  // `names`: those of the events.
+  Revised(RevisedSettings settings, std::vector<std::string> names, std::unique_ptr<Pace> inside);
+
+  bool retries() const override { return true; }
+  void begin(double t, double limit) override;
+  bool stand(const std::vector<double>& state) override;
+  const std::vector<double>& state() const override;
+  Proposal propose(double t, double limit, const Cell* cells) override;
+  bool review(double t, double reached, const Cell* cells, Proposal& step) override;
+  void note(double t, const Fired* fired, std::size_t count, const Cell* cells) override;
+  std::int32_t sees() const override;
+  const char* reason(std::int32_t code) const override;
+
+ private:
+  struct Estimate {
+    double at;
+    std::size_t event;
+  };
+
+  double* start() { return state_.data() + head; }
+  double* low() { return start() + size_; }
+  double* high() { return low() + size_; }
+  void look(double* sample, const Cell* cells) const;
+  void take_over(double* to, const double* from) const;
+  bool due() const;
+  Estimate estimate(const double* from, const double* to, double span, double origin);
+  bool again(double reached, double at, bool known, double& until) const;
+  double largest(const double* sample, std::size_t first, std::size_t count) const;
+  std::int32_t in_words(const std::string& text);
+
+  static constexpr std::size_t head = 6;
+
+  RevisedSettings is_;
+  std::vector<std::string> names_;
+  std::unique_ptr<Pace> inside_;
+  std::size_t size_;  // of a sample of all conditions
+  std::vector<double> now_;
+  std::vector<Curve> curves_;
+  mutable std::vector<double> whole_;
+  std::deque<std::string> reasons_;  // a deque, so that `reason` stays good
+  std::unordered_map<std::string, std::int32_t> codes_;
+};
+
+// Null if the parameters are not those of a Revised.
+std::unique_ptr<Pace> make_revised(const std::vector<double>& parameters, const std::vector<std::string>& texts,
+                                   const std::vector<std::int32_t>& blocks);
+
+}  // namespace upbeat

@@ -1,0 +1,305 @@
+"""A pace that goes back to events: a step in which one has happened is repeated, up to where it happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite
+from typing import NamedTuple
+
+from upbeat.core.abilities import Ability
+from upbeat.core.errors import MasterError
+from upbeat.core.time import Span, checked_step
+from upbeat.master import checks, prediction
+from upbeat.master.conditions import WIDTH, Watch, followed
+from upbeat.master.coupling import Blocks
+from upbeat.master.lookahead import LookAhead
+from upbeat.master.pace import (
+    EventDriven,
+    Fixed,
+    Notes,
+    Pace,
+    Proposal,
+    Read,
+    Reviews,
+    State,
+    Twin,
+    prepared,
+    twin,
+)
+from upbeat.master.prediction import Coefficients
+from upbeat.master.wiring import Wiring
+
+PART = 1e-5
+"""How close to an event is close enough, as a part of the step."""
+
+_REASONS = ("", "first step", "after an event")
+_HEAD = 6
+
+
+class _Head(NamedTuple):
+    """What the state has before the samples at the start of the step, at `low` and at `high`."""
+
+    kind: float  # whether this is the start (1), an event has just happened (2), or neither (0)
+    rounds: float  # how often the step has been sent back
+    low: float  # a time at which no event has happened yet
+    high: float  # one at which one has; `low` if none is known
+    streak: float  # how many attempts one after the other went too far; negative: not far enough
+    tolerance: float  # for this step
+
+
+class _Estimate(NamedTuple):
+    at: float
+    event: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """Steps as `pace` proposes them, but one that has gone past an event is sent back to it.
+
+    At the end of a step, before anything happens there, the conditions of all events are looked at. If one
+    has come true more than `tolerance` ago, or has been true for a while within the step, all units are set
+    back and the step is repeated, to just behind the place at which it came true: on polynomials through
+    both ends of what is left to search, their rates and second derivatives where outputs declare them.
+    The step stands once it ends at most `tolerance` behind the event, or has been sent back `most` times;
+    then it ends as close behind the event as any attempt did. All units need rollback.
+
+    A number for `pace` is the size of a fixed step. The first step, and the first after an event, is
+    `after` times as long (one half, because inputs begin anew then; a `LookAhead` sees to that itself).
+    `tolerance` is 1e-5 of the usual step, or of the step at hand where there is no usual one.
+    """
+
+    pace: Pace
+    tolerance: float | None = None
+    most: int = 8
+    after: float | None = None
+    watch: Watch | None = field(default=None, repr=False)
+    """Filled in by `prepare`."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.pace, (int, float)) and not isinstance(self.pace, bool):
+            object.__setattr__(self, "pace", Fixed(self.pace))
+        checks.has(self.pace, "propose", "the pace of Revised", "up.Revised(up.LookAhead(0.01))")
+        if isinstance(self.pace, Revised):
+            raise MasterError("the pace of Revised goes back to events already: one Revised is enough")
+        if self.tolerance is not None:
+            object.__setattr__(self, "tolerance", checked_step(self.tolerance, "tolerance of Revised"))
+        checks.count(self.most, "most of Revised")
+        if self.most > 50:
+            raise MasterError(f"most of Revised is 50 at most, not {self.most}: it never needs so many")
+        if self.after is not None:
+            object.__setattr__(self, "after", checks.positive(self.after, "after of Revised"))
+            if self._after > 1.0:
+                raise MasterError(f"after of Revised must be above 0 and at most 1, not {self.after:g}")
+        if not isinstance(self.watch, Watch | None):
+            raise MasterError("watch of Revised is for its own use; leave it out")
+
+    @property
+    def _after(self) -> float:
+        return self.after if self.after is not None else 1.0 if isinstance(self.pace, LookAhead) else 0.5
+
+    @property
+    def _tolerance(self) -> float:
+        """For all steps; 0 if each has its own."""
+        return self.tolerance or PART * usual_step(self.pace)
+
+    @property
+    def derivatives(self) -> int:
+        """How many time derivatives of conditions it has a use for."""
+        return self.pace.derivatives if isinstance(self.pace, LookAhead) else 2
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether they may come from the equations of units."""
+        return self.pace.symbolic if isinstance(self.pace, LookAhead) else True
+
+    # ---------------------------------------------------------------- before the run
+
+    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
+        """Blocks that compute all conditions, and the pace that knows their registers."""
+        units = wiring.scenario.units
+        unable = [wiring.called(unit) for unit in units if Ability.ROLLBACK not in units[unit].abilities]
+        if unable:
+            raise MasterError(
+                f"{', '.join(unable)} cannot be set back to an earlier state (rollback), and Revised repeats "
+                "steps in which an event has happened. Look ahead instead: LookAhead(step), or events="
+                '"look_ahead".'
+            )
+        ready, pace = prepared(self.pace, blocks, wiring)
+        watch = pace.watch if isinstance(pace, LookAhead) else None
+        if watch is None:
+            found = followed(ready, wiring, self.derivatives)
+            if found is None:
+                raise MasterError(
+                    "Revised goes back to events between units, and the scenario has none. Give it some, "
+                    "events={…}, or leave it out."
+                )
+            ready, watch, _ = found
+        close = f"{self._tolerance:.3g} s" if self._tolerance else f"{PART:g} of its length"
+        note = f"a step that has gone past an event by more than {close} is repeated up to there"
+        return replace(ready, notes=(*ready.notes, note)), replace(self, pace=pace, watch=watch)
+
+    def native(self) -> Twin | None:
+        inner = twin(self.pace)
+        if type(self) is not Revised or self.watch is None or inner is None:
+            return None
+        watch = self.watch
+        steps = (usual_step(self.pace), self._tolerance, self._after, self.most)
+        parameters = (*steps, watch.first, watch.jumped, len(watch.names), *watch.counts, *watch.orders)
+        return Twin(
+            "revised",
+            (*map(float, parameters), *inner.parameters),
+            (inner.name, *watch.names, *inner.texts),
+        )
+
+    # ---------------------------------------------------------------- while it runs
+
+    @property
+    def _size(self) -> int:
+        """How many numbers a sample of all conditions has."""
+        assert self.watch is not None
+        return WIDTH * len(self.watch.orders)
+
+    def _parts(self, state: State) -> tuple[_Head, State, State, State, State]:
+        """The head, the samples at the start, at `low` and at `high`, and the state of the pace inside."""
+        n = self._size
+        cuts = [_HEAD + k * n for k in range(4)]
+        start, low, high = (state[cut : cut + n] for cut in cuts[:3])
+        return _Head(*state[:_HEAD]), start, low, high, state[cuts[3] :]
+
+    def begin(self, span: Span) -> State:
+        head = _Head(-1.0, 0.0, span.start, span.start, 0.0, 0.0)
+        return (*head, *(0.0,) * (3 * self._size), *self.pace.begin(span))
+
+    def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
+        own, inner = state[: _HEAD + 3 * self._size], state[_HEAD + 3 * self._size :]
+        step, inner = self.pace.propose(inner, t, limit, read)
+        if state[0] > 0.0 and self._after < 1.0:
+            usual = usual_step(self.pace)
+            until = t + self._after * (usual if usual else step.until - t)
+            if t < until < step.until:
+                step = step._replace(until=until, reason=_REASONS[int(state[0])])
+        return step, (*own, *inner)
+
+    def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
+        """A new step begins here."""
+        assert self.watch is not None
+        kind = 2.0 if read(self.watch.jumped) else float(state[0] < 0.0)
+        sample = self._sample(read)
+        inner = state[_HEAD + 3 * self._size :]
+        if isinstance(self.pace, Notes):
+            inner = self.pace.note(inner, t, fired, read)
+        return (*_Head(kind, 0.0, t, t, 0.0, 0.0), *sample, *sample, *sample, *inner)
+
+    def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
+        head, start, low, high, inner = self._parts(state)
+        if head.rounds == 0.0 and head.tolerance == 0.0:
+            head = head._replace(tolerance=self._tolerance or PART * (reached - t))
+        now = self._sample(read)
+        end = reached
+        if self._due(start, now):
+            high, head = (
+                now,
+                head._replace(high=reached, streak=head.streak + 1.0 if head.streak > 0.0 else 1.0),
+            )
+        elif head.high > head.low:
+            low, end = now, head.high
+            head = head._replace(low=reached, streak=head.streak - 1.0 if head.streak < 0.0 else -1.0)
+        known = head.high > head.low
+        found = self._estimate(start, low, high if known else now, end - head.low, head.low)
+        until = self._again(head, reached, found.at, known)
+        if until is not None:
+            assert self.watch is not None
+            head = head._replace(rounds=head.rounds + 1.0)
+            text = f"back to event '{self.watch.names[found.event]}' at {found.at:.9g}"
+            return Proposal(until, text), (*head, *start, *low, *high, *inner)
+        again = None
+        if isinstance(self.pace, Reviews):
+            again, inner = self.pace.review(inner, t, reached, read)
+        # What was learnt about a longer step is of no use if the pace inside sends this one back.
+        return again, (*head[:1], 0.0, t, t, 0.0, 0.0, *start, *start, *start, *inner)
+
+    def _again(self, head: _Head, reached: float, at: float, known: bool) -> float | None:
+        """Where the next attempt should end, if this one ends too far from the event, perhaps at `at`."""
+        tolerance = head.tolerance
+        if not known:  # nothing has happened at the end, but perhaps in between
+            until = at + 0.5 * tolerance
+            return until if head.rounds < self.most and until < reached - tolerance else None
+        if head.streak < 0.0:  # not far enough
+            margin = 0.5 * tolerance
+            for _ in range(1, int(-head.streak)):
+                margin = margin * 10.0
+            until = at + margin
+            return until if head.rounds < self.most and head.low < until < head.high else head.high
+        back = head.high - at
+        if back <= tolerance or head.rounds >= self.most:
+            return None
+        until = at + 0.5 * tolerance
+        if head.streak > 2.0:  # always too far: ever further to the other side, to have the event in between
+            for _ in range(2, int(head.streak)):
+                back = back * 8.0
+            until = at - back
+            if not until > head.low:
+                until = head.low + 0.5 * (at - head.low)
+        return until if head.low < until < head.high else None
+
+    def _sample(self, read: Read) -> State:
+        assert self.watch is not None
+        return tuple(float(read(self.watch.first + i)) for i in range(self._size))
+
+    def _events(self) -> list[range]:
+        """The places of the conditions of each event."""
+        assert self.watch is not None
+        found, place = [], 0
+        for count in self.watch.counts:
+            found.append(range(place, place + count))
+            place += count
+        return found
+
+    def _due(self, start: State, now: State) -> bool:
+        """Whether an event that was still to come at the start has happened by now."""
+        return any(_largest(start, places) > 0.0 >= _largest(now, places) for places in self._events())
+
+    def _estimate(self, start: State, low: State, end: State, span: float, origin: float) -> _Estimate:
+        """Where the first event came true between two samples, and which; their end if nobody can say."""
+        assert self.watch is not None
+        found, which, due = inf, -1, 0
+        for event, places in enumerate(self._events()):
+            if not _largest(start, places) > 0.0:
+                continue
+            if _largest(end, places) <= 0.0:
+                due = event
+            wait = prediction.first_zero([self._curve(low, end, k, span) for k in places], span)
+            if wait < found:
+                found, which = wait, event
+        if which >= 0:
+            return _Estimate(origin + found, which)
+        return _Estimate(origin + span, due)
+
+    def _curve(self, low: State, end: State, k: int, span: float) -> Coefficients:
+        """Through both samples; what is meant for a time before works for one after it."""
+        assert self.watch is not None
+        at, order = WIDTH * k, self.watch.orders[k]
+        z = (low[at], end[at])
+        if order == 0:
+            return prediction.straight(z, -span)
+        rate = (low[at + 1], end[at + 1])
+        if order == 1:
+            return prediction.cubic(z, rate, -span)
+        return prediction.quintic(z, rate, (low[at + 2], end[at + 2]), -span)
+
+
+def usual_step(pace: Pace) -> float:
+    """The size of the steps that a pace makes as a rule; 0 if there is no such size."""
+    if isinstance(pace, Fixed | LookAhead):
+        return pace.step
+    return pace.most if isinstance(pace, EventDriven) and isfinite(pace.most) else 0.0
+
+
+def _largest(sample: State, places: range) -> float:
+    found = sample[WIDTH * places[0]]
+    for k in places[1:]:
+        other = sample[WIDTH * k]
+        if other > found:
+            found = other
+    return found
