@@ -81,6 +81,7 @@ from upbeat.units.fmi.model import Fmu
 __version__: str
 
 __all__ = [
+    "RK4",
     "Ability",
     "Anderson",
     "Causality",
@@ -140,7 +141,6 @@ __all__ = [
     "PythonFunction",
     "PythonOde",
     "PythonUnit",
-    "RK4",
     "RealTime",
     "RecordingError",
     "Revised",
