@@ -68,6 +68,8 @@ class Port:
     * `extra` (outputs): read only where something uses it; NaN as long as nobody knows its value, and then
       connected inputs keep what they have.
     * `internal`: made by a master for its own use. No trace shows it.
+    * `indicates` (real outputs): the event inside the unit that happens when this number, or the largest of
+      several with the same name here, falls to zero.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Port:
     codes: tuple[int, ...] = ()
     extra: bool = False
     internal: bool = False
+    indicates: str = ""
 
     def __post_init__(self) -> None:
         if objection := objection_to_port(self.name):

@@ -11,6 +11,7 @@ from upbeat.core.expr import ZERO, Cell, Expr, Name, Op, apply, names, substitut
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Kind
 from upbeat.master.coupling import Blocks
+from upbeat.master.inside import counts, own_conditions
 from upbeat.master.program import Block, Let, Reg
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.functions import Conditions
@@ -48,7 +49,7 @@ def followed(
     Without `symbolic`, derivatives count only where outputs declare them. A pace (or coupling) that calls
     this has a property `derivatives`, by which the master knows what units are to give out for it.
     """
-    conditions = _conditions(wiring)
+    conditions = _conditions(wiring) | own_conditions(wiring)
     if not conditions:
         return None
     lets: list[Let] = []
@@ -60,12 +61,12 @@ def followed(
             place = first + WIDTH * len(known)
             lets += [Let(place + k, substitute(cell, wiring.names)) for k, cell in enumerate(rates)]
             known.append(Known(name, len(rates) - 1, missing))
-    jumped, before, after = _jumps(wiring, sorted(_ends(conditions, wiring)))
+    jumped, begin, before, after = _jumps(wiring, sorted(_ends(conditions, wiring)))
     again: Block = (*lets, after)
     ready = replace(
         blocks,
-        start=(*blocks.start, *before, *again),
-        steps={name: (*step, *before, *again) for name, step in blocks.steps.items()},
+        start=(*blocks.start, *begin, *before, *again),
+        steps={name: (*begin, *step, *before, *again) for name, step in blocks.steps.items()},
         exchange=(*blocks.exchange, *again),
     )
     counts = tuple(map(len, conditions.values()))
@@ -128,22 +129,32 @@ def _ends(conditions: Mapping[str, Sequence[Expr]], wiring: Wiring) -> set[tuple
     return {end for unit in units for end in wiring.outputs_of(unit)}
 
 
-def _jumps(wiring: Wiring, ends: Sequence[tuple[str, str]]) -> tuple[Reg, Block, Let]:
-    """A register that says whether an instant has changed one of these outputs; what to do at the end of a
-    step for that, and what to do whenever they may have changed."""
+def _jumps(wiring: Wiring, ends: Sequence[tuple[str, str]]) -> tuple[Reg, Block, Block, Let]:
+    """A register that says whether an instant has changed one of these outputs, or something has happened
+    inside a unit; what to do at the start and at the end of a step for that, and whenever they may change.
+    """
     jumped = wiring.registers.new("jumped", Kind.BOOLEAN)
+    begin: list[Let] = []
     before: list[Let] = []
     changes: list[Expr] = []
+    counted = counts(wiring)
+    for register in counted:
+        kept = wiring.registers.new("events inside′before", Kind.INTEGER)
+        begin.append(Let(kept, Cell(register)))
+        changes.append(apply(Op.NE, Cell(register), Cell(kept)))
     for end in ends:
         port = wiring.port(end)
-        if port.kind is Kind.STRING or port.extra:  # what an FMU tells of its last step has not jumped
+        known = (
+            wiring.outputs[end] in counted or port.extra
+        )  # what an FMU tells of its last step has not jumped
+        if port.kind is Kind.STRING or known:
             continue
         kept = wiring.registers.new(f"{wiring.label(end)}′before", port.kind, port.cells)
         for i in range(port.cells):
             cell = Cell(wiring.outputs[end] + i)
             before.append(Let(kept + i, cell))
             changes.append(apply(Op.NE, cell, Cell(kept + i)))
-    return jumped, tuple(before), Let(jumped, _any(changes))
+    return jumped, tuple(begin), tuple(before), Let(jumped, _any(changes))
 
 
 def _any(truths: Sequence[Expr]) -> Expr:

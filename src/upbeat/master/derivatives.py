@@ -32,10 +32,13 @@ def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Sc
     return scenario.with_connections(tuple(connections))
 
 
-def with_rates(scenario: Scenario, wanted: Mapping[str, int]) -> Scenario:
-    """The scenario whose units of equations give out the derivatives that are `wanted` of inputs, as far as
-    these follow from their equations."""
+def with_rates(scenario: Scenario, wanted: Mapping[str, int], followed: int = 0) -> Scenario:
+    """The scenario whose units of equations give out the derivatives that are `wanted` of inputs, and so many
+    of conditions of their own events, as far as these follow from their equations."""
     asked: dict[str, dict[str, int]] = {}
+    for unit, model in scenario.units.items():
+        if own := {port.name: followed for port in model.ports if port.indicates and followed}:
+            asked[unit] = own
     for connection in scenario.connections:
         order = wanted.get(connection.target, 0)
         for unit, port in connection.sources if order else ():

@@ -46,7 +46,8 @@ class LookAhead:
     parabola through three values ("quadratic"), or a polynomial through the last two values and their rates
     ("hermite"), and second derivatives, too ("hermite2"). They also see a condition that only dips below
     zero within a step. Rates come from outputs that declare their `derivative`, and (unless `symbolic` is
-    off) from the equations of units. "auto" takes for each condition the best that is known.
+    off) from the equations of units. "auto" takes for each condition the best that is known. Events that
+    units of equations have `inside` are followed, too: the units act, and the step ends there.
 
     After an event everything begins anew: what conditions and inputs were before says nothing about what they
     will be. The first step then is `after` times the usual one (1 for "published", else one half); so is
@@ -60,6 +61,7 @@ class LookAhead:
     least: float | None = None
     after: float | None = None
     symbolic: bool = True
+    inside: bool = True
     watch: Watch | None = field(default=None, repr=False)
     """Filled in by `prepare`."""
 
@@ -83,8 +85,9 @@ class LookAhead:
                 raise MasterError(
                     f"{name} of LookAhead must be above {low:g} and at most {high:g}, not {value!r}"
                 )
-        if not isinstance(self.symbolic, bool):
-            raise MasterError(f"symbolic of LookAhead is True or False, not {self.symbolic!r}")
+        for name in ("symbolic", "inside"):
+            if not isinstance(getattr(self, name), bool):
+                raise MasterError(f"{name} of LookAhead is True or False, not {getattr(self, name)!r}")
         if not isinstance(self.watch, Watch | None):
             raise MasterError("watch of LookAhead is for its own use; leave it out")
 
@@ -112,8 +115,9 @@ class LookAhead:
         found = followed(blocks, wiring, self.derivatives, symbolic=self.symbolic)
         if found is None:
             raise MasterError(
-                "LookAhead looks ahead for events between units, and the scenario has none. Give it some, "
-                f"events={{…}}, or take steps of one size: Fixed({self.step:g})."
+                "LookAhead looks ahead for events between units, and the scenario has none; nor has a unit "
+                f"of equations one inside. Give it some, events={{…}}, or take steps of one size: "
+                f"Fixed({self.step:g})."
             )
         ready, watch, known = found
         notes = dict.fromkeys(self._told(*one) for one in known)

@@ -11,6 +11,7 @@ from upbeat.master import checks
 from upbeat.master.approximation import Approximation, Hold
 from upbeat.master.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.derivatives import grown, with_derivative_sources, with_rates
+from upbeat.master.inside import with_indicators
 from upbeat.master.instants import Simultaneous, instants
 from upbeat.master.needs import check_abilities
 from upbeat.master.pace import Fixed, Pace, prepared
@@ -64,7 +65,9 @@ class Master:
         `driven`: what happens at an instant is done micro-step by micro-step, from outside.
         """
         closed = self.arranged(scenario)
-        wiring = Wiring(with_derivative_sources(closed, self._wanted(closed)), self.inputs, self.ports)
+        wiring = Wiring(
+            with_derivative_sources(closed, self._wanted(closed, self._followed)), self.inputs, self.ports
+        )
         for note in grown(closed):
             wiring.note(note)
         blocks, pace = prepared(self.pace, self.coupling.blocks(wiring), wiring)
@@ -92,17 +95,24 @@ class Master:
     def arranged(self, scenario: Scenario) -> Scenario:
         """The closed scenario with what this master needs of its units: these are the units that run.
 
-        Units given by equations get outputs for derivatives that inputs or conditions of events ask for.
+        Units given by equations get outputs for derivatives that inputs or conditions of events ask for, and
+        for the conditions of their own events, if the pace follows what happens `inside`.
         """
         closed = scenario.closed()
         self._check_ports(closed)
-        return with_rates(closed, self._wanted(closed, symbolic=getattr(self.pace, "symbolic", True)))
+        if getattr(self.pace, "inside", False):
+            closed = with_indicators(closed)
+        followed = self._followed if getattr(self.pace, "symbolic", True) else 0
+        return with_rates(closed, self._wanted(closed, followed), followed)
 
-    def _wanted(self, closed: Scenario, *, symbolic: bool = True) -> dict[str, int]:
+    @property
+    def _followed(self) -> int:
+        """How many derivatives of conditions are asked for."""
+        return max(getattr(part, "derivatives", 0) for part in (self.pace, self.coupling))
+
+    def _wanted(self, closed: Scenario, followed: int) -> dict[str, int]:
         """How many derivatives of each input are asked for; the inputs of who watches are conditions."""
         looking = watchers(closed.units)
-        parts = (self.pace, self.coupling)
-        followed = max(getattr(part, "derivatives", 0) for part in parts) if symbolic else 0
         return {
             c.target: followed if c.unit in looking else self._approximation(c.target).derivatives
             for c in closed.connections

@@ -11,6 +11,7 @@ from upbeat.core.ports import Port, Value
 from upbeat.units.changing import changeable, with_changes
 from upbeat.units.equations import Equations
 from upbeat.units.hybrid import HybridUnit, reactions
+from upbeat.units.indicating import marked, with_indicators
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.lowered import OdeTables, lower
 from upbeat.units.rates import with_rates
@@ -159,6 +160,15 @@ class Ode(_Model):
     def to_spec(self) -> dict[str, Any]:
         """The plain table that the constructor takes: ``Ode(**ode.to_spec()) == ode``."""
         return {**self.equations.to_spec(), "solver": solver_spec(self.solver)}
+
+    def indicating(self) -> Ode:
+        """The same model with outputs for the conditions of its events, if it has any."""
+        found = with_indicators(self.equations, self.to_spec())
+        if found is None:
+            return self
+        spec, made = found
+        grown = Ode(**spec)
+        return grown._with(marked(grown.equations, made))
 
     @property
     def changeable(self) -> dict[str, Port]:

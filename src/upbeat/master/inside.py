@@ -1,0 +1,51 @@
+"""Events inside units, as far as units say what leads to them: a pace can see these coming, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from upbeat.core.abilities import Model
+from upbeat.core.expr import Expr, Name
+from upbeat.core.ports import Kind
+from upbeat.master.program import Reg
+from upbeat.master.wiring import Wiring
+from upbeat.scenario.scenario import Scenario
+from upbeat.units.ode import Ode
+from upbeat.units.process import Isolated
+
+
+def with_indicators(scenario: Scenario) -> Scenario:
+    """The scenario whose units of equations give out the conditions of their own events, and count these."""
+    made = {name: _indicating(model) for name, model in scenario.units.items()}
+    return scenario.with_units({name: new for name, new in made.items() if new is not scenario.units[name]})
+
+
+def _indicating(model: Model) -> Model:
+    inner: Any = model.model if isinstance(model, Isolated) else model
+    if type(inner) is not Ode:  # what somebody made of it may mean something else
+        return model
+    made = inner.indicating()
+    if made is inner:
+        return model
+    return replace(model, model=made) if isinstance(model, Isolated) else made
+
+
+def own_conditions(wiring: Wiring) -> dict[str, tuple[Expr, ...]]:
+    """The conditions of events inside units by name, ``unit.event``."""
+    found: dict[str, tuple[Expr, ...]] = {}
+    for unit, model in wiring.scenario.units.items():
+        for port in model.ports:
+            if port.indicates:
+                name = f"{wiring.called(unit)}.{port.indicates}"
+                found[name] = (*found.get(name, ()), Name(f"{unit}.{port.name}"))
+    return found
+
+
+def counts(wiring: Wiring) -> list[Reg]:
+    """The registers that count events inside units: where one has changed, something has happened."""
+    return [
+        register
+        for end, register in wiring.outputs.items()
+        if wiring.port(end).internal and wiring.port(end).kind is Kind.INTEGER
+    ]

@@ -1,0 +1,115 @@
+"""LookAhead follows the events that units have inside: steps end there, and the units act."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from conftest import ENGINES
+
+BOUNCE = {"when": "h <= 0 and v < 0", "then": {"v": "-0.7*v"}}
+
+
+def ball(**more: Any) -> up.Ode:
+    given: dict[str, Any] = {"outputs": ["h"], "events": {"bounce": BOUNCE}}
+    return up.Ode({"h": "v", "v": "-9.81"}, start={"h": 1.0}, **(given | more))
+
+
+def bounces(count: int) -> list[float]:
+    """The first after sqrt(2 h/g); then each flight is 0.7 times as long as the one before."""
+    first = math.sqrt(2 / 9.81)
+    flights = [first, *(2 * first * 0.7 ** (k + 1) for k in range(count - 1))]
+    return [float(t) for t in np.cumsum(flights)]
+
+
+def expected(trace: up.Trace) -> list[float]:
+    """The times at which steps ended because something was expected inside the ball."""
+    return [step.last for step in trace.steps if step.reason.startswith("event 'ball.bounce' expected")]
+
+
+@pytest.mark.parametrize("settings", [{}, {"isolation": "process"}, {"coupling": "negotiated"}])
+def test_steps_end_just_behind_the_events_of_a_unit(engine: str, settings: Any) -> None:
+    trace = up.simulate(
+        up.Scenario({"ball": ball()}), pace=up.LookAhead(0.1), until=2.0, engine=engine, **settings
+    )
+    if settings.get("coupling") == "negotiated":  # which ends the step where the unit has found it
+        for t in bounces(4):
+            assert np.abs(trace.time - t).min() < 1e-12
+    else:
+        assert expected(trace) == pytest.approx(bounces(4), abs=1.1e-6)
+        assert all(t >= b for t, b in zip(expected(trace), bounces(4), strict=True))
+        # what was known before a bounce says nothing about the flight after it
+        reasons = [step.reason for step in trace.steps]
+        after = [reasons[k + 1] for k, reason in enumerate(reasons) if "expected" in reason]
+        assert after == ["after an event"] * 4
+    assert trace.names == ("ball.h",)
+
+
+def test_another_unit_hears_of_it_at_once(engine: str) -> None:
+    """The ball tells that it has hit, and a lamp keeps the time of that."""
+    outputs = {"h": "h", "hit": {"event": True}}
+    events = {"bounce": {**BOUNCE, "emit": {"hit": True}}}
+    lamp = up.Ode(
+        {"x": "0"}, inputs={"on": {"event": True}}, variables={"at": 0.0}, outputs={"at": "at"},
+        events={"seen": {"on": "on", "then": {"at": "time"}}},
+    )  # fmt: skip
+    units = {"ball": ball(outputs=outputs, events=events), "lamp": lamp}
+    scenario = up.Scenario(units, {"lamp.on": {"event": "ball.hit"}})
+    late = up.simulate(scenario, pace=0.1, until=0.6, engine=engine)
+    seen = up.simulate(scenario, pace=up.LookAhead(0.1), until=0.6, engine=engine)
+    assert late["lamp.at"][-1] == pytest.approx(0.5)
+    assert seen["lamp.at"][-1] == pytest.approx(bounces(1)[0], abs=1.1e-6)
+
+
+def test_without_rates_by_parabolas(engine: str) -> None:
+    """The course of a thrown stone is one: nothing is left to be found out."""
+    pace = up.LookAhead(0.1, symbolic=False)
+    scenario = up.Scenario({"ball": ball(events={"bounce": {**BOUNCE, "when": "h <= 0"}})})
+    trace = up.simulate(scenario, pace=pace, until=1.2, engine=engine)
+    assert expected(trace) == pytest.approx(bounces(2), abs=1e-5)
+    told = up.explain(up.experiment(scenario, pace=pace, until=1.2))
+    assert "event 'ball.bounce' is predicted from a parabola" in told
+
+
+def test_between_units_and_inside_together(engine: str) -> None:
+    events = {"high": {"when": "ball.h >= 0.25", "then": {}}, "low": {"when": "ball.h <= 0.5"}}
+    scenario = up.Scenario({"ball": ball()}, events=events)
+    trace = up.simulate(scenario, pace=up.LookAhead(0.1), until=0.6, engine=engine)
+    assert trace.events.times("low") == pytest.approx([math.sqrt(1 / 9.81)], abs=1.1e-6)
+    assert expected(trace) == pytest.approx(bounces(1), abs=1.1e-6)
+
+
+def test_it_can_be_left_out() -> None:
+    pace = up.LookAhead(0.1, inside=False)
+    with pytest.raises(up.MasterError, match="nor has a unit of equations one inside"):
+        up.simulate(up.Scenario({"ball": ball()}), pace=pace, until=1.0)
+    with pytest.raises(up.MasterError, match="inside of LookAhead is True or False, not 1"):
+        up.LookAhead(0.1, inside=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(len(ENGINES) < 2, reason="there is one engine only")
+@pytest.mark.parametrize(
+    "coupling", ["jacobi", "gauss_seidel", "negotiated", {"kind": "multi_rate", "rates": {"ball": 3}}]
+)
+def test_both_engines_make_the_same_steps(coupling: Any) -> None:
+    """A ball on a table that moves, and is told where the ball is."""
+    event = {"when": "h <= table and v < up", "then": {"v": "2*up - 0.9*v"}}
+    units = {
+        "ball": ball(inputs=["table", "up"], events={"bounce": event}),
+        "table": up.Ode({"x": "v", "v": "-4*x + 0.1*h"}, start={"x": 0.1}, inputs=["h"]),
+    }
+    scenario = up.Scenario(units, {"ball.table": "table.x", "ball.up": "table.v", "table.h": "ball.h"})
+    one, other = (
+        up.simulate(
+            scenario, pace=up.LookAhead(0.05), until=3.0, coupling=coupling, inputs="linear", engine=engine
+        )
+        for engine in ENGINES
+    )
+    assert np.array_equal(one.time, other.time)
+    assert [step.reason for step in one.steps] == [step.reason for step in other.steps]
+    assert np.array_equal(one["ball.h"], other["ball.h"])
+    assert any("ball.bounce" in step.reason for step in one.steps)
