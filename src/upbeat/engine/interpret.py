@@ -9,6 +9,7 @@ from typing import Any
 
 from upbeat.core.abilities import Model, Rollback, Serialise, instantiated
 from upbeat.core.errors import MissingExtra, RunError, StepError, UnitError
+from upbeat.core.expr import Expr
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.calls import Action, Calls
 from upbeat.engine.closing import close_all
@@ -116,15 +117,15 @@ class Interpreter:
             case Due(unit, to):
                 return self._calls.asking(instruction)
             case If(condition, then, orelse):
-                test, yes, no = evaluator(condition, Kind.BOOLEAN), self._bound(then), self._bound(orelse)
-                return lambda: run(yes if test(cells) else no)
+                test, yes, no = self._test(condition), self._bound(then), self._bound(orelse)
+                return lambda: run(yes if test() else no)
             case Repeat(most, body, until, exhausted):
-                test, bound = evaluator(until, Kind.BOOLEAN), self._bound(body)
+                test, bound = self._test(until), self._bound(body)
 
                 def repeat() -> None:
                     for _ in range(most):
                         run(bound)
-                        if test(cells):
+                        if test():
                             return
                     if exhausted == "fail":
                         raise StepError(exhausted_text(instruction, self.read, *self._ends))
@@ -146,6 +147,11 @@ class Interpreter:
                 return lambda: self.fired.append((event, tuple(cells[first:last])))
             case _:
                 raise TypeError(f"{instruction} is no instruction")
+
+    def _test(self, condition: Expr) -> Callable[[], bool]:
+        """What decides which way a program goes on."""
+        holds, cells = evaluator(condition, Kind.BOOLEAN), self._cells
+        return lambda: bool(holds(cells))
 
     def _call(self, unit: str, call: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -175,6 +181,11 @@ class Interpreter:
         self._restore_units(kept)
         for cell, content in contents.items():
             self._cells[cell] = content
+
+    @property
+    def units(self) -> Mapping[str, Unit]:
+        """The running units, for those who look at them beside the program."""
+        return self._units
 
     # ---------------------------------------------------------------- for the loop
 

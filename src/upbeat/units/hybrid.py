@@ -131,6 +131,16 @@ class HybridUnit(SolvedUnit):
         self._sends = {port.name: i for i, port in enumerate(plan.sent)}
         self._indicated = [event for event in plan.events if event.indicator >= 0]
 
+    @property
+    def constants(self) -> tuple[float, ...]:
+        """The values of parameters and variables now."""
+        return tuple(self._values)
+
+    def put(self, state: Sequence[float]) -> None:
+        """Other states from now on; what they make true will be seen."""
+        super().put(state)
+        self._fresh = False
+
     # -- looking -------------------------------------------------------------------------------
 
     def _watched(self, t: float, x: list[float]) -> Sequence[float]:

@@ -81,6 +81,30 @@ class SolvedUnit:
         self._slopes: dict[tuple[str, str], Equation] = {}
         self._direct = frozenset(name for port in behaviour.outputs for name in port.depends)
 
+    @property
+    def behaviour(self) -> Behaviour:
+        """The equations and the solver behind it."""
+        return self._is
+
+    @property
+    def state(self) -> tuple[float, ...]:
+        """The states now, cell by cell."""
+        return tuple(self._x)
+
+    @property
+    def constants(self) -> tuple[float, ...] | None:
+        """The values of parameters and variables now, where these may change; None where they never do."""
+        return None
+
+    def inputs_at(self, t: float) -> list[Any]:
+        """The value of every input cell at `t`, as the courses have it that were handed over last."""
+        return list(self._courses.at(t))
+
+    def put(self, state: Sequence[float]) -> None:
+        """Other states from now on: for those who ask what would be if."""
+        self._x = [float(value) for value in state]
+        self._cached = None
+
     def _rhs(self, t: float, x: list[float]) -> Sequence[float]:
         return self._is.derivatives(t, x, self._courses.at(t))
 

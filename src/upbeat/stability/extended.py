@@ -1,0 +1,123 @@
+"""The extended state: all that a step takes over from the one before, found by data flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from upbeat.core.abilities import Model
+from upbeat.core.expr import cells
+from upbeat.core.ports import Kind
+from upbeat.master.dataflow import Flow
+from upbeat.master.program import Block, Get, Let, Program, Set, Solve
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One coefficient of one cell of an input that is set in one step and used in the next."""
+
+    unit: str
+    port: str
+    order: int
+    cell: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """What the matrix of a step is about: states of units, inputs they hold, and registers, in this order."""
+
+    states: tuple[tuple[str, str], ...]
+    """Unit and name."""
+    inputs: tuple[Held, ...]
+    cells: tuple[int, ...]
+    names: tuple[str, ...]
+    """Of all entries, for people."""
+    ports: tuple[str, ...]
+    """The state or port that each entry is about: entries of one share it."""
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    def states_of(self, unit: str) -> slice:
+        """The entries of one unit's states."""
+        mine = [i for i, (owner, _) in enumerate(self.states) if owner == unit]
+        return slice(mine[0], mine[-1] + 1) if mine else slice(0, 0)
+
+
+def extended(
+    program: Program, models: Mapping[str, Model], step: Block, labels: Mapping[str, tuple[str, ...]],
+    called: Mapping[str, str],
+) -> Extended:  # fmt: skip
+    """The extended state of a step; `labels` names the states of units, `called` the units themselves."""
+    reads = Flow(program.layout, models).block((*step, *program.instant)).reads
+    live = {r[1] for r in reads if isinstance(r, tuple) and r[0] == "cell"}
+    held = {r[1:] for r in reads if isinstance(r, tuple) and r[0] == "input"}
+    signals = _signals(program, models)
+    kept = tuple(sorted(cell for cell in live & signals if program.layout.of(cell).kind is Kind.REAL))
+    degrees: dict[tuple[str, str], int] = {}
+    for instruction in program.instructions():
+        if isinstance(instruction, Set):
+            end = (instruction.unit, instruction.port)
+            degrees[end] = max(degrees.get(end, 0), len(instruction.by))
+    inputs = tuple(
+        Held(unit, port.name, order, cell)
+        for unit, model in models.items()
+        for port in model.ports
+        if (unit, port.name) in held and port.kind is Kind.REAL and not port.event
+        for order in range(degrees.get((unit, port.name), 0))
+        for cell in range(port.cells)
+    )
+    states = tuple((unit, label) for unit in models for label in labels[unit])
+    sizes = {(unit, port.name): port.size for unit, model in models.items() for port in model.ports}
+    names = [f"{called.get(unit, unit)}.{label}" for unit, label in states]
+    ports = list(names)
+    for one in inputs:
+        name = f"{called.get(one.unit, one.unit)}.{one.port}"
+        name += f"[{one.cell}]" if sizes[one.unit, one.port] is not None else ""
+        ports.append(name)
+        names.append(f"{name} (held)" if one.order == 0 else f"{name} (held, t{_power(one.order)})")
+    for cell in kept:
+        name = program.layout.name(cell)
+        names.append(f"{name} (register)")
+        ports.append(name.partition("′")[0])
+    return Extended(states, inputs, kept, tuple(names), tuple(ports))
+
+
+def _power(order: int) -> str:
+    return "" if order == 1 else f"^{order}"
+
+
+def _signals(program: Program, models: Mapping[str, Model]) -> set[int]:
+    """The cells that depend on what units give: not times, counters and other things the master thinks of."""
+    sizes = {(unit, port.name): port.cells for unit, model in models.items() for port in model.ports}
+    found: set[int] = set()
+    followers: list[tuple[frozenset[int], range]] = []
+    for instruction in program.instructions():
+        match instruction:
+            case Get(unit, port, to):
+                found.update(range(to, to + sizes[unit, port]))
+            case Let(to, value):
+                followers.append((cells(value), range(to, to + 1)))
+            case Solve(size, matrix, right, to):
+                used = (*range(matrix, matrix + size * size), *range(right, right + size))
+                followers.append((frozenset(used), range(to, to + size)))
+    readers: dict[int, list[range]] = {}
+    for used, written in followers:
+        for cell in used:
+            readers.setdefault(cell, []).append(written)
+    waiting = list(found)
+    while waiting:
+        for written in readers.get(waiting.pop(), ()):
+            new = [cell for cell in written if cell not in found]
+            found.update(new)
+            waiting += new
+    return found
+
+
+def history_depth(program: Program) -> int:
+    """How many steps it takes until no input misses anything of its past."""
+    deepest = max((len(history.times) for history in program.histories), default=0)
+    return 1 + deepest
+
+

@@ -1,0 +1,117 @@
+"""Which communication steps are stable: a union of intervals, found by a scan and bisection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Radius = Callable[[float], float]
+"""The spectral radius for a step."""
+FINE = 1e-6
+"""How closely the ends of intervals are found, relatively."""
+GOLDEN = 0.381966011250105
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Steps from `low` to `high` that are stable. `open_ended`: the search did not look beyond `high`."""
+
+    low: float
+    high: float
+    from_zero: bool = False
+    """Whether no unstable step below was found."""
+    open_ended: bool = False
+
+    def __contains__(self, step: float) -> bool:
+        return self.low <= step <= self.high
+
+    def __str__(self) -> str:
+        low = "0" if self.from_zero else f"{self.low:.6g}"
+        return f"{low} … {self.high:.6g}{' and perhaps beyond' if self.open_ended else ''}"
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The stable steps among those looked at, and what was looked at: pairs of step and spectral radius."""
+
+    stable: tuple[Interval, ...]
+    looked: tuple[tuple[float, float], ...]
+
+    @property
+    def largest(self) -> float | None:
+        """The end of the interval of stable steps that reaches down to the smallest; None if there is none.
+
+        Larger stable steps may exist (`stable`), but between them and this one are unstable ones.
+        """
+        return self.stable[0].high if self.stable and self.stable[0].from_zero else None
+
+
+def stable_steps(radius: Radius, low: float, high: float, points: int, limit: float = 1.0) -> Steps:
+    """The steps between `low` and `high` whose spectral radius is below `limit`.
+
+    Looks at `points` steps with equal ratios. Between neighbours on different sides the end of an interval
+    is found by bisection. Where the radius has an extremum that might reach over to the other side, it is
+    followed up: an interval much narrower than the distance of two points is still found, unless the radius
+    dips and recovers between them without any of them noticing.
+    """
+    ratio = (high / low) ** (1.0 / (points - 1))
+    seen = {step: radius(step) for step in (low * ratio**k for k in range(points))}
+    for step, value in _extrema(radius, sorted(seen.items()), limit):
+        seen[step] = value
+    pairs = sorted(seen.items())
+    ends: list[float] = []
+    for (a, at_a), (b, at_b) in zip(pairs, pairs[1:], strict=False):
+        if (at_a < limit) != (at_b < limit):
+            ends.append(_bisected(radius, a, b, at_a < limit, limit))
+    stable: list[Interval] = []
+    inside = pairs[0][1] < limit
+    begin = pairs[0][0]
+    first = inside
+    for end in ends:
+        if inside:
+            stable.append(Interval(begin, end, from_zero=first and not stable))
+        begin, inside = end, not inside
+    if inside:
+        stable.append(Interval(begin, pairs[-1][0], from_zero=first and not stable, open_ended=True))
+    return Steps(tuple(stable), tuple(pairs))
+
+
+def _extrema(
+    radius: Radius, pairs: Sequence[tuple[float, float]], limit: float
+) -> list[tuple[float, float]]:
+    """Steps at which the radius is on the other side of the limit than at the two around them."""
+    found = []
+    for (a, at_a), (b, at_b), (c, at_c) in zip(pairs, pairs[1:], pairs[2:], strict=False):
+        below = at_b < limit
+        if (at_a < limit) != below or (at_c < limit) != below:
+            continue
+        sign = -1.0 if below else 1.0  # look for a maximum below the limit, for a minimum above it
+        if not (sign * at_b <= sign * at_a and sign * at_b <= sign * at_c):
+            continue
+        left, middle, right, best = a, b, c, at_b
+        for _ in range(24):
+            wide = right - middle > middle - left
+            step = middle + GOLDEN * (right - middle) if wide else middle - GOLDEN * (middle - left)
+            value = radius(step)
+            if sign * value < sign * best:
+                left, right = (middle, right) if wide else (left, middle)
+                middle, best = step, value
+            elif wide:
+                right = step
+            else:
+                left = step
+            if (best < limit) != below:
+                found.append((middle, best))
+                break
+    return found
+
+
+def _bisected(radius: Radius, a: float, b: float, stable: bool, limit: float) -> float:
+    """Where the sides change between `a` and `b`."""
+    while b - a > FINE * a:
+        middle = 0.5 * (a + b)
+        if (radius(middle) < limit) == stable:
+            a = middle
+        else:
+            b = middle
+    return a if stable else b
