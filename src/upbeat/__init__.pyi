@@ -42,9 +42,14 @@ from upbeat.master.pace import EventDriven, Fixed
 from upbeat.master.revised import Revised
 from upbeat.report.explain import explain
 from upbeat.report.plot import plot
+from upbeat.report.stability_plot import plot_map, plot_stability
 from upbeat.report.summary import summary
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, read_signals
+from upbeat.stability.compare import Alternative, compare_couplings
+from upbeat.stability.followed import Induced
+from upbeat.stability.grid import StabilityMap, stability_map
+from upbeat.stability.judge import Stability, induced, stability_of
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog, Occurrence
 from upbeat.trace.lateness import Lateness
@@ -83,6 +88,7 @@ __version__: str
 __all__ = [
     "RK4",
     "Ability",
+    "Alternative",
     "Anderson",
     "Causality",
     "Checkpoint",
@@ -109,6 +115,7 @@ __all__ = [
     "GaussSeidel",
     "Hermite",
     "Hold",
+    "Induced",
     "Interrupted",
     "InvalidInput",
     "Isolated",
@@ -154,6 +161,8 @@ __all__ = [
     "Signals",
     "Simultaneous",
     "Smooth",
+    "Stability",
+    "StabilityMap",
     "StateMachine",
     "StepError",
     "Threshold",
@@ -164,16 +173,22 @@ __all__ = [
     "Variable",
     "as_continuous",
     "as_discrete",
+    "compare_couplings",
     "consistent",
     "experiment",
     "explain",
+    "induced",
     "load",
     "plot",
+    "plot_map",
+    "plot_stability",
     "read",
     "read_signals",
     "read_ssp",
     "resume",
     "simulate",
+    "stability_map",
+    "stability_of",
     "start",
     "summary",
     "write_scenario",

@@ -21,6 +21,7 @@ from upbeat.cli import (
     probe,
     resume,
     run,
+    stability,
     terminated,
 )
 from upbeat.cli.exits import Exit, exit_for
@@ -49,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"upbeat {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (run, resume, check, explain, plot, probe, importing, export):
+    for command in (run, resume, check, explain, stability, plot, probe, importing, export):
         command.add_to(commands)
     return top
 

@@ -48,6 +48,11 @@ def add_to(commands: Any) -> None:
         metavar="every=60s",
         help="keep the state for `upbeat resume`: every=60s, 5min, 2h or 1000steps, and file=NAME",
     )
+    parser.add_argument(
+        "--certify",
+        action="store_true",
+        help="first judge its stability (see `upbeat stability`): refuse to run what is proven unstable",
+    )
     finishing.add_to(parser)
     parser.set_defaults(call=call)
 
@@ -56,6 +61,10 @@ def call(options: argparse.Namespace) -> Exit:
     made = experiment(options)
     if options.checkpoint is not None:
         made = made.with_(checkpoint=_checkpoint(options, made))
+    if options.certify:
+        from upbeat.cli.certify import certify  # what judges is loaded only where it is asked for
+
+        certify(made, quiet=options.quiet or options.json)
     return finishing.finish(made, options, made.run)
 
 

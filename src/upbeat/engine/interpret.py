@@ -183,7 +183,7 @@ class Interpreter:
             self._cells[cell] = content
 
     @property
-    def units(self) -> Mapping[str, Unit]:
+    def units(self) -> Mapping[str, Any]:
         """The running units, for those who look at them beside the program."""
         return self._units
 

@@ -35,7 +35,7 @@ def exponential(matrix: Array) -> Array:
         a6 @ (_B[13] * a6 + _B[11] * a4 + _B[9] * a2) + _B[7] * a6 + _B[5] * a4 + _B[3] * a2 + _B[1] * one
     )
     even = a6 @ (_B[12] * a6 + _B[10] * a4 + _B[8] * a2) + _B[6] * a6 + _B[4] * a4 + _B[2] * a2 + _B[0] * one
-    result: Array = np.linalg.solve(even - odd, even + odd)
+    result: Array = np.asarray(np.linalg.solve(even - odd, even + odd), dtype=np.float64)
     for _ in range(halvings):
         result = result @ result
     return result

@@ -100,8 +100,8 @@ def _signals(program: Program, models: Mapping[str, Model]) -> set[int]:
             case Let(to, value):
                 followers.append((cells(value), range(to, to + 1)))
             case Solve(size, matrix, right, to):
-                used = (*range(matrix, matrix + size * size), *range(right, right + size))
-                followers.append((frozenset(used), range(to, to + size)))
+                system = (*range(matrix, matrix + size * size), *range(right, right + size))
+                followers.append((frozenset(system), range(to, to + size)))
     readers: dict[int, list[range]] = {}
     for used, written in followers:
         for cell in used:
@@ -119,5 +119,3 @@ def history_depth(program: Program) -> int:
     """How many steps it takes until no input misses anything of its past."""
     deepest = max((len(history.times) for history in program.histories), default=0)
     return 1 + deepest
-
-

@@ -57,7 +57,9 @@ class Moving:
         return matrix
 
 
-def followed(tableau: Tableau, count: int, rates: Rates, t: float, to: float, x: Array, moving: Moving) -> Array:
+def followed(
+    tableau: Tableau, count: int, rates: Rates, t: float, to: float, x: Array, moving: Moving
+) -> Array:
     """The flow through the steps of a solver, with derivatives taken wherever the solver takes them.
 
     It belongs to the numbers that the solver computes, not to the solution that they come close to.
@@ -126,7 +128,15 @@ def exact(by_state: Array, by_input: Array, length: float, moving: Moving) -> Ar
 
 
 def flow(
-    solver: Solver, rates: Rates, t: float, to: float, x: Array, moving: Moving, *, constant: bool, ideal: bool
+    solver: Solver,
+    rates: Rates,
+    t: float,
+    to: float,
+    x: Array,
+    moving: Moving,
+    *,
+    constant: bool,
+    ideal: bool,
 ) -> Array:
     """What a unit with this solver makes of a step; `ideal`: as if it made no error of its own.
 

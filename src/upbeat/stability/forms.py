@@ -119,7 +119,7 @@ class Forms(Interpreter):
                     beside[unit].give(port, self._clock[unit], [self._gather(r, count) for r in by])
 
                 return lambda: hand_over
-            case Advance(unit, start, until, reached):
+            case Advance(unit, start, _, reached):
 
                 def leave() -> Action:
                     left, t = beside[unit].leave(), float(self._cells[start])
@@ -182,8 +182,8 @@ class Forms(Interpreter):
                 if slope:
                     if not np.isfinite(slope):
                         raise StepError(
-                            f"{self._layout.name(to)} has no finite slope by {self._layout.name(leaf)} at this "
-                            "point: nothing linear comes close to it. Choose another operating point (at=…)."
+                            f"{self._layout.name(to)} has no finite slope by {self._layout.name(leaf)} at "
+                            "this point: nothing linear comes close to it. Choose another point (at=…)."
                         )
                     part = slope * rows[leaf]
                     row = part if row is None else row + part
@@ -213,8 +213,8 @@ class Forms(Interpreter):
                 self._store(instruction.to, size, np.linalg.solve(matrix.reshape(size, size), right))
             except np.linalg.LinAlgError:
                 raise StepError(
-                    "an algebraic loop is singular at this point: its outputs do not determine its inputs, so "
-                    'there is nothing to linearise. Break the loop (outputs="lagged") or change its gains.'
+                    "an algebraic loop is singular at this point: its outputs do not determine its inputs, "
+                    'so there is nothing to linearise. Break the loop (outputs="lagged") or change its gains.'
                 ) from None
 
         return after

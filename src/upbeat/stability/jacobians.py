@@ -1,4 +1,4 @@
-"""The partial derivatives of a unit's equations: symbolic where there are expressions, differences elsewhere."""
+"""The partial derivatives of a unit's equations: symbolic for expressions, differences elsewhere."""
 
 from __future__ import annotations
 
@@ -33,11 +33,15 @@ class Jacobian(Protocol):
     constant: bool
     """Whether it is proven to be the same everywhere: then the unit is linear (or affine)."""
 
-    def dynamics(self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+    def dynamics(
+        self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
+    ) -> tuple[Array, Array]:
         """∂f/∂x and ∂f/∂u."""
         ...
 
-    def outputs(self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+    def outputs(
+        self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
+    ) -> tuple[Array, Array]:
         """∂g/∂x and ∂g/∂u."""
         ...
 
@@ -82,10 +86,14 @@ class Symbolic:
         real = affine((*rates, *equations.computed.outputs), both, {TIME}) and _continuous(equations)
         self.constant = real and not equations.events
 
-    def dynamics(self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+    def dynamics(
+        self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
+    ) -> tuple[Array, Array]:
         return self._at(self._rates, unit, t, x, u)
 
-    def outputs(self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+    def outputs(
+        self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
+    ) -> tuple[Array, Array]:
         return self._at(self._values, unit, t, x, u)
 
     def _at(
@@ -117,10 +125,14 @@ class Differences:
         self._real = [port.kind is Kind.REAL for port in behaviour.inputs for _ in range(port.cells)]
         self._given = [port.kind is Kind.REAL for port in behaviour.outputs for _ in range(port.cells)]
 
-    def dynamics(self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+    def dynamics(
+        self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
+    ) -> tuple[Array, Array]:
         return self._differences(self._is.derivatives, [True] * len(x), t, x, u)
 
-    def outputs(self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+    def outputs(
+        self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
+    ) -> tuple[Array, Array]:
         return self._differences(self._is.compute, self._given, t, x, u)
 
     def _differences(
@@ -142,7 +154,7 @@ class Differences:
 
 
 class _ById:
-    """Equations as a key: many units share one model, and comparing long equations costs more than it saves."""
+    """Equations as a key: many units share one model, and comparing long ones costs more than it saves."""
 
     def __init__(self, equations: Equations) -> None:
         self.equations = equations

@@ -12,7 +12,8 @@ from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.settings import Settings
 from upbeat.master.pace import Fixed
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.induced import Induced, Inducing
+from upbeat.stability.followed import Induced
+from upbeat.stability.induced import Inducing
 from upbeat.stability.spectrum import Mode, Spectrum, radius, spectrum
 from upbeat.stability.steps import Steps, stable_steps
 
@@ -115,19 +116,21 @@ def stability_of(
         up.stability_of(up.load("scenario.toml"), step=0.02)
 
     The program that would run is followed for one communication step of size `step` (that of a fixed pace,
-    unless given), which gives the matrix that a step applies to everything it takes over from the step before.
+    unless given), which gives the matrix that a step applies to all that it takes over from the step before.
 
-    Units that are not linear are linearised: `at` the "start", at "rest" (a point that a step leaves as it is,
-    searched for), or at a time of the run. `ideal` judges the coupling alone, as if units made no error of
-    their own. `scan` says whether to find the stable ones among other steps as well (of small
+    Units that are not linear are linearised: `at` the "start", at "rest" (a point that a step leaves as it
+    is, searched for), or at a time of the run. `ideal` judges the coupling alone, as if units made no error
+    of their own. `scan` says whether to find the stable ones among other steps as well (of small
     scenarios, unless told), or between which two; `points` how many are looked at.
     """
-    made = _experiment(given, settings)
-    size = _step(made, step)
+    made = experiment_of(given, settings)
+    size = step_of(made, step)
     with Inducing(made, ideal=ideal) as inducing:
         model = _model(inducing, size, at)
         found = spectrum(model)
-        wanted = model.size <= LARGE if scan is None else scan
+        # Elsewhere than at the start every other step would mean another run.
+        usual = model.size <= LARGE and (model.linear or at in ("start", "rest"))
+        wanted = usual if scan is None else scan
         steps = None
         if wanted:
             span = made.span.stop - made.span.start
@@ -143,10 +146,10 @@ def induced(
     ideal: bool = False,
     **settings: Unpack[Settings],
 ) -> Induced:
-    """The matrix that one communication step applies to the extended state; arguments as of `stability_of`."""
-    made = _experiment(given, settings)
+    """The matrix that one communication step applies to the extended state; arguments: see `stability_of`."""
+    made = experiment_of(given, settings)
     with Inducing(made, ideal=ideal) as inducing:
-        return _model(inducing, _step(made, step), at)
+        return _model(inducing, step_of(made, step), at)
 
 
 def verdict_on(found: Spectrum) -> Verdict:
@@ -159,12 +162,13 @@ def verdict_on(found: Spectrum) -> Verdict:
     return "stable"
 
 
-def _experiment(given: Scenario | Experiment, settings: Settings) -> Experiment:
+def experiment_of(given: Scenario | Experiment, settings: Settings) -> Experiment:
+    """What is to be judged; a scenario comes with its settings, an experiment has them."""
     if isinstance(given, Experiment):
         if settings:
             raise InvalidInput(
-                f"an experiment has its settings already: leave out {', '.join(settings)}, or change them with "
-                "up.load(file, …) or experiment.with_(…)"
+                f"an experiment has its settings already: leave out {', '.join(settings)}, or change them "
+                "with up.load(file, …) or experiment.with_(…)"
             )
         return given
     if settings.get("until") is None:
@@ -172,14 +176,15 @@ def _experiment(given: Scenario | Experiment, settings: Settings) -> Experiment:
     return experiment(given, **settings)
 
 
-def _step(made: Experiment, step: float | None) -> float:
+def step_of(made: Experiment, step: float | None) -> float:
+    """The size of the steps to be judged."""
     if step is not None:
         return checked_step(step, "the step of stability")
     if isinstance(made.master.pace, Fixed):
         return made.master.pace.step
     raise InvalidInput(
-        f"the pace {type(made.master.pace).__name__} chooses steps as it goes, and a verdict is about steps of "
-        "one size. Say which: step=0.01, or --step 0.01."
+        f"the pace {type(made.master.pace).__name__} chooses steps as it goes, and a verdict is about steps "
+        "of one size. Say which: step=0.01, or --step 0.01."
     )
 
 
@@ -213,7 +218,7 @@ def _steps(
         if not low < high:
             raise InvalidInput(f"scan goes from a smaller step to a larger one, not from {low:g} to {high:g}")
     else:
-        low, high = step / 100.0, max(2.0 * step, min(1e4 * step, span))
+        low, high = step / 100.0, max(2.0 * step, min(1e3 * step, span))
         while low > 1e-8 * step and of(low) >= 1.0:
             low /= 100.0
     count = round(PER_DECADE * log10(high / low)) + 1 if points is None else points

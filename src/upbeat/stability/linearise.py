@@ -25,9 +25,9 @@ def beside(name: str, model: Model, unit: Unit, *, ideal: bool) -> Beside:
     if not any(_continuous(model)):
         return Still()
     raise InvalidInput(
-        f"'{name}' cannot be linearised: nothing is known of the states of a {type(model).__name__}, which can "
-        "neither be set back nor tell its derivatives. Write it with equations (Ode, PythonOde), or give it "
-        "save() and restore() (Ability.ROLLBACK) with a token made of numbers."
+        f"'{name}' cannot be linearised: nothing is known of the states of a {type(model).__name__}, which "
+        "can neither be set back nor tell its derivatives. Write it with equations (Ode, PythonOde), or give "
+        "it save() and restore() (Ability.ROLLBACK) with a token made of numbers."
     )
 
 
@@ -42,7 +42,9 @@ def _continuous(model: Model) -> Iterator[str]:
 def _labels(model: object, count: int) -> tuple[str, ...]:
     """The names of a unit's states."""
     equations = getattr(model, "equations", None)
-    ports = [state.port for state in equations.states] if equations is not None else getattr(model, "states", ())
+    ports = (
+        [state.port for state in equations.states] if equations is not None else getattr(model, "states", ())
+    )
     found = tuple(name for port in ports for name in cell_names(port.name, port.size))
     return found if len(found) == count else tuple(f"state {i + 1}" for i in range(count))
 
@@ -53,7 +55,7 @@ def doubts(scenario: Scenario, called: Mapping[str, str]) -> Iterator[str]:
         equations = getattr(model, "equations", None)
         if not isinstance(equations, Equations):
             if any(_continuous(model)):
-                yield f"{called[unit]} is a {type(model).__name__}, of which nobody knows whether it is linear"
+                yield f"{called[unit]} is a {type(model).__name__}, and nobody knows whether it is linear"
             else:
                 yield f"what {called[unit]} does at events is left out"
         elif equations.events:

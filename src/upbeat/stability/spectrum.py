@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from upbeat.scenario.order import components
-from upbeat.stability.induced import Induced
+from upbeat.stability.followed import Induced
 
 Array = npt.NDArray[np.float64]
 NEAR_ONE = 1e-5
@@ -46,8 +46,8 @@ class Mode:
 class Spectrum:
     """All eigenvalues, largest first, the mode that dominates, and free motions.
 
-    A free motion has an eigenvalue that cannot be told from 1: it neither decays nor grows, as the position of
-    a body that nothing holds. `dominant` is the largest of the others, if there are any.
+    A free motion has an eigenvalue that cannot be told from 1: it neither decays nor grows, as the position
+    of a body that nothing holds. `dominant` is the largest of the others, if there are any.
     """
 
     values: npt.NDArray[np.complex128]
@@ -113,7 +113,7 @@ def _parts(matrix: Array) -> list[tuple[list[int], npt.NDArray[np.complex128]]]:
 def _mode(model: Induced, group: list[int], value: complex) -> Mode:
     block = model.matrix[np.ix_(group, group)]
     right, left = _vector(block, value), _vector(block.T, value)
-    overlap = abs(left @ right)  # both without conjugation: left' A = value left'
+    overlap = float(abs(left @ right))  # both without conjugation: left' A = value left'
     moved = float(np.abs(left) @ np.abs(block) @ np.abs(right))
     unsure = inf if overlap == 0.0 else model.accuracy * (8 + len(group)) * moved / overlap
     shares: dict[str, float] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 Radius = Callable[[float], float]
 """The spectral radius for a step."""
@@ -26,8 +27,8 @@ class Interval:
         return self.low <= step <= self.high
 
     def __str__(self) -> str:
-        low = "0" if self.from_zero else f"{self.low:.6g}"
-        return f"{low} … {self.high:.6g}{' and perhaps beyond' if self.open_ended else ''}"
+        beyond = " and perhaps beyond" if self.open_ended else ""
+        return f"{'up to' if self.from_zero else f'{self.low:.6g} …'} {self.high:.6g}{beyond}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def stable_steps(radius: Radius, low: float, high: float, points: int, limit: fl
         seen[step] = value
     pairs = sorted(seen.items())
     ends: list[float] = []
-    for (a, at_a), (b, at_b) in zip(pairs, pairs[1:], strict=False):
+    for (a, at_a), (b, at_b) in pairwise(pairs):
         if (at_a < limit) != (at_b < limit):
             ends.append(_bisected(radius, a, b, at_a < limit, limit))
     stable: list[Interval] = []
@@ -76,9 +77,7 @@ def stable_steps(radius: Radius, low: float, high: float, points: int, limit: fl
     return Steps(tuple(stable), tuple(pairs))
 
 
-def _extrema(
-    radius: Radius, pairs: Sequence[tuple[float, float]], limit: float
-) -> list[tuple[float, float]]:
+def _extrema(radius: Radius, pairs: Sequence[tuple[float, float]], limit: float) -> list[tuple[float, float]]:
     """Steps at which the radius is on the other side of the limit than at the two around them."""
     found = []
     for (a, at_a), (b, at_b), (c, at_c) in zip(pairs, pairs[1:], pairs[2:], strict=False):

@@ -1,0 +1,144 @@
+"""`upbeat stability`: whether a coupled scenario can be trusted, before it runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from upbeat.cli import scenario_options
+from upbeat.cli.console import say
+from upbeat.cli.exits import Exit
+from upbeat.core.errors import InvalidInput
+from upbeat.report.plot import checked_target
+from upbeat.report.stability import changes, describe, sentence
+from upbeat.report.stability_plot import plot_map, plot_stability
+from upbeat.stability.compare import Alternative, compare_couplings
+from upbeat.stability.grid import StabilityMap, stability_map
+from upbeat.stability.judge import At, Stability, stability_of
+
+POINTS = 40
+"""On each side of a map, unless the option says how many."""
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "stability", help="say before a run whether its coupling is stable", description=__doc__
+    )
+    scenario_options.add_to(parser)
+    parser.add_argument(
+        "--at",
+        type=_at,
+        default="start",
+        metavar="T",
+        help="where to linearise what is not linear: start, rest (searched for), or a time of the run",
+    )
+    parser.add_argument(
+        "--ideal", action="store_true", help="judge the coupling alone: units as if solved without error"
+    )
+    parser.add_argument(
+        "--scan", type=_range, metavar="LOW:HIGH[:N]", help="look for stable steps between these two sizes"
+    )
+    parser.add_argument("--no-scan", action="store_true", help="judge the given step only")
+    parser.add_argument("--compare", action="store_true", help="try other couplings, orders and inputs, too")
+    parser.add_argument(
+        "--map",
+        metavar="UNIT.PARAM=LOW:HIGH[:N]",
+        help="the spectral radius over step and parameter (steps as --scan says)",
+    )
+    parser.add_argument("--plot", type=Path, metavar="PICTURE", help="draw it here (.png, .svg, .pdf)")
+    parser.add_argument("--quiet", action="store_true", help="the verdict only, in one sentence")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> Exit:
+    if options.plot is not None:
+        checked_target(options.plot)
+    if options.scan and options.no_scan:
+        raise InvalidInput("--scan and --no-scan contradict each other: leave one of them out")
+    made = scenario_options.experiment(options)
+    scan: bool | tuple[float, float] | None = False if options.no_scan else None
+    points: int | None = None
+    if options.scan:
+        low, high, points = options.scan
+        scan = low, high
+    found = stability_of(made, at=options.at, ideal=options.ideal, scan=scan, points=points)
+    others: tuple[Alternative, ...] = ()
+    if options.compare:
+        others = compare_couplings(made, at=options.at, ideal=options.ideal, scan=scan)
+    mapped = None if options.map is None else _mapped(made, options, found)
+    if options.plot is not None:
+        title = made.scenario.name or None
+        if mapped is None:
+            plot_stability(found, path=options.plot, title=title)
+        else:
+            plot_map(mapped, path=options.plot, title=title)
+    if options.json:
+        say(json.dumps(_data(found, others, mapped) | {"plot": options.plot and str(options.plot)}))
+    else:
+        say(sentence(found) if options.quiet else describe(found, others))
+        if options.plot is not None and not options.quiet:
+            say(f"picture: {options.plot}")
+    return Exit.OK
+
+
+def _data(found: Stability, others: tuple[Alternative, ...], mapped: StabilityMap | None) -> dict[str, Any]:
+    data = {"ok": True, "sentence": sentence(found), **found.data(), "changes": changes(found, others)}
+    if others:
+        data["alternatives"] = [
+            {
+                "coupling": one.label,
+                "present": one.present,
+                "verdict": one.result.verdict,
+                "spectral_radius": one.result.spectral_radius,
+                "largest_stable_step": one.result.largest_stable_step,
+            }
+            for one in others
+        ]
+    if mapped is not None:
+        data["map"] = mapped.data()
+    return data
+
+
+def _mapped(made: Any, options: argparse.Namespace, found: Stability) -> StabilityMap:
+    name, _, text = options.map.partition("=")
+    try:
+        low, high, count = _range(text)
+    except argparse.ArgumentTypeError as error:
+        raise InvalidInput(f"--map {options.map}: {error}") from None
+    first, last, steps = options.scan or (found.step / 10.0, found.step * 10.0, None)
+    return stability_map(
+        made,
+        name.strip(),
+        np.linspace(low, high, count or POINTS).tolist(),
+        np.geomspace(first, last, steps or POINTS).tolist(),
+        ideal=options.ideal,
+    )
+
+
+def _at(text: str) -> At:
+    if text in ("start", "rest"):
+        return text  # type: ignore[return-value]
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither start nor rest nor a time") from None
+
+
+def _range(text: str) -> tuple[float, float, int | None]:
+    """``low:high`` or ``low:high:points``."""
+    parts = text.split(":")
+    try:
+        low, high = float(parts[0]), float(parts[1])
+        count = int(parts[2]) if len(parts) > 2 else None
+        if len(parts) > 3 or not low < high or (count is not None and count < 2):
+            raise ValueError
+    except (ValueError, IndexError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no range. Write LOW:HIGH, such as 0.01:1, or LOW:HIGH:POINTS"
+        ) from None
+    return low, high, count

@@ -1,0 +1,116 @@
+"""A verdict on stability in words: one sentence first, then the numbers, then what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, isfinite, log
+
+from upbeat.stability.compare import Alternative
+from upbeat.stability.judge import Stability
+
+_MANY = 1e6
+
+
+def describe(found: Stability, alternatives: Sequence[Alternative] = ()) -> str:
+    """Everything that `upbeat stability` prints."""
+    lines = [sentence(found), "", *_table(found)]
+    if found.model.notes:
+        lines += ["", "Local, because:", *(f"  • {note}" for note in found.model.notes)]
+    if alternatives:
+        lines += ["", *_compared(alternatives)]
+    advice = changes(found, alternatives)
+    if advice:
+        lines += ["", "What to change:", *(f"  • {line}" for line in advice)]
+    return "\n".join(lines)
+
+
+def sentence(found: Stability) -> str:
+    """The verdict in one sentence, with its limits."""
+    where = f"for small motions around t = {found.model.at:.6g} s, " if found.local else ""
+    head = f"with steps of {found.step:.6g} s"
+    mode = found.mode
+    if found.verdict == "unstable":
+        word = "Locally unstable" if found.local else "Unstable"
+        after = log(2.0) / log(mode.radius) if mode.radius > 1.0 else inf
+        return f"{word} {head}: {where}a motion grows {mode.radius:.7g}-fold with every step" + (
+            f" (it doubles every {after:,.3g} steps)." if 1.0 < after < _MANY else "."
+        )
+    if found.verdict == "stable":
+        word = "Locally stable" if found.local else "Stable"
+        return (
+            f"{word} {head}: {where}every motion decays; the slowest shrinks to {mode.radius:.10g} of its "
+            "size with every step."
+        )
+    if found.spectrum.free and mode.radius < 1.0:
+        count = len(found.spectrum.free)
+        carried = ", ".join(name for free in found.spectrum.free for name, _ in free.ports[:1])
+        motions = "one free motion" if count == 1 else f"{count} free motions"
+        return (
+            f"Undecided {head}: {where}{motions} ({carried}) neither decays nor grows, as that of a body "
+            f"that nothing holds; all others decay, the slowest to {mode.radius:.10g} with every step."
+        )
+    return (
+        f"Undecided {head}: {where}the largest eigenvalue, {mode.radius:.16g}, cannot be told from 1 "
+        f"(it is known to ±{mode.uncertainty:.1g})."
+    )
+
+
+def _table(found: Stability) -> list[str]:
+    mode, step = found.mode, found.step
+    rows = [
+        ("spectral radius", f"{found.spectral_radius:.10g}"),
+        ("margin", f"{found.margin:.4g}"),
+        ("deciding motion", _motion(mode.frequency(step), mode.rate(step))),
+        ("carried by", ", ".join(f"{name} ({share:.0%})" for name, share in mode.ports) or "nothing"),
+    ]
+    if found.steps is not None:
+        low, high = found.steps.looked[0][0], found.steps.looked[-1][0]
+        stable = "; ".join(map(str, found.steps.stable)) or "none"
+        rows.append(("stable steps", f"{stable} (looked from {low:.3g} to {high:.6g})"))
+    rows.append(("extended state", f"{found.model.size} entries"))
+    width = max(len(name) for name, _ in rows)
+    return [f"  {name:<{width}}  {value}" for name, value in rows]
+
+
+def _motion(frequency: float, rate: float) -> str:
+    how = f"{rate:+.4g} per second" if isfinite(rate) else "gone after a step"
+    return f"{frequency:.4g} Hz, {how}" if frequency > 0.0 else f"no oscillation, {how}"
+
+
+def _compared(alternatives: Sequence[Alternative]) -> list[str]:
+    rows = [("coupling", "spectral radius", "verdict", "stable up to")]
+    for one in alternatives:
+        largest = one.result.largest_stable_step
+        mark = "* " if one.present else "  "
+        shown = "–" if largest is None else f"{largest:.4g}"
+        rows.append((f"{mark}{one.label}", f"{one.result.spectral_radius:.7g}", one.result.verdict, shown))
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def changes(found: Stability, alternatives: Sequence[Alternative] = ()) -> list[str]:
+    """What would make it stable, or allow larger steps; nothing if nothing was found."""
+    lines: list[str] = []
+    largest = found.largest_stable_step
+    if found.verdict == "unstable":
+        if largest is not None and largest < found.step:
+            lines.append(f"take steps of at most {largest:.4g} s")
+        elif found.steps is not None and not found.steps.stable:
+            lines.append(
+                "no step that was looked at is stable: the units themselves, or what connects them, are "
+                "unstable, or their solvers are (compare with --ideal)"
+            )
+    present = next((one for one in alternatives if one.present), None)
+    others = [one for one in alternatives if not one.present and one.result.verdict == "stable"]
+    if others:
+        best = others[0]
+        reach, now = (
+            best.result.largest_stable_step,
+            None if present is None else present.result.largest_stable_step,
+        )
+        if reach is not None and reach > 1.05 * (now or 0.0):
+            before = f"from {now:.4g} s " if now else ""
+            lines.append(f"{best.label}: the largest stable step rises {before}to {reach:.4g} s")
+    return lines

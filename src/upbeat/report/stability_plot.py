@@ -1,0 +1,131 @@
+"""Pictures of stability: eigenvalues in the unit circle, the spectral radius over step sizes, maps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from upbeat.report.plot import checked_target
+from upbeat.report.style import COLOURS, FRAME, INK, SMALL, TEXT, frame
+from upbeat.stability.grid import StabilityMap
+from upbeat.stability.judge import Stability
+from upbeat.trace.extras import need
+from upbeat.trace.output import unwritable
+
+GOOD, BAD, PALE = COLOURS[2], COLOURS[1], "#e3f2ec"
+
+
+def plot_stability(found: Stability, *, path: Path | str | None = None, title: str | None = None) -> Any:
+    """Draw the eigenvalues and, where other steps were looked at, the spectral radius over the step.
+
+    Returns the matplotlib figure; with `path` it is saved as PNG, SVG or PDF.
+    """
+    figures = need("matplotlib.figure", "plot", "drawing a picture")
+    target = checked_target(path)
+    wide = found.steps is not None
+    figure = figures.Figure(figsize=(8.4 if wide else 4.2, 4.0), layout="constrained", facecolor="white")
+    axes = figure.subplots(1, 2 if wide else 1, squeeze=False)[0]
+    if title:
+        figure.suptitle(title, fontsize=TEXT + 2, color=INK, x=0.02, ha="left", weight="bold")
+    _circle(axes[0], found)
+    if found.steps is not None:
+        _over_steps(axes[1], found)
+    return _saved(figure, target)
+
+
+def plot_map(found: StabilityMap, *, path: Path | str | None = None, title: str | None = None) -> Any:
+    """Draw a map of stability: shades of the spectral radius, and the line where it is 1."""
+    figures = need("matplotlib.figure", "plot", "drawing a picture")
+    colours = need("matplotlib.colors", "plot", "drawing a picture")
+    target = checked_target(path)
+    figure = figures.Figure(figsize=(6.0, 4.4), layout="constrained", facecolor="white")
+    axis = figure.subplots()
+    frame(axis, title or "Spectral radius: stable below 1")
+    values = np.clip(np.where(np.isfinite(found.radius), found.radius, 1e3), 0.0, 1e3)
+    steps, parameter = np.array(found.steps), np.array(found.values)
+    norm = colours.TwoSlopeNorm(
+        vcenter=1.0, vmin=min(0.9, float(values.min())), vmax=max(1.1, min(2.0, values.max()))
+    )
+    shown = axis.pcolormesh(
+        steps, parameter, values, cmap="BrBG_r", norm=norm, shading="nearest", rasterized=True
+    )
+    if min(values.shape) > 1 and values.min() < 1.0 < values.max():
+        axis.contour(steps, parameter, np.clip(values, 0.0, 2.0), levels=[1.0], colors=[INK], linewidths=1.2)
+    for numbers, scale in ((steps, axis.set_xscale), (parameter, axis.set_yscale)):
+        if _spread(numbers):
+            scale("log")
+    axis.set_xlabel("communication step (s)", fontsize=TEXT, color=INK)
+    axis.set_ylabel(found.parameter, fontsize=TEXT, color=INK)
+    bar = figure.colorbar(shown, ax=axis, extend="max")
+    bar.ax.tick_params(labelsize=SMALL, color=FRAME, labelcolor=INK)
+    bar.outline.set_visible(False)
+    return _saved(figure, target)
+
+
+def _spread(numbers: Any) -> bool:
+    """Whether numbers are spread over so much that equal ratios show them better."""
+    return bool(len(numbers) > 2 and numbers.min() > 0 and numbers.max() / numbers.min() > 20)
+
+
+def _circle(axis: Any, found: Stability) -> None:
+    frame(axis, f"Eigenvalues of a step of {found.step:.4g} s")
+    angle = np.linspace(0.0, 2.0 * np.pi, 361)
+    axis.fill(np.cos(angle), np.sin(angle), color=PALE, zorder=0.5)
+    axis.plot(np.cos(angle), np.sin(angle), color=FRAME, linewidth=1.0)
+    values = found.spectrum.values
+    inside = np.abs(values) < 1.0
+    for mask, colour in ((inside, GOOD), (~inside, BAD)):
+        axis.plot(
+            values.real[mask],
+            values.imag[mask],
+            "o",
+            color=colour,
+            markersize=5,
+            alpha=0.8,
+            markeredgewidth=0,
+        )
+    mode = found.mode.value
+    for part in {mode, mode.conjugate()}:
+        axis.plot(part.real, part.imag, "o", markersize=11, markerfacecolor="none", markeredgecolor=INK)
+    far = max(1.15, 1.1 * float(np.abs(values).max(initial=0.0)))
+    axis.set_xlim(-far, far)
+    axis.set_ylim(-far, far)
+    axis.set_aspect("equal")
+    axis.set_xlabel(f"largest: {found.mode.radius:.7g} (ringed)", fontsize=TEXT, color=INK)
+
+
+def _over_steps(axis: Any, found: Stability) -> None:
+    assert found.steps is not None
+    frame(axis, "Spectral radius over the step")
+    steps, radius = (np.array(column) for column in zip(*found.steps.looked, strict=True))
+    seen = np.isfinite(radius)
+    axis.plot(steps[seen], radius[seen], color=COLOURS[0], linewidth=1.5)
+    axis.axhline(1.0, color=INK, linewidth=0.9)
+    for one in found.steps.stable:
+        axis.axvspan(one.low, one.high, color=PALE, zorder=0.5, linewidth=0)
+    axis.axvline(
+        found.step, color=BAD if found.verdict == "unstable" else GOOD, linewidth=1.0, linestyle="--"
+    )
+    axis.set_xscale("log")
+    axis.set_xlim(steps[0], steps[-1])
+    low = float(radius[seen].min(initial=1.0))
+    axis.set_ylim(
+        max(0.0, min(low, 1.0) - 0.05 * (1.02 - min(low, 1.0))),
+        min(2.0, max(1.02, float(radius[seen].max()))),
+    )
+    axis.annotate(
+        f"{found.step:.4g} s", (found.step, 0.03), xycoords=("data", "axes fraction"), xytext=(3, 0),
+        textcoords="offset points", fontsize=SMALL, color=INK,
+    )  # fmt: skip
+    axis.set_xlabel("communication step (s); stable ones are shaded", fontsize=TEXT, color=INK)
+
+
+def _saved(figure: Any, target: Path | None) -> Any:
+    if target is not None:
+        try:
+            figure.savefig(target, dpi=160)
+        except OSError as error:
+            raise unwritable(target, error) from error
+    return figure

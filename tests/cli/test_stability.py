@@ -1,0 +1,104 @@
+"""`upbeat stability` and `upbeat run --certify`, as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from upbeat.cli.main import main
+
+EXAMPLE = str(Path(__file__).parents[2] / "examples/coupled_masses.toml")
+
+
+def test_the_verdict_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stability", EXAMPLE]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Stable with steps of 0.1 s: every motion decays")
+    assert any(line.startswith("  carried by ") and "right.x" in line for line in lines)
+    assert any(line.startswith("  stable steps ") and "up to 0.95" in line for line in lines)
+
+
+def test_json_has_the_names_that_others_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stability", EXAMPLE, "--json", "--step", "1.2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "unstable"
+    assert found["spectral_radius"] > 1
+    assert found["largest_stable_step"] == pytest.approx(0.9524, abs=1e-4)
+    assert found["stable_steps"][0][1] == found["largest_stable_step"]
+    assert found["changes"] == ["take steps of at most 0.9524 s"]
+
+
+def test_a_comparison_a_map_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "s.png"
+    arguments = ["stability", EXAMPLE, "--compare", "--scan", "0.05:2:12", "--plot", str(picture)]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "* Gauss-Seidel, linear inputs" in out
+    assert "the largest stable step rises from 0.9524 s to" in out
+    assert picture.stat().st_size > 10_000
+    mapped = tmp_path / "m.svg"
+    assert (
+        main(
+            [
+                "stability",
+                EXAMPLE,
+                "--map",
+                "right.dc=0:4:3",
+                "--scan",
+                "0.1:1:4",
+                "--plot",
+                str(mapped),
+                "--json",
+            ]
+        )
+        == 0
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["map"]["spectral_radius"]) == 3
+    assert len(found["map"]["steps"]) == 4
+    assert mapped.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "what"),
+    [
+        (["--scan", "1:0.1"], 2, "is no range"),
+        (["--at", "noon"], 2, "neither start nor rest nor a time"),
+        (["--scan", "0.1:1", "--no-scan"], 3, "contradict"),
+        (["--map", "right.dc"], 3, "is no range"),
+        (["--map", "right.nothing=0:1"], 3, "nothing"),
+        (["--plot", "x.gif"], 3, ".png"),
+    ],
+)
+def test_wrong_words_are_told(
+    words: list[str], code: int, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        ended = main(["stability", EXAMPLE, *words])
+    except SystemExit as exit:  # from the parser of the command line
+        ended = exit.code  # type: ignore[assignment]
+    assert ended == code
+    assert what in capsys.readouterr().err
+
+
+def test_a_certified_run_says_so_and_an_unstable_one_does_not_begin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", EXAMPLE, "--certify"]) == 0
+    assert "certified. Stable with steps of 0.1 s" in capsys.readouterr().err
+    out = tmp_path / "r.csv"
+    assert main(["run", EXAMPLE, "--certify", "--step", "1.2", "--out", str(out)]) == 3
+    assert "take steps of at most 0.9524 s" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_what_is_not_proven_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(
+        'upbeat = 1\n[units.a]\nstates.x = { der = "-x*x*x - x", start = 1.0 }\n'
+        "[master]\nstep = 0.1\n[run]\nuntil = 1.0\n"
+    )
+    assert main(["run", str(file), "--certify"]) == 0
+    assert "not proven to be stable. Locally stable" in capsys.readouterr().err

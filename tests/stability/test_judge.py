@@ -1,0 +1,210 @@
+"""Verdicts: stable steps as intervals, free motions, what cannot be decided, and what cannot be judged."""
+
+from __future__ import annotations
+
+from math import cos, pi
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from stability_models import FIGURE, Chord, masses
+from upbeat.core.expr import parse
+from upbeat.stability.affine import affine
+from upbeat.stability.exponential import exponential
+from upbeat.stability.steps import stable_steps
+
+LIMITS = [
+    (up.Jacobi(), up.Hold(), 0.3346),
+    (up.Jacobi("lagged"), up.Hold(), 0.1994),
+    (up.Jacobi(), up.Linear(), 0.5971),
+    (up.Jacobi(), up.Continuous(), 0.1652),
+    (up.GaussSeidel(("left", "right")), up.Hold(), 0.2007),
+    (up.GaussSeidel(("left", "right")), Chord(), 0.5161),
+]
+
+
+@pytest.mark.parametrize(("coupling", "inputs", "limit"), LIMITS, ids=str)
+def test_the_largest_stable_steps_of_the_coupled_masses(coupling: Any, inputs: Any, limit: float) -> None:
+    found = up.stability_of(
+        masses(**FIGURE), pace=0.1, coupling=coupling, inputs=inputs, ideal=True, scan=(0.01, 1.0), points=30
+    )
+    assert found.largest_stable_step == pytest.approx(limit, abs=1e-4)
+
+
+def test_the_set_of_stable_steps_is_no_interval() -> None:
+    """Five sweeps of Gauss-Seidel: stable up to 1.9233, and again from 2.206 to 2.279."""
+    coupling = up.Iterated(up.GaussSeidel(("left", "right")), corrections=4)
+    found = up.stability_of(
+        masses(**FIGURE), pace=0.1, coupling=coupling, inputs=Chord(), ideal=True, scan=(0.1, 2.6), points=40
+    )
+    assert found.steps is not None
+    ends = [(interval.low, interval.high) for interval in found.steps.stable]
+    assert found.largest_stable_step == pytest.approx(1.9233, abs=1e-4)
+    assert ends[1] == pytest.approx((2.206, 2.279), abs=1e-3)
+    assert [2.0 in interval for interval in found.steps.stable] == [False, False]
+
+
+def test_an_interval_between_two_points_of_the_scan_is_found() -> None:
+    found = stable_steps(lambda h: 1.2 - 0.3 * np.exp(-(((h - 2.0) / 0.05) ** 2)), 0.5, 8.0, 60)
+    (interval,) = found.stable
+    half = 0.05 * np.sqrt(np.log(1.5))
+    assert (interval.low, interval.high) == pytest.approx((2 - half, 2 + half), abs=1e-5)
+    assert found.largest is None  # smaller steps are not stable
+
+
+def test_ends_of_intervals_are_found_to_the_last_digits_that_matter() -> None:
+    found = stable_steps(lambda h: 1.0 + 0.1 * cos(h), 0.1, 10.0, 50)
+    ends = [end for interval in found.stable for end in (interval.low, interval.high)]
+    assert ends == pytest.approx([pi / 2, 3 * pi / 2, 5 * pi / 2, 10.0], rel=2e-6)
+    assert found.stable[-1].open_ended
+
+
+def test_the_mode_names_those_who_carry_it() -> None:
+    """A slow pair of units and one that has nothing to do with them."""
+    slow = up.Ode({"x": "-0.01*x"}, start={"x": 1.0})
+    pair = up.Ode({"y": "-y + 0.5*u"}, inputs=["u"], start={"y": 1.0})
+    scenario = up.Scenario(
+        units={"slow": slow, "a": pair, "b": pair}, connections={"a.u": "b.y", "b.u": "a.y"}
+    )
+    found = up.stability_of(scenario, pace=0.1, ideal=True)
+    assert found.verdict == "stable"
+    assert found.mode.ports == (("slow.x", pytest.approx(1.0)),)
+    assert found.mode.rate(0.1) == pytest.approx(-0.01)
+    assert found.margin == pytest.approx(1 - np.exp(-0.001))
+    assert found.data()["mode"]["frequency"] == 0.0
+
+
+def test_a_free_motion_is_neither_stable_nor_unstable() -> None:
+    body = up.Ode({"x": "v", "v": "F"}, inputs=["F"], start={"x": 1.0}, outputs=["x", "v"])
+    brake = up.Function(["v"], {"F": "-v"})
+    scenario = up.Scenario(
+        units={"body": body, "brake": brake}, connections={"body.F": "brake.F", "brake.v": "body.v"}
+    )
+    found = up.stability_of(scenario, pace=0.1)
+    assert found.verdict == "undecided"
+    assert found.spectral_radius == pytest.approx(1.0)
+    assert [free.ports[0][0] for free in found.spectrum.free] == ["body.x"]
+    # Everything else decays for steps below 2: v+ = v - h·v, whatever the solver.
+    assert found.largest_stable_step == pytest.approx(2.0, rel=1e-5)
+
+
+def test_what_cannot_be_told_from_one_is_undecided() -> None:
+    """An oscillator without damping, solved exactly: its eigenvalues lie on the circle."""
+    body = up.Ode({"x": "v", "v": "-x"}, start={"x": 1.0})
+    assert up.stability_of(up.Scenario(units={"body": body}), pace=0.1, ideal=True).verdict == "undecided"
+
+
+def test_verdicts_on_what_is_not_linear_are_local() -> None:
+    body = up.Ode({"x": "-x**3 - x"}, start={"x": 1.0})
+    found = up.stability_of(up.Scenario(units={"body": body}), pace=0.1, scan=False)
+    assert (found.verdict, found.local) == ("stable", True)
+    assert "body is not linear" in found.model.notes
+    from upbeat.report.stability import sentence
+
+    assert sentence(found).startswith("Locally stable")
+
+
+def test_a_comparison_tells_which_order_is_better() -> None:
+    scenario = masses(**FIGURE)
+    found = up.compare_couplings(scenario, pace=0.1, ideal=True, scan=(0.05, 2.0))
+    assert found[0].present
+    limits = {one.label: one.result.largest_stable_step for one in found}
+    assert limits["Jacobi, hold inputs"] == pytest.approx(0.3346, abs=1e-4)
+    assert limits["Gauss-Seidel left → right, hold inputs"] == pytest.approx(0.2007, abs=1e-4)
+    assert limits["Jacobi, linear inputs"] == pytest.approx(0.5971, abs=1e-4)
+    others = [one.result.largest_stable_step or 0.0 for one in found[1:]]
+    assert others == sorted(others, reverse=True)
+
+
+def test_a_map_shows_the_same_as_single_verdicts() -> None:
+    found = up.stability_map(masses("euler", **FIGURE), "right.dc", [0.1, 0.5], [0.05, 0.1, 0.4])
+    assert found.radius.shape == (2, 3)
+    for i, value in enumerate(found.values):
+        for j, step in enumerate(found.steps):
+            one = up.stability_of(masses("euler", **{**FIGURE, "dc": value}), pace=step, scan=False)
+            assert found.radius[i, j] == pytest.approx(one.spectral_radius, rel=1e-12)
+    assert found.radius[0, 1] == pytest.approx(1.0025062, abs=1e-7)
+    assert not found.stable[0, 1]
+
+
+class Opaque:
+    """A unit that tells nothing of its state."""
+
+    def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+        self.x, self.u = 1.0, 0.0
+
+    def get(self, port: str) -> float:
+        return self.x
+
+    def set(self, port: str, coefficients: Any) -> None:
+        self.u = coefficients[0]
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.x += (to - t) * self.u
+        return to
+
+
+def test_units_without_rollback_are_refused_by_name() -> None:
+    from upbeat.units import ports
+
+    scenario = up.Scenario(
+        units={"box": up.PythonUnit(Opaque, ports(["u"], ["y"]))}, connections={"box.u": "-box.y"}
+    )
+    with pytest.raises(up.InvalidInput, match=r"'box' cannot be linearised.*ROLLBACK"):
+        up.stability_of(scenario, pace=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ({"pace": up.ErrorControl()}, "step=0.01"),
+        ({"pace": 0.1, "at": "dawn"}, '"start", "rest"'),
+        ({"pace": 0.1, "at": float("nan")}, '"start", "rest"'),
+        ({"pace": 0.1, "step": -1.0}, "positive"),
+        ({"pace": 0.1, "scan": (1.0, 0.1)}, "smaller step to a larger"),
+        ({"pace": 0.1, "points": 1}, "at least 2"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: Any, what: str) -> None:
+    with pytest.raises(up.InvalidInput, match=what):
+        up.stability_of(masses(), **arguments)
+
+
+def test_an_operating_point_that_is_not_there_is_told() -> None:
+    runaway = up.Ode({"x": "1 + x*x"}, start={"x": 0.0})
+    with pytest.raises(up.InvalidInput, match="no operating point at rest"):
+        up.stability_of(up.Scenario(units={"runaway": runaway}), pace=0.01, at="rest")
+
+
+@pytest.mark.parametrize(
+    ("text", "proven"),
+    [
+        ("2*x - u/4 + 1", True),
+        ("-(x + u)*c", True),
+        ("x + sin(time)*c", True),
+        ("x if c > 0 else u", True),
+        ("x*u", False),
+        ("x*time", False),
+        ("x/u", False),
+        ("c/x", False),
+        ("sin(x)", False),
+        ("floor(x)", False),
+        ("sign(x) + u", False),
+        ("x if x > 0 else u", False),
+        ("abs(c)*x", True),
+    ],
+)
+def test_linearity_is_read_off_the_formula(text: str, proven: bool) -> None:
+    assert affine([parse(text)], {"x", "u"}, {"time"}) is proven
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-3, 1.0, 30.0])
+def test_the_exponential_is_that_of_scipy(size: float) -> None:
+    from scipy.linalg import expm
+
+    matrix = size * (np.random.default_rng(4).uniform(-1, 1, (6, 6)) - 1.5 * np.eye(6))
+    np.testing.assert_allclose(exponential(matrix), expm(matrix), rtol=1e-11, atol=1e-13)
+    with pytest.raises(OverflowError):
+        exponential(np.full((2, 2), np.inf))
