@@ -31,9 +31,16 @@ std::string shown(double value) {
 
 LookAhead::LookAhead(LookAheadSettings settings, std::vector<std::string> names, std::int32_t block)
     : is_(std::move(settings)), names_(std::move(names)), block_(block) {
-  state_.assign(Samples + depth * sample_width * is_.orders.size(), 0.0);
+  state_.resize(Samples + depth * sample_width * is_.orders.size() + 2 * names_.size());
+  waits_.resize(names_.size());
+  begin(0.0, 0.0);
   curves_.resize(is_.orders.size());
   for (const char* text : {"usual step", "first step", "after an event", "the stop time"}) in_words(text);
+}
+
+void LookAhead::begin(double, double) {
+  std::fill(state_.begin(), state_.end(), 0.0);
+  std::fill(state_.begin() + static_cast<std::ptrdiff_t>(predictions()), state_.end(), -infinity);
 }
 
 bool LookAhead::stand(const std::vector<double>& state) {
@@ -47,6 +54,7 @@ Proposal LookAhead::propose(double t, double limit, const Cell*) {
   const double usual = fresh ? is_.after * is_.step : is_.step;
   std::size_t event = 0;
   const double wait = expected(usual, event);
+  predict(t, usual);
   const bool seen = wait < usual;
   const double until = t + (seen ? wait : usual);
   const bool last = until > limit - slack * is_.step;
@@ -54,6 +62,25 @@ Proposal LookAhead::propose(double t, double limit, const Cell*) {
   if (last && !(seen && until <= limit)) return {to, ToStop, block_};
   if (!seen) return {to, static_cast<std::int32_t>(state_[Fresh]), block_};
   return {to, in_words("event '" + names_[event] + "' expected at " + shown(until)), block_};
+}
+
+// Keeps the first predictions of events that are expected within the step, and of no others.
+void LookAhead::predict(double t, double usual) {
+  double* kept = state_.data() + predictions();
+  for (const double wait : waits_) {
+    if (!(wait < usual)) {
+      kept[0] = kept[1] = -infinity;
+    } else if (kept[0] == -infinity) {
+      kept[0] = t;
+      kept[1] = t + wait;
+    }
+    kept += 2;
+  }
+}
+
+void LookAhead::tell(Cell* cells) const {
+  const double* const kept = state_.data() + predictions();
+  for (std::size_t i = 0; i < 2 * names_.size(); ++i) cells[is_.told + static_cast<std::int32_t>(i)].r = kept[i];
 }
 
 void LookAhead::note(double t, const Fired*, std::size_t, const Cell* cells) {
@@ -77,13 +104,16 @@ void LookAhead::note(double t, const Fired*, std::size_t, const Cell* cells) {
     kept += depth * sample_width;
     now += sample_width;
   }
+  // An event that fired has taken its prediction away.
+  for (std::size_t i = 0; i < 2 * names_.size(); ++i) kept[i] = cells[is_.told + static_cast<std::int32_t>(i)].r;
   state_[Count] = count;
   state_[Fresh] = again ? 2.0 : count == 1.0 ? 1.0 : 0.0;
 }
 
 std::int32_t LookAhead::sees() const {
   const auto cells = static_cast<std::int32_t>(sample_width * is_.orders.size());
-  return std::max(is_.jumped, is_.first + cells - 1);
+  const auto told = static_cast<std::int32_t>(2 * names_.size());
+  return std::max({is_.jumped, is_.first + cells - 1, is_.told + told - 1});
 }
 
 const double* LookAhead::samples(std::size_t condition) const {
@@ -92,6 +122,7 @@ const double* LookAhead::samples(std::size_t condition) const {
 
 // How long to wait for the first event within `span`, and which; infinity if there is none.
 double LookAhead::expected(double span, std::size_t& event) {
+  std::fill(waits_.begin(), waits_.end(), infinity);
   if (state_[Count] == 0.0) return infinity;
   double found = infinity;
   std::size_t first = 0;
@@ -105,6 +136,7 @@ double LookAhead::expected(double span, std::size_t& event) {
       wait = first_zero(curves_.data(), count, span) + is_.least;
     }
     first += count;
+    waits_[e] = wait;
     if (wait < found) {
       found = wait;
       event = e;
@@ -151,9 +183,9 @@ std::int32_t LookAhead::in_words(const std::string& text) {
 
 std::unique_ptr<Pace> make_look_ahead(const std::vector<double>& p, const std::vector<std::string>& texts,
                                       std::int32_t block) {
-  constexpr std::size_t head = 8;
+  constexpr std::size_t head = 9;
   const auto cell = [](double number) { return number >= 0.0 && number < 2147483647.0; };
-  if (texts.empty() || p.size() < head + texts.size() || !(p[0] > 0.0) || !cell(p[6]) || !cell(p[7])) return nullptr;
+  if (texts.empty() || p.size() < head + texts.size() || !(p[0] > 0.0) || !cell(p[6]) || !cell(p[7]) || !cell(p[8])) return nullptr;
   LookAheadSettings settings;
   settings.step = p[0];
   settings.method = static_cast<LookAheadSettings::Method>(p[1]);
@@ -163,6 +195,7 @@ std::unique_ptr<Pace> make_look_ahead(const std::vector<double>& p, const std::v
   settings.after = p[5];
   settings.first = static_cast<std::int32_t>(p[6]);
   settings.jumped = static_cast<std::int32_t>(p[7]);
+  settings.told = static_cast<std::int32_t>(p[8]);
   std::size_t all = 0;
   for (std::size_t e = 0; e < texts.size(); ++e) {
     if (!(p[head + e] >= 1.0 && p[head + e] < 1e6)) return nullptr;

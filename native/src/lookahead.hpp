@@ -18,36 +18,42 @@ struct LookAheadSettings {
   double forecast, safety, least, after;
   std::int32_t first;   // the first of the cells of the conditions, sample_width for each
   std::int32_t jumped;  // the cell that says whether an event has changed what they depend on
+  std::int32_t told;    // the first of the cells of predictions, two for each event
   std::vector<std::size_t> counts;   // how many conditions each event has
   std::vector<std::int32_t> orders;  // of each condition: how many derivatives are known
 };
 
 // State: [how many samples there are, whether this is the start (1) or an event has just happened (2), their times
-// (newest first); then of each condition its samples].
+// (newest first); then of each condition its samples; then of each event when it was first predicted, and for when
+// (minus infinity: it is not)].
 class LookAhead final : public Pace {
  public:
   // `names`: those of the events.
   LookAhead(LookAheadSettings settings, std::vector<std::string> names, std::int32_t block);
 
-  void begin(double, double) override { state_.assign(state_.size(), 0.0); }
+  void begin(double, double) override;
   bool stand(const std::vector<double>& state) override;
   Proposal propose(double t, double limit, const Cell* cells) override;
   bool review(double, double, const Cell*, Proposal&) override { return true; }
+  void tell(Cell* cells) const override;
   void note(double t, const Fired* fired, std::size_t count, const Cell* cells) override;
   std::int32_t sees() const override;
   const char* reason(std::int32_t code) const override { return reasons_.at(static_cast<std::size_t>(code)).c_str(); }
 
  private:
   double expected(double span, std::size_t& event);
+  void predict(double t, double usual);
   double publicly(std::size_t first, std::size_t count) const;
   Curve curve(std::size_t condition, double span) const;
   const double* samples(std::size_t condition) const;
+  std::size_t predictions() const { return state_.size() - 2 * names_.size(); }
   std::int32_t in_words(const std::string& text);
 
   LookAheadSettings is_;
   std::vector<std::string> names_;
   std::int32_t block_;
   std::vector<Curve> curves_;
+  std::vector<double> waits_;  // for each event
   std::deque<std::string> reasons_;  // a deque, so that `reason` stays good
   std::unordered_map<std::string, std::int32_t> codes_;
 };

@@ -71,6 +71,7 @@ bool step(Machine& machine, P& pace, StepLog* log, std::size_t mark, double t, d
   const bool event = due < limit;
   if (event) limit = due;
   wanted = pace.propose(t, limit, cells);
+  pace.tell(cells);
   if (pace.retries() && !machine.save(Machine::for_retries)) return false;
   std::int64_t rejected = 0;
   for (;;) {

@@ -35,6 +35,9 @@ class Pace {
   // The next step from `t`, not beyond `limit`.
   virtual Proposal propose(double t, double limit, const Cell* cells) = 0;
 
+  // What the pace tells the program before a step, in cells that are its own for that.
+  virtual void tell(Cell*) const {}
+
   // True lets the step from `t` to `reached` stand; false sends it back, to be done as `step` says then. If its
   // `until` is no number, the pace gives up and ends the run, for its `reason`.
   virtual bool review(double t, double reached, const Cell* cells, Proposal& step) = 0;

@@ -12,17 +12,18 @@ using namespace upbeat;
 
 namespace {
 
-// One event with one condition, of which `order` derivatives are known: cells 0 to 2; cell 3 says that it jumped.
+// One event with one condition, of which `order` derivatives are known: cells 0 to 2; cell 3 says that it jumped,
+// 4 and 5 are told when it was first predicted, and for when.
 std::unique_ptr<Pace> looking(double method, double order) {
-  return make_pace("look_ahead", {0.5, method, 2.0, 0.9, 0.01, 0.5, 0, 3, 1, order}, {7}, {"down"});
+  return make_pace("look_ahead", {0.5, method, 2.0, 0.9, 0.01, 0.5, 0, 3, 4, 1, order}, {7}, {"down"});
 }
 
 }  // namespace
 
 TEST(look_ahead_lands_behind_a_fall) {
   const auto pace = looking(2, 2);
-  CHECK(!pace->retries() && pace->sees() == 3);
-  Cell cells[4] = {real(1.0), real(-0.5), real(0.0), integer(0)};
+  CHECK(!pace->retries() && pace->sees() == 5);
+  Cell cells[6] = {real(1.0), real(-0.5), real(0.0), integer(0), real(-infinity), real(-infinity)};
   pace->begin(0.0, 10.0);
   pace->note(0.0, nullptr, 0, cells);
   Proposal step = pace->propose(0.0, 10.0, cells);
@@ -32,6 +33,9 @@ TEST(look_ahead_lands_behind_a_fall) {
   step = pace->propose(1.75, 10.0, cells);
   CHECK(std::fabs(step.until - 2.01) < 1e-9);
   CHECK(!std::strcmp(pace->reason(step.reason), "event 'down' expected at 2.01"));
+  pace->tell(cells);
+  CHECK(cells[4].r == 1.75 && cells[5].r == step.until);
+  cells[4] = cells[5] = real(-infinity);  // it fired
   cells[3] = integer(1);
   cells[1] = real(1.0);
   pace->note(2.01, nullptr, 0, cells);
@@ -44,7 +48,7 @@ TEST(look_ahead_lands_behind_a_fall) {
 TEST(look_ahead_goes_on_from_what_it_remembered) {
   const auto pace = looking(0, 0);
   const auto other = looking(0, 0);
-  Cell cells[4] = {real(1.0), real(0.0), real(0.0), integer(0)};
+  Cell cells[6] = {real(1.0), real(0.0), real(0.0), integer(0), real(-infinity), real(-infinity)};
   pace->begin(0.0, 10.0);
   pace->note(0.0, nullptr, 0, cells);
   cells[0] = real(0.4);

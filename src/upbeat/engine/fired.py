@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from upbeat.core.ports import Kind, Value
 from upbeat.engine.machine import Fired
+from upbeat.master.story import Story
 
+Shapes = Mapping[str, tuple[Kind, int]]
+"""Of what kind the cells are that an event fires with, and how many there are."""
+More = tuple[int, tuple[str, ...], dict[str, Any]]
+"""The number of an event, its units, and details about it."""
 Raw = tuple[bytes, bytes, bytes, bytes]
 """Numbers of the events, times, indices within an instant, cells of all values (native/src/host.hpp)."""
 
@@ -36,7 +41,30 @@ class FiredColumns(NamedTuple):
             np.frombuffer(cells, np.int64),
         )
 
-    def entries(self, kinds: Mapping[str, tuple[Kind, int]], strings: Sequence[str]) -> list[Fired]:
+    def told(self, stories: Mapping[str, Story], shapes: Shapes) -> tuple[FiredColumns, list[More]]:
+        """The same without stories, and these by the numbers of the events: what tells one is just true."""
+        telling = np.array([name in stories for name in self.names], dtype=bool)
+        if not stories or not telling[self.codes].any():
+            return self, []
+        widths = np.array([shapes[name][1] for name in self.names])[self.codes]
+        starts = np.cumsum(widths) - widths
+        rest, more = np.ones(len(self.cells), dtype=bool), []
+        cells = self.cells.copy()
+        for i in np.flatnonzero(telling[self.codes]).tolist():
+            first, last = int(starts[i]), int(starts[i] + widths[i])
+            more.append(
+                (
+                    i,
+                    *stories[self.names[self.codes[i]]].told(
+                        self.cells[first:last].view(np.float64).tolist()
+                    ),
+                )
+            )
+            rest[first + 1 : last] = False
+            cells[first] = 1
+        return self._replace(cells=cells[rest]), more
+
+    def entries(self, kinds: Shapes, strings: Sequence[str]) -> list[Fired]:
         """One by one, by name and value."""
         found: list[Fired] = []
         first = 0

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from math import inf
+from typing import Any, cast
 
 from upbeat.core.errors import StepError
 from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
-from upbeat.engine.selection import Selection
+from upbeat.engine.selection import Selection, stories
 from upbeat.engine.texts import REJECTED
-from upbeat.master.pace import EventDriven, Notes, Pace, Reviews, State, retries
+from upbeat.master.pace import EventDriven, Notes, Pace, Reviews, State, Tells, retries
 from upbeat.master.program import Program, arrival
 from upbeat.trace.events import EventLog
 from upbeat.trace.log import StepLog
@@ -56,6 +57,8 @@ class Loop:
         self._retries = retries(pace)
         self._review = pace.review if isinstance(pace, Reviews) else None
         self._note = pace.note if isinstance(pace, Notes) else None
+        self._tells = pace.tells if isinstance(pace, Tells) else None
+        self._stories = stories(program)
         self._has_instant = instants and bool(program.instant)
         self._so_far = 0  # events at the present time
         machine.write(program.now, span.start)
@@ -88,7 +91,11 @@ class Loop:
         if not self._machine.fired:
             return
         for event, value in self._machine.fired if self._recorder is not None else ():
-            self.events.append(event, self.time, self._so_far, value)
+            story = self._stories.get(event)
+            if story is None:
+                self.events.append(event, self.time, self._so_far, value)
+            else:
+                self.events.append(event, self.time, self._so_far, True, *story.told(cast(Any, value)))
             self._so_far += 1
         self._machine.fired.clear()
 
@@ -97,6 +104,9 @@ class Loop:
         machine, program, pace, t = self._machine, self._program, self._pace, self.time
         limit = self._limit()
         (until, reason, block), state = pace.propose(self._state, t, limit, machine.read)
+        if self._tells is not None:
+            for cell, number in enumerate(*self._tells(state)):
+                machine.write(cell, number)
         token = machine.save() if self._retries else None
         rejected = 0
         while True:

@@ -32,6 +32,7 @@ class NativeLoop(Loop):
     ) -> None:
         super().__init__(machine, program, pace, span, selection, recorder)
         self._strings = machine.strings
+        self._shapes = machine.tables.events
         known = twin(pace)
         if known is None:
             raise ValueError(f"{pace} has no twin in the native core")
@@ -71,7 +72,8 @@ class NativeLoop(Loop):
         self.time = done.time
         self.steps.extend(done.steps)
         if len(done.events.codes) and self._recorder is not None:
-            self.events.extend(*done.events, strings=self._strings)
+            fired, more = done.events.told(self._stories, self._shapes)
+            self.events.extend(*fired, strings=self._strings, more=more)
         if len(done.steps.runs) or len(done.events.codes):  # else the time is what it was
             self._so_far = int(np.count_nonzero(done.events.times == self.time))
         if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.core.names import matching
 from upbeat.master.program import Program, Reg
+from upbeat.master.story import Story
 from upbeat.trace.columns import Column
 from upbeat.trace.eventkinds import EventKind
 
@@ -46,8 +47,13 @@ def event_kinds(program: Program) -> list[EventKind]:
     kinds = []
     for name, event in program.events.items():
         kind = program.layout.of(event.register).kind
-        kinds.append(EventKind(name, kind, event.cells, event.unit, event.items))
+        kinds.append(EventKind(name, kind, event.cells, event.unit, event.items, event.story is not None))
     return kinds
+
+
+def stories(program: Program) -> dict[str, Story]:
+    """The events that fire with a story instead of a value."""
+    return {name: event.story for name, event in program.events.items() if event.story is not None}
 
 
 def _matching(program: Program, patterns: Sequence[str]) -> list[str]:

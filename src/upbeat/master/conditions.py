@@ -31,6 +31,7 @@ class Watch(NamedTuple):
     orders: tuple[int, ...] = ()  # of each condition: how many derivatives are known
     first: Reg = 0  # the first of the registers of the conditions, WIDTH for each
     jumped: Reg = 0  # whether an event has changed what they depend on
+    told: Reg = 0  # of each event: when it was first predicted, and for when
 
 
 class Known(NamedTuple):

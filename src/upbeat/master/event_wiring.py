@@ -6,12 +6,13 @@ arrives at an input has two, too, unless it is what was sent, as it is: then it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from upbeat.core.expr import Cell, Expr, Op, apply, substitute
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.program import Block, If, Instruction, Let, Recordable, Reg
+from upbeat.master.story import Story
 from upbeat.master.wiring import End, Wiring, cell_names
 from upbeat.scenario.event_connection import Sender
 from upbeat.scenario.watcher import Watcher
@@ -91,20 +92,20 @@ class EventWiring:
         origin = self._wiring.scenario.origin
         return name if origin is None else origin.columns.get(("", name), name)
 
-    def recordable(self) -> dict[str, Recordable]:
+    def recordable(self, story: Callable[[End], Story | None]) -> dict[str, Recordable]:
         """The events that a log may name: outputs of units, and of the scenario itself."""
         scenario = self._wiring.scenario
         ports = {
-            scenario.column(*end): (self._wiring.port(end), self.outputs[end])
+            scenario.column(*end): (self._wiring.port(end), self.outputs[end], story(end))
             for end in self.outputs
             if self.logged(end)
         }
         ports |= {
-            self.label(o.port.name): (o.port, self.results[o.port.name]) for o in scenario.event_outputs
+            self.label(o.port.name): (o.port, self.results[o.port.name], None) for o in scenario.event_outputs
         }
         return {
-            name: Recordable(reg, port.unit, port.items, cells=port.cells)
-            for name, (port, reg) in ports.items()
+            name: Recordable(reg, port.unit, port.items, cells=port.cells, story=told)
+            for name, (port, reg, told) in ports.items()
         }
 
     def _registers(self, name: str, port: Port) -> Reg:

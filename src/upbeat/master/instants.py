@@ -10,7 +10,7 @@ other until nothing is due.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import inf
 
@@ -34,7 +34,8 @@ from upbeat.master.program import (
     Repeat,
     Set,
 )
-from upbeat.master.wiring import Wiring
+from upbeat.master.stories import Stories
+from upbeat.master.wiring import End, Wiring
 from upbeat.scenario.scenario import Scenario
 
 
@@ -88,6 +89,10 @@ class Instants:
     due: Reg | None = None
     arrivals: Mapping[str, Block] = field(default_factory=dict)
     events: Mapping[str, Recordable] = field(default_factory=dict)
+    first: Block = ()
+    """What the program begins with, for the log."""
+    keep: Block = ()
+    """What every step begins with, for the log."""
 
 
 def instants(wiring: Wiring, exchange: Block, simultaneous: Simultaneous, *, driven: bool) -> Instants:
@@ -107,6 +112,7 @@ class _Instant:
     def __init__(self, wiring: Wiring, exchange: Block, units: Sequence[str], most: int) -> None:
         self._wiring = wiring
         self._events = EventWiring(wiring)
+        self._stories = Stories(wiring, self._events.outputs)
         self._histories = wiring.histories
         self._units = units
         self._most = most
@@ -124,7 +130,7 @@ class _Instant:
     def blocks(self, *, driven: bool) -> Instants:
         ask: Block = tuple(Due(unit, due) for unit, due in self._dues.items())
         turn = self._take_turns()
-        act: Block = (self._choice([(*self._act(unit),) for unit in self._units]), turn)
+        act: Block = (self._choice([(*self._act(unit),) for unit in self._units]), *self._stories.mark, turn)
         half = apply(Op.EQ, Cell(self._rounds), Number(float(self._most // 2)))
         reset = tuple(Let(count, ZERO) for count in self._counts.values())
         whole: Block = (
@@ -149,15 +155,21 @@ class _Instant:
             ),
             self._look_ahead(),
         )
+        told = Instants(
+            whole,
+            due=self._next,
+            arrivals=self._arrivals(),
+            events=self._events.recordable(self._stories.of),
+            first=self._stories.mark,
+            keep=self._stories.keep,
+        )
         if not driven:
-            return Instants(
-                whole, due=self._next, arrivals=self._arrivals(), events=self._events.recordable()
-            )
+            return told
         micro: Block = (*ask, turn, *act, self._look_ahead())
         nothing = tuple(Let(present, ZERO) for present in self._events.leaving_presents())
-        told = self._choice([(*self._read(unit), *self._sent(unit)) for unit in self._units])
-        send: Block = (*ask, turn, *nothing, told, self._look_ahead())
-        return Instants(whole, micro, send, self._next, self._arrivals(), self._events.recordable())
+        sent = self._choice([(*self._read(unit), *self._sent(unit)) for unit in self._units])
+        send: Block = (*ask, turn, *nothing, sent, self._look_ahead())
+        return replace(told, micro=micro, send=send)
 
     # ---------------------------------------------------------------- whose turn it is
 
@@ -193,14 +205,14 @@ class _Instant:
 
     def _act(self, unit: str) -> list[Instruction]:
         """One micro-step of a unit that is due, and of those that it sends something to."""
-        events, column = self._events, self._wiring.scenario.column
+        events = self._events
         links, leaving = events.links(unit), events.leaving(unit)
         block = self._read(unit)
         for link in (*links, *leaving):
             block += link.lets
         for end in filter(events.logged, events.outputs_of(unit)):
-            block.append(_logged(column(*end), events.outputs[end], events.present(end)))
-        block += [_logged(events.label(link.end[1]), link.value, link.present) for link in leaving]
+            block.append(self._logged(end))
+        block += [_fire(events.label(link.end[1]), link.value, link.present) for link in leaving]
         block += [Jump(unit, self._again), Let(self._counts[unit], Cell(self._counts[unit]) + 1.0)]
         receivers: dict[str, list[Link]] = {}
         for link in links:
@@ -210,6 +222,15 @@ class _Instant:
         # Only when all have jumped: what a unit makes of an event must not depend on who jumped before it.
         block += self._settle(unit)
         return block + [If(_some(received), self._settle(other)) for other, received in receivers.items()]
+
+    def _logged(self, end: End) -> If:
+        """What was sent goes into the log, if it was sent; an event between units with its story."""
+        name, present = self._wiring.scenario.column(*end), self._events.present(end)
+        story = self._stories.of(end)
+        if story is None:
+            return _fire(name, self._events.outputs[end], present)
+        told = (*self._stories.tell(end), Fire(name, story.register), *self._stories.close(end))
+        return If(Cell(present), told)
 
     def _receive(self, unit: str, links: Sequence[Link]) -> list[Instruction]:
         """What was sent to a unit arrives, and it jumps once."""
@@ -257,5 +278,5 @@ def _some(links: Sequence[Link]) -> Expr:
     return reduce(lambda a, b: apply(Op.OR, a, b), there)
 
 
-def _logged(name: str, value: Reg, present: Reg) -> If:
+def _fire(name: str, value: Reg, present: Reg) -> If:
     return If(Cell(present), (Fire(name, value),))

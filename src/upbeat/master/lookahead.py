@@ -121,7 +121,11 @@ class LookAhead:
             )
         ready, watch, known = found
         notes = dict.fromkeys(self._told(*one) for one in known)
-        return replace(ready, notes=(*ready.notes, *notes)), replace(self, watch=watch)
+        size = 2 * len(watch.names)
+        told = wiring.registers.new("predicted", size=size, start=(-inf,) * size)
+        wiring.predictions |= {name: told + 2 * place for place, name in enumerate(watch.names)}
+        pace = replace(self, watch=watch._replace(told=told))
+        return replace(ready, notes=(*ready.notes, *notes)), pace
 
     def _told(self, event: str, order: int, missing: str) -> str:
         if self.method in ("published", "secant"):
@@ -140,7 +144,7 @@ class LookAhead:
         orders = (float(order) for order in watch.orders)
         return Twin(
             "look_ahead",
-            (*numbers, float(watch.first), float(watch.jumped), *counts, *orders),
+            (*numbers, float(watch.first), float(watch.jumped), float(watch.told), *counts, *orders),
             watch.names,
         )
 
@@ -148,18 +152,37 @@ class LookAhead:
 
     def begin(self, span: Span) -> State:
         assert self.watch is not None
-        return (0.0,) * (_HEAD + DEPTH * WIDTH * len(self.watch.orders))
+        nothing = (-inf,) * (2 * len(self.watch.counts))
+        return (0.0,) * (_HEAD + DEPTH * WIDTH * len(self.watch.orders)) + nothing
 
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
+        assert self.watch is not None
         fresh = state[1] != 0.0
         usual = self._after * self.step if fresh else self.step
-        wait, event = self._expected(state, usual)
+        waits = self._expected(state, usual)
+        wait = min((one for one in waits if one < usual), default=inf)
         until, reason = t + usual, _REASONS[int(state[1])]
         if wait < usual:
+            event = self.watch.names[waits.index(wait)]
             until, reason = t + wait, f"event '{event}' expected at {t + wait:.9g}"
         if until > limit - SLACK * self.step:
             until, reason = limit, reason if wait < usual and until <= limit else "the stop time"
-        return Proposal(until, reason), state
+        return Proposal(until, reason), self._predicted(state, t, usual, waits)
+
+    def _predicted(self, state: State, t: float, usual: float, waits: Sequence[float]) -> State:
+        """The state with the first predictions of the events that are expected within the step."""
+        predictions = list(state[-2 * len(waits) :])
+        for event, wait in enumerate(waits):
+            if not wait < usual:
+                predictions[2 * event : 2 * event + 2] = -inf, -inf
+            elif predictions[2 * event] == -inf:
+                predictions[2 * event : 2 * event + 2] = t, t + wait
+        return (*state[: -2 * len(waits)], *predictions)
+
+    def tells(self, state: State) -> tuple[State, int]:
+        """The first predictions, for the log: an event that fires takes its own away (`note`)."""
+        assert self.watch is not None
+        return state[-2 * len(self.watch.counts) :], self.watch.told
 
     def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
         """Another sample of all conditions; after an event, the first one."""
@@ -183,22 +206,23 @@ class LookAhead:
             samples += [float(read(watch.first + WIDTH * k + i)) for i in range(WIDTH)]
             samples += rest
         fresh = 2.0 if again else float(count == 1)
-        return (float(count), fresh, *times, *samples)
+        predictions = [float(read(watch.told + i)) for i in range(2 * len(watch.counts))]
+        return (float(count), fresh, *times, *samples, *predictions)
 
-    def _expected(self, state: State, span: float) -> tuple[float, str]:
-        """How long to wait for the first event within `span`, and which; infinity if there is none."""
+    def _expected(self, state: State, span: float) -> list[float]:
+        """How long to wait for each event within `span`; infinity if it is not expected."""
         watch = self.watch
         assert watch is not None
         if state[0] == 0.0:
-            return inf, ""
-        found, which, place = inf, "", 0
-        for name, count in zip(watch.names, watch.counts, strict=True):
+            return [inf] * len(watch.counts)
+        found, place = [], 0
+        for count in watch.counts:
             places = range(place, place + count)
             place += count
-            wait = self._publicly(state, places) if self._published else self._closely(state, places, span)
-            if wait < found:
-                found, which = wait, name
-        return found, which
+            found.append(
+                self._publicly(state, places) if self._published else self._closely(state, places, span)
+            )
+        return found
 
     def _publicly(self, state: State, places: range) -> float:
         if state[0] < 2.0:

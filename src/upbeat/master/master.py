@@ -74,8 +74,8 @@ class Master:
         instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven)
         program = Program(
             layout=wiring.registers.layout(),
-            start=blocks.start,
-            steps=blocks.steps,
+            start=(*instant.first, *blocks.start),
+            steps={name: (*instant.keep, *step) for name, step in blocks.steps.items()},
             exchange=blocks.exchange,
             instant=(*blocks.instant, *instant.whole),
             now=wiring.now,

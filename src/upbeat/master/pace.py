@@ -100,6 +100,18 @@ class HasTwin(Protocol):
         ...
 
 
+@runtime_checkable
+class Tells(Protocol):
+    """A pace that tells the program something before every step, in registers that it made in `prepare`.
+
+    The program may write there, too; what it made of it the pace can read in `note`.
+    """
+
+    def tells(self, state: State) -> tuple[Sequence[float], int]:
+        """What these registers hold from now on, and the first of them."""
+        ...
+
+
 def prepared(pace: Pace, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
     """The blocks with what the pace needs to see, and the pace that knows where that is."""
     return pace.prepare(blocks, wiring) if isinstance(pace, Prepares) else (blocks, pace)

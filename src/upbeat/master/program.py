@@ -20,6 +20,7 @@ from typing import Literal
 
 from upbeat.core.expr import Expr, Number
 from upbeat.core.ports import Kind, Values
+from upbeat.master.story import Story
 
 Reg = int
 """The index of a register's first cell."""
@@ -223,6 +224,8 @@ class Recordable:
     output: bool = True
     cells: int = 1
     """From `register` on; it may be one cell of somebody's array."""
+    story: Story | None = None
+    """Of an event between units: what it fires with instead of its value, and what that means."""
 
 
 @dataclass(frozen=True, slots=True)

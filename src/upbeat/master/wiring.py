@@ -58,6 +58,8 @@ class Wiring:
         self.scenario = scenario
         self.registers = Registers()
         self.notes: dict[str, None] = {}
+        self.predictions: dict[str, Reg] = {}
+        """By event: two registers in which the pace says when it first saw it coming, and for when."""
         self.now = self.registers.new("now")
         self.next = self.registers.new("next")
         self.whole = Interval(self.now, self.next)
@@ -186,6 +188,17 @@ class Wiring:
 
     def port(self, end: End) -> Port:
         return self._ports[end]
+
+    @property
+    def ports(self) -> Mapping[End, Port]:
+        """All ports."""
+        return self._ports
+
+    def kind(self, name: str) -> Kind:
+        """Of what kind a cell of an output is, by its name in `names`."""
+        cell = self.names[name]
+        assert isinstance(cell, Cell)
+        return self._homes[cell.index][1]
 
     def known(self, end: End) -> tuple[Reg, ...]:
         """The registers of a connected input's value, and of the derivatives its approximation wants."""

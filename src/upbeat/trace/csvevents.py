@@ -1,9 +1,10 @@
-"""Events beside a CSV file: ``run.events.csv``, with the columns ``time,index,event,value``.
+"""Events beside a CSV file: ``run.events.csv``, with the columns ``time,index,event,value`` and, if there are
+events with more to say, ``details``.
 
 Reals are written as the shortest text that reads back to the same double, booleans as ``true`` and ``false``,
 enumerations as their labels, arrays as ``[1.0 2.0]``, nothing for an event without payload. Texts are always
 quoted. An array of texts is a quoted JSON list; a text that begins like one, or with a backslash, gets a
-backslash in front.
+backslash in front. Details are a JSON object, the units concerned among them.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from upbeat.trace.events import EventLog
 from upbeat.trace.output import Appender, warn
 
 HEAD = "time,index,event,value\n"
+DETAILED = "time,index,event,value,details\n"
 _FIELD = r'("(?:[^"]|"")*"|[^",\r\n]*)'
-_LINE = re.compile(rf"([^,\r\n]*),([0-9]+),{_FIELD},{_FIELD}\r?\n")
+_LINE = re.compile(rf"([^,\r\n]*),([0-9]+),{_FIELD},{_FIELD}(?:,{_FIELD})?\r?\n")
 _QUOTED = re.compile(r'"(?:[^"]|"")*(?:"|\Z)')
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_ .-]*")
 _TAKEN = {"true", "false", "nan", "inf", "infinity"}
@@ -33,6 +35,7 @@ class CsvEvents:
 
     def __init__(self, path: Path) -> None:
         self._file = Appender(path)
+        self._detailed: bool | None = None
 
     def begin(self) -> None:
         """Let go of what an earlier run has left there."""
@@ -41,18 +44,25 @@ class CsvEvents:
     def write(self, events: EventLog) -> None:
         kinds = events.kinds
         names = [quote(kind.name) if re.search(r'[",\r\n]', kind.name) else kind.name for kind in kinds]
-        flat: list[Any] = [None] * (4 * len(events))
-        flat[0::4] = events.times().tolist()
-        flat[1::4] = events.indices.tolist()
+        if self._detailed is None:
+            self._detailed = any(kind.detailed for kind in kinds) or bool(events.more)
+        width, head, line = (
+            (5, DETAILED, "%r,%d,%s,%s,%s\n") if self._detailed else (4, HEAD, "%r,%d,%s,%s\n")
+        )
+        flat: list[Any] = [None] * (width * len(events))
+        flat[0::width] = events.times().tolist()
+        flat[1::width] = events.indices.tolist()
         codes = events.codes.tolist()
-        flat[2::4] = [names[code] for code in codes]
+        flat[2::width] = [names[code] for code in codes]
         labelled = [bool(kind.items) for kind in kinds]
-        flat[3::4] = [
+        flat[3::width] = [
             _text(entry, labelled[code])
             for entry, code in zip(events.payloads().tolist(), codes, strict=True)
         ]
-        text = "%r,%d,%s,%s\n" * len(events) % tuple(flat)
-        self._file.append(((HEAD if self._file.size == 0 else "") + text).encode())
+        if self._detailed:
+            flat[4::width] = _details(events)
+        text = line * len(events) % tuple(flat)
+        self._file.append(((head if self._file.size == 0 else "") + text).encode())
 
     def close(self) -> None:
         self._file.close()
@@ -61,6 +71,15 @@ class CsvEvents:
     def file(self) -> Appender:
         """The file itself, for whoever goes on with it."""
         return self._file
+
+
+def _details(events: EventLog) -> list[str]:
+    """What there is to say about every event, as fields."""
+    fields, more = [""] * len(events), events.more
+    for place, (units, details) in more.items():
+        told = ({"units": units} if units else {}) | dict(details)
+        fields[place] = quote(json.dumps(told, ensure_ascii=False, default=str))
+    return fields
 
 
 def quote(text: str) -> str:
@@ -89,7 +108,8 @@ def is_events(path: Path) -> bool:
     """Whether there is a file of events; one of another program that happens to have the name is not."""
     try:
         with path.open("rb") as file:
-            return file.readline(len(HEAD) + 4).decode("utf-8-sig").strip() == HEAD.strip()
+            head = file.readline(len(DETAILED) + 4).decode("utf-8-sig").strip()
+            return head in (HEAD.strip(), DETAILED.strip())
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -106,9 +126,11 @@ def read_events(path: Path, kinds: Sequence[EventKind] = ()) -> EventLog:
         raise FileProblem(f"cannot read '{path}': {error}") from error
     at = text.index("\n") + 1
     while found := _LINE.match(text, at):
-        time, index, name, value = found.groups()
+        time, index, name, value, about = found.groups()
         try:
-            log.append(unquote(name), float(time), int(index), _value(value))
+            details = dict(json.loads(unquote(about))) if about else {}
+            units = details.pop("units", ())
+            log.append(unquote(name), float(time), int(index), _value(value), units, details)
         except (ValueError, KeyError):
             raise _damaged(path, text, at) from None
         at = found.end()

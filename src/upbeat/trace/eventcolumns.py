@@ -80,6 +80,7 @@ class EventColumns:
         indices: ArrayLike,
         cells: ArrayLike = (),
         strings: Sequence[str] | None = None,
+        more: Iterable[tuple[int, Sequence[str], Mapping[str, Any]]] = (),
     ) -> None:
         """Many events at once, without any work per event in Python.
 
@@ -91,6 +92,7 @@ class EventColumns:
           double; integers, booleans (0 or 1) and enumerations are int64; a string is an int64, its number
           in `strings`, which is the log's own pool unless given. The array is of either type (int64 or
           float64): only its bits count.
+        * `more`: units and details of those that have any, by their numbers in the call.
 
         All arrays are copied. Nothing is taken if they do not fit together.
         """
@@ -108,9 +110,15 @@ class EventColumns:
             )
         if strings is not None and strings is not self._pool.strings:
             bits = self._renumbered(fresh, bits, strings)
+        self._note_more(more)
         for column, values in ((self._time, when), (self._index, which), (self._cells, bits)):
             column.extend(values)
         self._code.extend(fresh)
+
+    def _note_more(self, more: Iterable[tuple[int, Sequence[str], Mapping[str, Any]]]) -> None:
+        """Units and details of events that are going to be added."""
+        start = len(self)
+        self._more |= {start + place: (tuple(units), dict(details)) for place, units, details in more}
 
     def _encoded(self, name: str, value: Any) -> tuple[int, list[int]]:
         for code in self._codes_of.get(name, ()):
@@ -157,12 +165,11 @@ class EventColumns:
         more: Iterable[tuple[int, Sequence[str], Mapping[str, Any]]] = (),
     ) -> None:
         """Take columns that another log with the same `kinds` and `strings` had."""
-        start = len(self)
+        self._note_more(more)
         for column, values in ((self._time, times), (self._index, indices)):
             column.extend(np.asarray(values))
         self._cells.extend(_bits_of(cells))
         self._code.extend(np.asarray(codes, dtype=np.int32))
-        self._more |= {start + place: (tuple(units), dict(details)) for place, units, details in more}
 
     # -------------------------------------------------------------------- columns
 

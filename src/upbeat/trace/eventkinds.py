@@ -35,6 +35,8 @@ class EventKind:
     cells: int = 0
     unit: str | None = None
     items: tuple[str, ...] = ()
+    detailed: bool = False
+    """Whether the log says more about these events: units and details."""
 
     @classmethod
     def fitting(cls, name: str, value: Any) -> EventKind:
@@ -100,13 +102,16 @@ class EventKind:
             data["unit"] = self.unit
         if self.items:
             data["items"] = Labels.of(self.items).written
+        if self.detailed:
+            data["detailed"] = True
         return data
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> EventKind:
         items = Labels.read(data.get("items", ()))
         kind = Kind(data.get("kind", Kind.BOOLEAN.value))
-        return cls(str(data["name"]), kind, int(data.get("cells", 0)), data.get("unit"), items)
+        detailed = bool(data.get("detailed", False))
+        return cls(str(data["name"]), kind, int(data.get("cells", 0)), data.get("unit"), items, detailed)
 
 
 def usual_bits(value: float | None) -> list[int]:

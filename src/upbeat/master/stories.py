@@ -1,0 +1,184 @@
+"""The instructions that put the story of an event together, when it fires.
+
+All of it is computed from the snapshot that the event fires from, by the program: so both engines tell the
+same, and a step does no more for it than keep what the conditions were made of at its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from math import inf
+
+from upbeat.core.errors import MasterError
+from upbeat.core.expr import ZERO, Cell, Expr, Name, Number, Op, apply, names, substitute
+from upbeat.core.names import cell_names, split
+from upbeat.core.ports import Port
+from upbeat.master.derivatives import rate
+from upbeat.master.program import Block, Let, Reg
+from upbeat.master.story import AT, HEAD, LANDED, Changed, Story
+from upbeat.master.wiring import End, Wiring
+from upbeat.scenario.watcher import Watched, watchers
+from upbeat.units.changing import changeable
+from upbeat.units.equations import Equations
+from upbeat.units.process import bare
+
+_NEVER, _NONE = Number(-inf), Number(inf)
+_STEEPEST = 3.0
+"""A cubic whose ends are steeper than so many times its mean slope need not be monotonic."""
+
+
+class Stories:
+    """The stories of all events between units, by the port that sends them. `sent` are its registers."""
+
+    def __init__(self, wiring: Wiring, sent: Mapping[End, Reg]) -> None:
+        self._wiring = wiring
+        self._sent = sent
+        self._kept: dict[str, Reg] = {}  # by the name of an output cell: what it was
+        self._told: dict[End, tuple[Story, Block]] = {}
+        looking = watchers(wiring.scenario.units)
+        if not looking:
+            return
+        self._since = wiring.registers.new("since")
+        for unit, watcher in looking.items():
+            for event in watcher.events:
+                self._told[unit, event.name] = self._story(unit, event)
+
+    @property
+    def mark(self) -> Block:
+        """From here on it is not the course of a step that makes conditions true."""
+        return (Let(self._since, Cell(self._wiring.now)),) if self._told else ()
+
+    @property
+    def keep(self) -> Block:
+        """What a step does first: it keeps what conditions are made of."""
+        kept = (Let(to, self._wiring.names[name]) for name, to in self._kept.items())
+        return (*self.mark, *kept)
+
+    def of(self, end: End) -> Story | None:
+        """The story of what is sent from there, if it is an event between units."""
+        return self._told[end][0] if end in self._told else None
+
+    def tell(self, end: End) -> Block:
+        """What puts the story of an event together."""
+        return self._told[end][1]
+
+    def close(self, end: End) -> Block:
+        """What follows when it has been told: the prediction has come true."""
+        predicted = self._predicted(end)
+        return () if predicted is None else tuple(Let(predicted + k, _NEVER) for k in range(2))
+
+    def _predicted(self, end: End) -> Reg | None:
+        return self._wiring.predictions.get(self._wiring.scenario.column(*end))
+
+    # ---------------------------------------------------------------- one event
+
+    def _story(self, unit: str, event: Watched) -> tuple[Story, Block]:
+        wiring, scenario = self._wiring, self._wiring.scenario
+        label = scenario.column(unit, event.name)
+        seen = {c.port: c.cells[0] for c in scenario.connections if c.unit == unit}
+        conditions = [substitute(z, seen) for z in event.conditions]
+        changes = list(self._changes(unit, event))
+        owners = {split(name)[0] for z in conditions for name in names(z)}
+        owners |= {owner for owner, _, _, _ in changes}
+        concerned = [owner for owner in scenario.units if owner in owners.difference(scenario.added_units)]
+        size = HEAD + sum(2 * changed.port.cells for *_, changed in changes)
+        to = wiring.registers.new(f"{label}′story", size=size)
+        predicted = self._predicted((unit, event.name))
+        lets = [
+            *self._landing(label, conditions, to + LANDED),
+            *(Let(to + AT + k, _NEVER if predicted is None else Cell(predicted + k)) for k in range(2)),
+        ]
+        at = to + HEAD
+        for _, before, after, changed in changes:
+            for first in (before, after):
+                for i in range(changed.port.cells):
+                    lets.append(Let(at, ZERO if first is None else Cell(first + i)))
+                    at += 1
+        units = tuple(wiring.called(owner) for owner in concerned)
+        return Story(to, units, tuple(changed for *_, changed in changes)), tuple(lets)
+
+    def _changes(self, unit: str, event: Watched) -> Iterator[tuple[str, Reg | None, Reg, Changed]]:
+        """What an event changes: in which unit, the registers before and after, and what it is."""
+        scenario = self._wiring.scenario
+        for output, _ in event.then:
+            for connection in scenario.event_connections:
+                if all(sender.source != (unit, output) for sender in connection.senders):
+                    continue
+                owner = connection.unit
+                equations = getattr(bare(scenario.units[owner]), "equations", None)
+                assert isinstance(equations, Equations)  # nothing else lets itself be changed
+                quantity = _quantity(equations, connection.port)
+                given = _given_out(equations, quantity)
+                before = None if given is None else self._wiring.outputs.get((owner, given))
+                label = f"{self._wiring.called(owner)}.{quantity.name}"
+                changed = Changed(label, quantity, before is not None)
+                yield owner, before, self._sent[unit, output], changed
+
+    # ---------------------------------------------------------------- how late it came
+
+    def _landing(self, label: str, conditions: Sequence[Expr], to: Reg) -> list[Let]:
+        """`to` := how long ago the last of the conditions became true, on the course of this step."""
+        span = Cell(self._wiring.now) - Cell(self._since)
+        lets: list[Let] = []
+        found: list[Expr] = []
+        for number, z in enumerate(conditions):
+            place = self._wiring.registers.new(f"{label}′back {number}", size=5)
+            more, back = self._looking_back(z, span, place)
+            lets += more
+            found.append(back)
+        least = reduce(lambda a, b: apply(Op.MIN, a, b), found)
+        known = apply(Op.AND, apply(Op.GT, span, ZERO), apply(Op.LT, least, _NONE))
+        return [*lets, Let(to, apply(Op.WHERE, known, least, ZERO))]
+
+    def _looking_back(self, z: Expr, span: Expr, place: Reg) -> tuple[list[Let], Expr]:
+        """The time since a condition became true; infinite if it already was at the start of the step.
+
+        On a straight line between both ends of the step. Where rates are known there, on the cubic that
+        gives the time as a function of the condition: no equation is to be solved for that.
+        """
+        z1, z0, part, slope1, slope0 = (Cell(place + k) for k in range(5))
+        now, before = self._ends(z)
+        fall = z0 - z1
+        lets = [Let(place, now), Let(place + 1, before), Let(place + 2, apply(Op.NEG, z1) / fall)]
+        back: Expr = span * part
+        try:
+            rates = self._ends(rate(z, self._wiring.ports, "a condition"))
+        except MasterError:  # somebody does not say what its derivative is
+            rates = None
+        if rates is not None:
+            for k, one in enumerate(rates):
+                steep = apply(Op.MIN, fall / apply(Op.NEG, one), _STEEPEST * span)
+                lets.append(Let(place + 3 + k, steep))
+            rest = 1.0 - part
+            ends = slope1 * part * rest * rest - slope0 * part * part * rest
+            cubic = span * part * part * (3.0 - 2.0 * part) + ends
+            falling = apply(Op.AND, apply(Op.GT, slope1, ZERO), apply(Op.GT, slope0, ZERO))
+            back = apply(Op.WHERE, falling, cubic, back)
+        became = apply(Op.AND, apply(Op.GT, z0, ZERO), apply(Op.GT, fall, ZERO))
+        return lets, apply(Op.WHERE, became, back, _NONE)
+
+    def _ends(self, expr: Expr) -> tuple[Expr, Expr]:
+        """An expression over outputs now, and what it was at the start of the step."""
+        for name in sorted(names(expr)):
+            if name not in self._kept:
+                kind = self._wiring.kind(name)
+                self._kept[name] = self._wiring.registers.new(f"{name}′since", kind)
+        before = {name: Cell(self._kept[name]) for name in names(expr)}
+        return substitute(expr, self._wiring.names), substitute(expr, before)
+
+
+def _quantity(equations: Equations, port: str) -> Port:
+    """What an event input changes."""
+    changed = {cell for event in equations.events if port in event.on for cell, _ in event.then}
+    known = changeable(equations).values()
+    return next(own for own in known if not changed.isdisjoint(cell_names(own.name, own.size)))
+
+
+def _given_out(equations: Equations, quantity: Port) -> str | None:
+    """The output that shows a quantity as it is, if there is one."""
+    wanted = tuple(Name(cell) for cell in cell_names(quantity.name, quantity.size))
+    for output in equations.outputs:
+        if output.definition.cells == wanted and output.port.unit == quantity.unit:
+            return output.port.name
+    return None
