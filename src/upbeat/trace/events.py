@@ -29,9 +29,9 @@ class Occurrence:
     """None if it carries nothing; an enumeration's label; a tuple for an array."""
     units: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Plain values (they go into result files as JSON). An event between units has `landed`, how long before it
-    its condition came true; `predicted`, {"at": …, "for": …}, when the pace first saw it coming and for when; and
-    `changes`, such as {"upper.v": [before, after]}."""
+    """Plain values (they go into result files as JSON). An event between units has `landed`, how long before
+    it its condition came true; `predicted`, {"at": …, "for": …}, when the pace first saw it coming and for
+    when; and `changes`, such as {"upper.v": [before, after]}."""
 
 
 class UnknownEvent(InvalidInput, KeyError):
