@@ -142,10 +142,7 @@ class Stories:
         fall = z0 - z1
         lets = [Let(place, now), Let(place + 1, before), Let(place + 2, apply(Op.NEG, z1) / fall)]
         back: Expr = span * part
-        try:
-            rates = self._ends(rate(z, self._wiring.ports, "a condition"))
-        except MasterError:  # somebody does not say what its derivative is
-            rates = None
+        rates = self._rates(z)
         if rates is not None:
             for k, one in enumerate(rates):
                 steep = apply(Op.MIN, fall / apply(Op.NEG, one), _STEEPEST * span)
@@ -157,6 +154,14 @@ class Stories:
             back = apply(Op.WHERE, falling, cubic, back)
         became = apply(Op.AND, apply(Op.GT, z0, ZERO), apply(Op.GT, fall, ZERO))
         return lets, apply(Op.WHERE, became, back, _NONE)
+
+    def _rates(self, z: Expr) -> tuple[Expr, Expr] | None:
+        """The rate of a condition at both ends of the step, as far as outputs that are read anyway say it."""
+        try:
+            found = rate(z, self._wiring.ports, "a condition")
+        except MasterError:  # somebody does not say what its derivative is
+            return None
+        return self._ends(found) if names(found) <= self._wiring.names.keys() else None
 
     def _ends(self, expr: Expr) -> tuple[Expr, Expr]:
         """An expression over outputs now, and what it was at the start of the step."""
