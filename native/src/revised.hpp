@@ -34,6 +34,7 @@ class Revised final : public Pace {
   bool stand(const std::vector<double>& state) override;
   const std::vector<double>& state() const override;
   Proposal propose(double t, double limit, const Cell* cells) override;
+  void tell(Cell* cells) const override { inside_->tell(cells); }
   bool review(double t, double reached, const Cell* cells, Proposal& step) override;
   void note(double t, const Fired* fired, std::size_t count, const Cell* cells) override;
   std::int32_t sees() const override;

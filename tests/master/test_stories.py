@@ -161,3 +161,19 @@ def test_stepping_by_hand_tells_the_same(engine: str) -> None:
         while not run.finished:
             run.step()
         assert list(run.trace.events) == whole
+
+
+def test_going_back_to_an_event_keeps_what_was_foreseen(engine: str) -> None:
+    """The step that was made for the event is sent back; the prediction is that of the pace inside."""
+    scenario = up.Scenario({"ball": ball(outputs={"x": "x"})}, events={"down": {"when": "ball.x <= 0"}})
+    pace = up.Revised(up.LookAhead(0.1, method="secant"), tolerance=1e-9)
+    (event,) = told(scenario, engine, pace=pace)
+    assert event.details["predicted"]["for"] != event.time
+    assert event.details["landed"] < 1e-8
+
+
+def test_python_functions_stand_for_what_they_look_at(engine: str) -> None:
+    events = {"down": {"when": lambda x: x, "of": ["ball.x"]}}
+    (event,) = told(up.Scenario({"ball": ball()}, events=events), engine)
+    assert event.units == ("ball",)
+    assert event.details["landed"] == pytest.approx(0.5 - FALL, abs=3e-3)  # on a line

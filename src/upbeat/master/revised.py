@@ -23,6 +23,7 @@ from upbeat.master.pace import (
     Read,
     Reviews,
     State,
+    Tells,
     Twin,
     prepared,
     twin,
@@ -180,6 +181,11 @@ class Revised:
             if t < until < step.until:
                 step = step._replace(until=until, reason=_REASONS[int(state[0])])
         return step, (*own, *inner)
+
+    def tells(self, state: State) -> tuple[Sequence[float], int]:
+        """What the pace inside has to say."""
+        inner = state[_HEAD + 3 * self._size :]
+        return self.pace.tells(inner) if isinstance(self.pace, Tells) else ((), 0)
 
     def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
         """A new step begins here."""

@@ -18,6 +18,7 @@ from upbeat.master.derivatives import rate
 from upbeat.master.program import Block, Let, Reg
 from upbeat.master.story import AT, HEAD, LANDED, Changed, Story
 from upbeat.master.wiring import End, Wiring
+from upbeat.scenario.functions import Conditions
 from upbeat.scenario.watcher import Watched, watchers
 from upbeat.units.changing import changeable
 from upbeat.units.equations import Equations
@@ -79,8 +80,7 @@ class Stories:
         seen = {c.port: c.cells[0] for c in scenario.connections if c.unit == unit}
         conditions = [substitute(z, seen) for z in event.conditions]
         changes = list(self._changes(unit, event))
-        owners = {split(name)[0] for z in conditions for name in names(z)}
-        owners |= {owner for owner, _, _, _ in changes}
+        owners = self._seen(conditions) | {owner for owner, _, _, _ in changes}
         concerned = [owner for owner in scenario.units if owner in owners.difference(scenario.added_units)]
         size = HEAD + sum(2 * changed.port.cells for *_, changed in changes)
         to = wiring.registers.new(f"{label}′story", size=size)
@@ -97,6 +97,15 @@ class Stories:
                     at += 1
         units = tuple(wiring.called(owner) for owner in concerned)
         return Story(to, units, tuple(changed for *_, changed in changes)), tuple(lets)
+
+    def _seen(self, conditions: Sequence[Expr]) -> set[str]:
+        """The units that conditions look at, through functions too."""
+        scenario = self._wiring.scenario
+        units = {split(name)[0] for z in conditions for name in names(z)}
+        inside = {unit for unit in units if isinstance(scenario.units[unit], Conditions)}
+        return (units - inside) | {
+            end[0] for c in scenario.connections if c.unit in inside for end in c.sources
+        }
 
     def _changes(self, unit: str, event: Watched) -> Iterator[tuple[str, Reg | None, Reg, Changed]]:
         """What an event changes: in which unit, the registers before and after, and what it is."""
