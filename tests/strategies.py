@@ -328,7 +328,9 @@ def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
         )
     )
     match draw(
-        st.sampled_from(["plain"] * 4 + ["corrections", "tolerance", "rates", "beside", "negotiated"])
+        st.sampled_from(
+            ["plain"] * 4 + ["corrections", "tolerance", "rates", "beside", "negotiated", "refined"]
+        )
     ):
         case "corrections":
             return up.Iterated(plain, corrections=draw(st.integers(1, 2)))
@@ -342,6 +344,11 @@ def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
             return up.MultiRate(rates, loops, slower="beside")
         case "negotiated":
             return up.Negotiated(up.Jacobi(outputs, loops))
+        case "refined":
+            targets = sorted(c.target for c in scenario.connections)
+            asked = draw(st.lists(st.sampled_from(targets), unique=True, max_size=2)) if targets else []
+            methods = [up.Refined(loops=loops), up.Refined(delays=tuple(asked), loops=loops)]
+            return draw(st.sampled_from([*methods, up.Refined("sv"), up.Refined("ev")]))
     return plain
 
 

@@ -41,6 +41,7 @@ _HOMES = {
     "master.master": "Master",
     "master.lookahead": "LookAhead",
     "master.pace": "EventDriven Fixed",
+    "master.refined": "Refined",
     "master.revised": "Revised",
     "report.explain": "explain",
     "report.plot": "plot",

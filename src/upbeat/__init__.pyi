@@ -39,6 +39,7 @@ from upbeat.master.master import Master
 from upbeat.master.multirate import MultiRate
 from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import EventDriven, Fixed
+from upbeat.master.refined import Refined
 from upbeat.master.revised import Revised
 from upbeat.report.explain import explain
 from upbeat.report.plot import plot
@@ -150,6 +151,7 @@ __all__ = [
     "PythonUnit",
     "RealTime",
     "RecordingError",
+    "Refined",
     "Revised",
     "Run",
     "RunError",

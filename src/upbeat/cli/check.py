@@ -10,15 +10,31 @@ from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit, exit_for
 from upbeat.cli.failure import problems_data
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, ScenarioError
+from upbeat.engine.experiment import Experiment
 
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("check", help="find all problems of a scenario file", description=__doc__)
     scenario_options.add_to(parser)
+    parser.add_argument(
+        "--deep",
+        action="store_true",
+        help="also try every unit: do its outputs depend on the inputs that it declares, and on no others?",
+    )
     parser.add_argument("--quiet", action="store_true", help="say nothing when all is well")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
     parser.set_defaults(call=call)
+
+
+def _tried(made: Experiment, options: argparse.Namespace) -> list[str]:
+    """What cannot be known of units without trying them; what is wrong is raised."""
+    from upbeat.engine.deep import depths  # which knows FMUs, and few checks are deep
+
+    found = depths(made.flat.scenario, made.span)
+    if found.wrong:
+        raise ScenarioError([wrong.problem for wrong in found.wrong], str(options.file))
+    return [f"unit '{unit}' could not be tried: {why}" for unit, why in found.untried]
 
 
 def call(options: argparse.Namespace) -> Exit:
@@ -26,7 +42,7 @@ def call(options: argparse.Namespace) -> Exit:
         made = scenario_options.experiment(options, writing=True)
         choice = made.choice()
         made.scenario.check_measures()
-        remarks = made.remarks
+        remarks = (*made.remarks, *(_tried(made, options) if options.deep else ()))
     except InvalidInput as error:
         if not options.json:
             raise

@@ -148,6 +148,16 @@ class Verifiable(Protocol):
         ...
 
 
+@runtime_checkable
+class Lagging(Protocol):
+    """A model whose outputs may show a change of an input only after the next step, whatever it declares."""
+
+    def lags(self) -> Sequence[tuple[str, str]]:
+        """The pairs (output, input), found by trying, where the output is declared to depend directly on the
+        input (`Port.depends`) but does not follow it before the next `advance`. May take seconds."""
+        ...
+
+
 class Core(Protocol):
     """What the native engine offers to a model that enters it. Each call gives what `enter` returns."""
 

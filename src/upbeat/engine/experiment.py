@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
 from upbeat.core.errors import InvalidInput, MasterError, Problem, Problems
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
+from upbeat.engine.changes import measured_changes, wants_changes, with_changes
 from upbeat.engine.checkpoint import Checkpoint, Stored, checkpoint_from
 from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.flatten import Flat, flattened, kept_nested
@@ -67,9 +69,18 @@ class Experiment:
     @property
     def flat(self) -> Flat:
         """What runs: the closed scenario, nested ones flattened where possible, and the master for it."""
+        flat = self._flattened
+        return with_changes(flat, self._changes) if wants_changes(flat.master) else flat
+
+    @property
+    def _flattened(self) -> Flat:
         placed = separated(self.closed, self.isolation)
         closed = placed if self.flatten else kept_nested(placed)
         return flattened(closed, self.master, self.span)
+
+    @cached_property
+    def _changes(self) -> Mapping[str, float]:
+        return measured_changes(self._flattened, self.span)
 
     def program(self) -> Program:
         flat = self.flat

@@ -14,6 +14,13 @@ def positive(value: object, what: str) -> float:
     return float(value)
 
 
+def natural(value: object, what: str) -> float:
+    """`value` if it is a finite number of at least zero."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not (value >= 0 and isfinite(value)):
+        raise MasterError(f"{what} must be a number of at least 0, not {value!r}")
+    return float(value)
+
+
 def count(value: object, what: str) -> int:
     """`value` if it is a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -72,7 +72,7 @@ class Jacobi:
         check_loops(self.loops, "Jacobi")
 
     def sequence(self, wiring: Wiring) -> Sequence:
-        _refuse_reactive(wiring)
+        refuse_reactive(wiring, "a Jacobi")
         return Sequence(tuple(wiring.scenario.units), frozenset())
 
     def blocks(self, wiring: Wiring) -> Blocks:
@@ -156,7 +156,8 @@ def _check_outputs(outputs: str) -> None:
         raise MasterError(f'outputs must be "solved" or "lagged", not {outputs!r}')
 
 
-def _refuse_reactive(wiring: Wiring) -> None:
+def refuse_reactive(wiring: Wiring, who: str) -> None:
+    """No input may expect the value at the end of the step from a coupling that does not know it."""
     names = [
         wiring.label(end)
         for unit in wiring.scenario.units
@@ -165,7 +166,7 @@ def _refuse_reactive(wiring: Wiring) -> None:
     ]
     if names:
         raise MasterError(
-            f"{', '.join(names)}: reactive inputs expect the value at the end of the step, which a Jacobi "
+            f"{', '.join(names)}: reactive inputs expect the value at the end of the step, which {who} "
             'coupling does not know. Use GaussSeidel() (in a file: coupling = "gauss_seidel").'
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from upbeat.master.loops import LoopSolver
 from upbeat.master.program import Instruction
 from upbeat.master.wiring import End, Interval, Wiring
+from upbeat.scenario.graph import Graph
 
 
 def settled(
@@ -18,15 +19,18 @@ def settled(
     warm: bool = True,
     over: Mapping[End, Interval] | None = None,
     units: Collection[str] | None = None,
+    graph: Graph | None = None,
+    late: Collection[End] = (),
 ) -> list[Instruction]:
     """Read outputs and hand on inputs so that all agree at this instant.
 
     `stale` limits the outputs to read; None reads all. `units` limits the exchange to the ports of some
     units, `over` gives inputs that are exchanged more often the interval of their courses. Without a
     solver for loops (only lagged couplings get here with one) an input whose sources have not been
-    read keeps what it has until all outputs are there.
+    read keeps what it has until all outputs are there. So does an input in `late`, whatever has been read;
+    `graph` is the scenario's without these.
     """
-    graph = wiring.scenario.graph
+    graph = wiring.scenario.graph if graph is None else graph
     sources = {(c.unit, c.port): c.sources for c in wiring.scenario.connections}
     unread = set(wiring.outputs) if stale is None else set(stale)
     if units is not None:
@@ -52,7 +56,7 @@ def settled(
                 instructions += wiring.get(end)
                 unread.remove(end)
         elif end in sources:
-            place = waiting if unread.intersection(sources[end]) else instructions
+            place = waiting if end in late or unread.intersection(sources[end]) else instructions
             if end not in reactive:
                 place += wiring.extrapolate(end, (over or {}).get(end))
             elif node not in loop_of and _needed(wiring, end, stale):

@@ -19,6 +19,7 @@ from upbeat.master.master import Master
 from upbeat.master.multirate import MultiRate
 from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import EventDriven, Fixed, Pace
+from upbeat.master.refined import Refined
 from upbeat.master.revised import Revised
 
 COUPLINGS: dict[str, type] = {
@@ -28,6 +29,7 @@ COUPLINGS: dict[str, type] = {
     "constrained": Constrained,
     "multi_rate": MultiRate,
     "negotiated": Negotiated,
+    "refined": Refined,
 }
 LOOPS: dict[str, type] = {"newton": Newton, "anderson": Anderson, "fixed_point": FixedPoint}
 PACES: dict[str, type] = {

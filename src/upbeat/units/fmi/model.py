@@ -157,6 +157,12 @@ class Fmu:
 
         return objection(self, ability)
 
+    def lags(self) -> list[tuple[str, str]]:
+        """Which outputs follow which inputs only after the next step, though declared to do so at once."""
+        from upbeat.units.fmi.responses import lags  # found by trying models
+
+        return lags(self)
+
     @property
     def indicators(self) -> tuple[str, ...]:
         """Names of its event indicators: variables in FMI 3, numbers in FMI 2, which does not name them."""

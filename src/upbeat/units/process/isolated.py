@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Literal, get_args
 
-from upbeat.core.abilities import Ability, Core, Model, Native, Unit, doubt
+from upbeat.core.abilities import Ability, Core, Lagging, Model, Native, Unit, doubt
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Port, Value
 from upbeat.units.addresses import NativeUnit
@@ -87,6 +87,10 @@ class Isolated:
     def verify(self, ability: Ability) -> str | None:
         """What is to be said against an ability of the model."""
         return doubt(self.model, ability)
+
+    def lags(self) -> Sequence[tuple[str, str]]:
+        """Which outputs of the model follow which inputs only after the next step."""
+        return self.model.lags() if isinstance(self.model, Lagging) else ()
 
     @property
     def remembers(self) -> tuple[str, ...]:

@@ -1,0 +1,84 @@
+"""How much the outputs of units change from step to step, measured in a short run before the real one.
+
+The modular method "sv" of a `Refined` coupling lets units with slow outputs go first, because a delay of
+something slow does the least harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from itertools import pairwise
+from statistics import median_low
+
+from upbeat.core.errors import RunError
+from upbeat.core.ports import Kind
+from upbeat.core.time import Span
+from upbeat.engine.flatten import Flat
+from upbeat.engine.interpret import Interpreter
+from upbeat.engine.loop import Loop
+from upbeat.engine.selection import select
+from upbeat.master.master import Master
+from upbeat.master.program import Get, Program, Reg
+from upbeat.master.refined import Refined
+
+STEPS = 50
+"""So many steps are looked at: a fixed number, so that the order is the same every time."""
+
+
+def wants_changes(master: Master) -> bool:
+    """Whether the coupling of this master has to be told what it could not know."""
+    coupling = master.coupling
+    return isinstance(coupling, Refined) and coupling.method == "sv" and coupling.changes is None
+
+
+def with_changes(flat: Flat, changes: Mapping[str, float]) -> Flat:
+    """The same, with a coupling that knows."""
+    coupling = flat.master.coupling
+    assert isinstance(coupling, Refined)
+    return flat._replace(master=replace(flat.master, coupling=replace(coupling, changes=changes)))
+
+
+def measured_changes(flat: Flat, span: Span) -> dict[str, float]:
+    """For each unit, the median over its outputs: it is slow if most of them are.
+
+    A run that fails is looked at as far as it goes: whoever runs the scenario will hear of it.
+    """
+    program, pace = replace(flat.master, coupling=Refined("ev")).build(flat.scenario)
+    cells = output_cells(program)
+    watched = [cell for mine in cells.values() for cell in mine]
+    seen: list[list[float]] = []
+    with closing(Interpreter(program, flat.scenario.units, span.start)) as machine, suppress(RunError):
+        loop = Loop(machine, program, pace, span, select(program, None), None)
+        loop.begin()
+        seen.append([float(machine.read(cell)) for cell in watched])
+        while len(seen) <= STEPS and not loop.finished:
+            loop.step()
+            seen.append([float(machine.read(cell)) for cell in watched])
+    rates = dict(zip(watched, relative_changes(seen, len(watched)), strict=True))
+    return {unit: median_low([rates[cell] for cell in mine]) for unit, mine in cells.items()}
+
+
+def output_cells(program: Program) -> dict[str, list[Reg]]:
+    """The cells of the numbers that each unit gives out."""
+    found: dict[str, dict[Reg, None]] = {}
+    for instruction in program.instructions():
+        if not isinstance(instruction, Get):
+            continue
+        register = program.layout.of(instruction.to)
+        if register.kind is not Kind.STRING:
+            cells = range(instruction.to, register.first + register.size)
+            found.setdefault(instruction.unit, {}).update(dict.fromkeys(cells))
+    return {unit: list(cells) for unit, cells in found.items()}
+
+
+def relative_changes(rows: Sequence[Sequence[float]], count: int) -> list[float]:
+    """For each column the mean change from row to row, relative to the largest value in it."""
+    rates = []
+    for column in range(count):
+        values = [row[column] for row in rows]
+        moved = sum(abs(b - a) for a, b in pairwise(values))
+        largest = max(map(abs, values), default=0.0)
+        rates.append(moved / (len(values) - 1) / largest if largest and len(values) > 1 else 0.0)
+    return rates
