@@ -1,0 +1,260 @@
+"""How late a planar system of two modes may switch and still come to rest (thesis, chapter 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from upbeat.core.errors import InvalidInput
+from upbeat.trace.extras import need
+
+Vector = npt.NDArray[np.float64]
+Field = Callable[[Vector], Sequence[float]]
+
+PURPOSE = "the largest delay of a switch"
+PATTERNS = ((0.0, 1.0), (1.0, 0.0), (1.0, 1.0))
+"""Which of the two switches are late: into the inner mode, out of it, or both.
+
+A delay either makes the next orbit larger or smaller, so the least delay that closes an orbit is one of
+these: those that make it larger at their most, the others at none.
+"""
+COARSE, FINE = 1e-7, 1e-12
+"""Relative accuracies, of the first look and of the result."""
+LOOKS = 24
+"""Orbits of the first look."""
+
+
+@dataclass(frozen=True)
+class Bimodal:
+    """x' = `inside`(x) where `surface`(x) ≤ 0, and x' = `outside`(x) where it is ≥ 0, in the plane.
+
+    `rest` is where it comes to rest, within the inner mode; `ray` the direction of a line from there that
+    orbits cross in the inner mode (the Poincaré section). `longest` is the time after which a flight that has
+    not come back counts as one that never does.
+    """
+
+    inside: Field
+    outside: Field
+    surface: Callable[[Vector], float]
+    rest: tuple[float, float]
+    ray: tuple[float, float]
+    longest: float = 1e3
+
+    def __post_init__(self) -> None:
+        for name in ("rest", "ray"):
+            values = np.asarray(getattr(self, name), dtype=float)
+            if values.shape != (2,) or not np.isfinite(values).all():
+                raise InvalidInput(f"{name} of Bimodal is a pair of numbers, not {getattr(self, name)!r}")
+        if not any(self.ray):
+            raise InvalidInput("the ray of Bimodal has no direction: give one such as (-1.0, 0.0)")
+        if not self.surface(np.array(self.rest, dtype=float)) < 0.0:
+            raise InvalidInput(
+                "the rest of Bimodal must lie in the inner mode, where its surface function is below zero; "
+                f"there it is {self.surface(np.array(self.rest, dtype=float)):g}"
+            )
+        rate = float(np.linalg.norm(self.inside(np.array(self.rest, dtype=float))))
+        around = max(float(np.linalg.norm(self.inside(self.point(s)))) for s in (1e-3, 1.0))
+        if rate > 1e-6 * max(around, 1e-300):
+            raise InvalidInput(
+                f"the rest of Bimodal is no rest: the inner field is {rate:g} there, and should be zero"
+            )
+
+    def point(self, distance: float) -> Vector:
+        """The point of the section at this distance from rest."""
+        ray = np.asarray(self.ray, dtype=float)
+        return np.asarray(np.asarray(self.rest, dtype=float) + distance * ray / np.linalg.norm(ray))
+
+    def distance(self, x: Vector) -> float:
+        """How far along the section a point is."""
+        ray = np.asarray(self.ray, dtype=float)
+        return float((x - self.rest) @ ray / np.linalg.norm(ray))
+
+    def _beside(self, x: Vector) -> float:
+        """The distance from the line of the section, with a sign."""
+        ray, away = np.asarray(self.ray, dtype=float), x - np.asarray(self.rest, dtype=float)
+        return float(ray[0] * away[1] - ray[1] * away[0])
+
+    # ---------------------------------------------------------------- flights
+
+    def turn(self, distance: float, out: float, into: float, accuracy: float = FINE) -> float | None:
+        """Where an orbit from this distance crosses the section next, if the switch out of the inner mode is
+        late by `out` and the one into it by `into`. None: it stays within the inner mode, on its way to rest.
+        """
+        far = self._leave(distance, out, accuracy)
+        if far is None:
+            return None
+        crossed = self._back(far, into, accuracy)
+        if crossed is None:
+            raise InvalidInput(
+                f"a switch that is late by {into:g} comes after the section: take a shorter delay"
+            )
+        return crossed
+
+    def _leave(self, distance: float, late: float, accuracy: float) -> Vector | None:
+        """From the section to the end of the outer mode, if it is left in time."""
+        x = self._fly(self.inside, self.point(distance), self.surface, 1.0, accuracy)
+        if x is None:
+            return None
+        x = self._follow(self.inside, x, late, accuracy)
+        if late > 0.0 and self.surface(x) < 0.0:
+            return None  # it was back before anybody noticed
+        x = self._fly(self.outside, x, self.surface, -1.0, accuracy)
+        if x is None:
+            raise InvalidInput("the outer mode does not lead back to the inner one: this system never rests")
+        return x
+
+    def _back(self, x: Vector, late: float, accuracy: float) -> float | None:
+        """From the end of the outer mode to the section; None if it is crossed before the switch."""
+        sign = 1.0 if self._turning() else -1.0
+        before, x = x, self._follow(self.outside, x, late, accuracy)
+        if self.distance(x) > 0.0 and sign * self._beside(before) < 0.0 < sign * self._beside(x):
+            return None
+        found = self._fly(self.inside, x, self._beside, sign, accuracy, self.distance)
+        if found is None:
+            raise InvalidInput(
+                f"after a switch that is late by {late:g} the inner mode does not cross the section: "
+                "take another ray"
+            )
+        return self.distance(found)
+
+    def _turning(self) -> bool:
+        """Whether the inner field crosses the section towards larger values of `_beside`."""
+        x = self.point(1e-3)
+        step = np.asarray(self.inside(x), dtype=float)
+        return self._beside(x + step * (1e-9 / max(float(np.linalg.norm(step)), 1e-300))) > 0.0
+
+    def _fly(
+        self,
+        field: Field,
+        x: Vector,
+        until: Callable[[Vector], float],
+        direction: float,
+        accuracy: float,
+        where: Callable[[Vector], float] | None = None,
+    ) -> Vector | None:
+        """Along a field until a function of the state passes zero, and `where` is positive there."""
+        integrate = need("scipy.integrate", "stability", PURPOSE)
+
+        def event(_t: float, y: Vector) -> float:
+            return until(y)
+
+        event.terminal, event.direction = True, direction  # type: ignore[attr-defined]
+        left = self.longest
+        while left > 0.0:
+            found = integrate.solve_ivp(
+                lambda _t, y: field(y),
+                (0.0, left),
+                x,
+                "DOP853",
+                events=event,
+                rtol=accuracy,
+                atol=1e-2 * accuracy,
+            )
+            if not len(found.t_events[0]):
+                return None
+            x, left = found.y_events[0][0], left - max(float(found.t_events[0][0]), 1e-12 * self.longest)
+            if where is None or where(x) > 0.0:
+                return np.asarray(x)
+        return None
+
+    def _follow(self, field: Field, x: Vector, time: float, accuracy: float) -> Vector:
+        if time <= 0.0:
+            return x
+        integrate = need("scipy.integrate", "stability", PURPOSE)
+        found = integrate.solve_ivp(
+            lambda _t, y: field(y), (0.0, time), x, "DOP853", rtol=accuracy, atol=1e-2 * accuracy
+        )
+        return np.asarray(found.y[:, -1])
+
+
+@dataclass(frozen=True)
+class LargestDelay:
+    """With every delay below `delay` the system comes to rest; with it there is a closed orbit through `x`.
+
+    `out` and `into` are the delays of that orbit's two switches. `edge`: the least delay was found at the end
+    of the distances that were searched, so a wider search may find a smaller one.
+    """
+
+    delay: float
+    x: tuple[float, float]
+    distance: float
+    out: float
+    into: float
+    edge: bool
+
+
+def largest_delay(system: Bimodal, *, within: tuple[float, float], most: float) -> LargestDelay | None:
+    """The least delay, up to `most`, with which there is a closed orbit at a distance `within` these two.
+
+    None: there is none. Orbits cross the section at one of these distances from rest, and the minimum over
+    them is looked for on a grid (in equal ratios) and then closely.
+    """
+    optimize = need("scipy.optimize", "stability", PURPOSE)
+    low, high = within
+    if not 0.0 < low < high or not most > 0.0:
+        raise InvalidInput(
+            f"distances and delays are positive and in order, not within={within!r} and most={most!r}"
+        )
+    grid = np.geomspace(low, high, LOOKS)
+    looks = [(_closing(system, float(d), most, pattern, COARSE), k, pattern) for pattern in PATTERNS
+             for k, d in enumerate(grid)]  # fmt: skip
+    best = min(looks, key=lambda look: look[0])
+    if not np.isfinite(best[0]):
+        return None
+    _, k, pattern = best
+    closing = partial(_closing, system, most=most, pattern=pattern, accuracy=FINE)
+    ends = float(grid[max(k - 1, 0)]), float(grid[min(k + 1, LOOKS - 1)])
+    found = optimize.minimize_scalar(
+        closing, bounds=ends, method="bounded", options={"xatol": 1e-6 * ends[1]}
+    )
+    distance = _flat(closing, float(found.x), 0.1 * (ends[1] - ends[0]), ends)
+    delay = min(closing(distance), float(found.fun))
+    x = system.point(distance)
+    edge = min(distance - low, high - distance) < 1e-3 * (ends[1] - ends[0])
+    return LargestDelay(
+        delay, (float(x[0]), float(x[1])), distance, delay * pattern[0], delay * pattern[1], edge
+    )
+
+
+def _closing(
+    system: Bimodal, distance: float, most: float, pattern: tuple[float, float], accuracy: float
+) -> float:
+    """The least delay that closes the orbit through a point of the section; infinity if there is none."""
+    optimize = need("scipy.optimize", "stability", PURPOSE)
+    out, into = pattern
+    far = system._leave(distance, 0.0, accuracy)
+    if far is None:
+        return float("inf")
+
+    def wider(late: float) -> float:
+        end = far if out == 0.0 else system._leave(distance, late, accuracy)
+        if end is None:
+            return -distance
+        crossed = system._back(end, into * late, accuracy)
+        return float("nan") if crossed is None else crossed - distance
+
+    before, steps = 0.0, most * np.linspace(0.0, 1.0, 9)[1:] ** 2
+    for late in steps:
+        change = wider(float(late))
+        if change >= 0.0:
+            return float(optimize.brentq(wider, before, late, xtol=1e-3 * accuracy * late, rtol=8.9e-16))
+        if change != change:  # nothing is known of delays that are so long (T₂ in the thesis)
+            break
+        before = float(late)
+    return float("inf")
+
+
+def _flat(closing: Callable[[float], float], at: float, half: float, ends: tuple[float, float]) -> float:
+    """The minimum of a smooth function near `at`, as the zero of the derivative of a polynomial through it:
+    where the function is flat, its values say little."""
+    low, high = max(at - half, ends[0]), min(at + half, ends[1])
+    nodes: Any = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(np.pi * (np.arange(9) + 0.5) / 9)
+    fit = np.polynomial.Chebyshev.fit(nodes, [closing(float(d)) for d in nodes], 8, domain=[low, high])
+    roots: Any = fit.deriv().roots()
+    real = [float(r.real) for r in roots if abs(r.imag) < 1e-6 * half and low < r.real < high]
+    return min(real, key=lambda r: abs(r - at), default=at)
