@@ -10,7 +10,7 @@ namespace upbeat {
 namespace {
 
 // The places of the state.
-enum : std::size_t { Count, Fresh, Newest, Before, Oldest, Samples };
+enum : std::size_t { Count, Fresh, Newest, Before, Oldest, Last, Chain, Samples };
 constexpr std::size_t depth = 3;
 
 // The texts that need no numbers, by code.
@@ -20,11 +20,21 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
 constexpr double close = 0.05;  // a sample so much closer than the last two are takes the place of the newest
 constexpr double near = 0.1;    // samples closer than this part of the step say little about its end
+constexpr double most = 1000.0;  // so many events in a row, each right after the other, are taken for an endless chain
+constexpr double few = 3.0;      // so many, if the next one would come too soon to be seen
+constexpr double tiny = 1e-3;    // the part of `least` below which nothing is landed on
 
 std::string shown(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.9g", value);
   return text;
+}
+
+std::string endless(const std::string& event, double t) {
+  return "events come one right after the other at t = " + shown(t) + ", and event '" + event +
+         "' is the next. A chain that does not end, such as a ball that bounces lower and lower, needs an end of its "
+         "own: let it come to rest once it is slow enough, and put it where it lies. If they really come that often, "
+         "take a smaller step";
 }
 
 }  // namespace
@@ -53,15 +63,19 @@ Proposal LookAhead::propose(double t, double limit, const Cell*) {
   const bool fresh = state_[Fresh] != 0.0;
   const double usual = fresh ? is_.after * is_.step : is_.step;
   std::size_t event = 0;
-  const double wait = expected(usual, event);
+  const Landing next = expected(usual, event);
   predict(t, usual);
-  const bool seen = wait < usual;
-  const double until = t + (seen ? wait : usual);
+  const bool seen = next.wait < usual;
+  if (seen && (state_[Chain] >= most || (next.before && next.wait < tiny * is_.least))) {
+    return {std::numeric_limits<double>::quiet_NaN(), in_words(endless(names_[event], t)), block_};
+  }
+  const double until = t + (seen ? next.wait : usual);
   const bool last = until > limit - slack * is_.step;
   const double to = last ? limit : until;
   if (last && !(seen && until <= limit)) return {to, ToStop, block_};
   if (!seen) return {to, static_cast<std::int32_t>(state_[Fresh]), block_};
-  return {to, in_words("event '" + names_[event] + "' expected at " + shown(until)), block_};
+  const char* const what = next.before ? "' over at " : "' expected at ";
+  return {to, in_words("event '" + names_[event] + what + shown(until)), block_};
 }
 
 // Keeps the first predictions of events that are expected within the step, and of no others.
@@ -86,6 +100,10 @@ void LookAhead::tell(Cell* cells) const {
 void LookAhead::note(double t, const Fired*, std::size_t, const Cell* cells) {
   const bool again = cells[is_.jumped].i != 0;
   double count = again ? 0.0 : state_[Count];
+  if (again) {
+    state_[Chain] = t - state_[Last] <= std::min(100.0 * is_.least, 0.01 * is_.step) ? state_[Chain] + 1.0 : 0.0;
+    state_[Last] = t;
+  }
   const bool moved = count < 2.0 || is_.method == LookAheadSettings::Published ||
                      t - state_[Newest] > close * (state_[Newest] - state_[Before]);
   if (moved) {
@@ -121,23 +139,18 @@ const double* LookAhead::samples(std::size_t condition) const {
 }
 
 // How long to wait for the first event within `span`, and which; infinity if there is none.
-double LookAhead::expected(double span, std::size_t& event) {
+Landing LookAhead::expected(double span, std::size_t& event) {
   std::fill(waits_.begin(), waits_.end(), infinity);
-  if (state_[Count] == 0.0) return infinity;
-  double found = infinity;
+  Landing found{infinity, false};
+  if (state_[Count] == 0.0) return found;
   std::size_t first = 0;
   for (std::size_t e = 0; e < is_.counts.size(); ++e) {
     const std::size_t count = is_.counts[e];
-    double wait;
-    if (is_.method == LookAheadSettings::Published) {
-      wait = publicly(first, count);
-    } else {
-      for (std::size_t k = 0; k < count; ++k) curves_[k] = curve(first + k, span);
-      wait = first_zero(curves_.data(), count, span) + is_.least;
-    }
+    const Landing wait =
+        is_.method == LookAheadSettings::Published ? Landing{publicly(first, count), false} : closely(first, count, span);
     first += count;
-    waits_[e] = wait;
-    if (wait < found) {
+    waits_[e] = wait.before ? infinity : wait.wait;
+    if (wait.wait < found.wait) {
       found = wait;
       event = e;
     }
@@ -156,6 +169,18 @@ double LookAhead::publicly(std::size_t first, std::size_t count) const {
     if (now > 0.0) found = std::max({found, is_.safety * last * now / (before - now), is_.least});
   }
   return found >= is_.least ? found : infinity;
+}
+
+// Rounding may lift what rests on its border by a hair; that is nothing, unless it comes from ever shorter leaps. The
+// last of them do not even leave the border any more.
+Landing LookAhead::closely(std::size_t first, std::size_t count, double span) {
+  for (std::size_t k = 0; k < count; ++k) curves_[k] = curve(first + k, span);
+  const Landing found = landing(curves_.data(), count, span, is_.least);
+  const bool leaps = state_[Chain] >= few;
+  if (std::isinf(found.wait) && leaps && state_[Fresh] == 2.0 && rises_below(curves_.data(), count)) return {0.0, true};
+  if (!(found.wait < tiny * is_.least)) return found;
+  if (!found.before) return {tiny * is_.least, false};
+  return leaps ? found : Landing{infinity, false};
 }
 
 Curve LookAhead::curve(std::size_t condition, double span) const {

@@ -24,8 +24,8 @@ struct LookAheadSettings {
 };
 
 // State: [how many samples there are, whether this is the start (1) or an event has just happened (2), their times
-// (newest first); then of each condition its samples; then of each event when it was first predicted, and for when
-// (minus infinity: it is not)].
+// (newest first), when something has changed last, how often in a row right after another; then of each condition
+// its samples; then of each event when it was first predicted, and for when (minus infinity: it is not)].
 class LookAhead final : public Pace {
  public:
   // `names`: those of the events.
@@ -41,9 +41,10 @@ class LookAhead final : public Pace {
   const char* reason(std::int32_t code) const override { return reasons_.at(static_cast<std::size_t>(code)).c_str(); }
 
  private:
-  double expected(double span, std::size_t& event);
+  Landing expected(double span, std::size_t& event);
   void predict(double t, double usual);
   double publicly(std::size_t first, std::size_t count) const;
+  Landing closely(std::size_t first, std::size_t count, double span);
   Curve curve(std::size_t condition, double span) const;
   const double* samples(std::size_t condition) const;
   std::size_t predictions() const { return state_.size() - 2 * names_.size(); }

@@ -49,13 +49,13 @@ double root(const Curve* curves, std::size_t count, double low, double high) {
   return high;
 }
 
-// Where it is lowest between two times.
-double dip(const Curve* curves, std::size_t count, double low, double high) {
+// Where it is lowest between two times; with the sign -1, highest.
+double dip(const Curve* curves, std::size_t count, double low, double high, double sign = 1.0) {
   for (int i = 0; i < thirds; ++i) {
     const double third = (high - low) / 3.0;
     const double one = low + third;
     const double two = high - third;
-    if (largest(curves, count, one) < largest(curves, count, two)) {
+    if (sign * largest(curves, count, one) < sign * largest(curves, count, two)) {
       high = two;
     } else {
       low = one;
@@ -119,11 +119,28 @@ double first_zero(const Curve* curves, std::size_t count, double span) {
       const double lowest = dip(curves, count, left, right);
       if (largest(curves, count, lowest) <= 0.0) return root(curves, count, left, lowest);
     }
+    if (!above && now.value <= 0.0 && now.slope < 0.0 && 0.0 < leaning) {
+      const double highest = dip(curves, count, left, right, -1.0);
+      if (largest(curves, count, highest) > 0.0) return root(curves, count, highest, right);
+    }
     above = above || now.value > 0.0;
     left = right;
     leaning = now.slope;
   }
   return std::numeric_limits<double>::infinity();
+}
+
+bool rises_below(const Curve* curves, std::size_t count) {
+  const Top now = top(curves, count, 0.0);
+  return !(now.value > 0.0) && now.slope > 0.0;
+}
+
+Landing landing(const Curve* curves, std::size_t count, double span, double behind) {
+  const double zero = first_zero(curves, count, span);
+  if (std::isinf(zero)) return {zero, false};
+  if (!(largest(curves, count, 0.0) > 0.0)) return {dip(curves, count, 0.0, zero, -1.0), true};
+  const double end = zero + behind;
+  return {largest(curves, count, end) > 0.0 ? dip(curves, count, zero, end) : end, false};
 }
 
 }  // namespace upbeat

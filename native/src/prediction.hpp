@@ -29,7 +29,20 @@ Curve cubic(const double* samples, double h);
 Curve quintic(const double* samples, double h);
 
 // The first time in (0, span] at which the largest falls from above zero to it, also where it only dips below
-// zero for less than a part of the span; else infinity.
+// zero, or only rises above it, for less than a part of the span; else infinity.
 double first_zero(const Curve* curves, std::size_t count, double span);
+
+// Whether the largest is not above zero now, but on its way there.
+bool rises_below(const Curve* curves, std::size_t count);
+
+// When to be there, counted from now; and whether that is before the fall, to see it above zero first.
+struct Landing {
+  double wait;
+  bool before;
+};
+
+// Where to end the step for the first zero: as far `behind` it as the largest stays below, or else where it is
+// lowest. What is not above zero now has happened already: then this is where it is highest before it falls.
+Landing landing(const Curve* curves, std::size_t count, double span, double behind);
 
 }  // namespace upbeat

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upbeat.core.errors import ExpressionError
-from upbeat.core.expr import evaluate, indicator, parse
+from upbeat.core.expr import Number, evaluate, indicator, parse, time_derivative
 from upbeat.core.ports import Kind
 
 KINDS = {"n": Kind.INTEGER, "m": Kind.INTEGER, "on": Kind.BOOLEAN, "x": Kind.REAL, "y": Kind.REAL}
@@ -28,27 +28,33 @@ REALS = st.sampled_from([-2.0, -0.5, 0.25, 0.75, 1.5, 3.0])
 
 
 @given(CONDITIONS, REALS, REALS, st.integers(0, 3), st.integers(0, 3), st.booleans())
-def test_it_is_negative_exactly_where_the_condition_holds(
+def test_it_is_above_zero_exactly_where_the_condition_does_not_hold(
     text: str, x: float, y: float, n: int, m: int, on: bool
 ) -> None:
-    env = {"x": x, "y": y + 0.125, "n": float(n), "m": float(m), "on": float(on)}
+    env = {"x": x, "y": y, "n": float(n), "m": float(m), "on": float(on)}
     condition = parse(text)
     z = evaluate(indicator(condition, KINDS), env)
-    if z != 0.0:  # whole numbers compared by < may meet: there both sides are right
-        assert (z < 0.0) == bool(evaluate(condition, env))
+    assert (z <= 0.0) == bool(evaluate(condition, env))
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("x <= 3", "x - 3"),
-        ("x < 0 and y > 2", "max(x - 0, 2 - y)"),
+        ("x <= 0 and y >= 2", "max(x - 0, 2 - y)"),
         ("not (x < 0 and y > 2)", "min(0 - x, y - 2)"),
-        ("x < 0 or on", "min(x - 0, 0.5 - on)"),
+        ("x <= 0 or on", "min(x - 0, 0.5 - on)"),
     ],
 )
 def test_what_becomes_of_a_condition(text: str, expected: str) -> None:
     assert indicator(parse(text), KINDS) == parse(expected)
+
+
+def test_a_strict_comparison_changes_as_fast_as_its_difference_also_on_the_border() -> None:
+    z = indicator(parse("x < y"), KINDS)
+    rate = time_derivative(z, {"x": Number(3.0), "y": Number(1.0)})
+    for y in (-1.0, 2.0, 5.0):
+        assert evaluate(rate, {"x": 2.0, "y": y}) == 2.0
 
 
 @pytest.mark.parametrize(

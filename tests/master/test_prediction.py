@@ -72,6 +72,23 @@ def test_the_first_zero(curves: list[Coefficients], span: float, found: float) -
     assert first_zero(curves, span) == pytest.approx(found, abs=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("curve", "found", "before"),
+    [
+        (poly(1, -1), 1.1, False),  # as far behind the zero as wanted
+        (poly(0.2499, -1, 1), 0.5, False),  # no further than the middle of a dip that lasts 0.02
+        (poly(0.16, -1, 1), 0.3, False),  # the dip from 0.2 to 0.8 is wide enough
+        (poly(0, 1, -1), 0.5, True),  # it has to be seen above zero before it falls to it again
+        (poly(-0.02, 0.3, -1), 0.15, True),  # also if that is for a moment only
+        (poly(-0.03, 0.3, -1), math.inf, False),
+        (poly(0, -1), math.inf, False),  # has happened
+    ],
+)
+def test_where_to_land(curve: Coefficients, found: float, before: bool) -> None:
+    wait, early = prediction.landing([curve], 1.5, 0.1)
+    assert (wait, early) == (pytest.approx(found, abs=1e-6), before)
+
+
 @given(c=st.lists(numbers, min_size=2, max_size=6), span=st.floats(0.1, 3.0))
 def test_it_falls_there_and_is_above_before(c: list[float], span: float) -> None:
     curve = poly(*c)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from math import inf
+from math import inf, isnan
 from typing import Any, cast
 
 from upbeat.core.errors import StepError
@@ -110,7 +110,7 @@ class Loop:
         token = machine.save() if self._retries else None
         rejected = 0
         while True:
-            machine.write(program.next, self._checked(until, limit))
+            machine.write(program.next, self._checked(until, limit, reason))
             machine.execute(block)
             reached = float(machine.read(program.next))
             if self._review is None:
@@ -202,7 +202,9 @@ class Loop:
         else:
             self._recorder.row(self.time, values)
 
-    def _checked(self, until: float, limit: float) -> float:
+    def _checked(self, until: float, limit: float, reason: str) -> float:
+        if isnan(until):  # the pace gives up
+            raise StepError(reason)
         if not self.time < until <= limit:
             raise StepError(
                 f"the pace asked for a step from {self.time:.17g} to {until:.17g}, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, isnan
+from math import inf, isnan, nan
 from typing import Literal, get_args
 
 from upbeat.core.errors import MasterError
@@ -13,7 +13,7 @@ from upbeat.master import prediction
 from upbeat.master.conditions import WIDTH, Watch, followed
 from upbeat.master.coupling import Blocks
 from upbeat.master.pace import SLACK, Pace, Proposal, Read, State, Twin
-from upbeat.master.prediction import Coefficients
+from upbeat.master.prediction import Coefficients, Landing
 from upbeat.master.wiring import Wiring
 
 Method = Literal["auto", "published", "secant", "quadratic", "hermite", "hermite2"]
@@ -29,9 +29,15 @@ CLOSE = 0.05
 NEAR = 0.1
 """Two samples that are closer to each other than this part of the step say little about its end: their
 differences are about what rates and inputs leave of errors."""
-_HEAD = 5
+_HEAD = 7
 """What the state has before the samples: how many there are, whether this is the start (1) or an event has
-just happened (2), and their times."""
+just happened (2), their times, when something has changed last, and how often in a row right after another."""
+MOST = 1000
+"""So many events in a row, each right after the other, are taken for an endless chain."""
+FEW = 3
+"""So many, if the next one would come too soon to be seen."""
+TINY = 1e-3
+"""The part of `least` below which nothing is landed on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,15 @@ class LookAhead:
         """How many time derivatives of conditions it has a use for."""
         return _DERIVATIVES[self.method]
 
+    @property
+    def _right_after(self) -> float:
+        """An event that comes no later than this after another one may be part of an endless chain.
+
+        A ball that is landed on late by `least` each time, and keeps the part e of its speed, ends up with
+        leaps of least·(1 + e)/(1 - e).
+        """
+        return min(100.0 * self._least, 0.01 * self.step)
+
     # ---------------------------------------------------------------- before the run
 
     def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
@@ -159,25 +174,27 @@ class LookAhead:
         assert self.watch is not None
         fresh = state[1] != 0.0
         usual = self._after * self.step if fresh else self.step
-        waits = self._expected(state, usual)
-        wait = min((one for one in waits if one < usual), default=inf)
+        landings = self._expected(state, usual)
+        (wait, before), event = min(zip(landings, self.watch.names, strict=True), key=lambda one: one[0].wait)
         until, reason = t + usual, _REASONS[int(state[1])]
         if wait < usual:
-            event = self.watch.names[waits.index(wait)]
-            until, reason = t + wait, f"event '{event}' expected at {t + wait:.9g}"
+            if state[6] >= MOST or (before and wait < TINY * self._least):
+                return Proposal(nan, _endless(event, t)), state
+            what = "over" if before else "expected"
+            until, reason = t + wait, f"event '{event}' {what} at {t + wait:.9g}"
         if until > limit - SLACK * self.step:
             until, reason = limit, reason if wait < usual and until <= limit else "the stop time"
-        return Proposal(until, reason), self._predicted(state, t, usual, waits)
+        return Proposal(until, reason), self._predicted(state, t, usual, landings)
 
-    def _predicted(self, state: State, t: float, usual: float, waits: Sequence[float]) -> State:
+    def _predicted(self, state: State, t: float, usual: float, landings: Sequence[Landing]) -> State:
         """The state with the first predictions of the events that are expected within the step."""
-        predictions = list(state[-2 * len(waits) :])
-        for event, wait in enumerate(waits):
-            if not wait < usual:
+        predictions = list(state[-2 * len(landings) :])
+        for event, (wait, before) in enumerate(landings):
+            if before or not wait < usual:
                 predictions[2 * event : 2 * event + 2] = -inf, -inf
             elif predictions[2 * event] == -inf:
                 predictions[2 * event : 2 * event + 2] = t, t + wait
-        return (*state[: -2 * len(waits)], *predictions)
+        return (*state[: -2 * len(landings)], *predictions)
 
     def tells(self, state: State) -> tuple[State, int]:
         """The first predictions, for the log: an event that fires takes its own away (`note`)."""
@@ -188,10 +205,12 @@ class LookAhead:
         """Another sample of all conditions; after an event, the first one."""
         watch = self.watch
         assert watch is not None
-        count, times = int(state[0]), list(state[2:_HEAD])
+        count, times, (last, chain) = int(state[0]), list(state[2:5]), state[5:_HEAD]
         again = bool(read(watch.jumped))
         if again:
             count = 0
+            chain = chain + 1.0 if t - last <= self._right_after else 0.0
+            last = t
         moved = count == 0 or self._published or count == 1 or t - times[0] > CLOSE * (times[0] - times[1])
         if moved:
             times = [t, times[0], times[1]]
@@ -207,14 +226,14 @@ class LookAhead:
             samples += rest
         fresh = 2.0 if again else float(count == 1)
         predictions = [float(read(watch.told + i)) for i in range(2 * len(watch.counts))]
-        return (float(count), fresh, *times, *samples, *predictions)
+        return (float(count), fresh, *times, last, chain, *samples, *predictions)
 
-    def _expected(self, state: State, span: float) -> list[float]:
+    def _expected(self, state: State, span: float) -> list[Landing]:
         """How long to wait for each event within `span`; infinity if it is not expected."""
         watch = self.watch
         assert watch is not None
         if state[0] == 0.0:
-            return [inf] * len(watch.counts)
+            return [Landing(inf)] * len(watch.counts)
         found, place = [], 0
         for count in watch.counts:
             places = range(place, place + count)
@@ -224,23 +243,32 @@ class LookAhead:
             )
         return found
 
-    def _publicly(self, state: State, places: range) -> float:
+    def _publicly(self, state: State, places: range) -> Landing:
         if state[0] < 2.0:
-            return inf
+            return Landing(inf)
         last = state[2] - state[3]
         found = -1.0
         for k in places:
             at = _HEAD + DEPTH * WIDTH * k
             now, before = state[at], state[at + WIDTH]
             if not now + self.forecast * (now - before) < 0.0:
-                return inf
+                return Landing(inf)
             if now > 0.0:
                 found = max(found, self.safety * last * now / (before - now), self._least)
-        return found if found >= self._least else inf
+        return Landing(found if found >= self._least else inf)
 
-    def _closely(self, state: State, places: range, span: float) -> float:
+    def _closely(self, state: State, places: range, span: float) -> Landing:
+        """Rounding may lift what rests on its border by a hair; that is nothing, unless it comes from ever
+        shorter leaps. The last of them do not even leave the border any more."""
         curves = [self._curve(state, k, span) for k in places]
-        return prediction.first_zero(curves, span) + self._least
+        found, leaps = prediction.landing(curves, span, self._least), state[6] >= FEW
+        if found.wait == inf and leaps and state[1] == 2.0 and prediction.rises_below(curves):
+            return Landing(0.0, True)
+        if not found.wait < TINY * self._least:
+            return found
+        if not found.before:
+            return Landing(TINY * self._least)
+        return found if leaps else Landing(inf)
 
     def _curve(self, state: State, k: int, span: float) -> Coefficients:
         assert self.watch is not None
@@ -265,3 +293,11 @@ class LookAhead:
         if order == 1:
             return prediction.cubic(z, rate, h)
         return prediction.quintic(z, rate, bend, h)
+
+
+def _endless(event: str, t: float) -> str:
+    return (
+        f"events come one right after the other at t = {t:.9g}, and event '{event}' is the next. A chain that does "
+        "not end, such as a ball that bounces lower and lower, needs an end of its own: let it come to rest once "
+        "it is slow enough, and put it where it lies. If they really come that often, take a smaller step"
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from typing import NamedTuple
 
 Coefficients = tuple[float, float, float, float, float, float]
 """c of Σ c[k]·τ**k, where τ counts from now on."""
@@ -17,6 +18,13 @@ HALVINGS = 50
 """How often the interval with a root is halved: what is left of it is no more than rounding."""
 THIRDS = 40
 """How often the interval with a dip is made shorter by a third."""
+
+
+class Landing(NamedTuple):
+    """When to be there, counted from now; and whether that is before the fall, to see it above zero first."""
+
+    wait: float
+    before: bool = False
 
 
 def straight(z: Sequence[float], h: float) -> Coefficients:
@@ -98,7 +106,7 @@ def falls(all_: Sequence[Coefficients], at: float) -> float:
 def first_zero(all_: Sequence[Coefficients], span: float) -> float:
     """The first time in (0, span] at which the largest falls from above zero to it; else infinity.
 
-    Also where it only dips below zero for less than a part of the span.
+    Also where it only dips below zero, or only rises above it, for less than a part of the span.
     """
     for c in all_:
         if stays_above(c, span):
@@ -116,9 +124,34 @@ def first_zero(all_: Sequence[Coefficients], span: float) -> float:
             dip = _dip(all_, left, right)
             if largest(all_, dip) <= 0.0:
                 return _root(all_, left, dip)
+        if not above and now <= 0.0 and steep < 0.0 < leaning:
+            top = _dip(all_, left, right, -1.0)
+            if largest(all_, top) > 0.0:
+                return _root(all_, top, right)
         above = above or now > 0.0
         left, leaning = right, steep
     return inf
+
+
+def landing(all_: Sequence[Coefficients], span: float, behind: float) -> Landing:
+    """Where to end the step for the first zero: as far `behind` it as the largest stays below, or else where
+    it is lowest.
+
+    What is not above zero now has happened already, and can happen again only after it was seen above: then
+    this is where it is highest on the way.
+    """
+    root = first_zero(all_, span)
+    if root == inf:
+        return Landing(inf)
+    if not largest(all_, 0.0) > 0.0:
+        return Landing(_dip(all_, 0.0, root, -1.0), True)
+    end = root + behind
+    return Landing(end if not largest(all_, end) > 0.0 else _dip(all_, root, end))
+
+
+def rises_below(all_: Sequence[Coefficients]) -> bool:
+    """Whether the largest is not above zero now, but on its way there."""
+    return not largest(all_, 0.0) > 0.0 and falls(all_, 0.0) > 0.0
 
 
 def _root(all_: Sequence[Coefficients], low: float, high: float) -> float:
@@ -132,12 +165,12 @@ def _root(all_: Sequence[Coefficients], low: float, high: float) -> float:
     return high
 
 
-def _dip(all_: Sequence[Coefficients], low: float, high: float) -> float:
-    """Where it is lowest between two times."""
+def _dip(all_: Sequence[Coefficients], low: float, high: float, sign: float = 1.0) -> float:
+    """Where it is lowest between two times; with the sign -1, highest."""
     for _ in range(THIRDS):
         third = (high - low) / 3.0
         one, two = low + third, high - third
-        if largest(all_, one) < largest(all_, two):
+        if sign * largest(all_, one) < sign * largest(all_, two):
             high = two
         else:
             low = one

@@ -5,17 +5,20 @@ Where it falls to zero something happens, and a number, unlike a truth, can be w
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Final
 
 from upbeat.core.errors import ExpressionError
 from upbeat.core.expr.kinds import kind_of
-from upbeat.core.expr.nodes import Apply, Expr, Name, Number, apply
+from upbeat.core.expr.nodes import ZERO, Apply, Expr, Name, Number, apply
 from upbeat.core.expr.operations import Op
 from upbeat.core.expr.show import show
 from upbeat.core.ports import Kind
 
 _HALF: Final = Number(0.5)
+_HAIR: Final = Number(sys.float_info.min)
+"""What keeps a strict comparison false on its border: the least number that is above zero in full precision."""
 _OPPOSITE: Final = {
     Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT, Op.EQ: Op.NE, Op.NE: Op.EQ,
     Op.AND: Op.OR, Op.OR: Op.AND,
@@ -23,9 +26,10 @@ _OPPOSITE: Final = {
 
 
 def indicator(condition: Expr, kinds: Mapping[str, Kind]) -> Expr:
-    """The number that is at most zero where `condition` is true, as far as signs go.
+    """The number that is at most zero exactly where `condition` is true.
 
-    ``a < b`` and ``a <= b`` become a - b; ``and`` the larger one of two, ``or`` the smaller one. Whole
+    ``a <= b`` becomes a - b; so does ``a < b``, but for a hair above zero where both are the same: two balls
+    that touch and rest do not move towards each other. ``and`` is the larger one of two, ``or`` the smaller one. Whole
     numbers, labels and truths may also be equal: half of the distance to the next one is the border. An
     equation between reals has no sides, and is refused.
     """
@@ -52,16 +56,25 @@ def _indicator(condition: Expr, kinds: Mapping[str, Kind], *, denied: bool) -> E
     )
 
 
+def _strict(difference: Expr) -> Expr:
+    """A sum, so that it changes as fast as the difference does, also on the border."""
+    return apply(Op.ADD, difference, apply(Op.MUL, _HAIR, Apply(Op.EQ, (difference, ZERO))))
+
+
 def _truth(value: Expr, denied: bool) -> Expr:
     return apply(Op.SUB, value, _HALF) if denied else apply(Op.SUB, _HALF, value)
 
 
 def _compared(op: Op, a: Expr, b: Expr, whole: Expr, kinds: Mapping[str, Kind]) -> Expr:
     match op:
-        case Op.LT | Op.LE:
+        case Op.LE:
             return apply(Op.SUB, a, b)
-        case Op.GT | Op.GE:
+        case Op.GE:
             return apply(Op.SUB, b, a)
+        case Op.LT:
+            return _strict(apply(Op.SUB, a, b))
+        case Op.GT:
+            return _strict(apply(Op.SUB, b, a))
     if Kind.REAL in {kind_of(side, kinds) for side in (a, b) if not isinstance(side, Number)}:
         raise ExpressionError(
             f"'{show(whole)}' compares real numbers, which hardly ever meet exactly: write <= or >="
