@@ -31,7 +31,7 @@ NEAR = 0.1
 differences are about what rates and inputs leave of errors."""
 _HEAD = 7
 """What the state has before the samples: how many there are, whether this is the start (1) or an event has
-just happened (2), their times, when something has changed last, and how often in a row right after another."""
+just happened (2), their times, when something has changed last, how often in a row right after another."""
 MOST = 1000
 """So many events in a row, each right after the other, are taken for an endless chain."""
 FEW = 3
@@ -297,7 +297,8 @@ class LookAhead:
 
 def _endless(event: str, t: float) -> str:
     return (
-        f"events come one right after the other at t = {t:.9g}, and event '{event}' is the next. A chain that does "
-        "not end, such as a ball that bounces lower and lower, needs an end of its own: let it come to rest once "
-        "it is slow enough, and put it where it lies. If they really come that often, take a smaller step"
+        f"events come one right after the other at t = {t:.9g}, and event '{event}' is the next. A chain "
+        "that does not end, such as a ball that bounces lower and lower, needs an end of its own: let it come "
+        "to rest once it is slow enough, and put it where it lies. If they really come that often, take a "
+        "smaller step"
     )

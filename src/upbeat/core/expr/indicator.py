@@ -18,7 +18,7 @@ from upbeat.core.ports import Kind
 
 _HALF: Final = Number(0.5)
 _HAIR: Final = Number(sys.float_info.min)
-"""What keeps a strict comparison false on its border: the least number that is above zero in full precision."""
+"""What keeps a strict comparison false on its border: the least number of full precision above zero."""
 _OPPOSITE: Final = {
     Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT, Op.EQ: Op.NE, Op.NE: Op.EQ,
     Op.AND: Op.OR, Op.OR: Op.AND,
@@ -29,9 +29,9 @@ def indicator(condition: Expr, kinds: Mapping[str, Kind]) -> Expr:
     """The number that is at most zero exactly where `condition` is true.
 
     ``a <= b`` becomes a - b; so does ``a < b``, but for a hair above zero where both are the same: two balls
-    that touch and rest do not move towards each other. ``and`` is the larger one of two, ``or`` the smaller one. Whole
-    numbers, labels and truths may also be equal: half of the distance to the next one is the border. An
-    equation between reals has no sides, and is refused.
+    that touch and rest do not move towards each other. ``and`` is the larger one of two, ``or`` the smaller
+    one. Whole numbers, labels and truths may also be equal: half of the distance to the next one is the
+    border. An equation between reals has no sides, and is refused.
     """
     return _indicator(condition, kinds, denied=False)
 
