@@ -298,7 +298,7 @@ class LookAhead:
 def _endless(event: str, t: float) -> str:
     return (
         f"events come one right after the other at t = {t:.9g}, and event '{event}' is the next. A chain "
-        "that does not end, such as a ball that bounces lower and lower, needs an end of its own: let it come "
-        "to rest once it is slow enough, and put it where it lies. If they really come that often, take a "
-        "smaller step"
+        "that does not end, such as a ball that bounces lower and lower, needs an end of its own: let it "
+        "come to rest once it is slow enough, and put it where it lies. If they really come that often, take "
+        "a smaller step"
     )
