@@ -11,6 +11,8 @@ of 0.08 to t = 20, their own solvers at 1e-10; what differs is what inputs do in
 * best: accelerations, too, from the equations; conditions by quintic Hermite polynomials, one unit after the
   other.
 
+The two masses as black boxes (problems/black_boxes.py) are FMUs without rollback, with events inside.
+
 e_rms is the root of the mean square of |x1 - ref| + |x2 - ref| over all communication points. An event is
 missed if none of its kind is within 0.1 of it, in the same order. The ensemble repeats `best` with random
 starts. Paper | here.
@@ -20,8 +22,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -147,11 +152,11 @@ def matched(found: Happenings, wanted: Happenings) -> int:
     return int(table[-1, -1])
 
 
-def judged(trace: up.Trace, reference: Reference) -> dict[str, Any]:
+def judged(trace: up.Trace, reference: Reference, events: Happenings | None = None) -> dict[str, Any]:
     """Steps, the error, and how many events are missing or should not be there."""
     exact = reference.positions(trace.time)
     error = np.abs(trace["upper.x"] - exact[0]) + np.abs(trace["lower.x"] - exact[1])
-    events = happened(trace)
+    events = happened(trace) if events is None else events
     right = matched(events, reference.events)
     return {
         "steps": len(trace.time) - 1,
@@ -163,6 +168,27 @@ def judged(trace: up.Trace, reference: Reference) -> dict[str, Any]:
 
 def tried(name: str, start: Sequence[float], reference: Reference) -> dict[str, Any]:
     return judged(up.simulate(two_masses(start), until=UNTIL, **methods()[name]), reference)
+
+
+def boxes(start: Sequence[float], reference: Reference) -> dict[str, Any]:
+    """The two masses as FMUs, with steps of one size and looking ahead."""
+    from problems import black_boxes as box
+
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = box.black_boxes(box.made(Path(folder)), start, EVENTS)
+        found = {}
+        for name, pace in box_paces().items():
+            trace = up.simulate(scenario, pace=pace, until=UNTIL)
+            found[name] = judged(trace, reference, box.happened(trace))
+    return found
+
+
+def box_paces() -> dict[str, Any]:
+    return {
+        "fixed": up.Fixed(STEP),
+        "lookahead": up.LookAhead(STEP, method="published", least=0.002),
+        "lookahead_auto": up.LookAhead(STEP),
+    }
 
 
 def random_starts(seed: int) -> Any:
@@ -193,6 +219,12 @@ def ensemble(n: int, seed: int) -> dict[str, Any]:
     }
 
 
+def line(name: str, here: dict[str, Any], paper: tuple[int, float] | None) -> str:
+    theirs = "" if paper is None else "{} {}".format(*paper)
+    counts = f"{here['missed']:8}{here['spurious']:10}"
+    return f"{name:28}{theirs:>10} |{here['steps']:6}{here['e_rms']:10.2g}{counts}"
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -206,17 +238,21 @@ def main() -> int:
     reference = Reference(start)
     print("reference:", ", ".join(f"{name[0].upper()} {t:.9f}" for name, t in reference.events))
     print("state at the end:", ", ".join(f"{number:.10f}" for number in reference.final), "\n")
-    print(f"{'method':24}{'paper':>14} |{'steps':>6}{'e_rms':>10}{'missed':>8}{'spurious':>10}")
+    print(f"{'method':28}{'paper':>10} |{'steps':>6}{'e_rms':>10}{'missed':>8}{'spurious':>10}")
     found = {}
     for name in methods():
-        here = found[name] = tried(name, start, reference)
-        paper = "{} {}".format(*PAPER[name]) if name in PAPER else ""
-        counts = f"{here['missed']:8}{here['spurious']:10}"
-        print(f"{name:24}{paper:>14} |{here['steps']:6}{here['e_rms']:10.2g}{counts}")
+        found[name] = tried(name, start, reference)
+        print(line(name, found[name], PAPER.get(name)))
     result: dict[str, Any] = {
         "reference": {"events": reference.events, "final": reference.final},
         "methods": found,
     }
+    if any(map(shutil.which, ("cc", "gcc", "clang"))):
+        result["black_boxes"] = boxes(start, reference)
+        for name, here in result["black_boxes"].items():
+            print(line(f"black boxes, {name}", here, None))
+    else:
+        print("\nblack boxes are left out: there is no C compiler to make them")
     if options.n > 0:
         many = result["ensemble"] = ensemble(options.n, options.seed)
         print(

@@ -176,6 +176,23 @@ CLOCKS = Fmu(
 )
 
 
+def _mass(name: str, other: str, x: float, v: float, *defines: str) -> Fmu:
+    """A mass with its start, and inputs for the place and the velocity of the other one."""
+    variables = (
+        _TIME,
+        Var("x", "output", initial="exact", start=x, unit="m"),
+        Var("v", "output", initial="exact", start=v, unit="m/s"),
+        Var(f"x{other}", "input", start=0.0, unit="m"),
+        Var(f"v{other}", "input", start=0.0, unit="m/s"),
+        _counter("hits"),
+        _counter("ceilings"),
+    )
+    return Fmu(
+        name, variables, {}, source="mass", defines=defines, derivatives=False, state=False, exchange=False,
+        versions=(2,),
+    )  # fmt: skip
+
+
 def _size(name: str, start: int) -> Var:
     more: dict[str, object] = {"min": 1, "max": 8}
     return Var(name, "structuralParameter", "fixed", "exact", start, type="UInt64", more=more)
@@ -283,6 +300,8 @@ _ALL = (
         _types(_FMI2_TYPES, 2),
         _types(_FMI3_TYPES, 3),
     ),
+    _mass("upper", "2", -0.7, 3.5),
+    _mass("lower", "1", -8.8, 3.0, "LOWER"),
     replace(STAIRS, name="stale", source="stairs", defines=("MOST=3", "STALE=0.25")),
     replace(BALL, name="inside", source="ball", event_mode=False),
     _smooth(),
