@@ -113,3 +113,12 @@ def test_both_engines_make_the_same_steps(coupling: Any) -> None:
     assert [step.reason for step in one.steps] == [step.reason for step in other.steps]
     assert np.array_equal(one["ball.h"], other["ball.h"])
     assert any("ball.bounce" in step.reason for step in one.steps)
+
+
+def test_several_units_have_events_of_their_own(engine: str) -> None:
+    """From four times the height it takes twice as long."""
+    units = {"ball": ball(), "other": ball().with_values({"h": 4.0})}
+    trace = up.simulate(up.Scenario(units), pace=up.LookAhead(0.1), until=1.0, engine=engine)
+    (seen,) = [step.last for step in trace.steps if step.reason.startswith("event 'other.bounce' expected")]
+    assert expected(trace) == pytest.approx(bounces(1), abs=1.1e-6)
+    assert seen == pytest.approx(2 * bounces(1)[0], abs=1.1e-6)

@@ -139,14 +139,14 @@ def _jumps(wiring: Wiring, ends: Sequence[tuple[str, str]]) -> tuple[Reg, Block,
     before: list[Let] = []
     changes: list[Expr] = []
     counted = counts(wiring)
-    for register in counted:
-        kept = wiring.registers.new("events inside′before", Kind.INTEGER)
+    for name, register in counted.items():
+        kept = wiring.registers.new(f"{name}′at the start", Kind.INTEGER)
         begin.append(Let(kept, Cell(register)))
         changes.append(apply(Op.NE, Cell(register), Cell(kept)))
     for end in ends:
         port = wiring.port(end)
         known = (
-            wiring.outputs[end] in counted or port.extra
+            wiring.label(end) in counted or port.extra
         )  # what an FMU tells of its last step has not jumped
         if port.kind is Kind.STRING or known:
             continue

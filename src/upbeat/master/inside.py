@@ -42,10 +42,10 @@ def own_conditions(wiring: Wiring) -> dict[str, tuple[Expr, ...]]:
     return found
 
 
-def counts(wiring: Wiring) -> list[Reg]:
+def counts(wiring: Wiring) -> dict[str, Reg]:
     """The registers that count events inside units: where one has changed, something has happened."""
-    return [
-        register
+    return {
+        wiring.label(end): register
         for end, register in wiring.outputs.items()
         if wiring.port(end).internal and wiring.port(end).kind is Kind.INTEGER
-    ]
+    }
