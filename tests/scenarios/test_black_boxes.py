@@ -1,4 +1,4 @@
-"""Two masses as FMUs that deal with their events inside and cannot be set back: what the pace makes of them."""
+"""Two masses as FMUs with their events inside, which cannot be set back: what the pace makes of them."""
 
 from __future__ import annotations
 
