@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from sample_traces import record
 from upbeat.core.errors import FileProblem, InvalidInput, MissingExtra
 from upbeat.core.ports import Kind
+from upbeat.report import lanes
 from upbeat.report.lanes import lane, ranks
-from upbeat.report.panels import LINES, arrange, pretty, select, step_panel, thin
+from upbeat.report.panels import LINES, arrange, pretty, select, thin
 from upbeat.report.plot import COLOURS, plot, spread
+from upbeat.report.steps import step_panel
 from upbeat.trace import EventKind, EventLog, StepLog, Trace
 
 TIME = np.linspace(0.0, 10.0, 101)
@@ -166,6 +168,54 @@ def test_steps_and_events_are_drawn() -> None:
     assert [label.get_text() for label in axes[-1].get_yticklabels()] == ["bang", "stop"]
     assert [axis.get_xlabel() for axis in axes] == ["", "", "", "time (s)"]
     assert len(plot(trace, events=False).axes) == 2
+
+
+def eventful(count: int) -> Trace:
+    """A trace with events between units, and a step for each of them."""
+    trace = waves(MASSES)
+    steps, events = StepLog(), EventLog()
+    at = 10.0 * np.arange(1, count + 1) / (count + 1)
+    for first, last in itertools.pairwise((0.0, *at.tolist(), 10.0)):
+        name = "floor" if len(events) % 5 == 4 else "hit"
+        steps.append(first, first + 0.75 * (last - first), "usual step")
+        steps.append(first + 0.75 * (last - first), last, f"event '{name}' expected at {last:.9g}")
+        if last < 10.0:
+            units = ("left",) if name == "floor" else ("left", "right")
+            events.append(name, last, 0, True, units, {"landed": 1e-6})
+    trace.steps, trace.events = steps, events
+    return trace
+
+
+def test_events_between_units_show_whom_they_concern() -> None:
+    pytest.importorskip("matplotlib")
+    axes = plot(eventful(12)).axes
+    assert [axis.get_title(loc="left") for axis in axes] == ["x (m)", "v (m/s)", "step size (s)", "events"]
+    assert [label.get_text() for label in axes[-1].get_yticklabels()] == ["hit", "floor"]
+    assert [text.get_text() for text in axes[-1].texts] == ["10 × shared: left, right", "2 × private: left"]
+    hit, floor = (text.get_color() for text in axes[-1].texts)
+    assert (hit, floor) == (lanes.SHARED, lanes.PRIVATE)
+    drawn = [line.get_color() for line in axes[0].lines]
+    assert (drawn.count(hit), drawn.count(floor)) == (10, 2)
+    reasons = [text.get_text() for text in axes[2].texts]
+    assert reasons == ["13 × usual step", "11 × hit expected", "2 × floor expected"]
+    assert [text.get_color() for text in axes[2].texts][1:] == [hit, floor]
+
+
+def test_very_many_events_leave_the_signals_visible() -> None:
+    pytest.importorskip("matplotlib")
+    axes = plot(eventful(500)).axes
+    assert len(axes[0].lines) == 2
+    assert [text.get_text()[:5] for text in axes[-1].texts] == ["400 ×", "100 ×"]
+    assert len(plot(eventful(500), steps=False).axes) == 3
+
+
+def test_compared_runs_have_their_colours_in_the_lanes_too() -> None:
+    pytest.importorskip("matplotlib")
+    figure = plot({"one": eventful(4), "other": eventful(5)})
+    ticks = figure.axes[-1].get_yticklabels()
+    assert [tick.get_text() for tick in ticks] == ["hit: one", "hit: other", "floor: other"]
+    lines = [line.get_color() for line in figure.axes[0].lines]
+    assert [tick.get_color() for tick in ticks] == [lines[0], lines[1], lines[1]]
 
 
 def test_every_line_has_its_name_beside_it() -> None:

@@ -41,6 +41,16 @@ def test_events_are_counted_by_name() -> None:
     assert events == "Events: 10 × e0, 9 × e1, 8 × e2, 7 × e3, 6 × e4, 5 × e5, 9 of 3 other names."
 
 
+def test_events_between_units_tell_how_well_they_were_foreseen() -> None:
+    trace = Trace.from_arrays([0.0, 1.0], {"a.x": [1.0, 2.0]})
+    trace.events.append("bang", 0.1)
+    for number, landed in enumerate((1e-3, -2e-3, 0.5e-3)):
+        predicted = {"predicted": {"at": 0.0, "for": 0.5}} if number else {}
+        trace.events.append("hit", 0.5, number, True, ("a", "b"), {"landed": landed} | predicted)
+    said = summary(trace).splitlines()[3]
+    assert said == "Between units: 2 of 3 events predicted, landed within 0.002 s of the crossing."
+
+
 def test_little_to_say() -> None:
     trace = Trace.from_arrays([], {"a.x": []})
     assert summary(trace) == "The file does not say how the run ended.\nNothing was recorded."

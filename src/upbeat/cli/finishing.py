@@ -18,7 +18,7 @@ from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment, Report
 from upbeat.master.pace import Fixed
 from upbeat.report.plot import checked_target, plot
-from upbeat.report.summary import summary
+from upbeat.report.summary import between_units, summary
 from upbeat.trace.trace import Trace
 
 
@@ -45,7 +45,7 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report]
         return exit_for(error)
     if options.plot is not None:
         varied = not isinstance(made.master.pace, Fixed)
-        plot(trace, path=options.plot, steps=varied, title=made.scenario.name or None)
+        plot(trace, path=options.plot, steps=varied or None, title=made.scenario.name or None)
     if options.json:
         say(json.dumps(as_data(made, trace) | {"plot": options.plot and str(options.plot)}))
     elif not options.quiet:
@@ -75,6 +75,7 @@ def as_data(made: Experiment, trace: Trace) -> dict[str, Any]:
         "monolithic": made.scenario.origin is not None,
         "wall_seconds": trace.info["wall_seconds"],
         "lateness": trace.info.get("lateness"),
+        "between_units": between_units(trace),
         "out": None if made.out is None else str(made.out),
         "final": {name: _final(trace, name) for name in trace.names},
     }

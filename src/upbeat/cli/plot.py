@@ -28,7 +28,11 @@ def add_to(commands: Any) -> None:
         "--out", type=Path, metavar="PICTURE", help="where to (.png, .svg, .pdf); default: beside FILE"
     )
     parser.add_argument("--signals", action="append", metavar="PATTERN", help="the same, an option for each")
-    parser.add_argument("--steps", action="store_true", help="also draw the step sizes")
+    parser.add_argument(
+        "--steps",
+        action="store_true",
+        help="also draw the step sizes (always, where steps were made for events)",
+    )
     parser.add_argument("--title", help="a title for the picture")
     parser.add_argument("--quiet", action="store_true", help="do not say where the picture is")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
@@ -40,7 +44,7 @@ def call(options: argparse.Namespace) -> Exit:
     if out == options.file:
         raise InvalidInput(f"the picture would overwrite {options.file}; give another name with --out")
     wanted = [*options.names, *(options.signals or ())] or None
-    plot(_trace(options), wanted, path=out, steps=options.steps, title=options.title)
+    plot(_trace(options), wanted, path=out, steps=options.steps or None, title=options.title)
     if options.json:
         say(json.dumps({"ok": True, "out": str(out)}))
     elif not options.quiet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ _MARKS = 4000
 _LEVELS = 6
 """How high a stack grows before its marks move closer together."""
 _LEVEL_INCHES = 0.16
+SHARED, PRIVATE = "#7B3FA0", "#B8860B"
+"""The colours of events between units: those of several units, and those of a single one."""
 _FEW, _LINES = 30, 200
 """More instants than these are marked faintly, or not at all, in the panels of the signals."""
 _FLOOR = "#dddddd"
@@ -36,6 +38,9 @@ class Lane:
     times: NDArray[np.float64]
     ranks: NDArray[np.intp]
     texts: tuple[str, ...]
+    colour: str = INK
+    note: str = ""
+    """What the margin at the right says."""
 
     @property
     def levels(self) -> int:
@@ -57,8 +62,37 @@ def ranks(times: NDArray[np.float64]) -> NDArray[np.intp]:
     return places - np.maximum.accumulate(np.where(fresh, places, 0))
 
 
-def lane(trace: Trace, name: str, label: str) -> Lane:
-    """The events `name` as marks; of very many, as many as can be told apart."""
+def units(trace: Trace, name: str) -> tuple[str, ...]:
+    """The units that an event concerns, if the log says so."""
+    return next((units for units, _ in trace.events[name].more.values()), ())
+
+
+def colour(trace: Trace, name: str) -> str:
+    """That of the events `name`: whether they are shared shows."""
+    return _colour_of(len(units(trace, name)))
+
+
+def _colour_of(concerned: int) -> str:
+    return INK if not concerned else PRIVATE if concerned == 1 else SHARED
+
+
+def lane(trace: Trace, name: str, label: str, colour: str | None = None) -> Lane:
+    """The events `name` as marks, in the given `colour` or in that of their kind.
+
+    Of very many, as many as can be told apart.
+    """
+    marks = _lane(trace, name, label)
+    concerned = units(trace, name)
+    kind = "" if not concerned else "private: " if len(concerned) == 1 else "shared: "
+    note = (
+        kind + ", ".join(concerned)
+        if len(", ".join(concerned)) <= _MARGIN
+        else kind + f"{len(concerned)} units"
+    )
+    return replace(marks, colour=colour or _colour_of(len(concerned)), note="" if colour else note)
+
+
+def _lane(trace: Trace, name: str, label: str) -> Lane:
     part = trace.events[name]
     times, order = part.times(), ranks(part.times())
     if len(times) > _MARKS:
@@ -108,21 +142,33 @@ def draw(axis: Any, panels: Sequence[Any], lanes: Sequence[Lane]) -> None:
     for each, (bottom, top) in zip(lanes, extents, strict=True):
         axis.axhline(bottom, color=_FLOOR, linewidth=0.6, zorder=0.5)
         marks = _heights(each, bottom)
-        paint = [colours.get(text, INK) for text in each.texts]
+        paint = [colours.get(text, each.colour) for text in each.texts]
         floors = np.where(each.ranks == 0, bottom, marks - _step(each))
-        axis.vlines(each.times, floors, marks, colors=paint, linewidth=0.9, clip_on=False)
-        axis.scatter(each.times, marks, s=9, c=paint, linewidths=0, zorder=3, clip_on=False)
+        many = len(each.times) > _LINES
+        axis.vlines(each.times, floors, marks, colors=paint, linewidth=0.4 if many else 0.9, clip_on=False)
+        axis.scatter(each.times, marks, s=2 if many else 9, c=paint, linewidths=0, zorder=3, clip_on=False)
         if each is not lanes[0]:
             axis.axhline(top, color=_FLOOR, linewidth=0.6, zorder=0.5)
     axis.set_yticks([bottom + 0.55 for bottom, _ in extents], [each.label for each in lanes])
     axis.set_ylim(extents[-1][0], 0.1)
     axis.tick_params(axis="y", length=0)
-    instants = np.unique(np.concatenate([each.times for each in lanes]))
-    if len(instants) <= _LINES:
-        style = {"linewidth": 0.7, "linestyle": (0, (3, 2)), "alpha": 1.0 if len(instants) <= _FEW else 0.4}
-        for panel in panels:
-            for time in instants:
-                panel.axvline(time, color=EVENT, zorder=0.9, **style)
+    for tick, each in zip(axis.get_yticklabels(), lanes, strict=True):
+        tick.set_color(each.colour)
+    _draw_instants(panels, lanes)
+
+
+def _draw_instants(panels: Sequence[Any], lanes: Sequence[Lane]) -> None:
+    """Lines through the panels, unless there are so many that nothing else could be seen."""
+    colours = {
+        time: EVENT if each.colour == INK else each.colour for each in lanes for time in each.times.tolist()
+    }
+    if len(colours) > _LINES:
+        return
+    few = len(colours) <= _FEW
+    style = {"linewidth": 0.8 if few else 0.6, "linestyle": (0, (3, 2)), "alpha": 0.75 if few else 0.3}
+    for panel in panels:
+        for time, colour in colours.items():
+            panel.axvline(time, color=colour, zorder=0.9, **style)
 
 
 def _heights(each: Lane, bottom: float) -> NDArray[Any]:
@@ -155,6 +201,8 @@ def label(axis: Any, lanes: Sequence[Lane]) -> None:
     points = box.width / axis.get_figure().dpi * 72 / (last - first)  # points for a second
     for each, (bottom, top) in zip(lanes, _extents(lanes), strict=True):
         marks = _heights(each, bottom)
+        if each.note and not any(each.texts):
+            _beside(axis, each, bottom + 0.55)
         told: set[str] = set()
         for number, left in _fitting(each, points, first, last) if each.levels <= _LEVELS else ():
             told.add(each.texts[number])
@@ -172,6 +220,13 @@ def label(axis: Any, lanes: Sequence[Lane]) -> None:
         untold = [text for text in dict.fromkeys(each.texts) if text and text not in told]
         if colours and sum(map(len, untold)) <= _MARGIN:
             _legend(axis, untold, colours, (bottom + top) / 2)
+
+
+def _beside(axis: Any, each: Lane, middle: float) -> None:
+    """Which units these events concern, in the margin at the right."""
+    text = f"{len(each.times):,} × {each.note}"
+    place = {"transform": axis.get_yaxis_transform(), "va": "center", "clip_on": False}
+    axis.text(1.03, middle, text, fontsize=_LABEL + 1, color=each.colour, **place)
 
 
 def _fitting(each: Lane, points: float, first: float, last: float) -> Iterator[tuple[int, bool]]:

@@ -126,21 +126,6 @@ def event_panels(traces: Mapping[str, Trace], patterns: Iterable[str] | None) ->
     return list(panels.values())
 
 
-def step_panel(traces: Mapping[str, Trace]) -> Panel:
-    """The step sizes over time."""
-    panel = Panel("step size (s)")
-    for label, trace in traces.items():
-        times, sizes = trace.steps.sizes()
-        if len(times):
-            # The last step lasts until its end.
-            ends = np.append(times, times[-1] + sizes[-1]), np.append(sizes, sizes[-1])
-            panel.lines.append(Line(label, label, *thin(*ends), held=True))
-    if panel.lines:
-        every = np.concatenate([line.values for line in panel.lines])
-        panel.log = bool(every.max() > 3 * every.min() > 0)
-    return panel
-
-
 def _grouped(trace: Trace, columns: Sequence[Column]) -> list[Panel]:
     groups = _groups(columns, by_port=True)
     if len(groups) > _PANELS:  # too many quantities without a unit of measure: let those share

@@ -11,7 +11,8 @@ import numpy as np
 
 from upbeat.core.errors import FileProblem, InvalidInput
 from upbeat.report import lanes
-from upbeat.report.panels import CROWD, LINES, Line, Panel, arrange, event_panels, select_events, step_panel
+from upbeat.report import steps as step_sizes
+from upbeat.report.panels import CROWD, LINES, Line, Panel, arrange, event_panels, select_events
 from upbeat.report.style import COLOURS, FRAME, INK, SMALL, TEXT, frame
 from upbeat.trace.extras import need
 from upbeat.trace.output import check_place, unwritable
@@ -26,7 +27,7 @@ def plot(
     signals: str | Iterable[str] | None = None,
     *,
     path: Path | str | None = None,
-    steps: bool = False,
+    steps: bool | None = None,
     events: bool = True,
     title: str | None = None,
     width: float = 7.2,
@@ -35,17 +36,22 @@ def plot(
 
     Signals with the same unit of measure share a panel. `signals` are names or patterns such as
     ``left.*``, of signals and of events. Several traces (a mapping from labels, or a sequence) are compared
-    signal by signal. `steps` adds a panel with the step sizes. Without `events` none are drawn: else those
-    that carry numbers as stems in panels of their own, all others in lanes at the bottom.
+    signal by signal. `steps` adds a panel with the step sizes, and why some are not like most; unless said
+    otherwise it is there if steps were made for events. Without `events` none are drawn: else
+    those that carry numbers as stems in panels of their own, all others in lanes at the bottom.
+    Colours tell events of several units (shared) from those of a single one (private).
     """
     figures = need("matplotlib.figure", "plot", "drawing a picture")
     target = checked_target(path)
     named = _named(traces)
     wanted = None if signals is None else [signals] if isinstance(signals, str) else list(signals)
     panels = arrange(named, wanted) + (event_panels(named, wanted) if events else [])
-    if steps and (sizes := step_panel(named)).lines:
+    sizes = step_sizes.step_panel(named)
+    if sizes.lines and (any(map(step_sizes.worth, named.values())) if steps is None else steps):
         panels.append(sizes)
-    rows = _lanes(named, wanted) if events else []
+    why = step_sizes.reasons(*named.values()) if len(named) == 1 and sizes in panels else []
+    colours = _colours(panels)
+    rows = _lanes(named, wanted, colours) if events else []
     if not panels and not rows:
         raise InvalidInput("there is nothing to draw: the trace has no signals but text")
     heights = [_height(panel, len(panels)) for panel in panels] + ([lanes.height(rows)] if rows else [])
@@ -57,22 +63,26 @@ def plot(
     )[:, 0]
     if title:
         figure.suptitle(title, fontsize=TEXT + 2, color=INK, x=0.02, ha="left", weight="bold")
-    colours = _colours(panels)
     shared: dict[str, Any] = {}
     for axis, panel in zip(axes, panels, strict=False):
         frame(axis, panel.title)
         _draw(axis, panel, colours, len(named) > 1)
+        if panel is sizes:
+            step_sizes.draw(axis, why)
         if panel.share in shared:
             axis.sharey(shared[panel.share])
         elif panel.share:
             shared[panel.share] = axis
     if rows:
-        lanes.draw(axes[-1], axes[:-1], rows)
+        # Runs that are compared have their events at almost the same times: lines would be a tangle.
+        lanes.draw(axes[-1], axes[:-1] if len(named) == 1 else (), rows)
     _finish_time(axes, named)
     figure.draw_without_rendering()  # labels need the final height of the panels, which is known now
     for number, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
         if number == 0 or len(named) == 1:  # runs that are compared have the same colours everywhere
             _label(axis, panel, colours)
+        if panel is sizes:
+            step_sizes.label(axis, why)
     if rows:
         lanes.label(axes[-1], rows)
     if target is not None:
@@ -140,6 +150,7 @@ def _draw(axis: Any, panel: Panel, colours: Mapping[str, str], compare: bool) ->
             _draw_stems(axis, line, _colour(panel, number, colours))
             continue
         width = 0.7 if crowd else max(1.0, 2.6 - 0.8 * number) if compare else 1.5 if line.colour else 1.0
+        width = min(width, 1.0) if panel.log else width
         axis.plot(
             line.time,
             line.values,
@@ -150,6 +161,7 @@ def _draw(axis: Any, panel: Panel, colours: Mapping[str, str], compare: bool) ->
         )
     if panel.log:
         axis.set_yscale("log")
+        step_sizes.ticks(axis)
     elif panel.ticks:
         codes = panel.ticks.codes
         axis.set_yticks(codes, panel.ticks)
@@ -251,13 +263,19 @@ def _inside(middle: float, half: float) -> float:
     return 0.5 if half > 0.5 or math.isnan(middle) else min(max(middle, half), 1.0 - half)
 
 
-def _lanes(traces: Mapping[str, Trace], signals: Sequence[str] | None) -> list[lanes.Lane]:
-    """The events without a number to show, by name; of several traces, by label and name."""
-    return [
-        lanes.lane(trace, name, f"{label}: {name}" if label else name)
+def _lanes(
+    traces: Mapping[str, Trace], signals: Sequence[str] | None, colours: Mapping[str, str]
+) -> list[lanes.Lane]:
+    """The events without a number to show, by name; of several traces, by name and label."""
+    found = {
+        label: [name for name in select_events(trace, signals) if not lanes.numeric(trace, name)]
         for label, trace in traces.items()
-        for name in select_events(trace, signals)
-        if not lanes.numeric(trace, name)
+    }
+    return [
+        lanes.lane(traces[label], name, f"{name}: {label}" if label else name, colours.get(label))
+        for name in dict.fromkeys(name for names in found.values() for name in names)
+        for label, names in found.items()
+        if name in names
     ]
 
 

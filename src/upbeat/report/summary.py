@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Column
@@ -11,6 +12,7 @@ from upbeat.trace.statistics import Summary
 from upbeat.trace.trace import Trace
 
 _MOST_EVENTS = 6
+_MOST_READ = 100_000
 _HEAD = ("signal", "unit", "min", "mean", "max", "final")
 
 
@@ -39,12 +41,36 @@ def _opening(trace: Trace) -> list[str]:
         lines.append("Nothing was recorded.")
     if trace.event_counts:
         lines.append(f"Events: {_events(trace.event_counts)}.")
+        lines += _between(trace)
     if trace.lateness is not None:
         lines.append(_lateness(trace.lateness))
     if "engine" in trace.info:
         why = f": {trace.info['why']}" if trace.info.get("why") else ""
         lines.append(f"Engine {trace.info['engine']}{why}".rstrip(".") + ".")
     return lines
+
+
+def between_units(trace: Trace) -> dict[str, Any] | None:
+    """How many events between units there were, how many of them were predicted, and how late they were
+    noticed at most; None if there are none, or so many that reading them again would take its time."""
+    if sum(trace.event_counts.values()) > _MOST_READ:
+        return None
+    found = [details for _, details in trace.events.more.values() if "landed" in details]
+    if not found:
+        return None
+    predicted = sum("predicted" in details for details in found)
+    landed = max(abs(details["landed"]) for details in found)
+    return {"count": len(found), "predicted": predicted, "landed_within": landed}
+
+
+def _between(trace: Trace) -> list[str]:
+    found = between_units(trace)
+    if found is None:
+        return []
+    seen = f"{found['predicted']:,} of {_counted(found['count'], 'event')}"
+    if not found["predicted"]:
+        seen = f"none of {_counted(found['count'], 'event')}"
+    return [f"Between units: {seen} predicted, landed within {found['landed_within']:.3g} s of the crossing."]
 
 
 def _lateness(late: Lateness) -> str:
