@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import upbeat as up
-from upbeat.core.abilities import Ability
 from upbeat.engine.heuristic import planned
 from upbeat.engine.operations import Operation, operations, tasks
 from upbeat.engine.schedule import Item, Schedule, flaw
@@ -76,8 +75,8 @@ def test_operations_are_those_of_the_refined_graph() -> None:
 
 def test_a_unit_for_threads_may_be_on_several_cores() -> None:
     made = ports((), {"y": {}, "z": {}})
-    plain = up.PythonUnit(lambda *_: None, made)
-    safe = up.PythonUnit(lambda *_: None, made, [Ability.THREADS])
+    calls = dict.fromkeys(("create", "get", "set", "advance"), 1)  # nobody calls these addresses
+    plain, safe = up.NativeUnit(made, calls), up.NativeUnit(made, calls, threads=True)
     for model, makespan in ((plain, 21.0), (safe, 11.0)):
         scenario = up.Scenario(units={"a": model})
         program = up.Master(up.Fixed(0.1)).program(scenario)
@@ -100,3 +99,14 @@ def test_what_calls_several_units_is_never_beside_one_of_them() -> None:
     for k, op in enumerate(found):
         if k != loop and op.units:
             assert k in reach[loop] or loop in reach[k]
+
+
+def test_python_is_on_one_core() -> None:
+    unit = up.PythonUnit(lambda *_: None, ports((), {"y": {}}))
+    scenario = up.Scenario(units={"a": unit, "b": unit, "c": up.Ode({"x": "1"}, outputs=["x"])})
+    program = up.Master(up.Fixed(0.1)).program(scenario)
+    found = operations(program, "step", scenario.units)
+    plan = planned(tasks(found, scenario.units, {op.name: 1.0 for op in found}), 3)
+    homes = {name: {plan.core[k] for k, op in enumerate(found) if name in op.units} for name in "abc"}
+    assert homes["a"] == homes["b"] != homes["c"]
+    assert plan.makespan == 4.0

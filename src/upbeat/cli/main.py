@@ -19,8 +19,10 @@ from upbeat.cli import (
     last_words,
     plot,
     probe,
+    profile,
     resume,
     run,
+    schedule,
     stability,
     terminated,
 )
@@ -50,7 +52,19 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"upbeat {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (run, resume, check, explain, stability, plot, probe, importing, export):
+    for command in (
+        run,
+        resume,
+        check,
+        explain,
+        stability,
+        profile,
+        schedule,
+        plot,
+        probe,
+        importing,
+        export,
+    ):
         command.add_to(commands)
     return top
 

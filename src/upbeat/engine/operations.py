@@ -33,6 +33,7 @@ from upbeat.master.program import (
     Solve,
     walk,
 )
+from upbeat.master.torn import LOOP
 
 Kind = Literal["out", "in", "state", "loop", "other"]
 
@@ -79,17 +80,29 @@ def tasks(
 ) -> tuple[Task, ...]:
     """The operations as tasks for the heuristic, with durations by name.
 
-    All operations of a unit go to one core, unless it can be called from several threads.
+    All operations of a unit go to one core, unless it can be called from several threads. Units that run in
+    Python go to one core together: Python does one thing at a time, so nothing would be gained.
     """
     groups = {unit: k for k, unit in enumerate(models)}
 
     def group(operation: Operation) -> int | None:
+        if in_python(operation, models):
+            return PYTHON
         if len(operation.units) != 1:
             return None
         (unit,) = operation.units
         return None if Ability.THREADS in models[unit].abilities else groups[unit]
 
     return tuple(Task(times[op.name], op.before, group(op)) for op in found)
+
+
+PYTHON = -1
+"""The group of what runs in Python."""
+
+
+def in_python(operation: Operation, models: Mapping[str, Model]) -> bool:
+    """Whether an operation calls a unit that runs in Python."""
+    return any(Ability.NATIVE not in models[unit].abilities for unit in operation.units)
 
 
 def schedule(found: Sequence[Operation], plan: Plan, cores: int) -> Schedule:
@@ -218,7 +231,7 @@ def _named(instruction: Instruction, program: Program, called: Callable[[str], s
         case Advance(unit):
             return f"state {called(unit)}", "state"
         case Repeat():
-            return f"loop {instruction.what}", "loop"
+            return f"loop {instruction.what.removeprefix(LOOP)}", "loop"
         case Let(to) | Solve(to=to):
             return f"let {program.layout.name(to)}", "other"
         case Jump(unit) | Due(unit) | Slope(unit):

@@ -35,6 +35,15 @@ class Parallel:
         """How many times faster the plan is than one core, if waiting costs nothing."""
         return self.total / self.plan.makespan if self.plan.makespan else 1.0
 
+    def makespan(self, crossing: float) -> float:
+        """How long the plan takes if every wait for another core costs so much more."""
+        idle, end = [0.0] * len(self.schedule.cores), [0.0] * len(self.tasks)
+        for number in self.plan.order:
+            core = self.plan.core[number]
+            ready = [end[b] + crossing * (self.plan.core[b] != core) for b in self.tasks[number].before]
+            end[number] = idle[core] = max([idle[core], *ready]) + self.tasks[number].duration
+        return max(idle)
+
     @cached_property
     def bounds(self) -> Bounds:
         """What no plan for as many cores can do better than."""

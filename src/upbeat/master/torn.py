@@ -17,6 +17,8 @@ ADVICE = (
     'FixedPoint with damping, each with most and tolerance), or break it with outputs="lagged".'
 )
 """For a loop that was not solved."""
+LOOP = "solving the algebraic loop "
+"""How the `what` of the iteration begins; the ports follow."""
 
 
 class Torn:
@@ -117,7 +119,7 @@ class Torn:
 
     def repeat(self, most: int, body: Sequence[Instruction]) -> list[Instruction]:
         shows = tuple((f"residual of {name}", self.residual + i) for i, name in enumerate(self.names))
-        what = f"solving the algebraic loop {self.ports}"
+        what = f"{LOOP}{self.ports}"
         return [*self.start(), Repeat(most, tuple(body), self.solved, "fail", what, shows, ADVICE)]
 
 

@@ -85,12 +85,17 @@ def plot(
             step_sizes.label(axis, why)
     if rows:
         lanes.label(axes[-1], rows)
+    save(figure, target)
+    return figure
+
+
+def save(figure: Any, target: Path | None) -> None:
+    """Write a figure to a file, if there is one to write to."""
     if target is not None:
         try:
             figure.savefig(target, dpi=160)
         except OSError as error:
             raise unwritable(target, error) from error
-    return figure
 
 
 def checked_target(path: Path | str | None) -> Path | None:

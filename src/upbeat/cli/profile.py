@@ -1,0 +1,46 @@
+"""`upbeat profile`: measure how long the operations of a scenario take, and keep it beside the file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from upbeat.cli import scenario_options
+from upbeat.cli.console import say
+from upbeat.cli.exits import Exit
+from upbeat.engine.profile import SECONDS, profile, written
+
+MOST = 12
+"""So many operations are shown; the file has all of them."""
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "profile", help="measure how long outputs, inputs and states take", description=__doc__
+    )
+    scenario_options.add_to(parser)
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, metavar="S", help=f"measure for so long ({SECONDS:g})"
+    )
+    parser.add_argument("--quiet", action="store_true", help="say nothing")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> Exit:
+    made = scenario_options.experiment(options)
+    found = profile(made, options.seconds)
+    to = written(found, options.file)
+    if options.json:
+        say(json.dumps({"ok": True, "out": str(to), **found.to_data()}, ensure_ascii=False))
+    elif not options.quiet:
+        say(f"measured {found.steps} steps on the {found.engine} engine; kept in {to}")
+        for block, times in found.blocks.items():
+            whole = sum(times.values())
+            say(f"block '{block}': {1e6 * whole:.4g} µs")
+            for name in sorted(times, key=lambda name: -times[name])[:MOST]:
+                say(f"  {1e6 * times[name]:10.4g} µs  {100 * times[name] / whole:5.1f} %  {name}")
+            if len(times) > MOST:
+                say(f"  … {len(times) - MOST} more")
+    return Exit.OK

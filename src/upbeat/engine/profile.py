@@ -1,0 +1,224 @@
+"""Profiles: how long the operations of a program take, measured in a short run and kept beside the scenario.
+
+The run is the ordinary one, with the blocks of its steps cut into operations that are executed one by one and
+timed. What a call into the engine costs by itself is measured in the same run, and subtracted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+from time import perf_counter, perf_counter_ns
+from typing import Any
+
+from upbeat.core.atomic import replace_file
+from upbeat.core.errors import FileProblem, InvalidInput
+from upbeat.core.ports import Signal, Value
+from upbeat.engine import native
+from upbeat.engine.experiment import Experiment
+from upbeat.engine.interpret import Interpreter
+from upbeat.engine.loop import Loop
+from upbeat.engine.machine import Fired, Machine
+from upbeat.engine.operations import Operation, operations
+from upbeat.engine.selection import select
+from upbeat.master.program import Program
+from upbeat.scenario.inline import path_of
+
+FORMAT = 1
+SECONDS = 1.0
+"""How long a profile is measured, unless the scenario ends before."""
+ENOUGH = 2000
+"""So many steps are enough."""
+LEAST = 1e-9
+"""What an operation takes at least, in seconds: below that is the noise of the clock."""
+_BATCH = 16
+_NOTHING = "nothing at all"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Seconds by operation, for each block of the program's steps that was run."""
+
+    blocks: Mapping[str, Mapping[str, float]]
+    steps: int
+    engine: str
+
+    def covers(self, block: str, found: Sequence[Operation]) -> bool:
+        """Whether these are the operations that were measured: the scenario may have changed since."""
+        return set(self.blocks.get(block, ())) == {operation.name for operation in found}
+
+    def to_data(self) -> dict[str, Any]:
+        """As it is written to a file: microseconds, which people can read."""
+        blocks = {
+            name: {operation: round(1e6 * seconds, 4) for operation, seconds in times.items()}
+            for name, times in self.blocks.items()
+        }
+        return {"format": FORMAT, "engine": self.engine, "steps": self.steps, "microseconds": blocks}
+
+
+def place(file: Path) -> Path:
+    """Where the profile of a scenario file is kept."""
+    return file.with_name(f"{file.stem}.profile.json")
+
+
+def written(profile: Profile, file: Path) -> Path:
+    """Keep a profile beside the scenario file; returns where."""
+    to = place(file)
+    replace_file(to, (json.dumps(profile.to_data(), indent=1, ensure_ascii=False) + "\n").encode())
+    return to
+
+
+def recalled(file: Path) -> Profile | None:
+    """The profile beside a scenario file, if there is one. One that cannot be read is an error."""
+    path = place(file)
+    if not path.exists():
+        return None
+    try:
+        data = json.loads(path.read_text())
+        if data["format"] != FORMAT:
+            raise ValueError(f"it has format {data['format']}")
+        blocks = {
+            str(name): {str(op): max(LEAST, 1e-6 * float(us)) for op, us in times.items()}
+            for name, times in data["microseconds"].items()
+        }
+        return Profile(blocks, int(data["steps"]), str(data["engine"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as reason:
+        raise FileProblem(f"{path} is no profile ({reason}). Measure again: upbeat profile {file}") from None
+
+
+def profile(experiment: Experiment, seconds: float = SECONDS) -> Profile:
+    """Run an experiment for some seconds and measure its operations."""
+    if not seconds > 0:
+        raise InvalidInput(f"a profile takes a positive number of seconds, not {seconds!r}")
+    flat, choice = experiment.flat, experiment.choice()
+    program, pace = flat.master.build(flat.scenario)
+    units, span = flat.scenario.units, experiment.span
+    found = {
+        name: operations(program, name, units, lambda unit: path_of(flat.scenario, unit))
+        for name in program.steps
+    }
+    pieces = _cut(program, found)
+    timed, steps, end = _Timed(found), 0, perf_counter() + seconds
+    while not steps or (steps < ENOUGH and perf_counter() < end):  # a short scenario is run several times
+        machine: Machine = (
+            Interpreter(pieces, units, span.start)
+            if choice.name == "interpret"
+            else native.Machine(pieces, units, span.start, jit=experiment.jit)
+        )
+        with closing(timed.use(machine)):
+            loop = Loop(timed, program, pace, span, select(program, None), None)
+            loop.begin()
+            while not loop.finished and (not steps or perf_counter() < end):
+                loop.step()
+                steps += 1
+        if not steps:
+            raise InvalidInput("there is nothing to measure: the run ends where it starts")
+    return Profile({name: timed.times(name) for name in found if timed.ran(name)}, steps, choice.name)
+
+
+def _cut(program: Program, found: Mapping[str, Sequence[Operation]]) -> Program:
+    """The program with every operation as a block of its own, besides those it has."""
+    pieces = {
+        _piece(name, number): tuple(program.steps[name][i] for i in operation.instructions)
+        for name, each in found.items()
+        for number, operation in enumerate(each)
+    }
+    return replace(program, steps={**program.steps, **pieces, _NOTHING: ()})
+
+
+def _piece(block: str, number: int) -> str:
+    return f"{block} · {number}"
+
+
+class _Timed:
+    """Executes the blocks of steps operation by operation on its `machine`, and takes the time."""
+
+    machine: Machine
+    fired: list[Fired]
+
+    def __init__(self, found: Mapping[str, Sequence[Operation]]) -> None:
+        self._found = found
+        self._pieces = {name: [_piece(name, k) for k in range(len(each))] for name, each in found.items()}
+        self._spent: dict[str, list[list[int]]] = {name: [] for name in found}
+        self._idle: list[int] = []
+
+    def use(self, machine: Machine) -> Machine:
+        """From now on it is this machine that works."""
+        self.machine, self.fired = machine, machine.fired
+        return machine
+
+    def execute(self, block: str) -> None:
+        execute = self.machine.execute
+        if block not in self._pieces:
+            execute(block)
+            return
+        spent: list[int] = []
+        for piece in self._pieces[block]:
+            before = perf_counter_ns()
+            execute(piece)
+            spent.append(perf_counter_ns() - before)
+        self._spent[block].append(spent)
+        before = perf_counter_ns()
+        execute(_NOTHING)
+        self._idle.append(perf_counter_ns() - before)
+
+    def ran(self, block: str) -> bool:
+        return bool(self._spent[block])
+
+    def times(self, block: str) -> dict[str, float]:
+        """Seconds by operation: the median of the means of a few steps each.
+
+        A mean counts steps that take longer than others; the median leaves out those in which the machine
+        was doing something else.
+        """
+        idle = median(self._idle)
+        columns = zip(*self._spent[block], strict=True)
+        return {
+            operation.name: max(LEAST, 1e-9 * (_typical(spent) - idle))
+            for operation, spent in zip(self._found[block], columns, strict=True)
+        }
+
+    # ---------------------------------------------------------------- all else is the machine's
+
+    def read(self, cell: int) -> Value:
+        return self.machine.read(cell)
+
+    def row(self, cells: tuple[int, ...]) -> Sequence[Value]:
+        return self.machine.row(cells)
+
+    def write(self, cell: int, value: Value) -> None:
+        self.machine.write(cell, value)
+
+    def set_input(self, unit: str, port: str, *coefficients: Signal) -> None:
+        self.machine.set_input(unit, port, *coefficients)
+
+    def save(self) -> Any:
+        return self.machine.save()
+
+    def restore(self, token: Any) -> None:
+        self.machine.restore(token)
+
+    def to_bytes(self, token: Any) -> bytes:
+        return self.machine.to_bytes(token)
+
+    def from_bytes(self, data: bytes) -> Any:
+        return self.machine.from_bytes(data)
+
+    def pack(self, token: Any) -> bytes:
+        return self.machine.pack(token)
+
+    def unpack(self, body: bytes) -> Any:
+        return self.machine.unpack(body)
+
+    def close(self) -> None:
+        self.machine.close()
+
+
+def _typical(spent: Sequence[int]) -> float:
+    size = min(_BATCH, max(1, len(spent) // 8))
+    batches = [spent[i : i + size] for i in range(0, len(spent) - size + 1, size)]
+    return float(median(fmean(batch) for batch in batches))

@@ -1,0 +1,199 @@
+"""What a step on several cores looks like: who does what when, how much faster it is, and what limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from upbeat.core.errors import InvalidInput
+from upbeat.engine.experiment import Experiment
+from upbeat.engine.heuristic import Task
+from upbeat.engine.operations import PYTHON, Operation
+from upbeat.engine.parallel import Parallel, parallel
+from upbeat.engine.profile import Profile
+from upbeat.scenario.inline import path_of
+
+CROSSING = 2e-7
+"""Seconds that a wait for another core costs when all cores are free: a guess, for the prediction."""
+MOST_CORES = 1024
+_WIDTH = 72
+_MARKS = {"state": "█", "loop": "▓", "out": "▒", "in": "░", "other": "░"}
+_MOST_PATH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One block of a program on several cores."""
+
+    block: str
+    parallel: Parallel
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes, with all waits: those for other cores, and for the step to begin and to end."""
+        around = 2 * CROSSING if len(self.parallel.schedule.cores) > 1 else 0.0
+        return self.parallel.makespan(CROSSING) + around
+
+    @property
+    def predicted(self) -> float:
+        """How many times faster than one core it is, waits included."""
+        return self.parallel.total / self.seconds if self.parallel.total else 1.0
+
+    @property
+    def limit(self) -> str:
+        """What stands in the way of more."""
+        it, cores = self.parallel, len(self.parallel.schedule.cores)
+        bounds = it.bounds
+        if cores == 1:
+            return "there is one core"
+        if self.predicted < 1:
+            return (
+                f"waiting: a step takes {_us(it.total)} on one core, and cores would wait for each other "
+                f"{it.schedule.crossings} times. One core is faster"
+            )
+        if bounds.heaviest == bounds.best and bounds.heaviest > bounds.critical:
+            part = f"{_us(bounds.heaviest)} of {_us(it.total)}"
+            weights = self.weights
+            heaviest = max(weights, key=lambda group: weights[group])
+            if heaviest == PYTHON:
+                units = sorted({u for op, t in self._pairs if t.group == PYTHON for u in op.units})
+                return (
+                    f"Python, which does one thing at a time: {', '.join(units)} run in it and take {part}. "
+                    "Units of equations, in C, and FMUs do not need it"
+                )
+            (unit,) = {u for op, t in self._pairs if t.group == heaviest for u in op.units}
+            return (
+                f"the unit '{unit}', which takes {part}: all that it does is on one core, because it does "
+                "not say that it can be called from several threads"
+            )
+        if bounds.critical == bounds.best:
+            return "the critical path: no number of cores is faster than that"
+        if it.plan.makespan > 1.1 * bounds.best:
+            return "dependencies: cores wait for each other although there is work left"
+        return "the number of cores: all of them are busy nearly all the time"
+
+    @property
+    def weights(self) -> dict[int, float]:
+        """How long each group of operations that stay on one core takes."""
+        found: dict[int, float] = {}
+        for _, task in self._pairs:
+            if task.group is not None:
+                found[task.group] = found.get(task.group, 0.0) + task.duration
+        return found
+
+    @property
+    def _pairs(self) -> list[tuple[Operation, Task]]:
+        return list(zip(self.parallel.operations, self.parallel.tasks, strict=True))
+
+
+def charts(experiment: Experiment, cores: int, measured: Profile) -> list[Chart]:
+    """Every block of the program's steps that has been measured, on so many cores."""
+    if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores <= MOST_CORES:
+        raise InvalidInput(f"cores must be a whole number from 1 to {MOST_CORES}, not {cores!r}")
+    flat = experiment.flat
+    program = flat.master.program(flat.scenario)
+    return [
+        Chart(
+            name,
+            parallel(
+                program,
+                name,
+                flat.scenario.units,
+                cores,
+                measured.blocks[name],
+                lambda unit: path_of(flat.scenario, unit),
+            ),
+        )
+        for name in program.steps
+        if name in measured.blocks
+    ]
+
+
+def chart_data(chart: Chart) -> dict[str, Any]:
+    """A chart as plain data, times in microseconds."""
+    it = chart.parallel
+    names = [operation.name for operation in it.operations]
+    return {
+        "cores": len(it.schedule.cores),
+        "operations": [
+            {
+                "name": operation.name,
+                "kind": operation.kind,
+                "units": sorted(operation.units),
+                "core": it.plan.core[number],
+                "start_us": 1e6 * it.plan.start[number],
+                "end_us": 1e6 * it.plan.end[number],
+                "after": [names[b] for b in operation.before],
+            }
+            for number, operation in enumerate(it.operations)
+        ],
+        "one_core_us": 1e6 * it.total,
+        "makespan_us": 1e6 * it.plan.makespan,
+        "speedup": it.speedup,
+        "predicted_speedup": chart.predicted,
+        "waits": it.schedule.crossings,
+        "rule": it.plan.rule.value,
+        "bounds_us": {
+            "critical_path": 1e6 * it.bounds.critical,
+            "work_per_core": 1e6 * it.bounds.shared,
+            "heaviest_unit": 1e6 * it.bounds.heaviest,
+        },
+        "critical_path": [names[number] for number in it.critical],
+        "limited_by": chart.limit,
+    }
+
+
+def chart_text(chart: Chart) -> str:
+    """A chart for people: a line for every core, and what follows from it."""
+    it, count = chart.parallel, len(chart.parallel.schedule.cores)
+    path = [it.operations[number].name for number in it.critical]
+    shown = path if len(path) <= _MOST_PATH else [*path[: _MOST_PATH - 1], "…", path[-1]]
+    cores = f"{count} core{'s' if count > 1 else ''}"
+    return "\n".join(
+        [
+            f"block '{chart.block}': {len(it.operations)} operations on {cores}",
+            f"  one core       {_us(it.total)}",
+            f"  {cores:<14} {_us(it.plan.makespan)}, if waiting costs nothing: {it.speedup:.2f} × as fast",
+            f"  predicted      {_us(chart.seconds)}, if one of its {it.schedule.crossings} waits costs "
+            f"{_us(CROSSING)}: {chart.predicted:.2f} × as fast",
+            f"  critical path  {_us(it.bounds.critical)}: {' → '.join(shown)}",
+            f"  limited by     {chart.limit}",
+            "",
+            *_lines(it),
+            f"  {_MARKS['state']} state  {_MARKS['loop']} loop  {_MARKS['out']} output  {_MARKS['in']} input",
+        ]
+    )
+
+
+def _lines(it: Parallel) -> list[str]:
+    """Who is busy when: each column is shown as what takes most of it."""
+    whole = it.plan.makespan or 1.0
+    lines = []
+    for core in range(len(it.schedule.cores)):
+        columns: list[dict[str, float]] = [{} for _ in range(_WIDTH)]
+        for number, operation in enumerate(it.operations):
+            if it.plan.core[number] == core:
+                _spread(columns, it.plan.start[number], it.plan.end[number], whole, _MARKS[operation.kind])
+        text = "".join(_mark(column) for column in columns)
+        lines.append(f"  core {core:<3} {text}")
+    return lines
+
+
+def _spread(columns: Sequence[dict[str, float]], start: float, end: float, whole: float, mark: str) -> None:
+    first, last = start / whole * _WIDTH, end / whole * _WIDTH
+    for column in range(int(first), min(_WIDTH, int(last) + 1)):
+        part = min(last, column + 1.0) - max(first, float(column))
+        if part > 0:
+            columns[column][mark] = columns[column].get(mark, 0.0) + part
+
+
+def _mark(column: Mapping[str, float]) -> str:
+    busy = sum(column.values())
+    return max(column, key=lambda mark: column[mark]) if busy >= 0.5 else "·"
+
+
+def _us(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{1e6 * seconds:.3g} µs"
+    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"

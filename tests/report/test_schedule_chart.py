@@ -1,0 +1,123 @@
+"""Time charts: the numbers are those of times given by hand, and the limit that is named is the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import upbeat as up
+from upbeat.engine.profile import Profile
+from upbeat.report.chart import draw
+from upbeat.report.schedule import CROSSING, Chart, chart_data, chart_text, charts
+from upbeat.units import ports
+
+MS = 1e-3
+
+
+def unit(**more: object) -> up.Ode:
+    return up.Ode({"x": "-x"}, inputs=["u"], outputs={"y": "x"}, **more)  # type: ignore[arg-type]
+
+
+def chart(
+    units: Mapping[str, object],
+    connections: Mapping[str, str],
+    cores: int,
+    states: Mapping[str, float],
+    rest: float = 0.0,
+) -> Chart:
+    """The step of a scenario in which the states take so long, and all else takes `rest`."""
+    scenario = up.Scenario(units=units, connections=connections)  # type: ignore[arg-type]
+    experiment = up.experiment(scenario, pace=0.1, until=1.0)
+    names = [f"state {name}" for name in units]
+    times = {name: states[name.removeprefix("state ")] for name in names}
+    times |= {f"out {name}.y": rest for name in units} | {f"in {name}": rest for name in connections}
+    (made,) = charts(experiment, cores, Profile({"step": times}, 1, "native"))
+    return made
+
+
+def test_two_equal_units_are_twice_as_fast_on_two_cores() -> None:
+    made = chart({"a": unit(), "b": unit()}, {"a.u": "b.y"}, 2, {"a": MS, "b": MS})
+    data = chart_data(made)
+    assert data["one_core_us"] == pytest.approx(2000.0)
+    assert data["makespan_us"] == pytest.approx(1000.0)
+    assert data["speedup"] == pytest.approx(2.0)
+    # One edge crosses, and the step itself begins and ends: three waits in a row.
+    assert data["waits"] == 1
+    assert data["predicted_speedup"] == pytest.approx(2 * MS / (MS + 3 * CROSSING))
+    assert [op["core"] for op in data["operations"] if op["kind"] == "state"] in ([0, 1], [1, 0])
+    assert "block 'step': 5 operations on 2 cores" in chart_text(made)
+    assert "2.00 × as fast" in chart_text(made)
+
+
+def test_three_units_on_two_cores_are_limited_by_one_of_them() -> None:
+    made = chart({"a": unit(), "b": unit(), "c": unit()}, {}, 2, {"a": 3 * MS, "b": MS, "c": MS})
+    assert made.parallel.plan.makespan == pytest.approx(3 * MS)
+    assert made.parallel.bounds.best == pytest.approx(3 * MS)
+    assert made.limit == "the critical path: no number of cores is faster than that"
+    assert made.parallel.operations[made.parallel.critical[0]].name == "state a"
+
+
+def test_a_heavy_unit_is_named() -> None:
+    """Its outputs could be read side by side, if it allowed that."""
+    model = up.Ode({"x": "-x"}, outputs={"y": "x", "z": "2*x", "w": "3*x"})
+    scenario = up.Scenario(units={"big": model, "small": unit()})
+    times = {"state big": MS, "state small": MS, "out small.y": 0.0}
+    times |= {f"out big.{port}": MS for port in "yzw"}
+    (made,) = charts(up.experiment(scenario, pace=0.1, until=1.0), 4, Profile({"step": times}, 1, "native"))
+    assert made.parallel.plan.makespan == pytest.approx(4 * MS)
+    assert made.limit.startswith("the unit 'big', which takes 4 ms of 5 ms")
+
+
+def test_cores_that_are_all_busy_are_the_limit() -> None:
+    names = [f"u{k}" for k in range(8)]
+    made = chart({name: unit() for name in names}, {}, 4, dict.fromkeys(names, MS))
+    assert made.parallel.speedup == pytest.approx(4.0)
+    assert made.limit.startswith("the number of cores")
+
+
+def test_waiting_may_cost_more_than_it_gains() -> None:
+    made = chart({"a": unit(), "b": unit()}, {"a.u": "b.y"}, 2, {"a": 1e-8, "b": 1e-8})
+    assert made.predicted < 1
+    assert made.limit.endswith("One core is faster")
+
+
+def test_python_is_explained_as_the_bottleneck() -> None:
+    slow = up.PythonUnit(lambda *_: None, ports((), {"y": {}}))
+    made = chart({"a": slow, "b": slow, "c": unit()}, {}, 3, {"a": MS, "b": MS, "c": MS})
+    assert made.parallel.plan.makespan == pytest.approx(2 * MS)
+    assert made.limit.startswith(
+        "Python, which does one thing at a time: a, b run in it and take 2 ms of 3 ms"
+    )
+
+
+def test_one_core_is_one_core() -> None:
+    made = chart({"a": unit()}, {}, 1, {"a": MS})
+    assert (made.limit, made.predicted) == ("there is one core", 1.0)
+
+
+@pytest.mark.parametrize("cores", [0, -1, 1.5, True, 100_000])
+def test_wrong_numbers_of_cores(cores: int) -> None:
+    with pytest.raises(up.InvalidInput, match="whole number from 1 to 1024"):
+        chart({"a": unit()}, {}, cores, {"a": MS})
+
+
+def test_a_line_for_every_core() -> None:
+    made = chart({"a": unit(), "b": unit()}, {}, 3, {"a": MS, "b": MS / 2})
+    lines = [line for line in chart_text(made).splitlines() if line.startswith("  core ")]
+    assert [line.count("█") for line in lines] == [72, 36, 0]
+
+
+def test_the_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    names = ["left", "right"]
+    made = chart({n: unit() for n in names}, {"left.u": "right.y"}, 2, dict.fromkeys(names, MS), MS / 50)
+    figure = draw([made], tmp_path / "it.png", "two units")
+    assert (tmp_path / "it.png").stat().st_size > 5000
+    whole, zoomed = figure.axes
+    assert whole.get_xlim()[1] == pytest.approx(1e6 * made.parallel.plan.makespan)
+    assert zoomed.get_xlim()[0] > 0, "a second panel shows the exchange"
+    assert {text.get_text() for text in whole.texts} == set(names)
+    with pytest.raises(up.FileProblem, match="suffix"):
+        draw([made], tmp_path / "it.txt")
