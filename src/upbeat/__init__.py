@@ -34,6 +34,7 @@ _HOMES = {
     "master.coupling": "GaussSeidel Jacobi",
     "master.error_control": "ErrorControl",
     "master.instants": "Simultaneous",
+    "master.interruptible": "Interruptible",
     "master.iterated": "Iterated",
     "master.multirate": "MultiRate",
     "master.negotiated": "Negotiated",

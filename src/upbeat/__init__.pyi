@@ -32,6 +32,7 @@ from upbeat.master.constrained import Constrained
 from upbeat.master.coupling import GaussSeidel, Jacobi
 from upbeat.master.error_control import ErrorControl
 from upbeat.master.instants import Simultaneous
+from upbeat.master.interruptible import Interruptible
 from upbeat.master.iterated import Iterated
 from upbeat.master.lookahead import LookAhead
 from upbeat.master.loops import Anderson, FixedPoint, Newton
@@ -118,6 +119,7 @@ __all__ = [
     "Hold",
     "Induced",
     "Interrupted",
+    "Interruptible",
     "InvalidInput",
     "Isolated",
     "Iterated",

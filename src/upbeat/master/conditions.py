@@ -55,14 +55,16 @@ def followed(
         return None
     lets: list[Let] = []
     known: list[Known] = []
-    first = wiring.registers.new("conditions", size=WIDTH * sum(map(len, conditions.values())))
+    unique = wiring.registers.unique
+    size = WIDTH * sum(map(len, conditions.values()))
+    first = wiring.registers.new(unique("conditions"), size=size)
     for name, expressions in conditions.items():
         for z in expressions:
             rates, missing = _rates(z, wiring, most, symbolic)
             place = first + WIDTH * len(known)
             lets += [Let(place + k, substitute(cell, wiring.names)) for k, cell in enumerate(rates)]
             known.append(Known(name, len(rates) - 1, missing))
-    jumped, begin, before, after = _jumps(wiring, sorted(_ends(conditions, wiring)))
+    jumped, begin, before, after = jumps(wiring, sorted(_ends(conditions, wiring)))
     again: Block = (*lets, after)
     ready = replace(
         blocks,
@@ -130,17 +132,18 @@ def _ends(conditions: Mapping[str, Sequence[Expr]], wiring: Wiring) -> set[tuple
     return {end for unit in units for end in wiring.outputs_of(unit)}
 
 
-def _jumps(wiring: Wiring, ends: Sequence[tuple[str, str]]) -> tuple[Reg, Block, Block, Let]:
+def jumps(wiring: Wiring, ends: Sequence[tuple[str, str]]) -> tuple[Reg, Block, Block, Let]:
     """A register that says whether an instant has changed one of these outputs, or something has happened
     inside a unit; what to do at the start and at the end of a step for that, and whenever they may change.
     """
-    jumped = wiring.registers.new("jumped", Kind.BOOLEAN)
+    unique = wiring.registers.unique
+    jumped = wiring.registers.new(unique("jumped"), Kind.BOOLEAN)
     begin: list[Let] = []
     before: list[Let] = []
     changes: list[Expr] = []
     counted = counts(wiring)
     for name, register in counted.items():
-        kept = wiring.registers.new(f"{name}′at the start", Kind.INTEGER)
+        kept = wiring.registers.new(unique(f"{name}′at the start"), Kind.INTEGER)
         begin.append(Let(kept, Cell(register)))
         changes.append(apply(Op.NE, Cell(register), Cell(kept)))
     for end in ends:
@@ -150,7 +153,7 @@ def _jumps(wiring: Wiring, ends: Sequence[tuple[str, str]]) -> tuple[Reg, Block,
         )  # what an FMU tells of its last step has not jumped
         if port.kind is Kind.STRING or known:
             continue
-        kept = wiring.registers.new(f"{wiring.label(end)}′before", port.kind, port.cells)
+        kept = wiring.registers.new(unique(f"{wiring.label(end)}′before"), port.kind, port.cells)
         for i in range(port.cells):
             cell = Cell(wiring.outputs[end] + i)
             before.append(Let(kept + i, cell))

@@ -18,7 +18,7 @@ from upbeat.core.errors import MasterError, suggest
 from upbeat.master import checks
 from upbeat.master.exchange import settled, stale_outputs
 from upbeat.master.loops import LoopSolver, Newton
-from upbeat.master.program import Block, Instruction
+from upbeat.master.program import Block, Instruction, Recordable
 from upbeat.master.wiring import End, Guess, Wiring
 from upbeat.scenario.graph import unit_order
 
@@ -34,6 +34,8 @@ class Blocks:
     exchange: Block
     instant: Block = ()
     notes: tuple[str, ...] = ()
+    columns: Mapping[str, Recordable] = field(default_factory=dict)
+    """What a trace may record besides ports."""
 
 
 class Coupling(Protocol):
@@ -68,7 +70,7 @@ class Jacobi:
     loops: LoopSolver = field(default_factory=Newton)
 
     def __post_init__(self) -> None:
-        _check_outputs(self.outputs)
+        check_outputs(self.outputs)
         check_loops(self.loops, "Jacobi")
 
     def sequence(self, wiring: Wiring) -> Sequence:
@@ -94,7 +96,7 @@ class GaussSeidel:
     loops: LoopSolver = field(default_factory=Newton)
 
     def __post_init__(self) -> None:
-        _check_outputs(self.outputs)
+        check_outputs(self.outputs)
         check_loops(self.loops, "GaussSeidel")
         if self.order is not None:
             listed = isinstance(self.order, (list, tuple)) and all(isinstance(u, str) for u in self.order)
@@ -151,7 +153,8 @@ def check_loops(loops: object, kind: str) -> None:
     checks.has(loops, "solve", f"loops of {kind}", f"{kind}(loops=up.Newton())")
 
 
-def _check_outputs(outputs: str) -> None:
+def check_outputs(outputs: str) -> None:
+    """What an output shows at a communication point is one of two things."""
     if outputs not in ("solved", "lagged"):
         raise MasterError(f'outputs must be "solved" or "lagged", not {outputs!r}')
 

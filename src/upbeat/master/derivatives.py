@@ -12,6 +12,7 @@ from upbeat.core.expr import Expr, Name, time_derivative
 from upbeat.core.expr import names as expr_names
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Port
+from upbeat.master.approximation import Approximation, Linear
 from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.inline import path_of
 from upbeat.scenario.scenario import Scenario
@@ -91,3 +92,20 @@ def rate(cell: Expr, ports: Mapping[tuple[str, str], Port], target: str) -> Expr
             )
         rates[name] = Name(f"{unit}.{derivative}" if index is None else f"{unit}.{derivative}[{index}]")
     return time_derivative(cell, rates)
+
+
+def lines(closed: Scenario, usual: Approximation) -> dict[str, Approximation]:
+    """Straight lines for inputs that a master has made for itself, where the `usual` approximation wants
+    derivatives that nobody knows: no user could give these another one."""
+    ports = {(unit, port.name): port for unit, model in closed.units.items() for port in model.ports}
+    found: dict[str, Approximation] = {}
+    for connection in closed.connections:
+        cells = connection.cells
+        if not ports[connection.unit, connection.port].internal:
+            continue
+        try:
+            for _ in range(usual.derivatives):
+                cells = tuple(rate(cell, ports, connection.target) for cell in cells)
+        except MasterError:
+            found[connection.target] = Linear()
+    return found

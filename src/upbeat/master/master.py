@@ -10,7 +10,7 @@ from upbeat.core.ports import Causality, Kind
 from upbeat.master import checks
 from upbeat.master.approximation import Approximation, Hold
 from upbeat.master.coupling import Coupling, Jacobi, unknowns
-from upbeat.master.derivatives import grown, with_derivative_sources, with_rates
+from upbeat.master.derivatives import grown, lines, with_derivative_sources, with_rates
 from upbeat.master.inside import with_indicators
 from upbeat.master.instants import Simultaneous, instants
 from upbeat.master.needs import check_abilities
@@ -65,9 +65,8 @@ class Master:
         `driven`: what happens at an instant is done micro-step by micro-step, from outside.
         """
         closed = self.arranged(scenario)
-        wiring = Wiring(
-            with_derivative_sources(closed, self._wanted(closed, self._followed)), self.inputs, self.ports
-        )
+        sourced = with_derivative_sources(closed, self._wanted(closed, self._followed))
+        wiring = Wiring(sourced, self.inputs, {**self.ports, **lines(closed, self.inputs)})
         for note in grown(closed):
             wiring.note(note)
         blocks, pace = prepared(self.pace, self.coupling.blocks(wiring), wiring)
@@ -80,7 +79,7 @@ class Master:
             instant=(*blocks.instant, *instant.whole),
             now=wiring.now,
             next=wiring.next,
-            columns=wiring.columns(),
+            columns={**blocks.columns, **wiring.columns()},
             notes=(*blocks.notes, *wiring.notes),
             events=instant.events,
             due=instant.due,
@@ -96,12 +95,15 @@ class Master:
         """The closed scenario with what this master needs of its units: these are the units that run.
 
         Units given by equations get outputs for derivatives that inputs or conditions of events ask for, and
-        for the conditions of their own events, if the pace follows what happens `inside`.
+        for the conditions of their own events, if pace or coupling follow what happens `inside`. A coupling
+        may arrange more.
         """
         closed = scenario.closed()
         self._check_ports(closed)
-        if getattr(self.pace, "inside", False):
+        if any(getattr(part, "inside", False) for part in (self.pace, self.coupling)):
             closed = with_indicators(closed)
+        if hasattr(self.coupling, "arranged"):
+            closed = self.coupling.arranged(closed)
         followed = self._followed if getattr(self.pace, "symbolic", True) else 0
         return with_rates(closed, self._wanted(closed, followed), followed)
 

@@ -80,30 +80,13 @@ class Negotiated:
             step += [Let(wanted, Cell(wiring.next)), *self._units(wiring, stopping, early=True)]
             step += [self._earliest(wiring, stopping), If(sooner, (Restore(slot), *follow))]
         if may_stop or stopping:
-            step += self._getting_on(wiring, asked, (*may_stop, *stopping))
+            step += getting_on(wiring, asked, (*may_stop, *stopping))
             step.insert(0, Let(asked, Cell(wiring.next)))
         step += self._units(wiring, steady, early=False)
         order = " → ".join(map(wiring.called, (*back, *stopping, *steady)))
         known = ", ".join(map(wiring.called, back)) or "none"
         note = f"steps are negotiated, in the order {order}; to be set back: {known}"
         return Blocks(parts.start, {"step": (*step, *parts.after)}, parts.again, notes=(note, parts.note))
-
-    def _getting_on(self, wiring: Wiring, asked: Reg, units: tuple[str, ...]) -> list[Instruction]:
-        """End a run whose steps have become, and stay, so short that it would never end by itself."""
-        count = wiring.registers.new("negotiated′short")
-        length, wanted = Cell(wiring.next) - Cell(wiring.now), Cell(asked) - Cell(wiring.now)
-        short = apply(Op.LT, length, SHORT * wanted)
-        moving = Repeat(
-            1,
-            (),
-            apply(Op.LE, Cell(count), float(MOST_SHORT)),
-            "fail",
-            f"getting on with {', '.join(map(wiring.called, units))}",
-            (("earliest stop", wiring.next),),
-            f"{MOST_SHORT} steps one after the other were shorter than {SHORT:g} of what was asked: a unit "
-            "that stops so often chatters, or tells its stops wrongly.",
-        )
-        return [Let(count, apply(Op.WHERE, short, Cell(count) + 1.0, 0.0)), moving]
 
     def _units(self, wiring: Wiring, units: list[str], *, early: bool) -> tuple[Instruction, ...]:
         """Units over the step, as far as they go."""
@@ -117,3 +100,21 @@ class Negotiated:
         for unit in units:
             earliest = apply(Op.MIN, Cell(wiring.reached(unit)), earliest)
         return Let(wiring.next, earliest)
+
+
+def getting_on(wiring: Wiring, asked: Reg, units: tuple[str, ...]) -> list[Instruction]:
+    """End a run whose steps have become, and stay, so short that it would never end by itself."""
+    count = wiring.registers.new("short steps")
+    length, wanted = Cell(wiring.next) - Cell(wiring.now), Cell(asked) - Cell(wiring.now)
+    short = apply(Op.LT, length, SHORT * wanted)
+    moving = Repeat(
+        1,
+        (),
+        apply(Op.LE, Cell(count), float(MOST_SHORT)),
+        "fail",
+        f"getting on with {', '.join(map(wiring.called, units))}",
+        (("earliest stop", wiring.next),),
+        f"{MOST_SHORT} steps one after the other were shorter than {SHORT:g} of what was asked: a unit "
+        "that stops so often chatters, or tells its stops wrongly.",
+    )
+    return [Let(count, apply(Op.WHERE, short, Cell(count) + 1.0, 0.0)), moving]

@@ -12,6 +12,7 @@ from upbeat.master.constrained import Constrained
 from upbeat.master.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.error_control import ErrorControl
 from upbeat.master.instants import Simultaneous
+from upbeat.master.interruptible import Interruptible
 from upbeat.master.iterated import Iterated
 from upbeat.master.lookahead import LookAhead
 from upbeat.master.loops import Anderson, FixedPoint, LoopSolver, Newton
@@ -30,6 +31,7 @@ COUPLINGS: dict[str, type] = {
     "multi_rate": MultiRate,
     "negotiated": Negotiated,
     "refined": Refined,
+    "interruptible": Interruptible,
 }
 LOOPS: dict[str, type] = {"newton": Newton, "anderson": Anderson, "fixed_point": FixedPoint}
 PACES: dict[str, type] = {

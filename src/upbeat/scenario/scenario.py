@@ -154,7 +154,7 @@ class Scenario:
             self.column(unit, port.name): (unit, port)
             for unit, model in self.units.items()
             for port in model.ports
-            if port.causality is Causality.INPUT and (unit, port.name) not in driven
+            if port.causality is Causality.INPUT and not port.internal and (unit, port.name) not in driven
         }
 
     def column(self, unit: str, port: str) -> str:
@@ -196,6 +196,21 @@ class Scenario:
     def with_connections(self, connections: tuple[Connection, ...]) -> Scenario:
         """The same scenario with other, already checked connections; for masters."""
         return self._with(replace(self._parts, connections=connections))
+
+    def extended(
+        self,
+        units: Mapping[str, Model],
+        connections: tuple[Connection, ...],
+        links: tuple[EventConnection, ...],
+    ) -> Scenario:
+        """The same scenario with other models for some units, and more, already checked, connections."""
+        parts = replace(
+            self._parts,
+            units={**self.units, **units},
+            connections=(*self.connections, *connections),
+            event_connections=(*self.event_connections, *links),
+        )
+        return self._with(parts)
 
     def with_outputs(self, outputs: tuple[ScenarioOutput, ...]) -> Scenario:
         """The same scenario with other, already checked outputs; for tools."""

@@ -8,7 +8,7 @@ happen one after the other, in the order in which they are written, each from wh
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from upbeat.scenario.connection import Connection
 from upbeat.scenario.directory import EVENTS, Directory, End
 from upbeat.scenario.event_connection import EventConnection, Sender
 from upbeat.scenario.functions import with_functions
+from upbeat.units.changing import free_name
 from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable
 from upbeat.units.process import Isolated
 
@@ -49,6 +50,8 @@ class Watcher(Discrete):
     """A discrete unit with an event output for each of `events`, and one for each quantity they change."""
 
     events: tuple[Watched, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    """The events that units may locate, and the event inputs by which they say so."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(Watcher))
@@ -162,8 +165,53 @@ def _behind(parts: Parts) -> dict[str, Expr]:
 
 def _watcher(reading: _Reading, watched: Sequence[Watched], sent: Mapping[str, Port]) -> Watcher:
     armed = {event.name: reading.new("armed", event.name) for event in watched}
+    return _made(reading.ports, watched, armed, sent.values(), {})
+
+
+@dataclass(frozen=True)
+class _Linked:
+    """The names of what the watcher has for an event that a unit may locate.
+
+    `told`: it has been, and is to happen. `last`: when it happened last. `beyond`: above it the event is
+    armed again. The indicator may still be a little above zero where a unit has seen it at zero, so that zero
+    will not do.
+    """
+
+    port: str
+    told: str
+    last: str
+    beyond: str
+
+
+def linked(watcher: Watcher, events: Collection[str]) -> Watcher:
+    """The watcher with an event input for each of `events`, by which a unit says that it has located it.
+
+    What is located happens then, all of it, unless it has happened at that time already.
+    """
+    taken = set(watcher.arguments) | {port.name for port in watcher.ports}
+    links = {
+        event: _Linked(
+            *(free_name(f"{word}_{event}", taken) for word in ("located", "told", "last", "beyond"))
+        )
+        for event in events
+    }
+    armed = dict(zip((e.name for e in watcher.events), (v.name for v in watcher.variables), strict=False))
+    own = {event.name for event in watcher.events}
+    sent = [port for port in watcher.sent if port.name not in own]
+    return _made(watcher.inputs, watcher.events, armed, sent, links)
+
+
+def _made(
+    inputs: Sequence[Port],
+    watched: Sequence[Watched],
+    armed: Mapping[str, str],
+    sent: Iterable[Port],
+    links: Mapping[str, _Linked],
+) -> Watcher:
     is_true = {e.name: Apply(Op.LE, (e.indicator, _ZERO)) for e in watched}
     is_false = {e.name: Apply(Op.GT, (e.indicator, _ZERO)) for e in watched}
+    for name, link in links.items():
+        is_true[name] = Apply(Op.OR, (is_true[name], Name(link.told)))
     due = {e.name: Apply(Op.AND, (Name(armed[e.name]), is_true[e.name])) for e in watched}
     fires: dict[str, Expr] = {}
     for i, event in enumerate(watched):
@@ -171,25 +219,61 @@ def _watcher(reading: _Reading, watched: Sequence[Watched], sent: Mapping[str, P
         rivals = [due[e.name] for e in watched[:i] if not own.isdisjoint(port for port, _ in e.then)]
         alone = Apply(Op.NOT, (_any(rivals),)) if rivals else ONE
         fires[event.name] = Apply(Op.AND, (due[event.name], alone)) if rivals else due[event.name]
+    sent = tuple(sent)
     emissions = [Emission(event.name, fires[event.name], (ONE,)) for event in watched]
-    for port in sent:
+    for port in (port.name for port in sent):
         writers = [(fires[e.name], dict(e.then)[port]) for e in watched if port in dict(e.then)]
         cells = writers[-1][1]
         for fired, others in reversed(writers[:-1]):
             pairs = zip(others, cells, strict=True)
             cells = tuple(Apply(Op.WHERE, (fired, one, other)) for one, other in pairs)
         emissions.append(Emission(port, _any([fired for fired, _ in writers]), cells))
+    kept: list[tuple[str, Expr]] = []
+    for event in watched:
+        if event.name in links:
+            link, fired = links[event.name], fires[event.name]
+            is_false[event.name] = Apply(Op.GT, (event.indicator, Name(link.beyond)))
+            above = Apply(Op.MAX, (event.indicator, _ZERO))
+            twice = Apply(Op.ADD, (above, above))
+            kept += [
+                (link.told, _ZERO),
+                (link.last, Apply(Op.WHERE, (fired, _TIME, Name(link.last)))),
+                (link.beyond, Apply(Op.WHERE, (fired, twice, Name(link.beyond)))),
+            ]
     again = [Apply(Op.AND, (Apply(Op.NOT, (Name(armed[e.name]),)), is_false[e.name])) for e in watched]
     waits = {e.name: Apply(Op.AND, (Name(armed[e.name]), Apply(Op.NOT, (fires[e.name],)))) for e in watched}
+    for name in links:
+        is_false[name] = Apply(Op.AND, (is_false[name], Apply(Op.NOT, (fires[name],))))
     rearmed = tuple((armed[e.name], Apply(Op.OR, (is_false[e.name], waits[e.name]))) for e in watched)
     busy = _any([*due.values(), *again])
     happened = [Port(e.name, Causality.OUTPUT, Kind.BOOLEAN, event=True) for e in watched]
+    heard = [
+        Port(link.port, Causality.INPUT, Kind.BOOLEAN, event=True, internal=True) for link in links.values()
+    ]
+    told = tuple((link.told, _told(link, armed[name])) for name, link in links.items())
+    remembered = [
+        variable
+        for link in links.values()
+        for variable in (
+            Variable(link.told, Kind.BOOLEAN, False),
+            Variable(link.last, Kind.REAL, -float("inf")),
+            Variable(link.beyond, Kind.REAL, 0.0),
+        )
+    ]
     return Watcher(
-        ports=(*reading.ports, *happened, *sent.values()),
-        variables=tuple(Variable(name, Kind.BOOLEAN, True) for name in armed.values()),
-        modes=(Mode(Apply(Op.WHERE, (busy, _TIME, _NEVER)), tuple(emissions), rearmed),),
+        ports=(*inputs, *heard, *happened, *sent),
+        variables=(*(Variable(name, Kind.BOOLEAN, True) for name in armed.values()), *remembered),
+        modes=(Mode(Apply(Op.WHERE, (busy, _TIME, _NEVER)), tuple(emissions), (*rearmed, *kept), told),),
         events=tuple(watched),
+        links=tuple((name, link.port) for name, link in links.items()),
     )
+
+
+def _told(link: _Linked, armed: str) -> Expr:
+    """Whether an event is to happen because it has been located: unless it just has."""
+    later = Apply(Op.GT, (_TIME, Name(link.last)))
+    news = Apply(Op.AND, (Name(f"{link.port}?"), Apply(Op.AND, (Name(armed), later))))
+    return Apply(Op.OR, (Name(link.told), news))
 
 
 def _any(truths: Sequence[Expr]) -> Expr:

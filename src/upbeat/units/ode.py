@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
+from upbeat.core.expr import Expr
 from upbeat.core.ports import Port, Value
 from upbeat.units.changing import changeable, with_changes
 from upbeat.units.equations import Equations
@@ -19,6 +20,7 @@ from upbeat.units.shorthand import Complaints
 from upbeat.units.solved_unit import Behaviour, Equation, SolvedUnit, from_number, remembered
 from upbeat.units.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
 from upbeat.units.spec import read_equations
+from upbeat.units.stopping import Stops, with_stops
 
 
 @dataclass(frozen=True, init=False)
@@ -180,6 +182,17 @@ class Ode(_Model):
         inputs by what they change."""
         spec, ports = with_changes(self.equations, self.to_spec(), names)
         return Ode(**spec), ports
+
+    def stopping(
+        self, conditions: Mapping[str, Sequence[Expr]], own: Mapping[str, Expr], foreign: Mapping[str, Port]
+    ) -> tuple[Ode, Stops]:
+        """The same model that also stops where one of `conditions` comes true, and what it has for that.
+
+        See `upbeat.units.stopping`.
+        """
+        spec, stops = with_stops(self.equations, self.to_spec(), conditions, own, foreign)
+        made = Ode(**spec)
+        return made._with(made.equations.internally(stops.ports)), stops
 
 
 @dataclass(frozen=True, init=False)

@@ -1,0 +1,87 @@
+"""Who may go first: units that stop at events, and which events these are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from upbeat.core.abilities import Ability
+from upbeat.core.errors import MasterError, suggest
+from upbeat.core.expr import Name
+from upbeat.master.wiring import Wiring
+from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.stops import located
+from upbeat.units.ode import Ode
+from upbeat.units.process import bare
+
+
+class Leader(NamedTuple):
+    """A unit that may go first: whether it has events of its own, and by which inputs it is told to watch."""
+
+    unit: str
+    own: bool
+    watching: str | None
+
+
+def leaders_of(wiring: Wiring, allowed: tuple[str, ...] | None) -> list[Leader]:
+    """Who may go first, of those that are `allowed` (None: all); without these, those come first that have
+    events of their own."""
+    units = [unit for unit in wiring.scenario.units if unit not in wiring.scenario.added_units]
+    for unit in allowed or ():
+        if unit not in units:
+            hint = suggest(unit, units, "units")
+            raise MasterError(f"first of Interruptible names '{unit}', which is no unit. {hint}")
+    watching = _watching(wiring.scenario)
+    found = [Leader(u, _stops_by_itself(wiring, u), watching.get(u)) for u in allowed or units]
+    unable = [leader.unit for leader in found if not (leader.own or leader.watching)]
+    if allowed is not None and unable:
+        raise MasterError(
+            f"first of Interruptible names '{unable[0]}', which cannot stop at an event: it has none of its "
+            "own, and is no unit of equations that an event of the scenario is about."
+        )
+    able = [leader for leader in found if leader.own or leader.watching]
+    if not able:
+        raise MasterError(
+            "Interruptible lets a unit stop where it finds an event, and no unit can: none has events of its "
+            "own, and no event of the scenario is about a unit of equations (ode). Take another coupling, "
+            "such as GaussSeidel(); the pace LookAhead sees events of the scenario coming."
+        )
+    return able if allowed is not None else sorted(able, key=lambda leader: not leader.own)
+
+
+def _watching(scenario: Scenario) -> dict[str, str]:
+    """The inputs by which units are told to watch for events."""
+    found: dict[str, str] = {}
+    for sender in (sender for senders in located(scenario).values() for sender in senders):
+        unit, port = sender
+        model = bare(scenario.units[unit])
+        assert isinstance(model, Ode)
+        for event in model.equations.events:
+            for sending in event.emit:
+                if sending.port.name == port and isinstance(sending.present, Name):
+                    found[unit] = sending.present.id
+    return found
+
+
+def able_to(name: str, wiring: Wiring, leaders: list[Leader]) -> list[int]:
+    """The numbers of those who can locate an event."""
+    senders = located(wiring.scenario)
+    units = {
+        unit
+        for (watcher, event), ends in senders.items()
+        if wiring.scenario.column(watcher, event) == name
+        for unit, _ in ends
+    }
+    return [k for k, leader in enumerate(leaders, 1) if leader.unit in units]
+
+
+def _stops_by_itself(wiring: Wiring, unit: str) -> bool:
+    """Whether a unit has events of its own, at which it stops."""
+    model = wiring.scenario.units[unit]
+    if Ability.EARLY_RETURN not in model.abilities:
+        return False
+    inner = bare(model)
+    if not isinstance(inner, Ode):
+        return True
+    told = {port for ends in located(wiring.scenario).values() for owner, port in ends if owner == unit}
+    found = [event for event in inner.equations.events if event.indicator is not None]
+    return any(told.isdisjoint(sending.port.name for sending in event.emit) for event in found)

@@ -1,0 +1,464 @@
+"""Interruption: one unit goes first and stops at events, the others follow, and nobody is ever set back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import upbeat as up
+from conftest import ENGINES
+from upbeat.core.errors import Problems
+from upbeat.master.settings import master_from, settings_of
+from upbeat.report.explain import explain
+
+HIT = {
+    "when": "left.x >= right.x and left.v > right.v",
+    "then": {
+        "left.v": "((left.m - right.m)*left.v + 2*right.m*right.v)/(left.m + right.m)",
+        "right.v": "((right.m - left.m)*right.v + 2*left.m*left.v)/(left.m + right.m)",
+    },
+}
+
+
+def point(x: float, v: float, a: str = "0", **more: Any) -> up.Ode:
+    """Moves on a line: exactly, as long as the solver has the order for it."""
+    return up.Ode({"x": "v", "v": a}, start={"x": x, "v": v}, parameters={"m": 1.0}, **more)
+
+
+def happened(trace: up.Trace) -> list[tuple[str, float]]:
+    return [(event.name, event.time) for event in trace.events]
+
+
+def leaders(trace: up.Trace) -> list[str]:
+    """Who went first in each step."""
+    labels = trace.columns["leader"].items
+    return [labels[int(number)] for number in trace["leader"][1:]]
+
+
+# -------------------------------------------------------------------- what is located
+
+
+def test_a_shared_event_is_located_and_happens_in_both_at_once(engine: str) -> None:
+    """3t = 2.05 - t. The units are not even connected: what an event compares is enough."""
+    scenario = up.Scenario(
+        {"left": point(0, 3), "right": point(2.05, -1)}, parameters={"right.m": 3.0}, events={"hit": HIT}
+    )
+    trace = up.simulate(
+        scenario, pace=0.1, until=1.0, coupling=up.Interruptible(), inputs=up.Hermite(), engine=engine
+    )
+    ((name, time),) = happened(trace)
+    assert name == "hit"
+    assert time == pytest.approx(0.5125, abs=1e-12)
+    assert trace["left.v"][-1] == pytest.approx(-3.0, abs=1e-12)
+    assert trace["right.v"][-1] == pytest.approx(1.0, abs=1e-12)
+    assert trace["left.x"][-1] == pytest.approx(3 * 0.5125 - 3 * 0.4875, abs=1e-12)
+    assert trace["right.x"][-1] == pytest.approx(2.05 - 0.5125 + 0.4875, abs=1e-12)
+
+
+WALLS = {
+    "low": {"when": "left.x <= 0 and left.v < 0", "then": {"left.v": "-left.v"}},
+    "high": {"when": "right.x >= 1 and right.v > 0", "then": {"right.v": "-right.v"}},
+}
+
+
+def walls() -> up.Scenario:
+    """Left reaches 0 at 0.33 and right reaches 1 at 0.47 (and 2.47, when it has been back at 0)."""
+    low = point(0.33, -1)
+    return up.Scenario({"left": low, "right": point(0.53, 1)}, events=WALLS)
+
+
+def test_whoever_has_the_next_event_goes_first(engine: str) -> None:
+    coupling = up.Interruptible(parallel=False)
+    trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=coupling, engine=engine)
+    assert [name for name, _ in happened(trace)] == ["low", "high"]
+    assert [time for _, time in happened(trace)] == pytest.approx([0.33, 0.47], abs=1e-12)
+    # Two steps ahead: the second event comes into sight at 0.33, when the first is over.
+    assert leaders(trace) == ["left"] * 4 + ["right"] * 4
+    np.testing.assert_allclose(trace.time, [0, 0.1, 0.2, 0.3, 0.33, 0.4, 0.47, 0.5, 0.6], atol=1e-12)
+
+
+def test_side_by_side_where_no_event_is_expected(engine: str) -> None:
+    trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible(), engine=engine)
+    assert leaders(trace) == ["(nobody)"] * 2 + ["left"] * 2 + ["right"] * 2 + ["(nobody)"] * 2
+    assert [time for _, time in happened(trace)] == pytest.approx([0.33, 0.47], abs=1e-12)
+
+
+@pytest.mark.parametrize("first, located", [("left", 0), ("right", 1)])
+def test_who_never_goes_first_leaves_its_events_to_the_next_exchange(
+    engine: str, first: str, located: int
+) -> None:
+    trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible(first), engine=engine)
+    exact, seen = [0.33, 0.47], [0.4, 0.5]
+    wanted = [exact[k] if k == located else seen[k] for k in range(2)]
+    assert [time for _, time in happened(trace)] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_any_number_of_units(engine: str) -> None:
+    """Five points in a row, each of which only meets its neighbours: 0 and 1, then 2 and 3."""
+    starts = {"a": (0.0, 1.0), "b": (0.25, 0.0), "c": (3.0, 2.0), "d": (4.3, 0.0), "e": (9.0, 0.0)}
+    units = {name: point(*start) for name, start in starts.items()}
+    pairs = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
+    events = {
+        f"{one}{two}": {
+            "when": f"{one}.x >= {two}.x and {one}.v > {two}.v",
+            "then": {f"{one}.v": f"{two}.v", f"{two}.v": f"{one}.v"},
+        }
+        for one, two in pairs
+    }
+    trace = up.simulate(
+        up.Scenario(units, events=events),
+        pace=0.1,
+        until=1.0,
+        coupling=up.Interruptible(parallel=False),
+        inputs=up.Hermite(),
+        engine=engine,
+    )
+    assert [name for name, _ in happened(trace)] == ["ab", "cd"]
+    assert [time for _, time in happened(trace)] == pytest.approx([0.25, 0.65], abs=1e-12)
+    assert [trace[f"{unit}.v"][-1] for unit in "abcde"] == [0.0, 1.0, 0.0, 2.0, 0.0]
+    assert set(leaders(trace)) == {"a", "c"}
+
+
+def test_followers_know_what_the_first_has_reached(engine: str) -> None:
+    """y' = x along the cubic through both ends: exact, although x turns round within a step."""
+    follower = up.Ode({"y": "x"}, inputs=["x"])
+    scenario = up.Scenario(
+        {"follower": follower, "left": point(0.33, -1)},
+        {"follower.x": "left.x"},
+        events={"low": WALLS["low"]},
+    )
+    trace = up.simulate(
+        scenario, pace=0.25, until=1.0, coupling=up.Interruptible(parallel=False), inputs=up.Hermite(),
+        engine=engine,
+    )  # fmt: skip
+    assert happened(trace) == [("low", pytest.approx(0.33, abs=1e-12))]
+    assert trace["follower.y"][-1] == pytest.approx(0.33**2 / 2 + 0.67**2 / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("first", ["auto", "left", "right"])
+@pytest.mark.parametrize("inputs", [up.Hold(), up.Linear(), up.Hermite()], ids=lambda i: type(i).__name__)
+def test_a_condition_that_stays_true_happens_once(engine: str, first: str, inputs: Any) -> None:
+    """Nothing turns round here: the sum goes on growing, and where units see it differs by what they assume."""
+    count = up.Ode({"y": "0"}, variables={"n": 0.0}, outputs={"n": "n"})
+    scenario = up.Scenario(
+        {"left": point(0, 1), "right": point(0, 0, "2"), "count": count},
+        events={"full": {"when": "left.x + right.x >= 1", "then": {"count.n": "count.n + 1"}}},
+    )
+    trace = up.simulate(
+        scenario, pace=0.1, until=2.0, coupling=up.Interruptible(first), inputs=inputs, engine=engine
+    )
+    exact = (math.sqrt(5) - 1) / 2  # t + t² = 1
+    assert trace["count.n"][-1] == 1.0
+    ((_, time),) = happened(trace)
+    assert abs(time - exact) < 0.1
+
+
+def test_an_event_that_is_due_at_the_start(engine: str) -> None:
+    scenario = up.Scenario({"left": point(0, -1)}, events={"low": WALLS["low"]})
+    trace = up.simulate(scenario, pace=0.1, until=0.2, coupling=up.Interruptible(), engine=engine)
+    assert happened(trace) == [("low", 0.0)]
+    assert trace["left.x"][-1] == pytest.approx(0.2, abs=1e-12)
+
+
+def test_an_input_of_the_scenario_takes_part(engine: str) -> None:
+    scenario = up.Scenario(
+        {"left": point(0, 1)},
+        inputs={"limit": 0.33},
+        events={"stop": {"when": "left.x >= limit", "then": {"left.v": "0"}}},
+    )
+    trace = up.simulate(scenario, pace=0.1, until=1.0, coupling=up.Interruptible(), engine=engine)
+    assert happened(trace) == [("stop", pytest.approx(0.33, abs=1e-12))]
+    assert trace["left.x"][-1] == pytest.approx(0.33, abs=1e-12)
+
+
+def test_it_composes_with_seeing_events_coming(engine: str) -> None:
+    """Falling from 1, and up to a ceiling at 0.5 with 0.8 of the velocity: both located, however few steps."""
+    ball = point(1, 0, "-9.81", solver="midpoint")
+    bounce = {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-0.8*ball.v"}}
+    scenario = up.Scenario({"ball": ball}, events={"bounce": bounce})
+    trace = up.simulate(
+        scenario, pace=up.LookAhead(0.1), until=1.0, coupling=up.Interruptible(), engine=engine
+    )
+    first = math.sqrt(2 / 9.81)
+    assert happened(trace)[0] == ("bounce", pytest.approx(first, abs=1e-9))
+
+
+# -------------------------------------------------------------------- units that stop by themselves
+
+
+BALL = up.Ode(
+    {"h": "v", "v": "-9.81"},
+    start={"h": 1.0},
+    outputs={"h": "h", "v": "v", "hit": {"event": True}},
+    events={"bounce": {"when": "h <= 0 and v < 0", "then": {"v": "-0.7*v"}, "emit": {"hit": True}}},
+)
+FALL = math.sqrt(2 / 9.81)
+BOUNCES = [FALL, FALL + 1.4 * FALL]
+COUNTER = up.StateMachine(
+    states=["on"],
+    initial="on",
+    inputs={"go": {"event": True}},
+    outputs={"n": "n"},
+    variables={"n": 0.0},
+    transitions=[{"from": "on", "on": "go", "do": {"n": "n + 1"}}],
+)
+
+
+def test_own_events_are_located_and_told_there(engine: str) -> None:
+    scenario = up.Scenario({"ball": BALL, "counter": COUNTER}, {"counter.go": "ball.hit"})
+    trace = up.simulate(scenario, pace=0.1, until=1.2, coupling=up.Interruptible(), engine=engine)
+    assert [time for _, time in happened(trace)] == pytest.approx(BOUNCES, abs=1e-9)
+    assert trace["counter.n"][-1] == 2.0
+    assert set(leaders(trace)) == {"ball"}
+
+
+EVERY = [
+    up.Jacobi(),
+    up.Jacobi(outputs="lagged"),
+    up.GaussSeidel(),
+    up.Iterated(),
+    up.Iterated(up.GaussSeidel(), corrections=2),
+    up.MultiRate({"ball": 3}),
+    up.Negotiated(),
+    up.Interruptible(),
+    up.Interruptible(parallel=False, outputs="lagged"),
+]
+
+
+@pytest.mark.parametrize("coupling", EVERY, ids=lambda coupling: repr(coupling)[:40])
+def test_every_coupling_with_early_stops_and_known_times(engine: str, coupling: Any) -> None:
+    """Known times end a step in all of them. A unit that may stop early does so, or deals with it on the way
+    and tells it at the end of its step: the number of events and where the ball is are the same."""
+    timer = up.Schedule(at=[0.123, 0.777])
+    echo = up.Ode({"y": "h"}, inputs=["h"])
+    scenario = up.Scenario(
+        {"ball": BALL, "echo": echo, "counter": COUNTER, "timer": timer},
+        {"echo.h": "ball.h", "counter.go": "ball.hit"},
+    )
+    trace = up.simulate(scenario, pace=0.1, until=1.2, coupling=coupling, engine=engine)
+    assert trace["counter.n"][-1] == 2.0
+    assert {0.123, 0.777} <= set(trace.time.tolist())
+    assert trace.events.times("timer.event").tolist() == [0.123, 0.777]
+    late = trace.events.times("ball.hit") - BOUNCES
+    if isinstance(coupling, up.Negotiated | up.Interruptible):
+        assert abs(late).max() < 1e-9
+    else:
+        assert (late > -1e-9).all()
+        assert late.max() <= 0.1
+    t = 1.2 - BOUNCES[1]
+    v = 0.49 * 9.81 * FALL
+    assert trace["ball.h"][-1] == pytest.approx(v * t - 9.81 / 2 * t * t, abs=1e-9)
+    assert trace.time[-1] == 1.2
+
+
+def stopping(most: float) -> up.PythonUnit:
+    """Like an FMU that returns early: as far as `most`, if it is let; its output is its time."""
+
+    class Limited:
+        def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+            self.time = start
+
+        def get(self, port: str) -> float:
+            return self.time
+
+        def set(self, port: str, coefficients: Any) -> None: ...
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            assert t == self.time
+            self.time = min(to, t + most) if early else to
+            return self.time
+
+    ports = (up.Port("u", up.Causality.INPUT), up.Port("y", up.Causality.OUTPUT))
+    return up.PythonUnit(Limited, ports, abilities=frozenset({up.Ability.EARLY_RETURN}))
+
+
+def test_a_black_box_that_returns_early_goes_first_and_nobody_is_set_back(engine: str) -> None:
+    units = {"slow": up.Ode({"x": "y"}, inputs=["y"]), "fmu": stopping(0.07)}
+    scenario = up.Scenario(units, {"slow.y": "fmu.y"})
+    trace = up.simulate(
+        scenario, pace=0.1, until=0.3, coupling=up.Interruptible(), inputs=up.Linear(), engine=engine
+    )
+    np.testing.assert_allclose(trace.time, [0, 0.07, 0.1, 0.17, 0.2, 0.27, 0.3], atol=1e-12)
+    np.testing.assert_allclose(trace["fmu.y"], trace.time)
+    assert trace["slow.x"][-1] == pytest.approx(0.3**2 / 2, abs=1e-12)
+
+
+def test_two_black_boxes_that_return_early(engine: str) -> None:
+    """The first of them goes first; the other one goes on by itself."""
+    scenario = up.Scenario({"a": stopping(0.07), "b": stopping(0.03)}, {"a.u": "b.y", "b.u": "a.y"})
+    trace = up.simulate(scenario, pace=0.1, until=0.1, coupling=up.Interruptible(), engine=engine)
+    np.testing.assert_allclose(trace.time, [0, 0.07, 0.1], atol=1e-12)
+    other = up.simulate(scenario, pace=0.1, until=0.1, coupling=up.Interruptible("b"), engine=engine)
+    np.testing.assert_allclose(other.time, [0, 0.03, 0.06, 0.09, 0.1], atol=1e-12)
+
+
+def test_a_chain_of_stops_without_end_ends_the_run(engine: str) -> None:
+    scenario = up.Scenario({"fmu": stopping(1e-9)})
+    with pytest.raises(up.StepError, match=r"getting on with fmu.*chatters"):
+        up.simulate(scenario, pace=0.1, until=0.3, coupling=up.Interruptible(), engine=engine)
+
+
+# -------------------------------------------------------------------- the step after an event
+
+
+def coupled(solver: Any) -> up.Scenario:
+    follower = up.Ode({"y": "x - y"}, inputs=["x"], solver=solver)
+    return up.Scenario(
+        {"left": point(0.33, -1, solver=solver), "follower": follower},
+        {"follower.x": "left.x"},
+        events={"low": WALLS["low"]},
+    )
+
+
+@pytest.mark.parametrize(
+    "solver, inputs, given, length",
+    [
+        (up.RK4(step=0.005), up.Linear(), None, 0.005),
+        (up.DormandPrince(rtol=1e-8), up.Linear(), None, 1e-4),
+        (up.DormandPrince(rtol=1e-8), up.Linear(), 0.01, 0.01),
+        (up.DormandPrince(rtol=1e-8), up.Hermite(), None, None),
+        (up.DormandPrince(rtol=1e-8), up.Hold(), None, None),
+        (up.DormandPrince(rtol=1e-8), up.Linear(), 0.0, None),
+        (up.RK4(), up.Linear(), None, 0.07 * 1e-3),
+    ],
+)
+def test_inputs_get_two_points_after_an_event(
+    engine: str, solver: Any, inputs: Any, given: float | None, length: float | None
+) -> None:
+    coupling = up.Interruptible(interruption=given)
+    trace = up.simulate(coupled(solver), pace=0.1, until=0.6, coupling=coupling, inputs=inputs, engine=engine)
+    after = trace.time[trace.time > happened(trace)[0][1]][0]
+    assert after == pytest.approx(0.4 if length is None else 0.33 + length, abs=1e-9)
+
+
+# -------------------------------------------------------------------- what it says
+
+
+def explained(scenario: up.Scenario, **settings: Any) -> str:
+    return " ".join(explain(up.experiment(scenario, pace=0.1, until=1.0, **settings)).split())
+
+
+def test_it_says_who_may_go_first_and_why() -> None:
+    text = explained(walls(), coupling=up.Interruptible())
+    assert "left may go first: it locates the event 'low'" in text
+    assert "right may go first: it locates the event 'high'" in text
+    assert "where no event is expected all units go side by side" in text
+    assert "the step after an event is as long as any: inputs know their derivatives, or are held" in text
+    text = explained(walls(), coupling=up.Interruptible("left"))
+    assert "nobody who may go first locates 'high': it is noticed when units communicate" in text
+    text = explained(up.Scenario({"ball": BALL}), coupling=up.Interruptible())
+    assert "ball may go first: it locates events of its own" in text
+    assert "where no event is expected ball goes first, because nobody expects its own events" in text
+
+
+def test_what_it_adds_to_units_is_not_for_users() -> None:
+    trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible())
+    assert list(trace.columns) == ["leader", "left.x", "left.v", "right.x", "right.v"]
+    assert trace.events.names == ("low", "high")
+    with (
+        up.start(walls(), pace=0.1, until=0.6, coupling=up.Interruptible()) as run,
+        pytest.raises(up.InvalidInput, match="left.watching"),
+    ):
+        run.set("left.watching", True)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"first": "nobody"}, "first of Interruptible names 'nobody', which is no unit"),
+        ({"first": "still"}, "names 'still', which cannot stop at an event"),
+        ({"first": ()}, 'is "auto", a unit, or a list of units'),
+        ({"first": 3}, 'is "auto", a unit, or a list of units'),
+        ({"parallel": "no"}, "parallel of Interruptible is True or False"),
+        ({"ahead": 0.5}, "ahead of Interruptible must be at least 1"),
+        ({"ahead": math.inf}, "ahead of Interruptible must be a positive number"),
+        ({"interruption": -1.0}, "interruption of Interruptible must be a positive number"),
+        ({"outputs": "late"}, "outputs must be"),
+        ({"loops": 3}, "loops of Interruptible"),
+    ],
+)
+def test_mistakes(settings: dict[str, Any], message: str) -> None:
+    scenario = up.Scenario({"left": point(1, -1), "still": point(0, 0)}, events={"low": WALLS["low"]})
+    with pytest.raises(up.MasterError, match=message):
+        up.simulate(scenario, pace=0.1, until=1.0, coupling=up.Interruptible(**settings))
+
+
+def test_nobody_can_stop() -> None:
+    with pytest.raises(up.MasterError, match=r"no unit can: none has events of its own.*GaussSeidel"):
+        up.simulate(up.Scenario({"left": point(1, -1)}), pace=0.1, until=1.0, coupling=up.Interruptible())
+
+
+def test_reactive_inputs_are_refused() -> None:
+    units = {"left": point(1, -1), "right": up.Ode({"y": "x"}, inputs={"x": {"reactive": True}})}
+    scenario = up.Scenario(units, {"right.x": "left.x"}, events={"low": WALLS["low"]})
+    with pytest.raises(up.MasterError, match=r"right\.x: reactive inputs expect.*GaussSeidel"):
+        up.simulate(scenario, pace=0.1, until=1.0, coupling=up.Interruptible())
+
+
+def test_it_can_be_written_to_files() -> None:
+    given = {
+        "coupling": {"kind": "interruptible", "first": ["a", "b"], "parallel": False, "interruption": 1e-4},
+        "step": 0.1,
+    }
+    problems = Problems()
+    master = master_from(given, problems)
+    assert master is not None, problems.found
+    assert master.coupling == up.Interruptible(("a", "b"), parallel=False, interruption=1e-4)
+    assert settings_of(master)["coupling"] == given["coupling"]
+
+
+# -------------------------------------------------------------------- both engines, bit for bit
+
+NUMBERS = st.integers(-16, 16).map(lambda k: k / 8)
+
+
+@pytest.mark.skipif(len(ENGINES) < 2, reason="there is one engine only")
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=2, max_size=4),
+    st.sampled_from([up.Hold(), up.Linear(), up.Hermite(), up.Continuous()]),
+    st.sampled_from(["auto", "u0", ("u1", "u0")]),
+    st.booleans(),
+    st.sampled_from([None, 0.0, 0.01]),
+    st.booleans(),
+)
+def test_both_engines_agree(
+    starts: list[tuple[float, float, float]],
+    inputs: Any,
+    first: Any,
+    parallel: bool,
+    interruption: float | None,
+    ahead: bool,
+) -> None:
+    """Points on springs in a ring between two walls, with collisions of the first two."""
+    units = {
+        f"u{k}": point(x, v, f"{a} - x + 0.5*other", inputs=["other"], solver="midpoint")
+        for k, (x, v, a) in enumerate(starts)
+    }
+    links = {f"u{k}.other": f"u{(k + 1) % len(starts)}.x" for k in range(len(starts))}
+    events: dict[str, Any] = {
+        "meet": {"when": ["u1.x - u0.x", "u1.v - u0.v"], "then": {"u0.v": "u1.v", "u1.v": "u0.v"}}
+    }
+    for unit in units:
+        events[f"low_{unit}"] = {"when": [f"{unit}.x + 2", f"{unit}.v"], "then": {f"{unit}.v": f"-{unit}.v"}}
+    scenario = up.Scenario(units, links, events=events)
+    traces = [
+        up.simulate(
+            scenario,
+            pace=up.LookAhead(0.25) if ahead else 0.25,
+            until=3.0,
+            coupling=up.Interruptible(first, parallel, interruption=interruption),
+            inputs=inputs,
+            engine=engine,
+        )
+        for engine in ENGINES
+    ]
+    one, two = traces
+    assert happened(one) == happened(two)
+    for name in one.columns:
+        np.testing.assert_array_equal(one[name], two[name])
