@@ -36,7 +36,7 @@ def happened(trace: up.Trace) -> list[tuple[str, float]]:
 
 def leaders(trace: up.Trace) -> list[str]:
     """Who went first in each step."""
-    labels = trace.columns["leader"].items
+    labels = next(column.items for column in trace.columns if column.name == "leader")
     return [labels[int(number)] for number in trace["leader"][1:]]
 
 
@@ -67,33 +67,33 @@ WALLS = {
 
 
 def walls() -> up.Scenario:
-    """Left reaches 0 at 0.33 and right reaches 1 at 0.47 (and 2.47, when it has been back at 0)."""
+    """Left reaches 0 at 0.33 and right reaches 1 at 0.46 (and 2.46, when it has been back at 0)."""
     low = point(0.33, -1)
-    return up.Scenario({"left": low, "right": point(0.53, 1)}, events=WALLS)
+    return up.Scenario({"left": low, "right": point(0.54, 1)}, events=WALLS)
 
 
 def test_whoever_has_the_next_event_goes_first(engine: str) -> None:
     coupling = up.Interruptible(parallel=False)
     trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=coupling, engine=engine)
     assert [name for name, _ in happened(trace)] == ["low", "high"]
-    assert [time for _, time in happened(trace)] == pytest.approx([0.33, 0.47], abs=1e-12)
+    assert [time for _, time in happened(trace)] == pytest.approx([0.33, 0.46], abs=1e-12)
     # Two steps ahead: the second event comes into sight at 0.33, when the first is over.
     assert leaders(trace) == ["left"] * 4 + ["right"] * 4
-    np.testing.assert_allclose(trace.time, [0, 0.1, 0.2, 0.3, 0.33, 0.4, 0.47, 0.5, 0.6], atol=1e-12)
+    np.testing.assert_allclose(trace.time, [0, 0.1, 0.2, 0.3, 0.33, 0.4, 0.46, 0.5, 0.6], atol=1e-12)
 
 
 def test_side_by_side_where_no_event_is_expected(engine: str) -> None:
     trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible(), engine=engine)
     assert leaders(trace) == ["(nobody)"] * 2 + ["left"] * 2 + ["right"] * 2 + ["(nobody)"] * 2
-    assert [time for _, time in happened(trace)] == pytest.approx([0.33, 0.47], abs=1e-12)
+    assert [time for _, time in happened(trace)] == pytest.approx([0.33, 0.46], abs=1e-12)
 
 
-@pytest.mark.parametrize("first, located", [("left", 0), ("right", 1)])
+@pytest.mark.parametrize(("first", "located"), [("left", 0), ("right", 1)])
 def test_who_never_goes_first_leaves_its_events_to_the_next_exchange(
     engine: str, first: str, located: int
 ) -> None:
     trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible(first), engine=engine)
-    exact, seen = [0.33, 0.47], [0.4, 0.5]
+    exact, seen = [0.33, 0.46], [0.4, 0.5]
     wanted = [exact[k] if k == located else seen[k] for k in range(2)]
     assert [time for _, time in happened(trace)] == pytest.approx(wanted, abs=1e-12)
 
@@ -177,7 +177,7 @@ def test_an_input_of_the_scenario_takes_part(engine: str) -> None:
 
 
 def test_it_composes_with_seeing_events_coming(engine: str) -> None:
-    """Falling from 1, and up to a ceiling at 0.5 with 0.8 of the velocity: both located, however few steps."""
+    """Falling from 1: where it is expected and where it is found are the same."""
     ball = point(1, 0, "-9.81", solver="midpoint")
     bounce = {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-0.8*ball.v"}}
     scenario = up.Scenario({"ball": ball}, events={"bounce": bounce})
@@ -214,7 +214,17 @@ def test_own_events_are_located_and_told_there(engine: str) -> None:
     trace = up.simulate(scenario, pace=0.1, until=1.2, coupling=up.Interruptible(), engine=engine)
     assert [time for _, time in happened(trace)] == pytest.approx(BOUNCES, abs=1e-9)
     assert trace["counter.n"][-1] == 2.0
-    assert set(leaders(trace)) == {"ball"}
+    assert "ball" in leaders(trace)
+
+
+def test_of_several_with_own_events_the_one_with_the_next_goes_first(engine: str) -> None:
+    """Balls that fall from 1 and from 0.6; the second one was declared last."""
+    scenario = up.Scenario({"high": BALL, "low": BALL.with_values({"h": 0.6})})
+    trace = up.simulate(scenario, pace=0.1, until=0.6, coupling=up.Interruptible(), engine=engine)
+    fall = math.sqrt(2 * 0.6 / 9.81)
+    assert trace.events.times("low.hit") == pytest.approx([fall], abs=1e-9)
+    assert trace.events.times("high.hit") == pytest.approx([FALL], abs=1e-9)
+    assert {"low", "high"} <= set(leaders(trace))
 
 
 EVERY = [
@@ -316,7 +326,7 @@ def coupled(solver: Any) -> up.Scenario:
 
 
 @pytest.mark.parametrize(
-    "solver, inputs, given, length",
+    ("solver", "inputs", "given", "length"),
     [
         (up.RK4(step=0.005), up.Linear(), None, 0.005),
         (up.DormandPrince(rtol=1e-8), up.Linear(), None, 1e-4),
@@ -352,23 +362,25 @@ def test_it_says_who_may_go_first_and_why() -> None:
     text = explained(walls(), coupling=up.Interruptible("left"))
     assert "nobody who may go first locates 'high': it is noticed when units communicate" in text
     text = explained(up.Scenario({"ball": BALL}), coupling=up.Interruptible())
-    assert "ball may go first: it locates events of its own" in text
-    assert "where no event is expected ball goes first, because nobody expects its own events" in text
+    assert "ball may go first: it locates the event 'ball.bounce'" in text
+    text = explained(up.Scenario({"fmu": stopping(0.05)}), coupling=up.Interruptible())
+    assert "fmu may go first: it locates events of its own" in text
+    assert "where no event is expected fmu goes first, because nobody expects its own events" in text
 
 
 def test_what_it_adds_to_units_is_not_for_users() -> None:
     trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible())
-    assert list(trace.columns) == ["leader", "left.x", "left.v", "right.x", "right.v"]
+    assert [column.name for column in trace.columns] == ["leader", "left.x", "left.v", "right.x", "right.v"]
     assert trace.events.names == ("low", "high")
     with (
         up.start(walls(), pace=0.1, until=0.6, coupling=up.Interruptible()) as run,
-        pytest.raises(up.InvalidInput, match="left.watching"),
+        pytest.raises(up.InvalidInput, match=r"left\.watching"),
     ):
         run.set("left.watching", True)
 
 
 @pytest.mark.parametrize(
-    "settings, message",
+    ("settings", "message"),
     [
         ({"first": "nobody"}, "first of Interruptible names 'nobody', which is no unit"),
         ({"first": "still"}, "names 'still', which cannot stop at an event"),
@@ -418,7 +430,7 @@ NUMBERS = st.integers(-16, 16).map(lambda k: k / 8)
 
 
 @pytest.mark.skipif(len(ENGINES) < 2, reason="there is one engine only")
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(
     st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=2, max_size=4),
     st.sampled_from([up.Hold(), up.Linear(), up.Hermite(), up.Continuous()]),
@@ -435,17 +447,21 @@ def test_both_engines_agree(
     interruption: float | None,
     ahead: bool,
 ) -> None:
-    """Points on springs in a ring between two walls, with collisions of the first two."""
+    """Points on springs in a ring above a wall, with collisions of the first two. Both kick, so that nothing
+    comes to rest there, where it would chatter."""
     units = {
         f"u{k}": point(x, v, f"{a} - x + 0.5*other", inputs=["other"], solver="midpoint")
         for k, (x, v, a) in enumerate(starts)
     }
     links = {f"u{k}.other": f"u{(k + 1) % len(starts)}.x" for k in range(len(starts))}
     events: dict[str, Any] = {
-        "meet": {"when": ["u1.x - u0.x", "u1.v - u0.v"], "then": {"u0.v": "u1.v", "u1.v": "u0.v"}}
+        "meet": {"when": ["u1.x - u0.x", "u1.v - u0.v"], "then": {"u0.v": "u1.v - 1", "u1.v": "u0.v + 1"}}
     }
     for unit in units:
-        events[f"low_{unit}"] = {"when": [f"{unit}.x + 2", f"{unit}.v"], "then": {f"{unit}.v": f"-{unit}.v"}}
+        events[f"low_{unit}"] = {
+            "when": [f"{unit}.x + 2", f"{unit}.v"],
+            "then": {f"{unit}.v": f"0.5 - {unit}.v"},
+        }
     scenario = up.Scenario(units, links, events=events)
     traces = [
         up.simulate(
@@ -460,5 +476,5 @@ def test_both_engines_agree(
     ]
     one, two = traces
     assert happened(one) == happened(two)
-    for name in one.columns:
+    for name in (column.name for column in one.columns):
         np.testing.assert_array_equal(one[name], two[name])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import sqrt
+from typing import ClassVar
 
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import ONE, Cell, Expr, Op, apply
@@ -49,8 +50,8 @@ class Interruptible:
     `first` says who may go first: "auto", all that can; a unit; or a list of them. At the start of each step
     events are expected from the rates of their conditions, for `ahead` steps to come. The unit goes first
     that can locate the first of them: the one of the step before, if it can. Where none is expected, all
-    units go side by side on extrapolated inputs, unless `parallel` is off. But nobody expects the events
-    that a unit has of its own: the first such unit goes first then.
+    units go side by side on extrapolated inputs, unless `parallel` is off. But nobody can expect the events
+    inside a unit that is no `Ode`: the first such unit goes first then.
 
     After an event inputs need two points for a straight line, so that the first step after it is as short as
     `interruption`. It is 0 (that step is as long as any) where inputs know their derivatives or are held;
@@ -65,7 +66,10 @@ class Interruptible:
     outputs: Outputs = "solved"
     loops: LoopSolver = field(default_factory=Newton)
 
-    derivatives = 2  # of the conditions of events
+    derivatives: ClassVar[int] = 2
+    """Of conditions."""
+    inside: ClassVar[bool] = True
+    """It follows the conditions of events inside units, too."""
 
     def __post_init__(self) -> None:
         given = (self.first,) if isinstance(self.first, str) else self.first
@@ -101,24 +105,27 @@ class Interruptible:
         refuse_reactive(wiring)
         order = unit_order(wiring.scenario)
         parts = exchange(wiring, Jacobi(self.outputs, self.loops), Sequence(order, frozenset()))
-        plain = Blocks(parts.start, {"step": parts.after}, parts.again)
+        asked = wiring.registers.new("interruptible′asked")
+        begins = Let(asked, Cell(wiring.next))
+        plain = Blocks(parts.start, {"step": (begins,)}, parts.again)
         made = followed(plain, wiring, self.derivatives)
         blocks, watch = made[:2] if made is not None else (plain, Watch())
         able = [able_to(name, wiring, leaders) for name in watch.names]
         picked = choice(wiring)
         blocks, quiet, wait, why = self._quiet(wiring, blocks)
-        asked = wiring.registers.new("interruptible′asked")
-        own = next((k for k, leader in enumerate(leaders, 1) if leader.own), None)
-        step: list[Instruction] = [Let(asked, Cell(wiring.next)), *wait]
+        own = next((k for k, leader in enumerate(leaders, 1) if leader.own and not leader.expected), None)
+        step = wait
         step += chosen(
             wiring, picked, watch, able, self.ahead, otherwise=own, beside=self.parallel and own is None
         )
         step += sweep(wiring, order, leaders, picked.first, quiet)
         step += getting_on(wiring, asked, tuple(leader.unit for leader in leaders))
+        around = blocks.steps["step"]
+        place = around.index(begins) + 1
         labels = (NOBODY, *(wiring.called(leader.unit) for leader in leaders))
         return replace(
             blocks,
-            steps={"step": (*step, *blocks.steps["step"])},
+            steps={"step": (*around[:place], *step, *parts.after, *around[place:])},
             notes=(*self._told(wiring, leaders, watch, able, own), why, parts.note),
             columns={COLUMN: Recordable(picked.first, items=labels)},
         )
@@ -129,11 +136,11 @@ class Interruptible:
         length, why = self._interruption(wiring)
         if length == 0.0:
             return blocks, None, [], f"the step after an event is as long as any: {why}"
-        jumped, before, after = jumps(wiring, list(wiring.outputs))
+        jumped, begin, before, after = jumps(wiring, list(wiring.outputs))
         blocks = replace(
             blocks,
-            start=(*blocks.start, *before, after),
-            steps={name: (*step, *before, after) for name, step in blocks.steps.items()},
+            start=(*blocks.start, *begin, *before, after),
+            steps={name: (*begin, *step, *before, after) for name, step in blocks.steps.items()},
             exchange=(*blocks.exchange, after),
         )
         quiet = wiring.registers.new("interruptible′quiet", Kind.BOOLEAN)
@@ -175,7 +182,7 @@ class Interruptible:
         found = []
         for k, leader in enumerate(leaders, 1):
             located = [f"'{name}'" for name, units in zip(watch.names, able, strict=True) if k in units]
-            what = ["events of its own"] if leader.own else []
+            what = ["events of its own"] if leader.own and not leader.expected else []
             what += [f"the event{'s' if len(located) > 1 else ''} {', '.join(located)}"] if located else []
             found.append(f"{wiring.called(leader.unit)} may go first: it locates {' and '.join(what)}")
         for name, units in zip(watch.names, able, strict=True):

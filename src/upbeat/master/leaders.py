@@ -15,10 +15,12 @@ from upbeat.units.process import bare
 
 
 class Leader(NamedTuple):
-    """A unit that may go first: whether it has events of its own, and by which inputs it is told to watch."""
+    """A unit that may go first: whether it has events of its own, whether somebody can expect these, and by
+    which input it is told to watch for those of the scenario."""
 
     unit: str
     own: bool
+    expected: bool
     watching: str | None
 
 
@@ -31,7 +33,10 @@ def leaders_of(wiring: Wiring, allowed: tuple[str, ...] | None) -> list[Leader]:
             hint = suggest(unit, units, "units")
             raise MasterError(f"first of Interruptible names '{unit}', which is no unit. {hint}")
     watching = _watching(wiring.scenario)
-    found = [Leader(u, _stops_by_itself(wiring, u), watching.get(u)) for u in allowed or units]
+    found = [
+        Leader(u, _stops_by_itself(wiring, u), bool(_inside(wiring, u)), watching.get(u))
+        for u in allowed or units
+    ]
     unable = [leader.unit for leader in found if not (leader.own or leader.watching)]
     if allowed is not None and unable:
         raise MasterError(
@@ -45,7 +50,7 @@ def leaders_of(wiring: Wiring, allowed: tuple[str, ...] | None) -> list[Leader]:
             "own, and no event of the scenario is about a unit of equations (ode). Take another coupling, "
             "such as GaussSeidel(); the pace LookAhead sees events of the scenario coming."
         )
-    return able if allowed is not None else sorted(able, key=lambda leader: not leader.own)
+    return able if allowed is not None else sorted(able, key=lambda leader: leader.expected or not leader.own)
 
 
 def _watching(scenario: Scenario) -> dict[str, str]:
@@ -71,7 +76,14 @@ def able_to(name: str, wiring: Wiring, leaders: list[Leader]) -> list[int]:
         if wiring.scenario.column(watcher, event) == name
         for unit, _ in ends
     }
+    units |= {leader.unit for leader in leaders if name in _inside(wiring, leader.unit)}
     return [k for k, leader in enumerate(leaders, 1) if leader.unit in units]
+
+
+def _inside(wiring: Wiring, unit: str) -> set[str]:
+    """The events inside a unit whose conditions it gives out, by what `own_conditions` calls them."""
+    ports = wiring.scenario.units[unit].ports
+    return {f"{wiring.called(unit)}.{port.indicates}" for port in ports if port.indicates}
 
 
 def _stops_by_itself(wiring: Wiring, unit: str) -> bool:

@@ -200,14 +200,6 @@ class Equations:
             ),
         )
 
-    def internally(self, names: Collection[str]) -> Equations:
-        """The same equations, in which these ports are nobody's business but a master's."""
-
-        def marked(ports: tuple[Port, ...]) -> tuple[Port, ...]:
-            return tuple(replace(port, internal=True) if port.name in names else port for port in ports)
-
-        return replace(self, inputs=marked(self.inputs), sent=marked(self.sent))
-
     @property
     def _written_outputs(self) -> tuple[Output, ...]:
         """The outputs without the derivatives that go without saying."""

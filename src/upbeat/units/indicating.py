@@ -21,7 +21,12 @@ def with_indicators(
 
     None if there are no such events, or they are given out already.
     """
-    watched = [(event, event.indicator) for event in equations.events if event.indicator is not None]
+    foreign = {port.name for port in equations.sent if port.internal}  # what masters have made for themselves
+    watched = [
+        (event, event.indicator)
+        for event in equations.events
+        if event.indicator is not None and foreign.isdisjoint(one.port.name for one in event.emit)
+    ]
     if not watched or any(output.port.indicates for output in equations.outputs):
         return None
     taken = {name for key in spec for name in (spec[key] if isinstance(spec[key], Mapping) else ())}

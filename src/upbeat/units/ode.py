@@ -20,7 +20,7 @@ from upbeat.units.shorthand import Complaints
 from upbeat.units.solved_unit import Behaviour, Equation, SolvedUnit, from_number, remembered
 from upbeat.units.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
 from upbeat.units.spec import read_equations
-from upbeat.units.stopping import Stops, with_stops
+from upbeat.units.stopping import Stops, marked_like, with_stops
 
 
 @dataclass(frozen=True, init=False)
@@ -192,7 +192,7 @@ class Ode(_Model):
         """
         spec, stops = with_stops(self.equations, self.to_spec(), conditions, own, foreign)
         made = Ode(**spec)
-        return made._with(made.equations.internally(stops.ports)), stops
+        return made._with(marked_like(self.equations, made.equations, stops)), stops
 
 
 @dataclass(frozen=True, init=False)

@@ -44,6 +44,22 @@ def tells(equations: Equations, name: str) -> Expr | None:
     return None
 
 
+def marked_like(before: Equations, made: Equations, stops: Stops) -> Equations:
+    """The equations of such a table, whose new ports are nobody's business but a master's; the old ones are
+    as they were `before`."""
+    known = {port.name: port for port in before.ports}
+
+    def as_known(port: Port) -> Port:
+        return replace(port, internal=True) if port.name in stops.ports else known.get(port.name, port)
+
+    return replace(
+        made,
+        inputs=tuple(map(as_known, made.inputs)),
+        sent=tuple(map(as_known, made.sent)),
+        outputs=tuple(replace(output, port=as_known(output.port)) for output in made.outputs),
+    )
+
+
 def _looks_up(expr: Expr) -> bool:
     return fold(expr, lambda _: False, lambda node, args: isinstance(node, Lookup) or any(args))
 
