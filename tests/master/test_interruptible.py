@@ -143,7 +143,7 @@ def test_followers_know_what_the_first_has_reached(engine: str) -> None:
 @pytest.mark.parametrize("first", ["auto", "left", "right"])
 @pytest.mark.parametrize("inputs", [up.Hold(), up.Linear(), up.Hermite()], ids=lambda i: type(i).__name__)
 def test_a_condition_that_stays_true_happens_once(engine: str, first: str, inputs: Any) -> None:
-    """Nothing turns round here: the sum goes on growing, and where units see it differs by what they assume."""
+    """Nothing turns round here: the sum goes on growing, and units differ in what they assume of it."""
     count = up.Ode({"y": "0"}, variables={"n": 0.0}, outputs={"n": "n"})
     scenario = up.Scenario(
         {"left": point(0, 1), "right": point(0, 0, "2"), "count": count},

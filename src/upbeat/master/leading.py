@@ -3,8 +3,8 @@
 A condition is continued from what is known of it now: along the straight line by its rate where that is
 known, else through its last two values; where its second derivative is known, along a parabola, too. All
 conditions of an event are at most zero from the last of the times at which one of them falls there, if none
-has risen again before. An event is expected at the earlier of the two times that lines and parabolas give: who
-goes first for nothing has lost little, who goes second meets the event unprepared.
+has risen again before. An event is expected at the earlier of the two times that lines and parabolas give:
+who goes first for nothing has lost little, who goes second meets the event unprepared.
 """
 
 from __future__ import annotations
