@@ -19,7 +19,7 @@ from upbeat.stability.steps import Steps, stable_steps
 
 Verdict = Literal["stable", "unstable", "undecided"]
 At = float | Literal["start", "rest"]
-PER_DECADE = 20
+PER_DECADE = 10
 """How many steps are looked at between one and ten times its size, in scenarios that are not large."""
 LARGE = 250
 """An extended state with more entries is looked at for its own step only, unless more is asked for."""

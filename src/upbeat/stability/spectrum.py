@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import atan2, hypot, inf, log, pi
+from dataclasses import dataclass, replace
+from math import atan2, inf, log, pi
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from upbeat.scenario.order import components
 from upbeat.stability.followed import Induced
 
 Array = npt.NDArray[np.float64]
+Vector = npt.NDArray[np.complex128]
 NEAR_ONE = 1e-5
 """Eigenvalues this near to 1 are asked whether they can be told from it."""
 SHOWN = 5
@@ -61,7 +62,8 @@ class Spectrum:
 
 def radius(matrix: Array, free: int = 0) -> float:
     """The spectral radius alone; without as many eigenvalues near 1 as there are free motions."""
-    values = np.concatenate([values for _, values in _parts(matrix)] or [np.zeros(0, dtype=complex)])
+    found = _parts(_merged(matrix)[0])
+    values = np.concatenate([values for _, values in found] or [np.zeros(0, dtype=complex)])
     if free:
         values = values[np.argsort(np.abs(values - 1.0), kind="stable")[free:]]
     return float(np.abs(values).max(initial=0.0))
@@ -69,7 +71,9 @@ def radius(matrix: Array, free: int = 0) -> float:
 
 def spectrum(model: Induced) -> Spectrum:
     """The eigenvalues of an induced model."""
-    parts = list(_parts(model.matrix))
+    matrix, left = _merged(model.matrix)
+    core = replace(model, matrix=matrix, ports=tuple(model.ports[i] for i in left))
+    parts = _parts(matrix)
     zeros = model.size - sum(len(values) for _, values in parts)
     values = np.concatenate([*(values for _, values in parts), np.zeros(zeros, dtype=complex)])
     values = values[np.argsort(-np.abs(values), kind="stable")]
@@ -80,7 +84,7 @@ def spectrum(model: Induced) -> Spectrum:
             if value.imag < 0.0 or not value:  # of a pair one will do
                 continue
             if abs(value - 1.0) < NEAR_ONE:
-                mode = _mode(model, group, complex(value))
+                mode = _mode(core, group, complex(value))
                 if abs(value - 1.0) <= mode.uncertainty:
                     free.append(mode)
                     continue
@@ -88,7 +92,7 @@ def spectrum(model: Induced) -> Spectrum:
     if not candidates:
         return Spectrum(values, free[0] if free else Mode(0j, 0.0, ()), tuple(free))
     _, group, value = max(candidates, key=lambda one: one[0])
-    return Spectrum(values, _mode(model, group, value), tuple(free))
+    return Spectrum(values, _mode(core, group, value), tuple(free))
 
 
 def _parts(matrix: Array) -> list[tuple[list[int], npt.NDArray[np.complex128]]]:
@@ -112,7 +116,7 @@ def _parts(matrix: Array) -> list[tuple[list[int], npt.NDArray[np.complex128]]]:
 
 def _mode(model: Induced, group: list[int], value: complex) -> Mode:
     block = model.matrix[np.ix_(group, group)]
-    right, left = _vector(block, value), _vector(block.T, value)
+    right, left = _vectors(block, value)
     overlap = float(abs(left @ right))  # both without conjugation: left' A = value left'
     moved = float(np.abs(left) @ np.abs(block) @ np.abs(right))
     unsure = inf if overlap == 0.0 else model.accuracy * (8 + len(group)) * moved / overlap
@@ -124,17 +128,41 @@ def _mode(model: Induced, group: list[int], value: complex) -> Mode:
     return Mode(value, unsure, tuple((name, share) for name, share in ranked[:SHOWN] if share >= 0.01))
 
 
-def _vector(matrix: Array, value: complex) -> npt.NDArray[np.complex128]:
-    """An eigenvector, by inverse iteration: of one eigenvalue out of many that is all one needs."""
+def _vectors(matrix: Array, value: complex) -> tuple[Vector, Vector]:
+    """The right and the left eigenvector, by inverse iteration: of one eigenvalue that is all one needs."""
     size = len(matrix)
-    shift = value * (1.0 + 1e-10) + 1e-300
-    system = matrix.astype(complex) - shift * np.eye(size)
-    vector = np.random.default_rng(3).uniform(0.5, 1.0, size).astype(complex)
-    for _ in range(3):
+    start = np.random.default_rng(3).uniform(0.5, 1.0, size).astype(complex)
+    for away in (1e-10, 1e-8, 1e-6):
         try:
-            vector = np.linalg.solve(system, vector)
+            inverse = np.linalg.inv(matrix - value * (1.0 + away) * np.eye(size))
         except np.linalg.LinAlgError:
-            system = system - 1e-8 * hypot(value.real, value.imag) * np.eye(size)
-            continue
-        vector = vector / np.abs(vector).max()
-    return vector
+            continue  # hit too well: go a little further away
+        right, left = start, start
+        for _ in range(3):
+            right, left = inverse @ right, left @ inverse
+            right, left = right / np.abs(right).max(), left / np.abs(left).max()
+        return right, left
+    return start, start
+
+
+def _merged(matrix: Array) -> tuple[Array, list[int]]:
+    """The matrix without entries that always are what another one is, and which are left.
+
+    An input that is a copy of an output has the row of its source: after one step both are the same for ever,
+    so that its column can be added to that of the other.
+    """
+    first: dict[bytes, int] = {}
+    left: list[int] = []
+    twins: list[tuple[int, int]] = []
+    for i, row in enumerate(matrix):
+        other = first.setdefault(row.tobytes(), i)
+        if other == i:
+            left.append(i)
+        else:
+            twins.append((i, other))
+    if not twins:
+        return matrix, left
+    merged = matrix.copy()
+    for twin, other in twins:
+        merged[:, other] += merged[:, twin]
+    return merged[np.ix_(left, left)], left

@@ -10,6 +10,8 @@ Radius = Callable[[float], float]
 """The spectral radius for a step."""
 FINE = 1e-6
 """How closely the ends of intervals are found, relatively."""
+FAR = 3.0
+"""From a spectral radius so large nothing comes back to 1 between two steps that are close."""
 GOLDEN = 0.381966011250105
 
 
@@ -50,13 +52,16 @@ class Steps:
 def stable_steps(radius: Radius, low: float, high: float, points: int, limit: float = 1.0) -> Steps:
     """The steps between `low` and `high` whose spectral radius is below `limit`.
 
-    Looks at `points` steps with equal ratios. Between neighbours on different sides the end of an interval
-    is found by bisection. Where the radius has an extremum that might reach over to the other side, it is
-    followed up: an interval much narrower than the distance of two points is still found, unless the radius
-    dips and recovers between them without any of them noticing.
+    Looks at `points` steps with equal ratios, and in the middle of any two; where that is not what they let
+    expect, more closely. Between neighbours on different sides the end of an interval is found by bisection.
+    Where the radius has an extremum that might reach over to the other side, it is followed up. So intervals
+    are found that are much narrower than the distance of two points, unless the radius dips and recovers
+    without any of them noticing.
     """
     ratio = (high / low) ** (1.0 / (points - 1))
     seen = {step: radius(step) for step in (low * ratio**k for k in range(points))}
+    for one, two in pairwise(sorted(seen.items())):
+        seen.update(_between(radius, one, two, limit))
     for step, value in _extrema(radius, sorted(seen.items()), limit):
         seen[step] = value
     pairs = sorted(seen.items())
@@ -75,6 +80,25 @@ def stable_steps(radius: Radius, low: float, high: float, points: int, limit: fl
     if inside:
         stable.append(Interval(begin, pairs[-1][0], from_zero=first and not stable, open_ended=True))
     return Steps(tuple(stable), tuple(pairs))
+
+
+def _between(
+    radius: Radius, one: tuple[float, float], two: tuple[float, float], limit: float, deep: int = 5
+) -> dict[float, float]:
+    """Steps between two, as many as it takes until the radius goes nearly straight for where it matters.
+
+    What matters is whether it may cross the limit: far from it nobody needs to know how it bends.
+    """
+    (a, at_a), (b, at_b) = one, two
+    middle = 0.5 * (a + b)
+    value = radius(middle)
+    found = {middle: value}
+    bend = abs(value - 0.5 * (at_a + at_b))
+    nearest = min(abs(at_a - limit), abs(value - limit), abs(at_b - limit))
+    if deep and not bend <= 0.25 * nearest and min(at_a, value, at_b) < FAR:
+        found |= _between(radius, one, (middle, value), limit, deep - 1)
+        found |= _between(radius, (middle, value), two, limit, deep - 1)
+    return found
 
 
 def _extrema(radius: Radius, pairs: Sequence[tuple[float, float]], limit: float) -> list[tuple[float, float]]:
