@@ -43,6 +43,7 @@ def call(options: argparse.Namespace) -> Exit:
         choice = made.choice()
         made.scenario.check_measures()
         remarks = (*made.remarks, *(_tried(made, options) if options.deep else ()))
+        late = made.master.late(made.closed)
     except InvalidInput as error:
         if not options.json:
             raise
@@ -51,13 +52,15 @@ def call(options: argparse.Namespace) -> Exit:
     told = {name: list(model.notes) for name, model in made.scenario.units.items() if hasattr(model, "notes")}
     notes = {name: found for name, found in told.items() if found}
     if options.json:
-        more = {"notes": notes, "remarks": list(remarks)}
+        more = {"notes": notes, "remarks": list(remarks), "events": late}
         say(json.dumps({"ok": True, "problems": []} | {name: found for name, found in more.items() if found}))
     elif not options.quiet:
         units, wires = len(made.scenario.units), len(made.scenario.all_connections)
         say(f"{options.file}: no problems. Units: {units}, connections: {wires}, engine: {choice.name}.")
         for name, found in notes.items():
             say("\n".join(f"  {name}: {note}" for note in found))
+        if late is not None:
+            say(f"  note: {late}")
         for remark in remarks:
             say(f"  warning: {remark}")
     return Exit.OK

@@ -7,13 +7,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from upbeat.cli import fmu_options
 from upbeat.core.errors import InvalidInput, ScenarioError
 from upbeat.core.names import bare
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.files import read_experiment
+from upbeat.master.handling import Events
 from upbeat.scenario.signals import read_signals
 
 
@@ -35,6 +36,11 @@ def add_to(parser: argparse.ArgumentParser, file: str = "") -> None:
     )
     parser.add_argument("--until", type=float, metavar="T", help="another stop time")
     parser.add_argument("--step", type=float, metavar="H", help="a fixed communication step of this size")
+    parser.add_argument(
+        "--events",
+        choices=get_args(Events),
+        help="how events between units are dealt with (default: as pace and coupling do)",
+    )
     parser.add_argument(
         "--input",
         type=Path,
@@ -83,6 +89,7 @@ def experiment(
     shared = {
         "until": options.until,
         "step": options.step,
+        "events": options.events,
         "engine": options.engine,
         "flatten": options.flatten,
         "isolation": options.isolation,

@@ -154,7 +154,7 @@ class Experiment:
             )
         closed = together(self.closed)
         if pace is None:
-            known = isinstance(self.master.pace, Fixed)
+            known = isinstance(self.master.pace, Fixed) and self.master.events in (None, "off")
             pace = self.master.pace if known else (self.span.stop - self.span.start) / 1000
         return replace(
             self,
@@ -206,6 +206,7 @@ _EXAMPLES = {
     "inputs": 'inputs=up.Linear(), or inputs="linear"',
     "ports": 'ports={"left.F": "linear"}',
     "simultaneous": 'simultaneous=["officer", "light"]',
+    "events": 'events="auto"',
     "signals": 'signals=up.read_signals("signals.csv", scenario)',
     "record": 'record=["left.*"]',
     "every": "every=10",

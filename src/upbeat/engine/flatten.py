@@ -70,6 +70,7 @@ def flattened(scenario: Scenario, master: Master, span: Span | None = None) -> F
     parts as the others in a `MultiRate` coupling, but fewer inside a nested scenario.
     """
     closed = scenario.closed()
+    master = master.settled(closed)
     if not any(type(model) is Nested for model in closed.units.values()):
         return Flat(master.arranged(closed), master)
     return _Flattening(closed, master, span).flat()

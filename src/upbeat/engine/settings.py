@@ -19,6 +19,7 @@ from upbeat.engine.isolation import isolation_from
 from upbeat.engine.realtime import RealTime, overruled, real_time_from, with_policy
 from upbeat.master.approximation import Approximation
 from upbeat.master.coupling import Coupling
+from upbeat.master.handling import Events
 from upbeat.master.instants import Simultaneous
 from upbeat.master.pace import EventDriven, Pace
 from upbeat.master.settings import master_from
@@ -45,6 +46,8 @@ class Settings(TypedDict, total=False):
     * `ports`: the same for single inputs, by name ``unit.port``.
     * `simultaneous`: which unit goes first when several have events at one instant, as a list of units or
       a `Simultaneous`.
+    * `events`: how events between units are dealt with: ``"auto"``, ``"look_ahead"``, ``"revision"``,
+      ``"interruption"`` or ``"off"``; as pace and coupling do unless given.
     * `signals`: drives the scenario's own inputs.
     * `record`: patterns over ``unit.port`` names; every output unless given.
     * `every`: record every n-th communication point only (the first and the last always).
@@ -70,6 +73,7 @@ class Settings(TypedDict, total=False):
     inputs: Approximation | Words | None
     ports: Mapping[str, Approximation | Words] | None
     simultaneous: Simultaneous | Sequence[str] | Mapping[str, Any] | None
+    events: Events | None
     signals: Signals | None
     record: Sequence[str] | None
     every: int | None
@@ -91,6 +95,7 @@ _PLACES = {
     "inputs": ("master", "inputs"),
     "ports": ("master", "ports"),
     "simultaneous": ("master", "simultaneous"),
+    "events": ("master", "events"),
     "until": ("run", "until"),
     "start": ("run", "start"),
     "engine": ("run", "engine"),

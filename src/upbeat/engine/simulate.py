@@ -15,7 +15,7 @@ def simulate(scenario: Scenario, *, report: Report | None = None, **settings: Un
     """Run a scenario and return its trace: ``simulate(scenario, pace=0.01, until=10.0)``.
 
     `settings` are described under `Settings`: `pace` and `until` must be given, and there are `start`,
-    `coupling`, `inputs`, `ports`, `signals`, `record`, `every`, `out`, `engine`, `jit`, `flatten`,
+    `coupling`, `inputs`, `ports`, `events`, `signals`, `record`, `every`, `out`, `engine`, `jit`, `flatten`,
     `isolation`, `deadline`, `restart`, `checkpoint` and `real_time`.
     `report` is called now and then with the simulated time reached.
 

@@ -15,6 +15,7 @@ from upbeat.master.inside import counts, own_conditions
 from upbeat.master.program import Block, Let, Reg
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.functions import Conditions
+from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.watcher import watchers
 from upbeat.units.ode import Function, Ode
 from upbeat.units.process import bare
@@ -75,6 +76,16 @@ def followed(
     counts = tuple(map(len, conditions.values()))
     orders = tuple(one.order for one in known)
     return ready, Watch(tuple(conditions), counts, orders, first, jumped), known
+
+
+def looked_at(scenario: Scenario) -> list[str]:
+    """The units of a closed scenario that conditions of its events look at, through functions too."""
+    looking = {
+        *watchers(scenario.units),
+        *(u for u, m in scenario.units.items() if isinstance(m, Conditions)),
+    }
+    seen = {source for c in scenario.connections if c.unit in looking for source, _ in c.sources}
+    return [unit for unit in scenario.units if unit in seen - looking]
 
 
 def _conditions(wiring: Wiring) -> dict[str, tuple[Expr, ...]]:

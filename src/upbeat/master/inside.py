@@ -31,6 +31,12 @@ def _indicating(model: Model) -> Model:
     return replace(model, model=made) if isinstance(model, Isolated) else made
 
 
+def with_own_events(scenario: Scenario) -> list[str]:
+    """The units that have events inside which a pace can see coming."""
+    indicating = with_indicators(scenario).units.items()
+    return [unit for unit, model in indicating if any(port.indicates for port in model.ports)]
+
+
 def own_conditions(wiring: Wiring) -> dict[str, tuple[Expr, ...]]:
     """The conditions of events inside units by name, ``unit.event``."""
     found: dict[str, tuple[Expr, ...]] = {}

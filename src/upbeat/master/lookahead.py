@@ -12,6 +12,7 @@ from upbeat.core.time import Span, checked_step
 from upbeat.master import prediction
 from upbeat.master.conditions import WIDTH, Watch, followed
 from upbeat.master.coupling import Blocks
+from upbeat.master.margins import PART, margin
 from upbeat.master.pace import SLACK, Pace, Proposal, Read, State, Twin
 from upbeat.master.prediction import Coefficients, Landing
 from upbeat.master.wiring import Wiring
@@ -57,7 +58,8 @@ class LookAhead:
 
     After an event everything begins anew: what conditions and inputs were before says nothing about what they
     will be. The first step then is `after` times the usual one (1 for "published", else one half); so is
-    the very first. `least` is step/40 for "published", else 1e-5·step.
+    the very first. `least` is step/40 for "published", else 1e-5·step, or what the
+    solvers of the units can tell if that is more.
     """
 
     step: float
@@ -103,7 +105,7 @@ class LookAhead:
 
     @property
     def _least(self) -> float:
-        return self.least if self.least is not None else self.step * (0.025 if self._published else 1e-5)
+        return self.least if self.least is not None else self.step * (0.025 if self._published else PART)
 
     @property
     def _after(self) -> float:
@@ -135,12 +137,24 @@ class LookAhead:
                 f"Fixed({self.step:g})."
             )
         ready, watch, known = found
-        notes = dict.fromkeys(self._told(*one) for one in known)
+        least, why = self._margin(wiring)
+        notes = dict.fromkeys([*(self._told(*one) for one in known), why])
         size = 2 * len(watch.names)
         told = wiring.registers.new("predicted", size=size, start=(-inf,) * size)
         wiring.predictions |= {name: told + 2 * place for place, name in enumerate(watch.names)}
-        pace = replace(self, watch=watch._replace(told=told))
+        pace = replace(self, watch=watch._replace(told=told), least=least)
         return replace(ready, notes=(*ready.notes, *notes)), pace
+
+    def _margin(self, wiring: Wiring) -> tuple[float, str]:
+        """How far behind an expected event a step ends, or how short it may be; and why."""
+        if self._published:
+            origin = "1/40 of the step" if self.least is None else "as given"
+            way = f"steps end at {self.safety:g} of the way to an event (safety)"
+            return self._least, f"{way}, and are at least {self._least:.3g} s long (least): {origin}"
+        length, why = self.least, "as given"
+        if length is None:
+            length, why = margin(wiring.scenario.units, self.step, wiring.called)
+        return length, f"steps end {length:.3g} s behind an expected event (least): {why}"
 
     def _told(self, event: str, order: int, missing: str) -> str:
         if self.method in ("published", "secant"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Causality, Kind
@@ -11,6 +11,7 @@ from upbeat.master import checks
 from upbeat.master.approximation import Approximation, Hold
 from upbeat.master.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.derivatives import grown, lines, with_derivative_sources, with_rates
+from upbeat.master.handling import Events, checked, handled, noticed_late
 from upbeat.master.inside import with_indicators
 from upbeat.master.instants import Simultaneous, instants
 from upbeat.master.needs import check_abilities
@@ -27,7 +28,9 @@ class Master:
     """Everything about a run that is not the scenario. Frozen settings, no behaviour of their own.
 
     `ports` gives single inputs an approximation of their own, by name ``unit.port``; `simultaneous` says who
-    goes first where several units have events at one instant.
+    goes first where several units have events at one instant. `events` says how events between units are
+    dealt with: None, as pace and coupling do; "auto", by the best that the units allow; "look_ahead",
+    "revision" or "interruption", in this way; "off", not at all (see `settled`).
     """
 
     pace: Pace
@@ -35,6 +38,9 @@ class Master:
     inputs: Approximation = field(default_factory=Hold)
     ports: Mapping[str, Approximation] = field(default_factory=dict)
     simultaneous: Simultaneous = field(default_factory=Simultaneous)
+    events: Events | None = None
+    why: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """What was chosen for `events`, and why: filled in by `settled`."""
 
     def __post_init__(self) -> None:
         fixed = f"up.Fixed({self.pace!r})" if isinstance(self.pace, (int, float)) else "up.Fixed(0.01)"
@@ -50,6 +56,8 @@ class Master:
                 f'simultaneous of a Master is such as up.Simultaneous(("a", "b")), not {self.simultaneous!r}'
             )
 
+        checked(self.events)
+
     @property
     def unknowns(self) -> tuple[str, ...]:
         """The free inputs that the coupling finds by itself."""
@@ -64,11 +72,15 @@ class Master:
 
         `driven`: what happens at an instant is done micro-step by micro-step, from outside.
         """
+        if self.events is not None:
+            return self.settled(scenario).build(scenario, driven=driven)
         closed = self.arranged(scenario)
         sourced = with_derivative_sources(closed, self._wanted(closed, self._followed))
         wiring = Wiring(sourced, self.inputs, {**self.ports, **lines(closed, self.inputs)})
         for note in grown(closed):
             wiring.note(note)
+        if (late := self.late(closed)) is not None:
+            wiring.note(late)
         blocks, pace = prepared(self.pace, self.coupling.blocks(wiring), wiring)
         instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven)
         program = Program(
@@ -80,7 +92,7 @@ class Master:
             now=wiring.now,
             next=wiring.next,
             columns={**blocks.columns, **wiring.columns()},
-            notes=(*blocks.notes, *wiring.notes),
+            notes=(*self.why, *blocks.notes, *wiring.notes),
             events=instant.events,
             due=instant.due,
             arrivals=instant.arrivals,
@@ -91,6 +103,18 @@ class Master:
         check_abilities(program, pace, closed.units, wiring.called)
         return program, pace
 
+    def settled(self, scenario: Scenario) -> Master:
+        """The master with a pace and a coupling that deal with events as `events` says."""
+        if self.events is None:
+            return self
+        pace, coupling, why = handled(self.events, self.pace, self.coupling, scenario.closed())
+        return replace(self, pace=pace, coupling=coupling, events=None, why=why)
+
+    def late(self, scenario: Scenario) -> str | None:
+        """A remark where events between units are not dealt with, and nobody has asked for that."""
+        settled = self.settled(scenario)
+        return None if settled.why else noticed_late(settled.pace, settled.coupling, scenario.closed())
+
     def arranged(self, scenario: Scenario) -> Scenario:
         """The closed scenario with what this master needs of its units: these are the units that run.
 
@@ -98,6 +122,8 @@ class Master:
         for the conditions of their own events, if pace or coupling follow what happens `inside`. A coupling
         may arrange more.
         """
+        if self.events is not None:
+            return self.settled(scenario).arranged(scenario)
         closed = scenario.closed()
         self._check_ports(closed)
         if any(getattr(part, "inside", False) for part in (self.pace, self.coupling)):

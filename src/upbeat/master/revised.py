@@ -14,6 +14,7 @@ from upbeat.master import checks, prediction
 from upbeat.master.conditions import WIDTH, Watch, followed
 from upbeat.master.coupling import Blocks
 from upbeat.master.lookahead import LookAhead
+from upbeat.master.margins import PART, margin
 from upbeat.master.pace import (
     EventDriven,
     Fixed,
@@ -30,9 +31,6 @@ from upbeat.master.pace import (
 )
 from upbeat.master.prediction import Coefficients
 from upbeat.master.wiring import Wiring
-
-PART = 1e-5
-"""How close to an event is close enough, as a part of the step."""
 
 _REASONS = ("", "first step", "after an event")
 _HEAD = 6
@@ -67,7 +65,8 @@ class Revised:
 
     A number for `pace` is the size of a fixed step. The first step, and the first after an event, is
     `after` times as long (one half, because inputs begin anew then; a `LookAhead` sees to that itself).
-    `tolerance` is 1e-5 of the usual step, or of the step at hand where there is no usual one.
+    `tolerance` is 1e-5 of the usual step, or what the solvers of the units can tell if that is more; where
+    there is no usual step, 1e-5 of the one at hand.
     """
 
     pace: Pace
@@ -102,7 +101,7 @@ class Revised:
     @property
     def _tolerance(self) -> float:
         """For all steps; 0 if each has its own."""
-        return self.tolerance or PART * usual_step(self.pace)
+        return self.tolerance or 0.0
 
     @property
     def derivatives(self) -> int:
@@ -113,6 +112,11 @@ class Revised:
     def symbolic(self) -> bool:
         """Whether they may come from the equations of units."""
         return self.pace.symbolic if isinstance(self.pace, LookAhead) else True
+
+    @property
+    def inside(self) -> bool:
+        """Whether events inside units are followed, too."""
+        return self.pace.inside if isinstance(self.pace, LookAhead) else False
 
     # ---------------------------------------------------------------- before the run
 
@@ -136,9 +140,21 @@ class Revised:
                     "events={…}, or leave it out."
                 )
             ready, watch, _ = found
-        close = f"{self._tolerance:.3g} s" if self._tolerance else f"{PART:g} of its length"
-        note = f"a step that has gone past an event by more than {close} is repeated up to there"
-        return replace(ready, notes=(*ready.notes, note)), replace(self, pace=pace, watch=watch)
+        close, why = self._margin(wiring)
+        far = f"{close:.3g} s" if close else f"{PART:g} of its length"
+        note = f"a step that has gone past an event by more than {far} is repeated (tolerance: {why})"
+        return replace(ready, notes=(*ready.notes, note)), replace(
+            self, pace=pace, watch=watch, tolerance=close
+        )
+
+    def _margin(self, wiring: Wiring) -> tuple[float | None, str]:
+        """The tolerance, None if each step has its own, and why."""
+        if self.tolerance is not None:
+            return self.tolerance, "as given"
+        usual = usual_step(self.pace)
+        if not usual:
+            return None, "there is no usual step"
+        return margin(wiring.scenario.units, usual, wiring.called)
 
     def native(self) -> Twin | None:
         inner = twin(self.pace)

@@ -11,6 +11,7 @@ from upbeat.master.approximation import Approximation, Continuous, Hermite, Hold
 from upbeat.master.constrained import Constrained
 from upbeat.master.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.error_control import ErrorControl
+from upbeat.master.handling import checked
 from upbeat.master.instants import Simultaneous
 from upbeat.master.interruptible import Interruptible
 from upbeat.master.iterated import Iterated
@@ -60,7 +61,7 @@ PARTS: dict[str, tuple[str, dict[str, type]]] = {
 _MARKS = {"coupling": "blocks", "loop solver": "solve", "pace": "propose", "approximation": "extrapolate"}
 """What an object of each sort has."""
 
-KEYS = ("coupling", "pace", "step", "inputs", "ports", "simultaneous")
+KEYS = ("coupling", "pace", "step", "inputs", "ports", "simultaneous", "events")
 
 
 def master_from(
@@ -83,6 +84,11 @@ def master_from(
     )
     pace = _pace(settings, problems, usual)
     simultaneous = _simultaneous(settings.get("simultaneous", {}), problems)
+    events = settings.get("events")
+    try:
+        checked(events)
+    except InvalidInput as error:
+        problems.add((*where, "events"), str(error))
     ports: dict[str, Approximation] = {}
     given = settings.get("ports", {})
     if not isinstance(given, Mapping):
@@ -96,7 +102,9 @@ def master_from(
             ports[name] = approximation
     if len(problems.found) > before or coupling is None or inputs is None or pace is None:
         return None
-    return Master(pace=pace, coupling=coupling, inputs=inputs, ports=ports, simultaneous=simultaneous)
+    return Master(
+        pace=pace, coupling=coupling, inputs=inputs, ports=ports, simultaneous=simultaneous, events=events
+    )
 
 
 def _simultaneous(given: Any, problems: Problems) -> Simultaneous:
@@ -206,6 +214,8 @@ def settings_of(master: Master) -> dict[str, Any]:
             for key, value in asdict(master.simultaneous).items()
             if value != getattr(Simultaneous(), key)
         }
+    if master.events is not None:
+        settings["events"] = master.events
     return settings
 
 

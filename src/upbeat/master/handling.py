@@ -1,0 +1,185 @@
+"""How events between units are dealt with: what `events` of a master makes of its pace and its coupling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Literal, NamedTuple, get_args
+
+from upbeat.core.abilities import Ability, Model, doubt
+from upbeat.core.errors import MasterError
+from upbeat.master.conditions import looked_at
+from upbeat.master.coupling import Coupling, Jacobi
+from upbeat.master.inside import with_own_events
+from upbeat.master.interruptible import Interruptible
+from upbeat.master.lookahead import LookAhead
+from upbeat.master.pace import EventDriven, Fixed, Pace
+from upbeat.master.revised import Revised
+from upbeat.scenario.inline import path_of
+from upbeat.scenario.scenario import Scenario
+from upbeat.units.ode import Ode
+from upbeat.units.process import bare
+
+Events = Literal["auto", "look_ahead", "revision", "interruption", "off"]
+
+
+class Handling(NamedTuple):
+    """The pace and the coupling that deal with the events of a scenario, and why these."""
+
+    pace: Pace
+    coupling: Coupling
+    why: tuple[str, ...]
+
+
+def checked(events: object) -> None:
+    """Refuse what is no way to deal with events."""
+    if events is not None and events not in get_args(Events):
+        known = ", ".join(f'"{name}"' for name in get_args(Events))
+        raise MasterError(f"events of a master is one of {known}, not {events!r}")
+
+
+def handled(events: Events, pace: Pace, coupling: Coupling, closed: Scenario) -> Handling:
+    """What `events` makes of a pace and a coupling, for a closed scenario."""
+    if events == "off":
+        plain = _plain(pace)
+        return Handling(plain, coupling, ("events are noticed only where units communicate, as was asked",))
+    case = _Case(pace, coupling, closed)
+    if not case.watched:
+        return Handling(pace, coupling, ("there are no events to look for: steps are as the pace says",))
+    return _HANDLERS[events](case)
+
+
+def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None:
+    """A remark where nobody deals with events that there are."""
+    if not isinstance(pace, Fixed) or isinstance(coupling, Interruptible) or not looked_at(closed):
+        return None
+    return (
+        f"events between units are noticed where these communicate, up to a step ({pace.step:g} s) late: "
+        'events="auto" (--events auto; in a file events = "auto" under [master]) sees to it'
+    )
+
+
+class _Case(NamedTuple):
+    pace: Pace
+    coupling: Coupling
+    closed: Scenario
+
+    @property
+    def units(self) -> dict[str, Model]:
+        """The units of the scenario, by what people call them."""
+        closed = self.closed
+        return {path_of(closed, u): m for u, m in closed.units.items() if u not in closed.added_units}
+
+    @property
+    def watched(self) -> list[str]:
+        """Those that have a part in events: between units, and inside where the pace sees these coming."""
+        seen = {*looked_at(self.closed), *(with_own_events(self.closed) if _looking(self.pace) else ())}
+        return [path_of(self.closed, unit) for unit in self.closed.units if unit in seen]
+
+    def says(self, what: str, watched: Sequence[str]) -> str:
+        return f"events of {', '.join(watched)}: {what}"
+
+    def others(self) -> list[str]:
+        """About those that have no part in events."""
+        rest = [unit for unit in self.units if unit not in self.watched]
+        return [f"{', '.join(rest)}: no condition of an event looks at it"] if rest else []
+
+
+def _looked_ahead(case: _Case) -> Handling:
+    pace = _looking(case.pace)
+    if pace is None:
+        raise MasterError(
+            f'events="look_ahead" needs steps of a usual size, and {type(case.pace).__name__} has none: give '
+            'the step (pace=0.01), or take events="revision".'
+        )
+    what = "seen coming by LookAhead, as was asked"
+    return Handling(pace, case.coupling, (case.says(what, case.watched), *case.others()))
+
+
+def _revised(case: _Case) -> Handling:
+    pace = case.pace if isinstance(case.pace, Revised) else Revised(case.pace)
+    if not looked_at(case.closed):
+        return Handling(case.pace, case.coupling, ("there are no events between units to go back to",))
+    what = "a step that has gone past an event is repeated up to there (Revised), as was asked"
+    return Handling(pace, case.coupling, (case.says(what, case.watched), *case.others()))
+
+
+def _interrupted(case: _Case) -> Handling:
+    if not isinstance(case.coupling, Interruptible) and case.coupling != Jacobi():
+        raise MasterError(
+            f'events="interruption" is the coupling Interruptible, and {type(case.coupling).__name__} is '
+            "another one: leave out one of the two."
+        )
+    what = "located by the unit that goes first, to which the others follow (Interruptible), as was asked"
+    coupling = case.coupling if isinstance(case.coupling, Interruptible) else Interruptible()
+    return Handling(case.pace, coupling, (case.says(what, case.watched), *case.others()))
+
+
+def _automatic(case: _Case) -> Handling:
+    """See events coming; go back to those that were missed, or else let units locate what they can."""
+    pace = _looking(case.pace)
+    coupling = case.coupling
+    step = (
+        f"seen coming by LookAhead, with steps of {pace.step:g} s at most"
+        if pace is not None
+        else f"not looked ahead for, because {type(case.pace).__name__} has no usual step"
+    )
+    found: list[str] = []
+    unable = [unit for unit, model in case.units.items() if not _set_back(model)]
+    if not unable:
+        back = "; a step that misses one is repeated (Revised), because all units can be set back"
+        inner = pace if pace is not None else case.pace
+        whole = case.pace if isinstance(case.pace, Revised) else Revised(inner)
+        return Handling(whole, coupling, (case.says(step + back, case.watched), *case.others()))
+    cannot = f"because {', '.join(unable)} cannot be set back"
+    able = [unit for unit in case.watched if type(bare(case.units[unit])) is Ode]
+    if able and coupling == Jacobi():
+        coupling = Interruptible()
+        found.append(
+            case.says(
+                f"{step}, and located by its own solver (Interruptible), at which all stop; "
+                f"no step is repeated, {cannot}",
+                able,
+            )
+        )
+    rest = [unit for unit in case.watched if unit not in able or not isinstance(coupling, Interruptible)]
+    if rest:
+        found.append(case.says(f"{step}; no step is repeated, {cannot}", rest))
+    return Handling(pace if pace is not None else case.pace, coupling, (*found, *case.others()))
+
+
+_HANDLERS = {
+    "auto": _automatic,
+    "look_ahead": _looked_ahead,
+    "revision": _revised,
+    "interruption": _interrupted,
+}
+
+
+def _set_back(model: Model) -> bool:
+    """Whether a unit can be set back, put to the test where that is only somebody's word."""
+    return Ability.ROLLBACK in model.abilities and doubt(model, Ability.ROLLBACK) is None
+
+
+def _looking(pace: Pace) -> LookAhead | None:
+    """A pace that looks ahead, with the same steps."""
+    match pace:
+        case LookAhead():
+            return pace
+        case Revised():
+            return _looking(pace.pace)
+        case Fixed():
+            return LookAhead(pace.step)
+        case EventDriven() if isfinite(pace.most):
+            return LookAhead(pace.most)
+    return None
+
+
+def _plain(pace: Pace) -> Pace:
+    """The same steps, without a look at events."""
+    match pace:
+        case Revised():
+            return _plain(pace.pace)
+        case LookAhead():
+            return Fixed(pace.step)
+    return pace

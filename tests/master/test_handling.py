@@ -1,0 +1,211 @@
+"""`events` of a master: how events between units are dealt with, chosen from what the units can do."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from moving_models import happened, point
+from odd_units import integrator
+from upbeat.core.errors import Problems, UpbeatError
+from upbeat.master.margins import margin
+from upbeat.master.settings import master_from, settings_of
+
+FIRST = math.sqrt(2 / 9.81)
+BOUNCE = {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-0.5*ball.v"}}
+BALL = up.Scenario({"ball": point(1.0, 0.0, "-9.81")}, events={"floor": BOUNCE})
+STUBBORN = replace(integrator("u", "y", "rate", "gain"), abilities=frozenset())
+"""A unit that cannot be set back; it counts seconds."""
+MIXED = up.Scenario(
+    {"clock": STUBBORN, "ball": point(1.0, 0.0, "-9.81")},
+    events={"floor": BOUNCE, "late": {"when": "clock.y >= 0.77"}},
+)
+
+
+def settled(scenario: up.Scenario, events: Any, pace: Any = up.Fixed(0.1), **more: Any) -> up.Master:  # noqa: B008
+    return up.Master(pace, events=events, **more).settled(scenario)
+
+
+# -------------------------------------------------------------------- what is chosen
+
+
+def test_where_all_units_can_be_set_back_events_are_gone_back_to(engine: str) -> None:
+    chosen = settled(BALL, "auto")
+    assert chosen.pace == up.Revised(up.LookAhead(0.1))
+    assert chosen.why == (
+        "events of ball: seen coming by LookAhead, with steps of 0.1 s at most; a step that misses one is "
+        "repeated (Revised), because all units can be set back",
+    )
+    trace = up.simulate(BALL, pace=0.1, until=0.6, events="auto", engine=engine)
+    assert happened(trace) == [("floor", pytest.approx(FIRST, abs=3e-6))]
+    assert trace.notes[0] == chosen.why[0]
+
+
+def test_where_one_cannot_they_are_seen_coming(engine: str) -> None:
+    chosen = settled(MIXED, "auto", coupling=up.GaussSeidel())
+    assert chosen.pace == up.LookAhead(0.1)
+    assert chosen.coupling == up.GaussSeidel()
+    assert "because clock cannot be set back" in chosen.why[0]
+    trace = up.simulate(MIXED, pace=0.1, until=0.8, events="auto", coupling="gauss_seidel", engine=engine)
+    assert happened(trace) == [
+        ("floor", pytest.approx(FIRST, abs=3e-6)),
+        ("late", pytest.approx(0.77, abs=3e-6)),
+    ]
+
+
+def test_a_unit_that_no_event_is_about_is_named(engine: str) -> None:
+    more = up.Scenario({"ball": point(1.0, 0.0, "-9.81"), "idle": STUBBORN}, events={"floor": BOUNCE})
+    assert settled(more, "auto").why[-1] == "idle: no condition of an event looks at it"
+
+
+def test_the_pace_that_is_there_is_kept_where_it_will_do() -> None:
+    look, control = up.LookAhead(0.2, method="secant"), up.ErrorControl(1e-3)
+    assert settled(BALL, "auto", look).pace == up.Revised(look)
+    assert settled(BALL, "auto", up.Revised(look, tolerance=1e-3)).pace == up.Revised(look, tolerance=1e-3)
+    assert settled(BALL, "auto", up.EventDriven(0.3)).pace == up.Revised(up.LookAhead(0.3))
+    chosen = settled(BALL, "auto", control)
+    assert chosen.pace == up.Revised(control)
+    assert "not looked ahead for, because ErrorControl has no usual step" in chosen.why[0]
+    assert settled(BALL, "look_ahead", up.Revised(look)).pace == look
+    assert settled(BALL, "revision").pace == up.Revised(0.1)
+    for pace in (look, up.Revised(look), up.Revised(0.2), up.Fixed(0.2)):
+        assert settled(BALL, "off", pace).pace == up.Fixed(0.2)
+
+
+def test_without_events_nothing_changes() -> None:
+    scenario = up.Scenario({"a": point(1.0, 1.0)})
+    for events in ("auto", "look_ahead", "revision", "off"):
+        trace = up.simulate(scenario, pace=0.1, until=1.0, events=events)
+        assert trace.time == pytest.approx(np.arange(11) / 10, abs=1e-12)
+
+
+def test_events_inside_units_are_seen_coming_too(engine: str) -> None:
+    ball = up.Ode(
+        {"h": "v", "v": "-9.81"},
+        start={"h": 1.0},
+        events={"bounce": {"when": "h <= 0 and v < 0", "then": {"v": "-v"}}},
+    )
+    scenario = up.Scenario({"ball": ball})
+    assert settled(scenario, "auto").pace == up.Revised(up.LookAhead(0.1))
+    trace = up.simulate(scenario, pace=0.1, until=1.0, events="auto", engine=engine)
+    assert np.abs(trace.time - FIRST).min() < 1e-5
+    assert settled(scenario, "revision").pace == up.Fixed(0.1)  # the unit has found it: nothing to go back to
+
+
+def test_inside_a_nested_scenario_and_around_one(engine: str) -> None:
+    inner = replace_outputs(BALL)
+    nested = up.Nested(inner, up.Master(up.Fixed(0.1), events="auto"))
+    trace = up.simulate(up.Scenario({"box": nested}), pace=0.3, until=0.6, engine=engine)
+    assert trace["box.v"][-1] == pytest.approx(9.81 * (0.5 * FIRST - (0.6 - FIRST)), abs=1e-4)
+    plain = up.Nested(up.Scenario({"a": point(1.0, -1.0)}, outputs={"x": "a.x"}), up.Master(up.Fixed(0.1)))
+    around = up.Scenario({"box": plain}, events={"low": {"when": "box.x <= 0.45"}})
+    made = up.experiment(around, pace=0.1, until=1.0, events="auto", engine=engine)
+    assert not made.flat.notes[0].flattened  # its own steps are on a grid, and those around it are not
+    assert happened(made.run()) == [("low", pytest.approx(0.55, abs=1e-5))]
+
+
+def replace_outputs(scenario: up.Scenario) -> up.Scenario:
+    return up.Scenario(scenario.units, outputs={"x": "ball.x", "v": "ball.v"}, events={"floor": BOUNCE})
+
+
+# -------------------------------------------------------------------- where it is written
+
+
+def test_it_is_written_in_files_and_read_back(tmp_path: Path) -> None:
+    master = up.Master(up.Fixed(0.1), events="auto")
+    table = settings_of(master)
+    assert table["events"] == "auto"
+    assert master_from(table, Problems()) == master
+    file = tmp_path / "ball.toml"
+    up.write_scenario(up.experiment(BALL, pace=0.1, until=0.6, events="auto"), file)
+    assert 'events = "auto"' in file.read_text()
+    assert up.load(file).master.events == "auto"
+    assert up.load(file, events="off").master.events == "off"
+
+
+def test_result_files_say_what_was_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "ball.parquet"
+    up.simulate(BALL, pace=0.1, until=0.6, events="auto", out=path)
+    notes = up.read(path).notes
+    assert notes[0].startswith("events of ball: seen coming by LookAhead")
+    assert any(note.startswith("steps end 1e-06 s behind an expected event (least): 1e-05") for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: up.Master(up.Fixed(0.1), events="yes"), 'events of a master is one of "auto", "look_ahead"'),
+        (lambda: up.simulate(BALL, pace=0.1, until=1, events=1), "not 1. Write for example events="),
+        (lambda: settled(BALL, "look_ahead", up.ErrorControl()), "ErrorControl has none: give the step"),
+        (lambda: up.simulate(MIXED, pace=0.1, until=1, events="revision"), "clock cannot be set back"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call: Any, words: str) -> None:
+    with pytest.raises(UpbeatError, match=words):
+        call()
+
+
+def test_a_fixed_pace_that_notices_events_late_is_told() -> None:
+    told = up.explain(up.experiment(BALL, pace=0.1, until=1.0))
+    assert 'up to a step (0.1 s) late: events="auto" (--events auto;' in told
+    for settings in ({"pace": 0.1, "events": "off"}, {"pace": up.LookAhead(0.1)}):
+        assert "late:" not in up.explain(up.experiment(BALL, until=1.0, **settings))
+    assert "late:" not in up.explain(up.experiment(up.Scenario({"a": point(1, 1)}), pace=0.1, until=1.0))
+
+
+# -------------------------------------------------------------------- how close is close enough
+
+
+@pytest.mark.parametrize(
+    ("solver", "length"),
+    [
+        (up.DormandPrince(rtol=1e-9), 2e-6),  # the part of the step, whatever the solver can do
+        (up.DormandPrince(rtol=1e-3), 2e-4),
+        (up.RK4(), 2e-6),
+        (up.Euler(), 2e-4),
+        (up.Euler(micro=10), 2e-5),
+        (up.Midpoint(step=0.05), 5e-6),
+    ],
+)
+def test_how_close_follows_from_the_solvers(solver: Any, length: float) -> None:
+    units = {"fine": up.Ode({"x": "1"}, solver=up.RK4(micro=4)), "rough": up.Ode({"x": "1"}, solver=solver)}
+    found = margin(units, 0.2)
+    assert found.length == pytest.approx(length)
+    assert ("rough" in found.why.split()) == (length != 2e-6)
+
+
+def test_what_is_given_counts_more(engine: str) -> None:
+    scenario = up.Scenario({"a": point(1.0, -1.0, solver="euler")}, events={"down": {"when": ["a.x"]}})
+    for pace, margin_ in ((up.LookAhead(0.3), 3e-4), (up.LookAhead(0.3, least=0.01), 0.01)):
+        trace = up.simulate(scenario, pace=pace, until=1.2, engine=engine)
+        assert happened(trace) == [("down", pytest.approx(1.0 + margin_, abs=1e-9))]
+    assert any(
+        "a takes steps of 0.3 s by euler" in note
+        for note in up.simulate(scenario, pace=up.LookAhead(0.3), until=1.2, engine=engine).notes
+    )
+    assert any(note.endswith("(least): as given") for note in trace.notes)
+
+
+def test_where_one_cannot_be_set_back_units_of_equations_locate_their_events(engine: str) -> None:
+    chosen = settled(MIXED, "auto")
+    assert chosen.pace == up.LookAhead(0.1)
+    assert chosen.coupling == up.Interruptible()
+    assert chosen.why[0].startswith("events of ball: seen coming by LookAhead")
+    assert "located by its own solver (Interruptible)" in chosen.why[0]
+    assert chosen.why[1].startswith("events of clock: seen coming by LookAhead")
+    trace = up.simulate(MIXED, pace=0.1, until=0.8, events="auto", engine=engine)
+    assert [name for name, _ in happened(trace)] == ["floor", "late"]
+    assert [t for _, t in happened(trace)] == pytest.approx([FIRST, 0.77], abs=3e-6)
+
+
+def test_interruption_alone(engine: str) -> None:
+    trace = up.simulate(BALL, pace=0.1, until=0.6, events="interruption", engine=engine)
+    assert happened(trace) == [("floor", pytest.approx(FIRST, abs=1e-9))]
+    with pytest.raises(UpbeatError, match="GaussSeidel is another one: leave out one of the two"):
+        settled(BALL, "interruption", coupling=up.GaussSeidel())
