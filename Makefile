@@ -52,10 +52,8 @@ $(BIN)/python:
 
 # ---------------------------------------------------------------------------------------------- use
 
-demo: setup  ## Run a coupled example; leaves a table, a result file and a plot
-	@mkdir -p build/demo
-	$(BIN)/upbeat run examples/coupled_masses.toml \
-		--out build/demo/coupled_masses.csv --plot build/demo/coupled_masses.png
+demo: setup  ## Two masses under a ceiling, at fixed steps and looking ahead: a table, results and a picture
+	@$(BIN)/python examples/two_mass/compare.py --out build/demo
 
 reproduce: setup  ## Repeat every published experiment: paper | here
 	@failed=0; for script in reproduce/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed

@@ -34,6 +34,23 @@ def test_an_example_prints_what_lies_beside_it(path: Path) -> None:
     assert said == path.with_suffix(".out").read_text()
 
 
+def test_the_demo_leaves_results_and_its_picture(tmp_path: Path) -> None:
+    """`make demo` is this script; README shows what it prints, and the picture that it draws."""
+    pytest.importorskip("matplotlib")
+    script = EXAMPLES / "two_mass/compare.py"
+    words = [sys.executable, str(script), "--out", str(tmp_path / "demo")]
+    subprocess.run(words, check=True, capture_output=True)
+    left = {path.name for path in (tmp_path / "demo").iterdir()}
+    names = ["two_mass_fixed", "two_mass_lookahead"]
+    assert left == {"two_mass.png", *(f"{n}{end}" for n in names for end in (".csv", ".events.csv"))}
+    events = up.read(tmp_path / "demo/two_mass_lookahead.csv").events
+    assert "".join(event.name[0] for event in events) == "mmmcmmcmmmmm"
+    root = EXAMPLES.parent
+    assert script.with_suffix(".out").read_text() in (root / "README.md").read_text()
+    for picture in (tmp_path / "demo/two_mass.png", root / "docs/two_mass.png"):
+        assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def test_coupled_masses_follow_the_monolithic_solution() -> None:
     def f(t: float, s: np.ndarray) -> list[float]:
         x1, v1, x2, v2 = s
