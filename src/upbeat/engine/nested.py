@@ -28,6 +28,7 @@ from upbeat.engine.machine import Machine
 from upbeat.engine.packing import fingerprint
 from upbeat.engine.selection import Selection
 from upbeat.master.error_control import ErrorControl, onwards
+from upbeat.master.interruptible import Interruptible
 from upbeat.master.master import Master
 from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import Pace, twin
@@ -47,8 +48,8 @@ class Nested:
     output depends directly on those inputs that reach it at the same instant inside. Any depth of nesting
     works. It can be set back, and its state be turned into bytes, if all inner units allow it. If
     all inner units are native and the inner pace is, too, the whole of it runs in the native core. If its
-    coupling is `Negotiated` and a unit inside may stop early, it may, too. Unless `flatten` is off, its
-    units take its place where that means the same (see `upbeat.engine.flatten`).
+    coupling is `Negotiated` or `Interruptible` and a unit inside may stop early, it may, too. Unless
+    `flatten` is off, its units take its place where that means the same (see `upbeat.engine.flatten`).
     """
 
     scenario: Scenario
@@ -192,8 +193,9 @@ class Nested:
             found |= {Ability.NATIVE}
         if self._has_events or any(Ability.NEXT_EVENT in own for own in inside):
             found |= {Ability.NEXT_EVENT}
-        stops = any(Ability.EARLY_RETURN in own for own in inside)
-        if stops and isinstance(self.master.coupling, Negotiated):
+        running = self._flat.scenario.units.values()  # to which the coupling may have added something
+        stops = any(Ability.EARLY_RETURN in model.abilities for model in running)
+        if stops and isinstance(self.master.coupling, (Negotiated, Interruptible)):
             found |= {Ability.EARLY_RETURN}
         return frozenset(found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from upbeat.core.abilities import Ability
 from upbeat.core.time import Span
 from upbeat.engine.flatten import Flat
+from upbeat.master.interruptible import Interruptible
 from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import SLACK, Fixed
 from upbeat.scenario.inline import path_of
@@ -29,7 +30,7 @@ def step_remarks(flat: Flat, span: Span) -> tuple[str, ...]:
             "choose times that are whole steps apart "
             f"(--until {whole:.9g} or {whole + pace.step:.9g}), or another step"
         )
-    if isinstance(flat.master.coupling, Negotiated):
+    if isinstance(flat.master.coupling, (Negotiated, Interruptible)):
         found.append("the coupling lets units end them early: take another coupling if one does")
     others = [n for n, model in units.items() if Ability.NEXT_EVENT in model.abilities and n not in steady]
     others += [f"the event '{event.name}'" for event in flat.scenario.events]
