@@ -5,9 +5,9 @@ The two masses under a ceiling of two_mass.py, to t = 5. The upper mass goes fir
 
 The reading of the paper. What the upper mass gets are straight lines: position and velocity of the lower one
 at the start of the step, with their slopes there; in the very first step they are held. The lower mass
-follows on cubics through both ends of what the upper one did. When they collide, the upper mass computes its new
-velocity from what it *assumes* of the lower one. This last point is what makes the spurious event at steps of
-0.3: computed from one snapshot of both, as Upbeat does unless somebody prevents it, there is none
+follows on cubics through both ends of what the upper one did. When they collide, the upper mass computes its
+new velocity from what it *assumes* of the lower one. This last point is what makes the spurious event at
+steps of 0.3: computed from one snapshot of both, as Upbeat does unless somebody prevents it, there is none
 (`snapshot`).
 
 Moving ceiling and floor: both units have private events, and who goes first is chosen by prediction. The
