@@ -9,7 +9,12 @@ of 0.08 to t = 20, their own solvers at 1e-10; what differs is what inputs do in
   inputs from positions and velocities. With held inputs no prediction helps.
 * best_first_derivatives: positions and velocities are known, accelerations are withheld.
 * best: accelerations, too, from the equations; conditions by quintic Hermite polynomials, one unit after the
-  other.
+  other. best_jacobi: the units side by side, with 0.4 of a step after an event instead of one half.
+* revision: no prediction, but units are set back, and a step is repeated to the event that it has gone past.
+  Its rounds are the steps and those that were rejected.
+* maestro_like, maestro_like_order_1: zero crossings of x1 - x2 - 2·dx and -dx - x1 extrapolated from their
+  last values, as INTO-CPS Maestro does (problems/extrapolated.py says how we read it), with the inputs and
+  the coupling of best_first_derivatives.
 
 The two masses as black boxes (problems/black_boxes.py) are FMUs without rollback, with events inside.
 
@@ -30,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from problems.extrapolated import Extrapolated
 
 import upbeat as up
 
@@ -50,6 +56,10 @@ EVENTS = {
     },
     "ceiling": {"when": ["-0.55 - upper.x", "-upper.v"], "then": {"upper.v": "-upper.v"}},
 }
+CROSSINGS = (
+    (((("upper", "x"), 1.0), (("lower", "x"), -1.0)), -2 * 0.55),
+    (((("upper", "x"), -1.0),), -0.55),
+)
 PAPER = {"fixed": (250, 3.65), "lookahead_published": (282, 0.12), "fixed_0.01": (2000, 0.07)}
 
 Happenings = list[tuple[str, float]]
@@ -89,18 +99,23 @@ def methods() -> dict[str, dict[str, Any]]:
     velocities = approximated(up.Hermite(1), up.Linear())
     parabolas = approximated(up.Hermite(1), up.Polynomial(2))
     published = up.LookAhead(STEP, method="published", least=0.002)
+    positions = {"ports": parabolas, "coupling": up.GaussSeidel()}
     return {
         "fixed": {"pace": STEP},
         "fixed_hermite": {"pace": STEP, "ports": hermite},
         "fixed_0.01": {"pace": 0.01},
         "lookahead_hold": {"pace": published},
         "lookahead_published": {"pace": published, "ports": velocities},
-        "best_first_derivatives": {
-            "pace": up.LookAhead(STEP, symbolic=False),
-            "ports": parabolas,
+        "best_first_derivatives": {"pace": up.LookAhead(STEP, symbolic=False), **positions},
+        "best": {"pace": up.LookAhead(STEP), "ports": hermite, "coupling": up.GaussSeidel()},
+        "best_jacobi": {"pace": up.LookAhead(STEP, after=0.4), "ports": hermite},
+        "revision": {
+            "pace": up.Revised(up.EventDriven(STEP)),
+            "ports": hermite,
             "coupling": up.GaussSeidel(),
         },
-        "best": {"pace": up.LookAhead(STEP), "ports": hermite, "coupling": up.GaussSeidel()},
+        "maestro_like": {"pace": Extrapolated(STEP, CROSSINGS, order=2), **positions},
+        "maestro_like_order_1": {"pace": Extrapolated(STEP, CROSSINGS, order=1), **positions},
     }
 
 
@@ -167,7 +182,10 @@ def judged(trace: up.Trace, reference: Reference, events: Happenings | None = No
 
 
 def tried(name: str, start: Sequence[float], reference: Reference) -> dict[str, Any]:
-    return judged(up.simulate(two_masses(start), until=UNTIL, **methods()[name]), reference)
+    trace = up.simulate(two_masses(start), until=UNTIL, **methods()[name])
+    found = judged(trace, reference)
+    rejected = sum(step.rejected for step in trace.steps)
+    return found | ({"rounds": found["steps"] + rejected} if rejected else {})
 
 
 def boxes(start: Sequence[float], reference: Reference) -> dict[str, Any]:
@@ -222,7 +240,8 @@ def ensemble(n: int, seed: int) -> dict[str, Any]:
 def line(name: str, here: dict[str, Any], paper: tuple[int, float] | None) -> str:
     theirs = "" if paper is None else "{} {}".format(*paper)
     counts = f"{here['missed']:8}{here['spurious']:10}"
-    return f"{name:28}{theirs:>10} |{here['steps']:6}{here['e_rms']:10.2g}{counts}"
+    rounds = f"   ({here['rounds']} rounds)" if "rounds" in here else ""
+    return f"{name:28}{theirs:>10} |{here['steps']:6}{here['e_rms']:10.2g}{counts}{rounds}"
 
 
 def main() -> int:

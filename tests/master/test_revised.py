@@ -231,3 +231,16 @@ def test_it_can_be_written_in_a_file() -> None:
     problems = Problems()
     assert master_from(table, problems) == master
     assert not problems.found
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "error"),
+    [("best_jacobi", 265, 5e-4), ("revision", 265, 5.3e-4), ("maestro_like", 290, 0.25)],
+)
+def test_the_table_of_methods(name: str, steps: int, error: float) -> None:
+    """Events of the two masses by other ways than `best`: all of them are found, with as many steps."""
+    found = TWO.tried(name, TWO.START, TWO.Reference(TWO.START))
+    assert (found["missed"], found["spurious"]) == (0, 0)
+    assert found["steps"] <= steps
+    assert found["e_rms"] <= error
+    assert found.get("rounds", 0) <= 405
