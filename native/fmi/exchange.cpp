@@ -35,6 +35,8 @@ class Exchange final : private Dynamics, private Watch {
         nominals_(tables.states),
         before_(widest_of(tables)),
         slopes_(tables),
+        shown_(tables.shown),
+        seen_(tables.indicators),
         clock_(tables.clock ? tables.clock : &own_clock_) {
     *clock_ = tables.start;
     std::size_t first[2] = {0, 0};
@@ -63,7 +65,10 @@ class Exchange final : private Dynamics, private Watch {
     if (!fmu_.fatal()) fmu_.free();
   }
 
-  int get(int number, Cell* to) { return fmu_.get(port(number), to) ? 0 : refused(); }
+  int get(int number, Cell* to) {
+    if (shown_ >= 0 && number >= shown_) return show(static_cast<std::size_t>(number - shown_), to);
+    return fmu_.get(port(number), to) ? 0 : refused();
+  }
 
   int set(int number, const Cell* coefficients, int count) {
     const Input& given = port(number);
@@ -128,6 +133,17 @@ class Exchange final : private Dynamics, private Watch {
  private:
   // The engine asks for ports of the model only, whose numbers it has checked.
   const Input& port(int number) const { return ports_[static_cast<std::size_t>(number)]; }
+
+  // An indicator, or the reverse of one, or how much has happened.
+  int show(std::size_t place, Cell* to) {
+    if (place >= 2 * seen_.size()) {
+      to->i = own_.count;
+      return 0;
+    }
+    if (!fmu_.get_indicators(seen_.data(), seen_.size())) return refused();
+    to->r = place % 2 == 0 ? seen_[place / 2] : -seen_[place / 2];
+    return 0;
+  }
 
   // -- inputs ------------------------------------------------------------------------------------
 
@@ -246,6 +262,7 @@ class Exchange final : private Dynamics, private Watch {
   // One round of event iteration.
   bool round() {
     *clock_ = own_.now;
+    ++own_.count;
     if (own_.mode == ExchangeMemory::Initial) {
       if (!fmu_.leave_initialization()) return false;
       own_.mode = ExchangeMemory::Event;
@@ -318,6 +335,8 @@ class Exchange final : private Dynamics, private Watch {
   std::vector<double> nominals_;
   std::vector<double> before_;
   Slopes<F> slopes_;
+  std::int32_t shown_;
+  std::vector<double> seen_;
   std::vector<Cell> cells_;
   double own_clock_ = 0.0;
   double* clock_;  // where others look for the time of the instance

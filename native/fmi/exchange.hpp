@@ -15,6 +15,9 @@ struct ExchangeTables : FmuTables {
   std::vector<double> input_start;  // of the real inputs, cell by cell, in the order of the ports
   std::vector<std::int64_t> held_start;  // of the other inputs
   SolverTables solver;
+  // The number of the first port that shows an indicator: each has two, one that falls where it does and one where it
+  // rises, and the one after them all counts events. -1: nobody looks at them.
+  std::int32_t shown = -1;
 };
 
 // Why no unit can be made from these tables, or an empty text.

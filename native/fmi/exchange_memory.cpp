@@ -33,8 +33,9 @@ const std::vector<Cell>& ExchangeMemory::cells() {
   row_[0].r = now;
   row_[1].i = mode;
   row_[2].i = pending ? 1 : 0;
-  row_[3].r = next;
-  row_[4].r = h;
+  row_[3].i = count;
+  row_[4].r = next;
+  row_[5].r = h;
   auto to = row_.begin() + first_state;
   const std::vector<double>* const all[] = {&x, &z, &courses.state()};
   for (const std::vector<double>* numbers : all) to = std::transform(numbers->begin(), numbers->end(), to, real);
@@ -46,8 +47,9 @@ void ExchangeMemory::restore(const std::vector<Cell>& cells) {
   now = cells[0].r;
   mode = static_cast<Mode>(cells[1].i);
   pending = cells[2].i != 0;
-  next = cells[3].r;
-  h = cells[4].r;
+  count = cells[3].i;
+  next = cells[4].r;
+  h = cells[5].r;
   const Cell* from = cells.data() + first_state;
   for (auto* const numbers : {&x, &z}) {
     for (double& number : *numbers) number = (from++)->r;

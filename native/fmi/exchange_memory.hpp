@@ -27,6 +27,7 @@ class ExchangeMemory {
   double now = 0.0;
   Mode mode = Initial;
   bool pending = true;
+  std::int64_t count = 0;  // rounds of event iteration so far
   double next = std::numeric_limits<double>::infinity();
   double h = 0.0;
   std::vector<double> x;
@@ -44,7 +45,7 @@ class ExchangeMemory {
   std::string read(Reader& from, std::vector<Cell>& cells) const;
 
  private:
-  static constexpr std::size_t first_state = 5;
+  static constexpr std::size_t first_state = 6;
 
   std::size_t size() const { return first_state + x.size() + z.size() + courses.state().size() + held.size(); }
 

@@ -121,6 +121,7 @@ inline void read_exchange(nb::handle given, fmi::ExchangeTables& tables) {
   tables.indicators = nb::cast<std::size_t>(given.attr("indicators"));
   tables.completes = nb::cast<bool>(given.attr("completes"));
   tables.input_start = nb::cast<std::vector<double>>(given.attr("input_start"));
+  tables.shown = nb::cast<std::int32_t>(given.attr("shown"));
   tables.held_start = nb::cast<std::vector<std::int64_t>>(given.attr("held_start"));
   tables.solver = read_solver(given.attr("solver"));
 }

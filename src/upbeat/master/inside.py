@@ -16,14 +16,15 @@ from upbeat.units.process import Isolated
 
 
 def with_indicators(scenario: Scenario) -> Scenario:
-    """The scenario whose units of equations give out the conditions of their own events, and count these."""
+    """The scenario whose units give out the conditions of their own events, and count these, if they can."""
     made = {name: _indicating(model) for name, model in scenario.units.items()}
     return scenario.with_units({name: new for name, new in made.items() if new is not scenario.units[name]})
 
 
 def _indicating(model: Model) -> Model:
     inner: Any = model.model if isinstance(model, Isolated) else model
-    if type(inner) is not Ode:  # what somebody made of it may mean something else
+    changed = isinstance(inner, Ode) and type(inner) is not Ode  # what somebody made of it may mean more
+    if changed or not hasattr(inner, "indicating"):
         return model
     made = inner.indicating()
     if made is inner:

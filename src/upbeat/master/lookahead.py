@@ -54,7 +54,8 @@ class LookAhead:
     ("hermite"), and second derivatives, too ("hermite2"). They also see a condition that only dips below
     zero within a step. Rates come from outputs that declare their `derivative`, and (unless `symbolic` is
     off) from the equations of units. "auto" takes for each condition the best that is known. Events that
-    units of equations have `inside` are followed, too: the units act, and the step ends there.
+    units of equations or FMUs for model exchange have `inside` are followed, too: the units act, and the
+    step ends there.
 
     After an event everything begins anew: what conditions and inputs were before says nothing about what they
     will be. The first step then is `after` times the usual one (1 for "published", else one half); so is

@@ -28,7 +28,9 @@ def launch(model: Fmu, name: str, start: float) -> Unit:
     if not isinstance(model.interface, CoSimulation):
         instance, gone = initialized(model, name, start)
         kind = PackableExchange if Ability.SERIALISE in model.abilities else Exchange
-        return kind(instance, model.ports, model.layout.variables, start, model.effective_solver, gone)
+        known = len(model.layout.ports)
+        ports, shown = model.ports[:known], [port.name for port in model.ports[known:]]
+        return kind(instance, ports, model.layout.variables, start, model.effective_solver, gone, shown)
     made: list[CoSimulationUnit] = []
 
     def intermediate(moment: Intermediate) -> float | None:

@@ -18,7 +18,7 @@ from upbeat.units.fmi.arguments import categories, checked_tolerance, solver_for
 from upbeat.units.fmi.binaries import objection as no_library
 from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
 from upbeat.units.fmi.entry import enter, runs_natively
-from upbeat.units.fmi.exchange import indicator_names
+from upbeat.units.fmi.exchange import indicator_names, shown
 from upbeat.units.fmi.interfaces import abilities_of, interface_of, name_of
 from upbeat.units.fmi.launch import launch
 from upbeat.units.fmi.ports import Layout, choices, layout
@@ -68,6 +68,7 @@ class Fmu:
     logging: bool | tuple[str, ...]
     rollback: Rollback
     isolation: Isolation
+    watched: bool
     _key: Key = field(compare=False, repr=False)
 
     announced = False
@@ -102,6 +103,7 @@ class Fmu:
             "logging": categories(description, logging),
             "rollback": rollback,
             "isolation": isolation,
+            "watched": False,
             "starts": (),
             "_key": key,
             "description": description,
@@ -138,10 +140,11 @@ class Fmu:
         """Inputs, outputs, parameters, with the start values that were given."""
         starts = dict(self.starts)
         given = {p.name for p in self.layout.ports if p.name in starts and p.causality.value != "output"}
-        return tuple(
+        known = tuple(
             replace(port, start=starts[port.name]) if port.name in given else port
             for port in self.layout.ports
         )
+        return (*known, *shown(self.indicators)) if self.watched else known
 
     @cached_property
     def abilities(self) -> frozenset[Ability]:
@@ -208,6 +211,17 @@ class Fmu:
             changed.__dict__.pop(name, None)
         object.__setattr__(changed, "starts", tuple(sorted(starts.items())))
         changed.layout  # noqa: B018
+        return changed
+
+    def indicating(self) -> Fmu:
+        """The same model with outputs for its event indicators, for model exchange and if it has any."""
+        named = [self.description.by_name[u.variable] for u in self.description.structure.event_indicators]
+        arrays = any(variable.dimensions for variable in named)  # how many there are is known in the run only
+        if Ability.INDICATORS not in self.abilities or self.watched or arrays:
+            return self
+        changed = copy.copy(self)
+        changed.__dict__.pop("ports", None)
+        object.__setattr__(changed, "watched", True)
         return changed
 
     def with_logging(self, logging: bool | tuple[str, ...]) -> Fmu:

@@ -5,6 +5,7 @@ where it is said and for the cells of integers and booleans; a string is a chunk
 word, then UTF-8).
 
     time · mode (integer: 0 initialization, 1 event, 2 continuous) · whether an event waits (integer: 0, 1)
+    rounds of event iteration so far (integer)
     next event time · the step that the solver will try next (0: none is known)
     the continuous states · the event indicators as they were last seen
     of each real input: origin · number of coefficients · all that there may be, unused ones zero
@@ -44,6 +45,7 @@ class Ours:
     time: float
     mode: Mode
     pending: bool
+    count: int
     next: float
     h: float
     x: tuple[float, ...]
@@ -77,7 +79,7 @@ def to_bytes(ours: Ours, ports: Sequence[Port], clocks: Clockwork, own: bytes) -
     """Everything; `own` is the FMU's own part, `ports` are the inputs."""
     courses, others = ours.inputs
     numbers = (ours.next, ours.h, *ours.x, *ours.z, *courses)
-    parts = [struct.pack(f"<dqq{len(numbers)}d", ours.time, ours.mode, ours.pending, *numbers)]
+    parts = [struct.pack(f"<dqqq{len(numbers)}d", ours.time, ours.mode, ours.pending, ours.count, *numbers)]
     for port in ports:
         if port.kind is not Kind.REAL:
             value = others[port.name]
@@ -103,7 +105,7 @@ def from_bytes(
         return list(struct.unpack(f"<{count}d", reader.take(8 * count)))
 
     try:
-        time, mode, pending = struct.unpack("<dqq", reader.take(24))
+        time, mode, pending, count = struct.unpack("<dqqq", reader.take(32))
         if mode not in (0, 1, 2) or pending not in (0, 1):
             raise ValueError(f"there is no mode {mode}")
         due, h = doubles(2)
@@ -121,7 +123,9 @@ def from_bytes(
     except ValueError as error:
         raise ModelError(f"not a state of this unit: {error}") from None
     check_packed(real, courses)
-    ours = Ours(time, Mode(mode), bool(pending), due, h, tuple(x), tuple(z), (courses, others), ticking)
+    ours = Ours(
+        time, Mode(mode), bool(pending), count, due, h, tuple(x), tuple(z), (courses, others), ticking
+    )
     return ours, own
 
 

@@ -22,6 +22,7 @@ class ExchangeTables(FmuTables):
     * `states`, `indicators`: how many there are; `completes`: whether it wants to know of accepted steps.
     * `input_start`, `held_start`: the start values of the cells of real inputs, and of the others.
     * `solver`: what integrates it.
+    * `shown`: the number of the first port that shows an indicator (see `shown`); -1 if none does.
     """
 
     states: int
@@ -30,6 +31,7 @@ class ExchangeTables(FmuTables):
     input_start: tuple[float, ...]
     held_start: tuple[int, ...]
     solver: SolverTable
+    shown: int
 
 
 def lower_exchange(
@@ -50,4 +52,5 @@ def lower_exchange(
         input_start=tuple(float(value) for port in real for value in port.initial),
         held_start=tuple(int(v) for port in inputs if port.kind is not Kind.REAL for v in port.initial),
         solver=lower_solver(solver),
+        shown=len(layout.ports) if len(ports) > len(layout.ports) else -1,
     )

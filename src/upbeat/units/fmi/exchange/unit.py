@@ -45,6 +45,7 @@ class Exchange:
         start: float,
         solver: Solver,
         gone: Callable[[], None] = lambda: None,
+        shown: Sequence[str] = (),
     ) -> None:
         interface = instance.interface
         assert isinstance(interface, ModelExchange)
@@ -58,10 +59,12 @@ class Exchange:
         outputs = [port for port in plain if port.causality is Causality.OUTPUT]
         self._outputs = {port.name: instance.reader(variables[port.name], port.size) for port in outputs}
         self._outputs |= self.clocks.readers
+        self._outputs |= {name: self._shown(k) for k, name in enumerate(shown)}
         inputs = [port for port in plain if port.causality is Causality.INPUT]
         self.inputs = Inputs(instance, inputs, variables, start)
         self._mode = Mode.INITIAL
         self._pending = True
+        self._count = 0
         self._next = inf
         self._next_events = NextEvents(instance)
         states, indicators = sizes(instance)
@@ -94,6 +97,17 @@ class Exchange:
         except FmuError:
             self.failed = True
             raise
+
+    def _shown(self, place: int) -> Callable[[], Signal]:
+        """What reads an indicator, or the reverse of one; after the last, how much has happened."""
+
+        def read() -> Signal:
+            z = self.indicators()
+            if place >= 2 * len(z):
+                return self._count
+            return z[place // 2] if place % 2 == 0 else -z[place // 2]
+
+        return read
 
     @noting
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
@@ -183,6 +197,7 @@ class Exchange:
             self.clocks.begin()
         elif self._mode is Mode.CONTINUOUS:
             self._enter_event_mode()
+        self._count += 1
         self.clocks.tick(self.time)
         updated = self.instance.update()
         if updated.terminate:
@@ -238,7 +253,7 @@ class Exchange:
         h = self._solver.h if isinstance(self._solver, Adaptive) else 0.0
         x, z, inputs = tuple(self._x), tuple(self._watch.z), self.inputs.pack()
         kept = self.clocks.save()
-        ours = Ours(self.time, self._mode, self._pending, self._next, h, x, z, inputs, kept)
+        ours = Ours(self.time, self._mode, self._pending, self._count, self._next, h, x, z, inputs, kept)
         return self.tokens.token(ours, self.instance.save())
 
     @noting
@@ -247,6 +262,7 @@ class Exchange:
         self.instance.restore(token.state)
         ours = token.ours
         self.time, self._mode, self._pending, self._next = ours.time, ours.mode, ours.pending, ours.next
+        self._count = ours.count
         self._x = list(ours.x)
         self._watch.begin(ours.z)
         self.inputs.unpack(ours.inputs)
