@@ -170,3 +170,7 @@ def test_an_edge_that_an_fmu_for_co_simulation_does_not_follow_is_refused(
     assert 'delays = ["pump.u"]' in said
     file.write_text(DELAYED.replace('"refined"', '{ kind = "refined", delays = ["pump.u"] }'))
     assert main(["check", str(file)]) == 0
+    capsys.readouterr()
+    file.write_text(DELAYED.replace('"refined"', '"jacobi"'))
+    assert main(["check", str(file), "--deep"]) == 0
+    assert "warning: pump.f follows pump.u only after the next step" in capsys.readouterr().out

@@ -51,12 +51,12 @@ def both(scenario: up.Scenario, kept: up.Scenario, **how: Any) -> tuple[up.Trace
     return experiment.run(), up.experiment(kept, **how).with_(flatten=False).run(), experiment
 
 
-COUPLINGS = [up.Jacobi(), up.Jacobi(loops=up.FixedPoint())]
+COUPLINGS = [up.Jacobi(), up.Jacobi(loops=up.FixedPoint()), up.Refined()]
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
 @pytest.mark.parametrize("inputs", [up.Hold(), up.Linear(), up.Polynomial(2)], ids=str)
-def test_flat_is_nested_bit_for_bit(engine: str, coupling: up.Jacobi, inputs: Any) -> None:
+def test_flat_is_nested_bit_for_bit(engine: str, coupling: Any, inputs: Any) -> None:
     inner = master(coupling=coupling, inputs=inputs)
     how = {"pace": H, "until": 2.0, "coupling": coupling, "inputs": inputs, "engine": engine, "record": ["*"]}
     flat, nested, experiment = both(around(inside(inner)), around(inside(inner, flatten=False)), **how)

@@ -27,14 +27,14 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(call=call)
 
 
-def _tried(made: Experiment, options: argparse.Namespace) -> list[str]:
+def _tried(made: Experiment, options: argparse.Namespace) -> tuple[str, ...]:
     """What cannot be known of units without trying them; what is wrong is raised."""
     from upbeat.engine.deep import depths  # which knows FMUs, and few checks are deep
 
     found = depths(made.flat.scenario, made.span)
     if found.wrong:
         raise ScenarioError([wrong.problem for wrong in found.wrong], str(options.file))
-    return [f"unit '{unit}' could not be tried: {why}" for unit, why in found.untried]
+    return found.remarks
 
 
 def call(options: argparse.Namespace) -> Exit:

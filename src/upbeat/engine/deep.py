@@ -51,15 +51,29 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Depths:
-    """What a deep check found: what is wrong, and the units that could not be tried, with the reason."""
+    """What a deep check found."""
 
     wrong: tuple[Wrong, ...]
+    late: tuple[tuple[str, str], ...]
+    """Outputs and inputs, by full name: a direct dependency that shows only after the next step."""
     untried: tuple[tuple[str, str], ...]
+    """Units, and why they could not be tried."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is no mistake, but should be known."""
+        slow = [
+            f"{output} follows {port} only after the next step, although it is declared to depend on it "
+            "directly: it is one communication step late in every coupling"
+            for output, port in self.late
+        ]
+        return (*slow, *(f"unit '{unit}' could not be tried: {why}" for unit, why in self.untried))
 
 
 def depths(scenario: Scenario, span: Span) -> Depths:
     """Try all units of a scenario, each by itself."""
     wrong: list[Wrong] = []
+    late: list[tuple[str, str]] = []
     untried: list[tuple[str, str]] = []
     for name, model in scenario.units.items():
         if name in scenario.added_units:
@@ -67,12 +81,13 @@ def depths(scenario: Scenario, span: Span) -> Depths:
         called, plain = path_of(scenario, name), bare(model)
         if isinstance(plain, Fmu):
             pairs, why = undeclared(plain)
+            late += [(f"{called}.{output}", f"{called}.{port}") for output, port in plain.lags()]
         else:
             pairs, why = _tried(name, model, span)
         wrong += [Wrong(called, output, port) for output, port in pairs]
         if why:
             untried.append((called, why))
-    return Depths(tuple(wrong), tuple(untried))
+    return Depths(tuple(wrong), tuple(late), tuple(untried))
 
 
 def _tried(name: str, model: Model, span: Span) -> tuple[list[tuple[str, str]], str]:

@@ -30,6 +30,7 @@ from upbeat.master.coupling import GaussSeidel, Jacobi, Sequence, Sequenced
 from upbeat.master.master import Master
 from upbeat.master.multirate import MOST, MultiRate
 from upbeat.master.pace import Fixed
+from upbeat.master.refined import as_jacobi
 from upbeat.master.wiring import End, Wiring
 from upbeat.scenario.inline import inlined, path_of
 from upbeat.scenario.inline_events import CannotInline
@@ -117,13 +118,13 @@ class _Flattening:
             else:
                 self._notes.append(Note(path, True, why))
                 waiting = [*new, *waiting]
-        coupling = self._master.coupling
+        coupling, plain = self._master.coupling, as_jacobi(self._master.coupling)
         if self._rates:
-            assert isinstance(coupling, Jacobi)
-            coupling = MultiRate(self._rates, coupling.loops, slower="beside")
+            assert isinstance(plain, Jacobi)
+            coupling = MultiRate(self._rates, plain.loops, slower="beside")
         elif self._orders:
-            assert isinstance(coupling, Jacobi)
-            coupling = Sequenced(Sequence(self._order(), frozenset(self._reactive)), coupling.loops)
+            assert isinstance(plain, Jacobi)
+            coupling = Sequenced(Sequence(self._order(), frozenset(self._reactive)), plain.loops)
         master = replace(self._master, coupling=coupling, ports=self._ports)
         if self._events_merged:
             turns = tuple(unit for unit in self._turns if unit not in self._scenario.added_units)
@@ -219,7 +220,7 @@ class _Flattening:
         )
 
     def _check_coupling(self, unit: str, model: Nested) -> None:
-        outer, inner = self._master.coupling, model.master.coupling
+        outer, inner = as_jacobi(self._master.coupling), as_jacobi(model.master.coupling)
         if not model.flatten:
             raise Kept("it was asked to stay nested")
         if model.engine != "auto":

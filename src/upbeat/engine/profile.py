@@ -31,11 +31,13 @@ from upbeat.scenario.inline import path_of
 FORMAT = 1
 SECONDS = 1.0
 """How long a profile is measured, unless the scenario ends before."""
-ENOUGH = 2000
-"""So many steps are enough."""
+LEAST_STEPS, ENOUGH = 3, 2000
+"""So many steps are measured however long they take, and so many are enough."""
 LEAST = 1e-9
 """What an operation takes at least, in seconds: below that is the noise of the clock."""
 _BATCH = 16
+_EVERY, _WARM = 8, 8
+"""Every eighth call does nothing, and so do the first ones, which do not count (a multiple of the other)."""
 _NOTHING = "nothing at all"
 
 
@@ -102,8 +104,8 @@ def profile(experiment: Experiment, seconds: float = SECONDS) -> Profile:
         for name in program.steps
     }
     pieces = _cut(program, found)
-    timed, steps, end = _Timed(found), 0, perf_counter() + seconds
-    while not steps or (steps < ENOUGH and perf_counter() < end):  # a short scenario is run several times
+    timed, steps, spent = _Timed(found), 0, 0.0
+    while steps < LEAST_STEPS or (steps < ENOUGH and spent < seconds):  # a short scenario runs several times
         machine: Machine = (
             Interpreter(pieces, units, span.start)
             if choice.name == "interpret"
@@ -112,10 +114,12 @@ def profile(experiment: Experiment, seconds: float = SECONDS) -> Profile:
         with closing(timed.use(machine)):
             loop = Loop(timed, program, pace, span, select(program, None), None)
             loop.begin()
-            while not loop.finished and (not steps or perf_counter() < end):
+            began, before = perf_counter(), steps
+            while not loop.finished and (steps < LEAST_STEPS or spent + perf_counter() - began < seconds):
                 loop.step()
                 steps += 1
-        if not steps:
+            spent += perf_counter() - began
+        if steps == before:
             raise InvalidInput("there is nothing to measure: the run ends where it starts")
     return Profile({name: timed.times(name) for name in found if timed.ran(name)}, steps, choice.name)
 
@@ -134,6 +138,20 @@ def _piece(block: str, number: int) -> str:
     return f"{block} · {number}"
 
 
+def _interspersed(block: str, count: int) -> list[str]:
+    """The pieces of a block, with nothing at all in between and before them.
+
+    The first calls after the work of the loop take longer than others; what a call costs by itself is
+    measured all along the way, for it depends on what else there is to do.
+    """
+    pieces = [_piece(block, number) for number in range(count)]
+    found = [_NOTHING] * _WARM
+    while pieces:
+        found += [_NOTHING, *pieces[: _EVERY - 1]]
+        pieces = pieces[_EVERY - 1 :]
+    return found
+
+
 class _Timed:
     """Executes the blocks of steps operation by operation on its `machine`, and takes the time."""
 
@@ -142,7 +160,7 @@ class _Timed:
 
     def __init__(self, found: Mapping[str, Sequence[Operation]]) -> None:
         self._found = found
-        self._pieces = {name: [_piece(name, k) for k in range(len(each))] for name, each in found.items()}
+        self._pieces = {name: _interspersed(name, len(each)) for name, each in found.items()}
         self._spent: dict[str, list[list[int]]] = {name: [] for name in found}
         self._idle: list[int] = []
 
@@ -161,10 +179,9 @@ class _Timed:
             before = perf_counter_ns()
             execute(piece)
             spent.append(perf_counter_ns() - before)
-        self._spent[block].append(spent)
-        before = perf_counter_ns()
-        execute(_NOTHING)
-        self._idle.append(perf_counter_ns() - before)
+        places = range(len(spent))
+        self._idle += [spent[k] for k in places if k >= _WARM and k % _EVERY == 0]
+        self._spent[block].append([spent[k] for k in places if k >= _WARM and k % _EVERY])
 
     def ran(self, block: str) -> bool:
         return bool(self._spent[block])
@@ -176,7 +193,8 @@ class _Timed:
         was doing something else.
         """
         idle = median(self._idle)
-        columns = zip(*self._spent[block], strict=True)
+        rows = self._spent[block][1:] or self._spent[block]  # the first time, everything takes longer
+        columns = zip(*rows, strict=True)
         return {
             operation.name: max(LEAST, 1e-9 * (_typical(spent) - idle))
             for operation, spent in zip(self._found[block], columns, strict=True)

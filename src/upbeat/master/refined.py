@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, get_args
 from upbeat.core.abilities import Lagging
 from upbeat.core.errors import MasterError, suggest
 from upbeat.master import checks
-from upbeat.master.coupling import Blocks, Sequence, check_loops, refuse_reactive, sweep
+from upbeat.master.coupling import Blocks, Coupling, Jacobi, Sequence, check_loops, refuse_reactive, sweep
 from upbeat.master.exchange import settled
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.program import Block, Instruction
@@ -135,6 +135,13 @@ class Refined:
 def _hidden(wiring: Wiring) -> tuple[str, ...]:
     """The units that nobody has written down."""
     return wiring.scenario.added_units
+
+
+def as_jacobi(coupling: Coupling) -> Coupling:
+    """A refined coupling that delays nothing does what `Jacobi` does with solved outputs; others stay."""
+    if isinstance(coupling, Refined) and coupling.method == "refined" and not coupling.delays:
+        return Jacobi("solved", coupling.loops)
+    return coupling
 
 
 def direct_inputs(wiring: Wiring, unit: str) -> list[End]:
