@@ -78,8 +78,9 @@ def test_a_ball(fmu: Made, name: str, version: int, engine: str) -> None:
 
 
 @pytest.mark.supports("fmi3", "Events in co-simulation", "event mode, early return, next event times")
-def test_a_ball_whose_bounces_are_communication_points(fmu: Made, engine: str) -> None:
-    trace = alone(up.Fmu(fmu("ball", 3)), engine, pace=0.1, until=2.0, coupling=up.Negotiated())
+@pytest.mark.parametrize("coupling", [up.Negotiated(), up.Interruptible()], ids=lambda c: type(c).__name__)
+def test_a_ball_whose_bounces_are_communication_points(fmu: Made, engine: str, coupling: Any) -> None:
+    trace = alone(up.Fmu(fmu("ball", 3)), engine, pace=0.1, until=2.0, coupling=coupling)
     expected = bounces(2.0)
     for t, v in expected:  # the second time the FMU may find its root a hair later
         row = np.flatnonzero(np.abs(np.asarray(trace.time) - t) < 1e-9)[-1]

@@ -94,9 +94,10 @@ def test_event_indicators_have_names(fmu: Made) -> None:
 
 
 @VERSIONS
-def test_the_instants_of_the_bounces_are_communication_points(fmu: Made, version: int) -> None:
+@pytest.mark.parametrize("coupling", [up.Negotiated(), up.Interruptible()], ids=lambda c: type(c).__name__)
+def test_the_instants_of_the_bounces_are_communication_points(fmu: Made, version: int, coupling: Any) -> None:
     scenario = up.Scenario({"ball": exchange(fmu("ball", version), DormandPrince(1e-10, 1e-12))})
-    trace = same(scenario, pace=0.1, until=2.0, coupling=up.Negotiated())
+    trace = same(scenario, pace=0.1, until=2.0, coupling=coupling)
     hits = [FALL * (1 + 2 * sum(0.7**k for k in range(1, n + 1))) for n in range(4)]
     for hit in hits:
         assert min(abs(np.asarray(trace.time) - hit)) < 1e-8
