@@ -193,6 +193,32 @@ def test_check_says_when_all_is_well(decay: Path, capsys: pytest.CaptureFixture[
     assert "no problems" in said
 
 
+def test_events_are_dealt_with_as_the_command_line_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "ball.toml"
+    path.write_text(
+        """
+        upbeat = 1
+        units.ball = { states = { x = "v", v = "-9.81" }, start = { x = 1.0, v = 0.0 } }
+        events.floor = { when = "ball.x <= 0 and ball.v < 0", then = { ball.v = "-ball.v" } }
+        master.step = 0.1
+        run.until = 0.6
+        """
+    )
+    code, said, _ = call(capsys, "check", path)
+    assert code == 0
+    assert "note: events between units are noticed where these communicate, up to a step (0.1 s) late" in said
+    assert "late" in json.loads(call(capsys, "check", path, "--json")[1])["events"]
+    assert "late" not in call(capsys, "check", path, "--events", "auto")[1]
+    said = call(capsys, "explain", path, "--events", "auto")[1]
+    assert "events of ball: seen coming by LookAhead, with steps of 0.1 s at most" in said
+    out = tmp_path / "ball.parquet"
+    assert call(capsys, "run", path, "--events", "look_ahead", "--out", out)[0] == 0
+    (event,) = up.read(out).events
+    assert event.time == pytest.approx((2 / 9.81) ** 0.5, abs=2e-6)
+
+
 def test_plot_draws_a_result_and_a_scenario(
     decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

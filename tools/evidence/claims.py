@@ -247,6 +247,8 @@ EVENTS = (
     two_masses("lookahead_published", "two masses: LookAhead as published", 290, 0.25),
     two_masses("best_first_derivatives", "two masses: positions and velocities only", 270, 0.02),
     two_masses("best", "two masses: best method", 265, 5e-4),
+    two_masses("best_jacobi", "two masses: best method, units side by side", 265, 5e-4),
+    two_masses("revision", "two masses: step revision", 265, 5.3e-4),
     Claim(
         "best method from 100 random starts",
         "all events right, e_rms ≤ 2e-3",
