@@ -77,7 +77,7 @@ def outcome(experiment: up.Experiment, program: Program | None = None, given: Gi
         text,
         {name: [_bits(v) for v in values] for name, values in columns.items()},
         list(trace.steps),
-        [(e.name, e.time, e.index, _bits(e.value)) for e in trace.events],
+        [(e.name, e.time, e.index, _bits(e.value), e.units, repr(e.details)) for e in trace.events],
     )
 
 

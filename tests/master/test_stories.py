@@ -177,3 +177,17 @@ def test_python_functions_stand_for_what_they_look_at(engine: str) -> None:
     (event,) = told(up.Scenario({"ball": ball()}, events=events), engine)
     assert event.units == ("ball",)
     assert event.details["landed"] == pytest.approx(0.5 - FALL, abs=3e-3)  # on a line
+
+
+def test_a_unit_that_stopped_for_it_has_come_close(engine: str) -> None:
+    """`left` goes first, on a straight line for `right`, which turns: 1 - t - t²/2 = 0 at √3 - 1."""
+    units = {
+        "left": up.Ode({"x": "v", "v": "0"}, start={"v": 1.0}, inputs={"y": 1.0}),
+        "right": up.Ode({"x": "v", "v": "-1"}, start={"x": 1.0}),
+    }
+    events = {"hit": {"when": "left.x >= right.x", "then": {"left.v": "0"}}}
+    scenario = up.Scenario(units, {"left.y": "right.x"}, events=events)
+    (event,) = told(scenario, engine, until=1.0, coupling=up.Interruptible(first="left"), inputs="linear")
+    assert event.units == ("left", "right")
+    assert abs(event.time - (math.sqrt(3) - 1)) < 0.02
+    assert event.details["landed"] == pytest.approx(event.time - (math.sqrt(3) - 1), rel=0.05)

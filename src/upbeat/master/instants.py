@@ -130,7 +130,10 @@ class _Instant:
     def blocks(self, *, driven: bool) -> Instants:
         ask: Block = tuple(Due(unit, due) for unit, due in self._dues.items())
         turn = self._take_turns()
-        act: Block = (self._choice([(*self._act(unit),) for unit in self._units]), *self._stories.mark, turn)
+        act: Block = (
+            self._choice([(*self._act(unit), *self._stories.after(unit)) for unit in self._units]),
+            turn,
+        )
         half = apply(Op.EQ, Cell(self._rounds), Number(float(self._most // 2)))
         reset = tuple(Let(count, ZERO) for count in self._counts.values())
         whole: Block = (

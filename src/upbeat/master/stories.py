@@ -50,6 +50,17 @@ class Stories:
         """From here on it is not the course of a step that makes conditions true."""
         return (Let(self._since, Cell(self._wiring.now)),) if self._told else ()
 
+    def after(self, unit: str) -> Block:
+        """What follows when a unit has jumped. One that only tells a watcher to look has changed nothing."""
+        scenario = self._wiring.scenario
+        looking = watchers(scenario.units)
+        tells = any(
+            sender.source[0] == unit and connection.unit in looking
+            for connection in scenario.event_connections
+            for sender in connection.senders
+        )
+        return () if tells else self.mark
+
     @property
     def keep(self) -> Block:
         """What a step does first: it keeps what conditions are made of."""

@@ -1,9 +1,10 @@
 """Events beside a CSV file: ``run.events.csv``, with the columns ``time,index,event,value``.
 
 Where there are events with more to say, there is ``details`` as well. Reals are written as the shortest text
-that reads back to the same double, booleans as ``true`` and ``false``, enumerations as their labels, arrays as ``[1.0 2.0]``, nothing for an event without payload. Texts are always
-quoted. An array of texts is a quoted JSON list; a text that begins like one, or with a backslash, gets a
-backslash in front. Details are a JSON object, the units concerned among them.
+that reads back to the same double, booleans as ``true`` and ``false``, enumerations as their labels, arrays
+as ``[1.0 2.0]``, nothing for an event without payload. Texts are always quoted. An array of texts is a quoted
+JSON list; a text that begins like one, or with a backslash, gets a backslash in front. Details are a JSON
+object, the units concerned among them.
 """
 
 from __future__ import annotations
