@@ -12,6 +12,8 @@ using namespace upbeat;
 
 namespace {
 
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
 // One event with one condition, of which `order` derivatives are known: cells 0 to 2; cell 3 says that it jumped,
 // 4 and 5 are told when it was first predicted, and for when.
 std::unique_ptr<Pace> looking(double method, double order) {
@@ -62,8 +64,8 @@ TEST(look_ahead_goes_on_from_what_it_remembered) {
 
 TEST(look_ahead_checks_its_parameters) {
   CHECK(!make_pace("look_ahead", {}, {0}, {}));
-  CHECK(!make_pace("look_ahead", {0.5, 2, 2, 0.9, 0.01, 0.5, 0, 3, 2, 1}, {0}, {"down"}));
-  CHECK(!make_pace("look_ahead", {0.5, 2, 2, 0.9, 0.01, 0.5, -1, 3, 1, 1}, {0}, {"down"}));
+  CHECK(!make_pace("look_ahead", {0.5, 2, 2, 0.9, 0.01, 0.5, 0, 3, 4, 2, 1}, {0}, {"down"}));
+  CHECK(!make_pace("look_ahead", {0.5, 2, 2, 0.9, 0.01, 0.5, -1, 3, 4, 1, 1}, {0}, {"down"}));
 }
 
 TEST(a_dip_within_a_part_of_a_step_is_found) {
