@@ -172,6 +172,16 @@ def test_inside_a_nested_scenario(engine: str) -> None:
     assert trace["box.v"][-1] == pytest.approx(9.81 * (0.5 * first - (0.9 - first)), abs=1e-4)
 
 
+def test_error_control_inside_it_is_told_that_the_run_has_no_end(engine: str) -> None:
+    inner = up.Scenario({"ball": point(1.0, 0.0, "-9.81")}, outputs={"v": "ball.v"}, events={"floor": BOUNCE})
+    with pytest.raises(UpbeatError, match="a nested scenario is not told how long the run is"):
+        up.Nested(inner, up.Master(up.Revised(up.ErrorControl())))
+    nested = up.Nested(inner, up.Master(up.Revised(up.ErrorControl(1e-3, per="step"), tolerance=1e-6)))
+    trace = up.simulate(up.Scenario({"box": nested}), pace=0.3, until=0.6, engine=engine)
+    first = math.sqrt(2 / 9.81)
+    assert trace["box.v"][-1] == pytest.approx(9.81 * (0.5 * first - (0.6 - first)), abs=1e-4)
+
+
 def test_it_goes_on_from_a_checkpoint(engine: str, tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "pace": up.Revised(up.LookAhead(0.08)), "until": 6.0, "engine": engine, "inputs": up.Hermite(1),

@@ -15,6 +15,7 @@ from upbeat.master.coupling import Blocks
 from upbeat.master.estimate import Estimate, Watched, driven, lowest_order, milne, orders, richardson
 from upbeat.master.pace import SLACK, Pace, Proposal, Read, State, Twin
 from upbeat.master.program import Reg
+from upbeat.master.revised import Revised
 from upbeat.master.wiring import End, Wiring
 
 Method = Literal["richardson", "milne", "order"]
@@ -316,6 +317,8 @@ class ErrorControl:
 
 def onwards(pace: Pace) -> Pace:
     """The pace in a nested scenario, which is not told how long the run is. `MasterError` if it must know."""
+    if isinstance(pace, Revised):
+        return replace(pace, pace=onwards(pace.pace))
     if not isinstance(pace, ErrorControl):
         return pace
     if pace.method == "richardson" and pace.per == "run":
