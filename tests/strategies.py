@@ -353,8 +353,22 @@ def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
 
 
 @st.composite
+def monitored(draw: st.DrawFn, step: float) -> up.Monitored:
+    """A monitor with a random table around a pace that asks for many sizes."""
+    sizes = (step / 4, step / 2, step, 1.5 * step)[: draw(st.integers(1, 4))]
+    nodes = draw(st.integers(1, 3))
+    lead = st.integers(-1, nodes - 1)
+    rows = [draw(st.tuples(*[lead] * len(sizes)).filter(lambda row: max(row) >= 0)) for _ in range(nodes)]
+    control = up.ErrorControl(0.01, first=step, least=step / 8, most=4 * step, per="step")
+    inner = draw(st.sampled_from([control, up.Fixed(step), up.EventDriven(1.5 * step)]))
+    return up.Monitored(inner, sizes, rows, draw(st.integers(0, nodes - 1)))
+
+
+@st.composite
 def paces(draw: st.DrawFn, step: float) -> Any:
-    """Steps of one size, most often; else error control of any kind."""
+    """Steps of one size, most often; else error control of any kind, and either perhaps under a monitor."""
+    if not draw(st.integers(0, 5)):
+        return draw(monitored(step))
     if draw(st.integers(0, 3)):
         return up.Fixed(step)
     method = draw(st.sampled_from(["richardson", "milne", "order"]))

@@ -3,6 +3,7 @@
 
 #include "error_control.hpp"
 #include "lookahead.hpp"
+#include "monitored.hpp"
 #include "revised.hpp"
 
 namespace upbeat {
@@ -18,6 +19,7 @@ std::unique_ptr<Pace> make_pace(const std::string& name, const std::vector<doubl
   }
   if (name == "error_control") return make_error_control(parameters, texts, blocks[0]);
   if (name == "look_ahead") return make_look_ahead(parameters, texts, blocks[0]);
+  if (name == "monitored") return make_monitored(parameters, texts, blocks);
   if (name == "revised") return make_revised(parameters, texts, blocks);
   return nullptr;
 }

@@ -1,7 +1,7 @@
 """The matrices of the thesis's adaptive co-simulations (sections 5.4, 5.10), written out from its equations.
 
-These use nothing of Upbeat: (5.10)-(5.13) and (5.24)-(5.26) in NumPy, so that they can judge what Upbeat
-induces from programs.
+The matrices use nothing of Upbeat: (5.10)-(5.13) and (5.24)-(5.26) in NumPy, so that they can judge what
+Upbeat induces from programs.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+
+import upbeat as up
 
 
 def flow(a: np.ndarray, b: np.ndarray, length: float, steps: int, solver: str) -> np.ndarray:
@@ -77,3 +79,39 @@ PENDULA = {
     for solver in ("euler", "midpoint")
 }
 """The 8 policies of section 5.10."""
+
+# -------------------------------------------------------------------- the same as scenarios
+
+
+def pendulum_scenario(solver: object) -> up.Scenario:
+    """The pendulum and its controller as units."""
+    names = ["p", "v", "a", "w"]
+    rows = np.hstack([PENDULUM, PUSH]).tolist()
+    states = {
+        name: " + ".join(f"({c!r})*{x}" for c, x in zip(row, [*names, "u"], strict=True) if c)
+        for name, row in zip(names, rows, strict=True)
+    }
+    start = {"p": 0.1, "a": 0.05}
+    plant = up.Ode(states, start=start, inputs=["u"], outputs=names, solver=solver)
+    law = " + ".join(f"({c!r})*{x}" for c, x in zip(CONTROL[0].tolist(), names, strict=True))
+    control = up.Function(inputs=names, outputs={"u": law})
+    wires = {f"control.{x}": f"plant.{x}" for x in names}
+    return up.Scenario({"plant": plant, "control": control}, connections={"plant.u": "control.u", **wires})
+
+
+def masses_scenario(solver: object) -> up.Scenario:
+    """The two masses of figure 5.2 as units."""
+    left = up.Ode(
+        {"x": "v", "v": "F - x - 0.1*v"}, start={"x": 1.0}, inputs=["F"], outputs=["x", "v"], solver=solver
+    )
+    right = up.Ode(
+        {"x": "v", "v": "-x - f"},
+        inputs=["xc", "vc"],
+        locals={"f": "x - xc + 0.1*(v - vc)"},
+        outputs={"x": "x", "v": "v", "F": "f"},
+        solver=solver,
+    )
+    return up.Scenario(
+        {"left": left, "right": right},
+        connections={"left.F": "right.F", "right.xc": "left.x", "right.vc": "left.v"},
+    )

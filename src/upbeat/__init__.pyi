@@ -37,6 +37,7 @@ from upbeat.master.iterated import Iterated
 from upbeat.master.lookahead import LookAhead
 from upbeat.master.loops import Anderson, FixedPoint, Newton
 from upbeat.master.master import Master
+from upbeat.master.monitored import Monitored
 from upbeat.master.multirate import MultiRate
 from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import EventDriven, Fixed
@@ -48,10 +49,17 @@ from upbeat.report.stability_plot import plot_map, plot_stability
 from upbeat.report.summary import summary
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, read_signals
+from upbeat.stability.automaton import Automaton
+from upbeat.stability.certificate import Certificate
 from upbeat.stability.compare import Alternative, compare_couplings
+from upbeat.stability.delay import Bimodal, LargestDelay, largest_delay
 from upbeat.stability.followed import Induced
 from upbeat.stability.grid import StabilityMap, stability_map
 from upbeat.stability.judge import Stability, induced, stability_of
+from upbeat.stability.policies import Certified, certified
+from upbeat.stability.radius import JointRadius, joint_radius
+from upbeat.stability.stabilise import Stabilised, stabilise
+from upbeat.stability.switched import SwitchedSystem
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog, Occurrence
 from upbeat.trace.lateness import Lateness
@@ -92,7 +100,11 @@ __all__ = [
     "Ability",
     "Alternative",
     "Anderson",
+    "Automaton",
+    "Bimodal",
     "Causality",
+    "Certificate",
+    "Certified",
     "Checkpoint",
     "Clock",
     "Constrained",
@@ -124,7 +136,9 @@ __all__ = [
     "Isolated",
     "Iterated",
     "Jacobi",
+    "JointRadius",
     "Kind",
+    "LargestDelay",
     "LastValue",
     "LateWarning",
     "Lateness",
@@ -137,6 +151,7 @@ __all__ = [
     "Mode",
     "Model",
     "ModelError",
+    "Monitored",
     "MultiRate",
     "NativeUnit",
     "Negotiated",
@@ -165,10 +180,12 @@ __all__ = [
     "Signals",
     "Simultaneous",
     "Smooth",
+    "Stabilised",
     "Stability",
     "StabilityMap",
     "StateMachine",
     "StepError",
+    "SwitchedSystem",
     "Threshold",
     "Trace",
     "Unit",
@@ -177,11 +194,14 @@ __all__ = [
     "Variable",
     "as_continuous",
     "as_discrete",
+    "certified",
     "compare_couplings",
     "consistent",
     "experiment",
     "explain",
     "induced",
+    "joint_radius",
+    "largest_delay",
     "load",
     "plot",
     "plot_map",
@@ -191,6 +211,7 @@ __all__ = [
     "read_ssp",
     "resume",
     "simulate",
+    "stabilise",
     "stability_map",
     "stability_of",
     "start",

@@ -201,9 +201,9 @@ def test_long_cycles_are_found() -> None:
     matrices = [[[0.98]], [[1.5]]]  # 1.5 · 0.98¹¹ = 1.2
     found = decide(SwitchedSystem(matrices, Automaton(n, nodes)), longest=3)
     assert found.stability is Stability.UNSTABLE
-    assert found.nearest is not None
-    assert len(found.nearest.policies) == n
-    assert found.nearest.growth == pytest.approx((1.5 * 0.98**11) ** (1 / 12))
+    assert found.near
+    assert len(found.near[0].policies) == n
+    assert found.near[0].growth == pytest.approx((1.5 * 0.98**11) ** (1 / 12))
 
 
 def test_no_time_and_too_much_to_do_are_said() -> None:

@@ -18,6 +18,7 @@ from upbeat.master.iterated import Iterated
 from upbeat.master.lookahead import LookAhead
 from upbeat.master.loops import Anderson, FixedPoint, LoopSolver, Newton
 from upbeat.master.master import Master
+from upbeat.master.monitored import Monitored
 from upbeat.master.multirate import MultiRate
 from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import EventDriven, Fixed, Pace
@@ -40,6 +41,7 @@ PACES: dict[str, type] = {
     "error_control": ErrorControl,
     "event_driven": EventDriven,
     "look_ahead": LookAhead,
+    "monitored": Monitored,
     "revised": Revised,
 }
 APPROXIMATIONS: dict[str, type] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from upbeat.stability.automaton import Array, Automaton
 from upbeat.stability.certificate import Certificate
-from upbeat.stability.cycles import Cycle, Integers, search
+from upbeat.stability.cycles import Cycle, search
 from upbeat.stability.lifts import Lift
 from upbeat.stability.lyapunov import PURPOSE, Quadratics, best_forms
 from upbeat.stability.switched import SwitchedSystem
@@ -47,48 +48,59 @@ class Decision:
     """An answer, and what it rests on.
 
     Stable: `certificates`, one for each component of the automaton, checked. Unstable: `cycles` of policies
-    that do not die out when repeated. Undecided: `why`. `nearest` is the one that comes closest to growing,
-    or grows most, among all cycles that were met.
+    that do not die out when repeated, the fastest first. Undecided: `why`. `near` are all cycles that were
+    met and come near to growing, or grow, the fastest first.
     """
 
     stability: Stability
     certificates: tuple[Certificate, ...] = ()
-    cycles: tuple[tuple[int, ...], ...] = ()
-    nearest: Repeated | None = None
+    near: tuple[Repeated, ...] = ()
     why: str = ""
+
+    @property
+    def cycles(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(one.policies for one in self.near if one.growth >= MARGINAL)
 
 
 def decide(
-    system: SwitchedSystem, *, seconds: float = 60.0, longest: int = 4, lift: int = 2, enough: int = 1
+    system: SwitchedSystem,
+    *,
+    seconds: float = 60.0,
+    longest: int = 4,
+    lift: int = 2,
+    near: float = MARGINAL,
+    enough: int = 1,
 ) -> Decision:
     """Whether all sequences die out.
 
     Cycles of up to `longest` policies are tried first. Then forms are looked for, if need be on lifts up to
     degree `lift`; where there are none, the edges that stand in their way are searched for longer cycles,
-    until `enough` of them are found.
+    until `enough` of them are found that grow by at least `near` with every step.
     """
     until = time.monotonic() + seconds
     tried = search(system.automaton, system.matrices, longest, MARGINAL, most=100_000)
     if tried.found:
-        return _unstable(system.automaton, tried.found)
-    nearest = _repeated(system.automaton, tried.best)
+        return Decision(Stability.UNSTABLE, (), _repeated(system.automaton, tried.found))
+    met = _repeated(system.automaton, [tried.best] if tried.best is not None else [])
     certificates: list[Certificate] = []
     for nodes in system.automaton.components():
         part = system.automaton.part(nodes)
-        found = _component(part, system.matrices, until, lift, enough)
-        nearest = _nearer(nearest, found.nearest)
+        found = _component(part, system.matrices, until, lift, near, enough)
+        met = tuple(sorted({*met, *found.near}, key=_order))
         if found.stability is not Stability.STABLE:
-            return Decision(found.stability, (), found.cycles, nearest, found.why)
+            return Decision(found.stability, (), met, found.why)
         certificates += found.certificates
-    return Decision(Stability.STABLE, tuple(certificates), (), nearest)
+    return Decision(Stability.STABLE, tuple(certificates), met)
 
 
-def _component(part: Automaton, matrices: Array, until: float, most: int, enough: int) -> Decision:
+def _component(
+    part: Automaton, matrices: Array, until: float, most: int, near: float, enough: int
+) -> Decision:
     """The answer for one strong component."""
     if matrices.shape[1] > LARGEST:
         why = f"the state has {matrices.shape[1]} numbers, and forms are looked for with up to {LARGEST}"
         return Decision(Stability.UNDECIDED, why=why)
-    nearest: Repeated | None = None
+    met: tuple[Repeated, ...] = ()
     why = "there are no quadratic forms, and no cycle was found that grows"
     prover = Prover(part, matrices, until)
     for degree in range(most + 1):
@@ -99,13 +111,12 @@ def _component(part: Automaton, matrices: Array, until: float, most: int, enough
             break
         proof, found = prover.proof(degree)
         if proof is not None:
-            return Decision(Stability.STABLE, (proof,), nearest=nearest)
+            return Decision(Stability.STABLE, (proof,), met)
         graph = Lift(part, degree).automaton
-        cycles, best = stressed_cycles(graph, prover.turned, found, enough)
-        nearest = _nearer(nearest, _repeated(graph, best))
-        if cycles:
-            return _unstable(graph, cycles)
-    return Decision(Stability.UNDECIDED, nearest=nearest, why=why)
+        met = (*met, *_repeated(graph, stressed_cycles(graph, prover.turned, found, near, enough)))
+        if any(cycle.growth >= MARGINAL for cycle in met):
+            return Decision(Stability.UNSTABLE, (), met)
+    return Decision(Stability.UNDECIDED, (), met, why)
 
 
 class Prover:
@@ -146,42 +157,35 @@ def balance(matrices: Array, until: float) -> Array:
 
 
 def stressed_cycles(
-    graph: Automaton, matrices: Array, found: Quadratics, enough: int = 1
-) -> tuple[list[Cycle], Cycle | None]:
-    """Cycles that do not die out among the edges that keep the forms from shrinking; and the nearest to it.
+    graph: Automaton, matrices: Array, found: Quadratics, near: float = MARGINAL, enough: int = 1
+) -> list[Cycle]:
+    """Cycles that grow by at least `near` among the edges that keep the forms from shrinking.
 
-    More and more edges are searched until `enough` are found.
+    More and more edges are searched until `enough` are found. If there are none, the fastest one met.
     """
     top = float(found.stress.max())
     cycles: dict[frozenset[int], Cycle] = {}
-    nearest: Cycle | None = None
+    fastest: list[Cycle] = []
     for level in LEVELS:
         places = np.flatnonzero(found.stress >= level * top)
         part = Automaton(graph.nodes, tuple(graph.edges[k] for k in places))
-        tried = search(part, matrices, 60, MARGINAL, most=60_000)
-        if tried.best is not None and (nearest is None or tried.best.growth > nearest.growth):
-            nearest = _renamed(tried.best, places)
-        for cycle in tried.found:
-            named = _renamed(cycle, places)
-            cycles.setdefault(frozenset(named.edges), named)
+        tried = search(part, matrices, 60, near, most=60_000)
+        for cycle in (*tried.found, *([tried.best] if tried.best is not None else [])):
+            named = Cycle(tuple(int(places[e]) for e in cycle.edges), cycle.growth)
+            if cycle.growth >= near:
+                cycles.setdefault(frozenset(named.edges), named)
+            elif not fastest or cycle.growth > fastest[0].growth:
+                fastest = [named]
         if len(cycles) >= enough:
             break
-    return list(cycles.values()), nearest
+    return list(cycles.values()) or fastest
 
 
-def _renamed(cycle: Cycle, places: Integers) -> Cycle:
-    return Cycle(tuple(int(places[e]) for e in cycle.edges), cycle.growth)
+def _repeated(graph: Automaton, cycles: Iterable[Cycle]) -> tuple[Repeated, ...]:
+    found = {Repeated(tuple(graph.edges[e].symbol for e in c.edges), c.growth) for c in cycles}
+    return tuple(sorted(found, key=_order))
 
 
-def _repeated(graph: Automaton, cycle: Cycle | None) -> Repeated | None:
-    return cycle and Repeated(tuple(graph.edges[e].symbol for e in cycle.edges), cycle.growth)
-
-
-def _nearer(one: Repeated | None, other: Repeated | None) -> Repeated | None:
-    return max((c for c in (one, other) if c is not None), key=lambda c: c.growth, default=None)
-
-
-def _unstable(graph: Automaton, cycles: list[Cycle]) -> Decision:
-    found = [Repeated(tuple(graph.edges[e].symbol for e in c.edges), c.growth) for c in cycles]
-    words = dict.fromkeys(cycle.policies for cycle in found)
-    return Decision(Stability.UNSTABLE, (), tuple(words), max(found, key=lambda cycle: cycle.growth))
+def _order(cycle: Repeated) -> tuple[float, int, tuple[int, ...]]:
+    """The fastest first; of equals the shortest."""
+    return (-round(cycle.growth, 12), len(cycle.policies), cycle.policies)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from upbeat.stability.automaton import Automaton
 from upbeat.stability.cuts import Graph, best_cut, smallest
-from upbeat.stability.decide import Stability, decide
+from upbeat.stability.decide import MARGINAL, Stability, decide
 from upbeat.stability.lifts import Lift
 from upbeat.stability.stabilise import Pool, Stabilised
 from upbeat.stability.switched import SwitchedSystem
@@ -27,16 +27,16 @@ def stabilise_best(system: SwitchedSystem, *, lift: int = 1, seconds: float = 60
     pool = Pool(system, lifted)
     best = True
     while True:
-        cut, sure = cheapest_cut(lifted.automaton, list(pool.sets))
+        cut, sure = cheapest_cut(lifted.automaton, pool.sets())
         best = best and sure
         left = lifted.automaton.without(cut).irreducible().minimal()
         spent = time.monotonic() - begun
         decision = decide(system.under(left), seconds=max(seconds - spent, 0.0))
         if decision.stability is Stability.UNDECIDED:
             best = False
-        words = decision.cycles or ((decision.nearest.policies,) if decision.nearest else ())
+        grown = [one for one in decision.near if one.growth >= MARGINAL] or decision.near[:1]
         stable = decision.stability is Stability.STABLE or not left.edges
-        if stable or not pool.add(words) or spent > seconds:
+        if stable or not pool.add(grown) or spent > seconds:
             proofs, spent = decision.certificates, time.monotonic() - begun
             return Stabilised(system, lifted, left, cut, proofs, spent, best and stable)
 
@@ -81,7 +81,7 @@ def stabilise_greedily(system: SwitchedSystem, *, lift: int = 1, seconds: float 
     begun = time.monotonic()
     lifted = Lift(system.automaton.irreducible(), lift)
     cut: frozenset[int] = frozenset()
-    sets = Pool(system, lifted, longest=3).sets
+    sets = set(Pool(system, lifted, longest=3).sets())
     while sets:
         counts = {e: sum(e in s for s in sets) for s in sets for e in s}
         most = [e for e, count in counts.items() if count == max(counts.values())]

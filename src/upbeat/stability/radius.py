@@ -75,11 +75,11 @@ def _component(
                 upper, best = rate, [proof]
             else:
                 low = max(low, rate)
-                _, near = stressed_cycles(graph, prover.turned / rate, found)
-                if near is not None and near.growth * rate > lower.growth:
-                    policies = tuple(graph.edges[e].symbol for e in near.edges)
-                    lower = Repeated(policies, near.growth * rate)
-                    low = max(low, lower.growth)
+                for near in stressed_cycles(graph, prover.turned / rate, found):
+                    if near.growth * rate > lower.growth:
+                        policies = tuple(graph.edges[e].symbol for e in near.edges)
+                        lower = Repeated(policies, near.growth * rate)
+                        low = max(low, lower.growth)
             if upper <= low * (1.0 + tolerance):
                 break
             rate = min(0.5 * (low + upper), 2.0 * low) if upper > low else upper

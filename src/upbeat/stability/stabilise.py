@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from upbeat.stability.automaton import Automaton
 from upbeat.stability.certificate import Certificate
 from upbeat.stability.cuts import best_cut
 from upbeat.stability.cycles import search
-from upbeat.stability.decide import MARGINAL, Decision, Stability, decide
+from upbeat.stability.decide import MARGINAL, Repeated, Stability, decide
 from upbeat.stability.lifts import Lift
 from upbeat.stability.switched import SwitchedSystem
 
@@ -22,6 +23,9 @@ TRIED = 400_000
 """But not more of them than this."""
 ENOUGH = 100
 """So many further ones are collected at once, if there are."""
+NEARER, NEAREST = 0.06, 0.9
+"""The growth from which on a cycle is cut goes from 1 towards that of the slowest policy that may be repeated
+for ever: by so much with each round, and so far at last."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +63,34 @@ class Stabilised:
 
 
 class Pool:
-    """The cycles of a system that are known to grow, as what they go along in a lift."""
+    """Cycles of a system that grow or come near to it, as what they go along in a lift."""
 
-    def __init__(self, system: SwitchedSystem, lift: Lift, longest: int = LONGEST) -> None:
+    def __init__(
+        self, system: SwitchedSystem, lift: Lift, longest: int = LONGEST, near: float = MARGINAL
+    ) -> None:
         self.lift = lift
-        tried = search(lift.base, system.matrices, longest, MARGINAL, TRIED)
-        self.sets = {lift.edges_of(cycle.edges) for cycle in tried.found}
+        tried = search(lift.base, system.matrices, longest, near, TRIED)
+        self._growth: dict[frozenset[int], float] = {}
+        for cycle in tried.found:
+            self._put(cycle.edges, cycle.growth)
 
-    def add(self, words: Iterable[tuple[int, ...]]) -> int:
-        """How many of these were new."""
-        before = len(self.sets)
-        for word in words:
-            self.sets.update(map(self.lift.edges_of, self.lift.base.cycles_of(word)))
-        return len(self.sets) - before
+    def _put(self, edges: tuple[int, ...], growth: float) -> bool:
+        along = self.lift.edges_of(edges)
+        new = growth > self._growth.get(along, 0.0)
+        if new:
+            self._growth[along] = growth
+        return new
+
+    def add(self, cycles: Iterable[Repeated]) -> bool:
+        """Whether any of these was new."""
+        base = self.lift.base
+        return (
+            sum(self._put(edges, one.growth) for one in cycles for edges in base.cycles_of(one.policies)) > 0
+        )
+
+    def sets(self, near: float = MARGINAL) -> list[frozenset[int]]:
+        """What has to be cut so that no known cycle is left that grows by `near` or more."""
+        return [along for along, growth in self._growth.items() if growth >= near]
 
 
 def stabilise(
@@ -80,41 +99,37 @@ def stabilise(
     """Forbid what has to be, on the lift of this degree, so that what is left is proven to die out.
 
     All short cycles that grow are collected at once, and edges to break all of them are chosen together (see
-    `best_cut`). What is left is decided on the smallest automaton for it, which often is a twentieth of the
-    lift; cycles found there join the others, and so on. Where neither a proof nor a cycle is found, the
-    cycle nearest to growing goes as well, so that there is an end.
+    `best_cut`). What is left is decided on the smallest automaton for it, which often is a tenth of the
+    lift; cycles found there join the others, and so on. Chasing every last one of them would take long: with
+    every round cycles go, too, that come a little less near to growing.
     """
     begun = time.monotonic()
     lifted = Lift(system.automaton.irreducible(), lift)
-    pool = Pool(system, lifted)
+    slow = max((r for r in system.radii if r < MARGINAL), default=0.5)
+    pool = Pool(system, lifted, near=MARGINAL - (MARGINAL - slow) * NEAREST)
     cut: frozenset[int] = frozenset()
-    while True:
-        cut = best_cut(lifted.automaton, list(pool.sets), cut)
+    for round_ in itertools.count():
+        part = min(NEARER * round_, NEAREST)
+        near = MARGINAL - (MARGINAL - slow) * part
+        cut = best_cut(lifted.automaton, pool.sets(near), cut)
         left = lifted.automaton.without(cut).irreducible().minimal()
         spent = time.monotonic() - begun
         if report is not None:
             report(
-                f"lift {lift}: {len(pool.sets)} growing cycles, {len(cut)} of {len(lifted.automaton.edges)} "
-                f"edges cut, base {left.entropy_base:.7g} on {left.nodes} nodes, {spent:.0f} s"
+                f"lift {lift}: {len(pool.sets(near))} cycles that grow by {near:.3f} or more, {len(cut)} of "
+                f"{len(lifted.automaton.edges)} edges cut; base {left.entropy_base:.7g}, {spent:.0f} s"
             )
-        decision = decide(system.under(left), seconds=max(seconds - spent, 0.0), longest=1, enough=ENOUGH)
-        if decision.stability is Stability.STABLE or not left.edges:
-            return _done(system, lifted, left, cut, decision, begun)
-        if not pool.add(decision.cycles) and (
-            decision.nearest is None or not pool.add([decision.nearest.policies])
-        ):
-            return _done(system, lifted, left, cut, decision, begun)
-        if time.monotonic() - begun > seconds:
-            return _done(system, lifted, left, cut, decision, begun)
-
-
-def _done(
-    system: SwitchedSystem,
-    lift: Lift,
-    left: Automaton,
-    cut: frozenset[int],
-    decision: Decision,
-    begun: float,
-    best: bool | None = None,
-) -> Stabilised:
-    return Stabilised(system, lift, left, cut, decision.certificates, time.monotonic() - begun, best)
+        # A proof on a lift of what is left is dear; that is worth it only where nothing else goes on.
+        decision = decide(
+            system.under(left),
+            seconds=max(seconds - spent, 0.0),
+            longest=1,
+            lift=0 if part < NEAREST else 2,
+            near=near,
+            enough=ENOUGH,
+        )
+        over = decision.stability is Stability.STABLE or not left.edges or spent > seconds
+        if over or not (pool.add(decision.near) or part < NEAREST):
+            spent = time.monotonic() - begun
+            return Stabilised(system, lifted, left, cut, decision.certificates, spent)
+    raise AssertionError

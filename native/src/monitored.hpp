@@ -1,0 +1,51 @@
+// Steps that are proven to be stable one after the other: the twin of Monitored in upbeat.master.monitored.
+#pragma once
+
+#include "pace.hpp"
+
+namespace upbeat {
+
+// What `Monitored.native` gives: the steps in ascending order; by node and step, where it leads (-1: not allowed) and
+// which step is made instead; and the texts of steps that are not the ones asked for.
+struct MonitoredSettings {
+  std::vector<double> steps;
+  std::vector<std::int32_t> leads;
+  std::vector<std::int32_t> grants;
+  std::int32_t start;
+  std::vector<std::string> texts;
+};
+
+// State: [node, the step under way (-1: none of them), where it ends, whether the step before should have been shorter;
+// the state of the pace inside].
+class Monitored final : public Pace {
+ public:
+  Monitored(MonitoredSettings settings, std::unique_ptr<Pace> inside);
+
+  bool retries() const override { return inside_->retries(); }
+  void begin(double t, double limit) override;
+  bool stand(const std::vector<double>& state) override;
+  const std::vector<double>& state() const override;
+  Proposal propose(double t, double limit, const Cell* cells) override;
+  void tell(Cell* cells) const override { inside_->tell(cells); }
+  bool review(double t, double reached, const Cell* cells, Proposal& step) override;
+  void note(double t, const Fired* fired, std::size_t count, const Cell* cells) override;
+  std::int32_t sees() const override { return inside_->sees(); }
+  const char* reason(std::int32_t code) const override;
+
+ private:
+  std::int32_t count(double length) const;
+  std::int32_t nearest(std::int32_t asked, std::int32_t below) const;
+  void make(Proposal& step, double t, double limit, std::int32_t asked, std::int32_t taken) const;
+  const std::int32_t* row(const std::vector<std::int32_t>& table) const;
+
+  MonitoredSettings is_;
+  std::int32_t size_;  // how many steps there are
+  std::unique_ptr<Pace> inside_;
+  mutable std::vector<double> whole_;
+};
+
+// Null if the parameters are not those of a Monitored.
+std::unique_ptr<Pace> make_monitored(const std::vector<double>& parameters, const std::vector<std::string>& texts,
+                                     const std::vector<std::int32_t>& blocks);
+
+}  // namespace upbeat

@@ -1,0 +1,74 @@
+// The monitor, without a machine: what it makes of requests. That it does the same as its Python twin is tested from
+// there.
+#include <cstring>
+
+#include "check.hpp"
+#include "pace.hpp"
+
+using namespace upbeat;
+
+namespace {
+
+const std::vector<std::string> words = {"event_driven", "left", "stood", "small", "large", "1 for 1", "2 for 1",
+                                        "1 for 2",      "2 for 2"};
+
+// Steps of 1 and 2; after a 2 comes a 1. Inside: steps of `most`.
+std::unique_ptr<Pace> monitored(double most) {
+  return make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 1, 0, -1, 0, 1, 0, 0, most}, {7}, words);
+}
+
+}  // namespace
+
+TEST(monitored_replaces_what_is_not_allowed) {
+  const auto pace = monitored(2.0);
+  CHECK(!pace->retries() && pace->sees() == -1);
+  pace->begin(0.0, 10.0);
+  pace->note(0.0, nullptr, 0, nullptr);
+  Proposal step = pace->propose(0.0, 10.0, nullptr);
+  CHECK(step.until == 2.0 && step.block == 7 && !std::strcmp(pace->reason(step.reason), "as far as possible"));
+  pace->note(2.0, nullptr, 0, nullptr);
+  step = pace->propose(2.0, 10.0, nullptr);
+  CHECK(step.until == 3.0 && !std::strcmp(pace->reason(step.reason), "1 for 2"));
+  pace->note(2.5, nullptr, 0, nullptr);  // it ended early, and led nowhere
+  CHECK(pace->propose(2.5, 10.0, nullptr).until == 3.5);
+  pace->note(3.5, nullptr, 0, nullptr);
+  CHECK(pace->propose(3.5, 10.0, nullptr).until == 5.5);
+  step = pace->propose(9.5, 10.0, nullptr);
+  CHECK(step.until == 10.0 && !std::strcmp(pace->reason(step.reason), "left"));
+}
+
+TEST(monitored_rounds_down) {
+  const auto pace = monitored(1.5);
+  pace->begin(0.0, 10.0);
+  pace->note(0.0, nullptr, 0, nullptr);
+  const Proposal step = pace->propose(0.0, 10.0, nullptr);
+  CHECK(step.until == 1.0 && !std::strcmp(pace->reason(step.reason), "small"));
+}
+
+TEST(monitored_goes_on_from_what_it_remembered) {
+  const auto pace = monitored(2.0);
+  const auto other = monitored(2.0);
+  pace->begin(0.0, 10.0);
+  other->begin(0.0, 10.0);
+  pace->propose(0.0, 10.0, nullptr);
+  pace->note(2.0, nullptr, 0, nullptr);
+  CHECK(other->stand(pace->state()));
+  CHECK(other->propose(2.0, 10.0, nullptr).until == 3.0);
+  CHECK(!other->stand({}));
+  CHECK(!other->stand({2.0, -1.0, 0.0, 0.0}));
+  CHECK(!other->stand({0.0, 2.0, 0.0, 0.0}));
+  CHECK(!other->stand({0.0, -1.0, 0.0, 0.0, 1.0}));
+}
+
+TEST(monitored_checks_its_parameters) {
+  CHECK(!make_pace("monitored", {}, {0}, {}));
+  CHECK(!make_pace("monitored", {2, 2, 2, 1.0, 2.0, 0, 1, 0, -1, 0, 1, 0, 0, 2.0}, {0}, words));
+  CHECK(!make_pace("monitored", {2, 2, 0, 2.0, 1.0, 0, 1, 0, -1, 0, 1, 0, 0, 2.0}, {0}, words));
+  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 2, 0, -1, 0, 1, 0, 0, 2.0}, {0}, words));
+  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 1, 0, -1, 0, 1, 0, -1, 2.0}, {0}, words));
+  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 1, 0, -1, 0, 1, 0, 0}, {0}, words));
+  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 1, 0, -1, 0, 1, 0, 0, 2.0}, {0}, {"event_driven"}));
+  auto wrong = words;
+  wrong[0] = "furlong";
+  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 1, 0, -1, 0, 1, 0, 0, 2.0}, {0}, wrong));
+}

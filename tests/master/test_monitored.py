@@ -1,0 +1,165 @@
+"""Monitored: only sequences of its table, what it changes is in the log, alike on both engines."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from conftest import ENGINES
+from upbeat.core.errors import MasterError, Problems
+from upbeat.master.settings import master_from, settings_of
+
+TURNS = ((0, 1), (0, -1))
+"""After the longer of two steps comes the shorter one."""
+
+
+def reasons(trace: up.Trace) -> list[str]:
+    return [step.reason for step in trace.steps for _ in range(step.count)]
+
+
+def decay() -> up.Scenario:
+    return up.Scenario({"a": up.Ode({"x": "-x"}, start={"x": 1.0}, solver="rk4")})
+
+
+def wave() -> up.Scenario:
+    """Something that error control makes many different steps for."""
+    states = {"x": "v", "v": "-25*x + f"}
+    force = up.Function(inputs=["x"], outputs={"f": "sin(3*x)"})
+    return up.Scenario(
+        {"a": up.Ode(states, start={"x": 1.0}, inputs=["f"], outputs=["x"], solver="rk4"), "b": force},
+        connections={"a.f": "b.f", "b.x": "a.x"},
+    )
+
+
+def test_it_replaces_what_is_not_allowed(engine: str) -> None:
+    pace = up.Monitored(up.EventDriven(0.2), (0.1, 0.2), TURNS)
+    trace = up.simulate(decay(), pace=pace, until=1.0, engine=engine)
+    assert trace.time == pytest.approx([0.0, 0.2, 0.3, 0.5, 0.6, 0.8, 0.9, 1.0])
+    assert reasons(trace) == [
+        *["as far as possible", "0.1 instead of 0.2, which is not proven here"] * 3,
+        "as far as possible",
+    ]
+
+
+def test_it_rounds_down_and_says_what_no_proof_covers(engine: str) -> None:
+    pace = up.Monitored(up.EventDriven(0.15), (0.1, 0.2), TURNS)
+    trace = up.simulate(decay(), pace=pace, until=0.25, engine=engine)
+    assert trace.time == pytest.approx([0.0, 0.1, 0.2, 0.25])
+    assert reasons(trace) == [
+        *["0.1, the next of the proven steps"] * 2,
+        "what is left, which no proof covers",
+    ]
+
+
+def test_a_request_shorter_than_all_gets_the_shortest(engine: str) -> None:
+    trace = up.simulate(
+        decay(), pace=up.Monitored(up.Fixed(0.01), (0.1, 0.2), TURNS), until=0.5, engine=engine
+    )
+    assert trace.time == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
+
+
+def test_the_nearest_one_may_be_longer(engine: str) -> None:
+    """Only 0.3 is allowed at first; 0.1 is asked for."""
+    table = ((-1, -1, 1), (1, -1, -1))
+    pace = up.Monitored(up.EventDriven(0.1), (0.1, 0.2, 0.3), table)
+    trace = up.simulate(decay(), pace=pace, until=0.5, engine=engine)
+    assert trace.time == pytest.approx([0.0, 0.3, 0.4, 0.5])
+    assert reasons(trace)[0] == "0.3 instead of 0.1, which is not proven here"
+
+
+def test_steps_that_are_asked_for_stay_on_their_grid(engine: str) -> None:
+    plain = up.simulate(decay(), pace=up.Fixed(0.1), until=2.0, engine=engine)
+    kept = up.simulate(decay(), pace=up.Monitored(up.Fixed(0.1), (0.1,), ((0,),)), until=2.0, engine=engine)
+    assert np.array_equal(plain.time, kept.time)
+    assert np.array_equal(plain["a.x"], kept["a.x"])
+    assert set(reasons(kept)) == {"fixed step"}
+
+
+def sequence(trace: up.Trace, sizes: tuple[float, ...]) -> list[int]:
+    """Which of the sizes the steps have, the last one left out."""
+    lengths = np.diff(trace.time)[:-1]
+    found = [int(np.argmin(np.abs(np.array(sizes) - length))) for length in lengths]
+    assert lengths == pytest.approx([sizes[k] for k in found], rel=1e-6)
+    return found
+
+
+@pytest.mark.parametrize("correct", ["repeat", "next"])
+def test_error_control_keeps_to_the_table(engine: str, correct: Any) -> None:
+    sizes = (0.01, 0.02, 0.05, 0.1)
+    table = ((0, 1, 1, -1), (0, 2, -1, 2), (1, -1, 0, -1))
+    control = up.ErrorControl(1e-3, correct=correct, first=0.05, least=1e-6, most=0.2, per="step")
+    trace = up.simulate(wave(), pace=up.Monitored(control, sizes, table), until=3.0, engine=engine)
+    node = 0
+    taken = sequence(trace, sizes)
+    for k in taken:
+        assert table[node][k] >= 0
+        node = table[node][k]
+    assert len(set(taken)) > 2
+    said = " ".join(reasons(trace))
+    assert "is not proven here" in said
+
+
+def test_a_rejected_step_stands_where_no_shorter_one_is_proven(engine: str) -> None:
+    control = up.ErrorControl(1e-9, first=0.1, least=1e-6, most=0.2, per="step")
+    trace = up.simulate(wave(), pace=up.Monitored(control, (0.1,), ((0,),)), until=1.0, engine=engine)
+    assert trace.time == pytest.approx(np.linspace(0.0, 1.0, 11))
+    assert (
+        reasons(trace)[1:]
+        == ["after a step that should have been shorter, where no shorter one is proven"] * 9
+    )
+
+
+def test_known_events_come_before_proofs(engine: str) -> None:
+    """A clock ticks every 0.15: what is left before it is a step of its own, and leads nowhere."""
+    scenario = up.Scenario(
+        {"a": up.Ode({"x": "-x"}, start={"x": 1.0}, solver="rk4"), "clock": up.Clock(0.15)}
+    )
+    pace = up.Monitored(up.EventDriven(0.2), (0.1, 0.2), TURNS)
+    trace = up.simulate(scenario, pace=pace, until=0.4, engine=engine)
+    assert trace.time == pytest.approx([0.0, 0.1, 0.15, 0.25, 0.3, 0.4])
+
+
+@pytest.mark.skipif(len(ENGINES) < 2, reason="there is one engine only")
+@pytest.mark.parametrize("inner", [up.Fixed(0.04), up.EventDriven(0.13), up.ErrorControl(1e-4, per="step")])
+def test_both_engines_make_the_same_steps(inner: Any) -> None:
+    sizes = (0.01, 0.03, 0.04, 0.1)
+    for table in itertools.product(((1, 0, -1, 1), (0, -1, -1, 0)), ((-1, -1, 0, 1), (1, 0, 0, -1))):
+        one, other = (
+            up.simulate(wave(), pace=up.Monitored(inner, sizes, table), until=2.0, engine=engine)
+            for engine in ENGINES
+        )
+        assert np.array_equal(one.time, other.time)
+        assert np.array_equal(one["a.x"], other["a.x"])
+        assert list(one.steps) == list(other.steps)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"pace": 0.1}, "the pace of Monitored cannot be 0.1"),
+        ({"steps": ()}, "among 1 to 1000 steps"),
+        ({"steps": (0.2, 0.1)}, "ascending order"),
+        ({"steps": (0.1, -0.2)}, "must be a positive number"),
+        ({"steps": 0.1}, "are lists"),
+        ({"leads": ()}, "one of its 0 nodes"),
+        ({"leads": ((0, 0, 0),)}, "where 3 steps lead, but there are 2"),
+        ({"leads": ((0, 1),)}, "nodes are 0 to 0, or -1"),
+        ({"leads": ((-1, -1),)}, "allows no step at all"),
+        ({"start": 2}, "counted from 0, not 2"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(MasterError, match=said):
+        up.Monitored(**({"pace": up.Fixed(0.1), "steps": (0.1, 0.2), "leads": TURNS} | settings))
+
+
+def test_it_can_be_written_in_a_file() -> None:
+    master = up.Master(up.Monitored(up.LookAhead(0.2), (0.1, 0.2), TURNS, 1))
+    table = settings_of(master)
+    problems = Problems()
+    assert master_from(table, problems) == master
+    assert not problems.found
