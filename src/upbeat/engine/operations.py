@@ -231,7 +231,7 @@ def _named(instruction: Instruction, program: Program, called: Callable[[str], s
         case Advance(unit):
             return f"state {called(unit)}", "state"
         case Repeat():
-            return f"loop {instruction.what.removeprefix(LOOP)}", "loop"
+            return f"loop {instruction.what.removeprefix(LOOP).split(' → ')[0]}", "loop"
         case Let(to) | Solve(to=to):
             return f"let {program.layout.name(to)}", "other"
         case Jump(unit) | Due(unit) | Slope(unit):

@@ -150,13 +150,16 @@ def chart_text(chart: Chart) -> str:
     path = [it.operations[number].name for number in it.critical]
     shown = path if len(path) <= _MOST_PATH else [*path[: _MOST_PATH - 1], "…", path[-1]]
     cores = f"{count} core{'s' if count > 1 else ''}"
+    many = [
+        f"  {cores:<14} {_us(it.plan.makespan)}, if waiting costs nothing: {it.speedup:.2f} × as fast",
+        f"  predicted      {_us(chart.seconds)}, with {it.schedule.crossings} waits in the step and two "
+        f"around it, of {_us(CROSSING)} each: {chart.predicted:.2f} × as fast",
+    ]
     return "\n".join(
         [
             f"block '{chart.block}': {len(it.operations)} operations on {cores}",
             f"  one core       {_us(it.total)}",
-            f"  {cores:<14} {_us(it.plan.makespan)}, if waiting costs nothing: {it.speedup:.2f} × as fast",
-            f"  predicted      {_us(chart.seconds)}, if one of its {it.schedule.crossings} waits costs "
-            f"{_us(CROSSING)}: {chart.predicted:.2f} × as fast",
+            *(many if count > 1 else ()),
             f"  critical path  {_us(it.bounds.critical)}: {' → '.join(shown)}",
             f"  limited by     {chart.limit}",
             "",
