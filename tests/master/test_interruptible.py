@@ -366,6 +366,24 @@ def test_inputs_get_two_points_after_an_event(
     assert after == pytest.approx(0.4 if length is None else 0.33 + length, abs=1e-9)
 
 
+def test_an_event_right_before_a_communication_point_spoils_no_input(engine: str) -> None:
+    """Two points that are 1e-5 apart say nothing about a step of 0.1; x(t) = abs(sin(t - c)) turns round."""
+    c = 0.1 - 1e-5
+    wave = up.Ode(
+        {"x": "v", "v": "-x"}, start={"x": math.sin(c), "v": -math.cos(c)}, solver=up.DormandPrince()
+    )
+    follower = up.Ode({"y": "x"}, inputs=["x"])
+    scenario = up.Scenario(
+        {"left": wave, "follower": follower}, {"follower.x": "left.x"}, events={"low": WALLS["low"]}
+    )
+    trace = up.simulate(
+        scenario, pace=0.1, until=1.0, coupling=up.Interruptible(), inputs=up.Hermite(2), engine=engine
+    )
+    assert happened(trace) == [("low", pytest.approx(c, abs=1e-6))]
+    exact = (1 - math.cos(c)) + (1 - math.cos(1 - c))
+    assert trace["follower.y"][-1] == pytest.approx(exact, abs=1e-4)
+
+
 # -------------------------------------------------------------------- what it says
 
 

@@ -22,7 +22,7 @@ from upbeat.master.leaders import Leader, able_to, leaders_of
 from upbeat.master.leading import choice, chosen
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.negotiated import getting_on
-from upbeat.master.program import Instruction, Let, Recordable, Reg
+from upbeat.master.program import If, Instruction, Let, Recordable, Reg
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import unit_order
 from upbeat.scenario.scenario import Scenario
@@ -32,6 +32,8 @@ from upbeat.units.process import bare
 
 PART = 1e-3
 """The part of a step that the one after an event is, if nothing else is known."""
+NEAR = 0.1
+"""What is a much shorter step than others."""
 COLUMN = "leader"
 """What a trace calls the signal that says who went first in the step that ends there."""
 NOBODY = "(nobody)"
@@ -112,7 +114,14 @@ class Interruptible:
         blocks, watch = made[:2] if made is not None else (plain, Watch())
         able = [able_to(name, wiring, leaders) for name in watch.names]
         picked = choice(wiring)
-        blocks, quiet, wait, why = self._quiet(wiring, blocks)
+        jumped, begin, before, after = jumps(wiring, list(wiring.outputs))
+        blocks = replace(
+            blocks,
+            start=(*blocks.start, *begin, *before, after),
+            steps={"step": (*begin, *blocks.steps["step"], *before, after)},
+            exchange=(*blocks.exchange, after),
+        )
+        quiet, wait, why = self._quiet(wiring, jumped)
         own = next((k for k, leader in enumerate(leaders, 1) if leader.own and not leader.expected), None)
         step = wait
         step += chosen(
@@ -120,6 +129,9 @@ class Interruptible:
         )
         step += sweep(wiring, order, leaders, picked.first, quiet)
         step += getting_on(wiring, asked, tuple(leader.unit for leader in leaders))
+        if quiet is None:
+            fresh = wiring.registers.new("interruptible′fresh", Kind.BOOLEAN)
+            step = [Let(fresh, Cell(jumped)), *step, *_anew(wiring, fresh)]
         around = blocks.steps["step"]
         place = around.index(begins) + 1
         labels = (NOBODY, *(wiring.called(leader.unit) for leader in leaders))
@@ -130,19 +142,11 @@ class Interruptible:
             columns={COLUMN: Recordable(picked.first, items=labels)},
         )
 
-    def _quiet(self, wiring: Wiring, blocks: Blocks) -> tuple[Blocks, Reg | None, list[Instruction], str]:
-        """A register that says whether this is the short step after an event, and how it is made one; blocks
-        that know whether there was an event; and why it is so."""
+    def _quiet(self, wiring: Wiring, jumped: Reg) -> tuple[Reg | None, list[Instruction], str]:
+        """A register that says whether this is the short step after an event, how it is made one, and why."""
         length, why = self._interruption(wiring)
         if length == 0.0:
-            return blocks, None, [], f"the step after an event is as long as any: {why}"
-        jumped, begin, before, after = jumps(wiring, list(wiring.outputs))
-        blocks = replace(
-            blocks,
-            start=(*blocks.start, *begin, *before, after),
-            steps={name: (*begin, *step, *before, after) for name, step in blocks.steps.items()},
-            exchange=(*blocks.exchange, after),
-        )
+            return None, [], f"the step after an event is as long as any: {why}"
         quiet = wiring.registers.new("interruptible′quiet", Kind.BOOLEAN)
         now, until = Cell(wiring.now), Cell(wiring.next)
         end: Expr = now + (length if length is not None else PART * (until - now))
@@ -152,7 +156,7 @@ class Interruptible:
             Let(wiring.next, apply(Op.WHERE, Cell(quiet), end, until)),
         ]
         how = f"{length:g} long" if length is not None else f"{PART:g} of a step long"
-        return blocks, quiet, instructions, f"the step after an event is {how}: {why}"
+        return quiet, instructions, f"the step after an event is {how}: {why}"
 
     def _interruption(self, wiring: Wiring) -> tuple[float | None, str]:
         """How long the step after an event is (None: a part of what was asked), and why."""
@@ -198,3 +202,15 @@ class Interruptible:
         elif self.parallel:
             found.append("where no event is expected all units go side by side")
         return found
+
+
+def _anew(wiring: Wiring, fresh: Reg) -> list[Instruction]:
+    """After an event and a step that was much shorter than others, the courses of inputs begin once more.
+
+    Polynomials through two points say nothing about a time that is far away, compared to their distance.
+    """
+    usual = wiring.registers.new("interruptible′usual")
+    length = Cell(wiring.next) - Cell(wiring.now)
+    tiny = apply(Op.AND, Cell(fresh), apply(Op.LT, length, NEAR * Cell(usual)))
+    restarts = tuple(let for history in wiring.histories for let in history.restart)
+    return [If(tiny, restarts), Let(usual, apply(Op.MAX, length, 0.5 * Cell(usual)))]
