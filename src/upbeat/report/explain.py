@@ -102,8 +102,13 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
         },
         "solver": _solver(model),
         "abilities": [ability.value for ability in Ability if ability in model.abilities],
-        **({"notes": list(notes)} if (notes := getattr(model, "notes", ())) else {}),
+        **({"notes": _named(notes, name)} if (notes := getattr(model, "notes", ())) else {}),
     }
+
+
+def _named(notes: Iterable[str], unit: str) -> list[str]:
+    """What a model says of itself, with the name of the unit in what can be typed."""
+    return [note.replace("UNIT.", f"{unit}.") for note in notes]
 
 
 def _port(port: Port) -> dict[str, Any]:

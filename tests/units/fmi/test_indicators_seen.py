@@ -79,3 +79,20 @@ def test_models_without_indicators_stay_what_they_are(fmu: Made) -> None:
     ball = exchange(fmu("ball", 3)).indicating()
     assert ball.indicating() is ball
     assert ball.with_values({"h": 2.0}).ports[-1].name == "events()"
+
+
+def test_indicators_with_names_are_offered(fmu: Made, engine: str) -> None:
+    """What is offered for co-simulation can be typed as it stands, and steps end there."""
+    ball = up.Fmu(fmu("ball", 3), interface="co-simulation")
+    told = up.explain(up.experiment(up.Scenario({"ball": ball}), pace=0.1, until=1.0))
+    offered = 'events = { h_falls = { when = "ball.h <= 0" }, h_rises = { when = "ball.h >= 0" } }'
+    assert (
+        f"something happens inside where h changes its sign. To have steps end there, write {offered}" in told
+    )
+    events = {"h_falls": {"when": "ball.h <= 0"}, "h_rises": {"when": "ball.h >= 0"}}
+    scenario = up.Scenario({"ball": ball}, events=events)
+    trace = up.simulate(scenario, pace=up.LookAhead(0.1), until=0.6, engine=engine)
+    first = math.sqrt(2 / 9.81)
+    assert np.abs(trace.time - first).min() < 1e-4
+    assert not [note for note in exchange(fmu("ball", 3)).notes if "changes its sign" in note]
+    assert not [note for note in up.Fmu(fmu("ball", 2)).notes if "changes its sign" in note]
