@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import upbeat as up
 from event_strategies import PURE, event_links, event_units, orders
+from happening_strategies import happenings, own_events
 from shapes import REALS, Events, Payload, Shape
 
 APPROXIMATIONS = [up.Hold(), up.Linear(), up.Polynomial(2), up.Polynomial(3), up.Continuous(), up.Smooth()]
@@ -92,6 +93,7 @@ def ode_units(draw: st.DrawFn) -> Shape:
         outputs=outputs,
         parameters={"p": draw(REALS)},
         solver=draw(solvers()),
+        events=draw(own_events(states)),
     )
     return Shape(
         model,
@@ -280,6 +282,7 @@ def scenarios(draw: st.DrawFn, nested: bool = False) -> up.Scenario:
     outputs: dict[str, Any] = {"total": " + ".join([*real[:3], *inputs])} if real else {}
     return up.Scenario(
         units={name: shape.model for name, shape in shapes.items()},
+        events=draw(happenings(shapes, real)),
         **draw(with_events(shapes, real, connections, inputs, outputs)),
     )
 
@@ -365,8 +368,19 @@ def monitored(draw: st.DrawFn, step: float) -> up.Monitored:
 
 
 @st.composite
-def paces(draw: st.DrawFn, step: float) -> Any:
-    """Steps of one size, most often; else error control of any kind, and either perhaps under a monitor."""
+def paces(draw: st.DrawFn, step: float, scenario: up.Scenario) -> Any:
+    """Steps of one size, most often; error control; a monitor; looking ahead where there is something."""
+    inside = any(isinstance(model, up.Ode) and model.equations.events for model in scenario.units.values())
+    if (scenario.events or inside) and draw(st.integers(0, 2)):
+        methods = ["auto", "auto", "published", "secant", "quadratic", "hermite", "hermite2"]
+        return up.LookAhead(
+            step,
+            draw(st.sampled_from(methods)),
+            least=draw(st.sampled_from([None, step / 100])),
+            after=draw(st.sampled_from([None, 1.0])),
+            symbolic=draw(st.integers(0, 3)) > 0,
+            inside=draw(st.integers(0, 3)) > 0 or not scenario.events,
+        )
     if not draw(st.integers(0, 5)):
         return draw(monitored(step))
     if draw(st.integers(0, 3)):
@@ -393,7 +407,7 @@ def experiments(draw: st.DrawFn) -> up.Experiment:
     scenario = draw(scenarios(nested=True))
     step = draw(st.sampled_from([0.1, 0.25, 0.0625]))
     steep = steep_inputs(scenario)
-    pace = up.EventDriven() if discrete(scenario) and draw(st.booleans()) else draw(paces(step))
+    pace = up.EventDriven() if discrete(scenario) and draw(st.booleans()) else draw(paces(step, scenario))
     made = up.experiment(
         scenario,
         pace=pace,
