@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple
@@ -65,13 +65,12 @@ def followed(
             place = first + WIDTH * len(known)
             lets += [Let(place + k, substitute(cell, wiring.names)) for k, cell in enumerate(rates)]
             known.append(Known(name, len(rates) - 1, missing))
-    jumped, begin, before, after = jumps(wiring, sorted(_ends(conditions, wiring)))
-    again: Block = (*lets, after)
+    jumped, begin, end, after = jumps(wiring, _ends(conditions, wiring))
     ready = replace(
         blocks,
-        start=(*blocks.start, *begin, *before, *again),
-        steps={name: (*begin, *step, *before, *again) for name, step in blocks.steps.items()},
-        exchange=(*blocks.exchange, *again),
+        start=(*blocks.start, *begin, *end, *lets),
+        steps={name: (*begin, *step, *end, *lets) for name, step in blocks.steps.items()},
+        exchange=(*blocks.exchange, *lets, after),
     )
     counts = tuple(map(len, conditions.values()))
     orders = tuple(one.order for one in known)
@@ -143,9 +142,12 @@ def _ends(conditions: Mapping[str, Sequence[Expr]], wiring: Wiring) -> set[tuple
     return {end for unit in units for end in wiring.outputs_of(unit)}
 
 
-def jumps(wiring: Wiring, ends: Sequence[tuple[str, str]]) -> tuple[Reg, Block, Block, Let]:
+def jumps(wiring: Wiring, ends: Iterable[tuple[str, str]]) -> tuple[Reg, Block, Block, Let]:
     """A register that says whether an instant has changed one of these outputs, or something has happened
     inside a unit; what to do at the start and at the end of a step for that, and whenever they may change.
+
+    Every step pays for what is done in it, so it compares no outputs: that is left to the instant. In the
+    order of their registers they are kept by one copy.
     """
     unique = wiring.registers.unique
     jumped = wiring.registers.new(unique("jumped"), Kind.BOOLEAN)
@@ -157,7 +159,8 @@ def jumps(wiring: Wiring, ends: Sequence[tuple[str, str]]) -> tuple[Reg, Block, 
         kept = wiring.registers.new(unique(f"{name}′at the start"), Kind.INTEGER)
         begin.append(Let(kept, Cell(register)))
         changes.append(apply(Op.NE, Cell(register), Cell(kept)))
-    for end in ends:
+    inside = Let(jumped, _any(changes))
+    for end in sorted(ends, key=lambda end: wiring.outputs[end]):
         port = wiring.port(end)
         known = (
             wiring.label(end) in counted or port.extra
@@ -169,7 +172,7 @@ def jumps(wiring: Wiring, ends: Sequence[tuple[str, str]]) -> tuple[Reg, Block, 
             cell = Cell(wiring.outputs[end] + i)
             before.append(Let(kept + i, cell))
             changes.append(apply(Op.NE, cell, Cell(kept + i)))
-    return jumped, tuple(begin), tuple(before), Let(jumped, _any(changes))
+    return jumped, tuple(begin), (*before, inside), Let(jumped, _any(changes))
 
 
 def _any(truths: Sequence[Expr]) -> Expr:

@@ -114,11 +114,11 @@ class Interruptible:
         blocks, watch = made[:2] if made is not None else (plain, Watch())
         able = [able_to(name, wiring, leaders) for name in watch.names]
         picked = choice(wiring)
-        jumped, begin, before, after = jumps(wiring, list(wiring.outputs))
+        jumped, begin, end, after = jumps(wiring, wiring.outputs)
         blocks = replace(
             blocks,
-            start=(*blocks.start, *begin, *before, after),
-            steps={"step": (*begin, *blocks.steps["step"], *before, after)},
+            start=(*blocks.start, *begin, *end),
+            steps={"step": (*begin, *blocks.steps["step"], *end)},
             exchange=(*blocks.exchange, after),
         )
         quiet, wait, why = self._quiet(wiring, jumped)
