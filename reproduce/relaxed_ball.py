@@ -1,8 +1,8 @@
 """A ball on a contact spring (Gomes, chapter 6): seen 0.002 s late, the floor gives energy away.
 
 The ball falls, and touches the floor at its radius; there it is a spring with a damper, until it leaves
-again. Everything in this takes energy: the damper, and the air. But when the spring is noticed late, the ball has
-been pressed into it for nothing, and is thrown back by more than it has brought along.
+again. Everything in this takes energy: the damper, and the air. But when the spring is noticed late, the
+ball has been pressed into it for nothing, and is thrown back by more than it has brought along.
 
 * located: the monolith, whose solver finds both transitions. The solution to compare with.
 * delayed: the transition to contact comes 0.002 s after the ball has touched the floor, as in the thesis.
