@@ -35,7 +35,8 @@ PACES: dict[str, Any] = {
 
 def scenario(n: int) -> up.Scenario:
     """Points far above the floor, rising slowly."""
-    point = up.Ode({"x": "v", "v": "0*v"}, start={"x": 1.0, "v": 1e-3}, outputs=["x", "v"], solver="euler")
+    outputs = {"x": "x", "v": {"value": "v", "derivative": "a"}, "a": "0*v"}
+    point = up.Ode({"x": "v", "v": "0*v"}, start={"x": 1.0, "v": 1e-3}, outputs=outputs, solver="euler")
     return up.Scenario(
         {f"p{i}": point for i in range(n)},
         events={f"floor{i}": {"when": f"p{i}.x <= 0"} for i in range(n)},
