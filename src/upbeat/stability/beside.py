@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from upbeat.core.ports import Kind
-from upbeat.stability.flows import Moving, flow
-from upbeat.stability.jacobians import Jacobian
-from upbeat.units.solved_unit import SolvedUnit
+from upbeat.core.ports import Kind, Port
+from upbeat.stability.flows import Moving
 
 Array = npt.NDArray[np.float64]
 Rows = Array | None
 """One row per cell over the extended state; None: all zero."""
-KEPT = 64
-"""How many flows of a linear unit are remembered."""
 Course = tuple[float, tuple[Rows, ...]]
 """Its origin, and the rows of each coefficient."""
 
@@ -72,29 +69,41 @@ class Beside(Protocol):
         ...
 
 
-class Solved:
-    """Beside a unit with equations and a solver of ours."""
+class Moved(ABC):
+    """What goes beside any unit that moves: rows are kept here; how it moves is up to the kinds of unit."""
 
-    def __init__(self, unit: SolvedUnit, jacobian: Jacobian, labels: tuple[str, ...], *, ideal: bool) -> None:
-        self._unit, self._jacobian, self._ideal = unit, jacobian, ideal
-        self.accuracy, self.linear = jacobian.accuracy, jacobian.constant
+    accuracy: float
+    linear: bool
+    labels: tuple[str, ...]
+
+    def __init__(self, labels: tuple[str, ...], inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self.labels = labels
         self._rows = np.zeros((len(labels), 0))
         self._courses: Mapping[str, Course] = {}
-        behaviour = unit.behaviour
-        self._inputs = {}
-        place = 0
-        for port in behaviour.inputs:
-            self._inputs[port.name] = (place, port.cells)
-            place += port.cells
-        self._input_cells = place
-        self._outputs = {}
-        place = 0
-        for port in behaviour.outputs:
-            self._outputs[port.name] = (place, port.cells, port.kind is Kind.REAL)
-            place += port.cells
-        self._flows: dict[object, Array] = {}
-        self._reading: tuple[Array, Array] | None = None
+        self._inputs = _places(inputs)
+        self._outputs = {port.name: (*place, port.kind is Kind.REAL) for port, place in _placed(outputs)}
+
+    @property
+    @abstractmethod
+    def _now(self) -> float:
+        """The unit's own time."""
+
+    @abstractmethod
+    def _gains(self) -> tuple[Array, Array]:
+        """How all cells of outputs react to states and inputs, now."""
+
+    @abstractmethod
+    def _flow(self, left: Any, t: float, to: float, moving: Moving) -> Array:
+        """How the states at `to` react to those at `t` and to coefficients (see `stability.flows`)."""
+
+    @abstractmethod
+    def leave(self) -> Any: ...
+
+    @abstractmethod
+    def values(self) -> list[float]: ...
+
+    @abstractmethod
+    def put(self, values: Sequence[float]) -> None: ...
 
     def begin(self, states: Array) -> None:
         self._rows, self._courses = states, {}
@@ -112,29 +121,22 @@ class Solved:
         return self._courses.get(port)
 
     def read(self, port: str) -> Rows:
-        first, count, real = self._outputs[port]
+        first, count, real = self._outputs.get(port, (0, 0, False))
         if not real:
             return None
-        unit = self._unit
-        if self._reading is None or not self.linear:
-            now = unit.time
-            self._reading = self._jacobian.outputs(unit, now, unit.state, unit.inputs_at(now))
-        by_state, by_input = (part[first : first + count] for part in self._reading)
+        by_state, by_input = (part[first : first + count] for part in self._gains())
         rows = by_state @ self._rows
         for name, (origin, coefficients) in self._courses.items():
             place, cells = self._inputs[name]
             gain = by_input[:, place : place + cells]
             if gain.any():
-                rows = rows + gain @ _at(coefficients, unit.time - origin)
+                rows = rows + gain @ _at(coefficients, self._now - origin)
         return rows if rows.any() else None
 
-    def leave(self) -> Array:
-        return np.array(self._unit.state)
-
-    def arrive(self, left: Array, t: float, to: float) -> None:
-        if not len(left) or to <= t:
+    def arrive(self, left: Any, t: float, to: float) -> None:
+        if not self.labels or to <= t:
             return
-        size, columns = len(left), self._rows.shape[1]
+        size, columns = self._rows.shape
         moving = [
             (self._inputs[name][0] + cell, _around(coefficients, t - origin, cell, columns))
             for name, (origin, coefficients) in self._courses.items()
@@ -146,36 +148,24 @@ class Solved:
             states = states + through[:, size:] @ np.vstack([rows for _, rows in moving])
         self._rows = states
 
-    def _flow(self, x: Array, t: float, to: float, moving: Moving) -> Array:
-        unit, jacobian = self._unit, self._jacobian
-
-        def rates(at: float, state: Array) -> tuple[Array, Array, Array]:
-            values, given = state.tolist(), unit.inputs_at(at)
-            now = np.array(unit.behaviour.derivatives(at, values, given), dtype=float)
-            return (now, *jacobian.dynamics(unit, at, values, given))
-
-        solver = unit.behaviour.solver
-        if not self.linear:
-            return flow(solver, rates, t, to, x, moving, constant=False, ideal=self._ideal)
-        # Steps that are repeated, and units with many micro-steps, are glad of this.
-        key = (to - t, moving)
-        if key not in self._flows:
-            if len(self._flows) >= KEPT:
-                self._flows.clear()
-            self._flows[key] = flow(solver, rates, t, to, x, moving, constant=True, ideal=self._ideal)
-        return self._flows[key]
-
     def save(self) -> Any:
         return self._rows, self._courses
 
     def restore(self, token: Any) -> None:
         self._rows, self._courses = token
 
-    def values(self) -> list[float]:
-        return list(self._unit.state)
 
-    def put(self, values: Sequence[float]) -> None:
-        self._unit.put(values)
+def _placed(ports: Sequence[Port]) -> list[tuple[Port, tuple[int, int]]]:
+    """Where the cells of each port are among those of all, and how many there are."""
+    found, first = [], 0
+    for port in ports:
+        found.append((port, (first, port.cells)))
+        first += port.cells
+    return found
+
+
+def _places(ports: Sequence[Port]) -> dict[str, tuple[int, int]]:
+    return {port.name: place for port, place in _placed(ports)}
 
 
 def _around(coefficients: Sequence[Rows], tau: float, cell: int, columns: int) -> Array:

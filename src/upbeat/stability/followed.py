@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from upbeat.core.abilities import Model
+from upbeat.core.abilities import Ability, Model
 from upbeat.core.ports import Signal
 from upbeat.engine.interpret import Interpreter
 from upbeat.master.program import Program
@@ -49,7 +49,9 @@ class Induced:
 class Followed:
     """The program of one scenario on linear forms, from its start on."""
 
-    def __init__(self, scenario: Scenario, program: Program, start: float, ideal: bool) -> None:
+    def __init__(
+        self, scenario: Scenario, program: Program, start: float, length: float, *, ideal: bool
+    ) -> None:
         models: Mapping[str, Model] = scenario.units
         called = {unit: path_of(scenario, unit) for unit in models}
         self.notes = tuple(doubts(scenario, called))
@@ -65,20 +67,24 @@ class Followed:
                 self._neighbour.close()
             raise
         try:
-            units = self._forms.units
-            for unit, model in models.items():
-                self._forms.beside[unit] = beside(called[unit], model, units[unit], ideal=ideal)
-            self._near = (
-                self._forms.beside
-                if self._neighbour is None
-                else {
-                    unit: beside(called[unit], model, self._neighbour.units[unit], ideal=ideal)
+            given = self._forms.courses
+
+            def besides(machine: Interpreter) -> dict[str, Beside]:
+                return {
+                    unit: beside(
+                        called[unit], unit, model, machine.units[unit],
+                        ideal=ideal, courses=given, start=start, step=length,
+                    )
                     for unit, model in models.items()
-                }
-            )
+                }  # fmt: skip
+
+            self._forms.beside.update(besides(self._forms))
+            self._near = self._forms.beside if self._neighbour is None else besides(self._neighbour)
             names = {unit: self._forms.beside[unit].labels for unit in models}
             self.extended: Extended = extended(program, models, step, names, called)
-            self._first = self._forms.save(), None if self._neighbour is None else self._neighbour.save()
+            self.reusable = all(Ability.ROLLBACK in model.abilities for model in models.values())
+            """Whether it can begin more than once."""
+            self._first = [machine.save() for machine in self._machines] if self.reusable else []
         except BaseException:
             self.close()
             raise
@@ -86,19 +92,20 @@ class Followed:
         self._time = start
         self._sizes = {(unit, port.name): port.size for unit, model in models.items() for port in model.ports}
 
+    @property
+    def _machines(self) -> tuple[Interpreter, ...]:
+        return (self._forms,) if self._neighbour is None else (self._forms, self._neighbour)
+
     def close(self) -> None:
-        self._forms.close()
-        if self._neighbour is not None:
-            self._neighbour.close()
+        for machine in self._machines:
+            machine.close()
 
     # ---------------------------------------------------------------- values
 
     def begin(self, states: Array | None = None) -> None:
         """At the start again, perhaps in other states, with everything exchanged."""
-        token, near = self._first
-        self._forms.restore(token)
-        if self._neighbour is not None:
-            self._neighbour.restore(near)  # type: ignore[arg-type]
+        for machine, token in zip(self._machines, self._first, strict=False):
+            machine.restore(token)
         if states is not None:
             for units in (self._forms.beside, self._near):
                 self._put_states(units, states)
@@ -119,9 +126,8 @@ class Followed:
     def _instant(self) -> None:
         if self._program.instant:
             self._forms.execute("instant")
-        self._forms.fired.clear()
-        if self._neighbour is not None:
-            self._neighbour.fired.clear()
+        for machine in self._machines:
+            machine.fired.clear()
 
     def values(self) -> Array:
         """The extended state."""

@@ -46,7 +46,8 @@ class Inducing:
 
     def machine(self, step: float) -> Followed:
         """What runs the program for steps of this size."""
-        if self._machine is None or self._nested:  # only nested scenarios have steps that others depend on
+        again = self._machine is not None and self._machine.reusable
+        if not again or self._nested:  # nested scenarios have steps of their own, which others depend on
             self.close()
             master = replace(self._experiment.master, pace=Fixed(step))
             alone = self._experiment.with_(
@@ -54,8 +55,9 @@ class Inducing:
             )
             flat = alone.flat
             self._machine = Followed(
-                flat.scenario, flat.master.program(flat.scenario), self._start, self._ideal
+                flat.scenario, flat.master.program(flat.scenario), self._start, step, ideal=self._ideal
             )
+        assert self._machine is not None
         return self._machine
 
     @property

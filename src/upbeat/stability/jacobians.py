@@ -14,7 +14,7 @@ from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
 from upbeat.stability.affine import affine
 from upbeat.units.equations import TIME, Equations
-from upbeat.units.solved_unit import Behaviour, SolvedUnit
+from upbeat.units.solved_unit import Behaviour
 
 Array = npt.NDArray[np.float64]
 EXACT = 1e-15
@@ -25,6 +25,26 @@ STEP = 6e-6
 """About the cube root of the rounding error: where central differences err least."""
 
 
+class Equated(Protocol):
+    """A unit with equations and a state of numbers, as `SolvedUnit` is one."""
+
+    @property
+    def time(self) -> float: ...
+
+    @property
+    def behaviour(self) -> Behaviour: ...
+
+    @property
+    def state(self) -> tuple[float, ...]: ...
+
+    @property
+    def constants(self) -> tuple[float, ...] | None: ...
+
+    def inputs_at(self, t: float) -> list[Any]: ...
+
+    def put(self, state: Sequence[float]) -> None: ...
+
+
 class Jacobian(Protocol):
     """How derivatives (of states) and outputs react to states and inputs, cell by cell."""
 
@@ -33,15 +53,11 @@ class Jacobian(Protocol):
     constant: bool
     """Whether it is proven to be the same everywhere: then the unit is linear (or affine)."""
 
-    def dynamics(
-        self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
-    ) -> tuple[Array, Array]:
+    def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
         """∂f/∂x and ∂f/∂u."""
         ...
 
-    def outputs(
-        self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
-    ) -> tuple[Array, Array]:
+    def outputs(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
         """∂g/∂x and ∂g/∂u."""
         ...
 
@@ -86,18 +102,14 @@ class Symbolic:
         real = affine((*rates, *equations.computed.outputs), both, {TIME}) and _continuous(equations)
         self.constant = real and not equations.events
 
-    def dynamics(
-        self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
-    ) -> tuple[Array, Array]:
+    def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
         return self._at(self._rates, unit, t, x, u)
 
-    def outputs(
-        self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
-    ) -> tuple[Array, Array]:
+    def outputs(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
         return self._at(self._values, unit, t, x, u)
 
     def _at(
-        self, part: _Part, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
+        self, part: _Part, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]
     ) -> tuple[Array, Array]:
         constants = self._constants if unit.constants is None else unit.constants
         matrix = part((t, *x, *u, *constants))
@@ -125,14 +137,10 @@ class Differences:
         self._real = [port.kind is Kind.REAL for port in behaviour.inputs for _ in range(port.cells)]
         self._given = [port.kind is Kind.REAL for port in behaviour.outputs for _ in range(port.cells)]
 
-    def dynamics(
-        self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
-    ) -> tuple[Array, Array]:
+    def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
         return self._differences(self._is.derivatives, [True] * len(x), t, x, u)
 
-    def outputs(
-        self, unit: SolvedUnit, t: float, x: Sequence[float], u: Sequence[Any]
-    ) -> tuple[Array, Array]:
+    def outputs(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
         return self._differences(self._is.compute, self._given, t, x, u)
 
     def _differences(
@@ -176,7 +184,7 @@ def symbolic(equations: Equations) -> Symbolic:
     return _symbolic(_ById(equations))
 
 
-def jacobian(model: object, unit: SolvedUnit) -> Jacobian:
+def jacobian(model: object, unit: Equated) -> Jacobian:
     """The derivatives of a unit with a state of its own."""
     equations = getattr(model, "equations", None)
     if isinstance(equations, Equations):

@@ -3,32 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
 
-from upbeat.core.abilities import Model, Unit
+from upbeat.core.abilities import Ability, Model, Rollback
 from upbeat.core.errors import InvalidInput
 from upbeat.core.expr import names
 from upbeat.core.names import cell_names
-from upbeat.core.ports import Causality, Kind
+from upbeat.core.ports import Causality, Kind, Signal
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.watcher import Watcher
 from upbeat.stability.affine import affine
-from upbeat.stability.beside import Beside, Solved, Still
+from upbeat.stability.beside import Beside, Still
+from upbeat.stability.fmus import Directional, Exchanged, Readable, exchange_jacobian, scalar
 from upbeat.stability.jacobians import jacobian, symbolic
+from upbeat.stability.solved import Solved
+from upbeat.stability.tokens import Tokens
+from upbeat.stability.tried import Tried
+from upbeat.units.custom import PythonUnit
 from upbeat.units.equations import Equations
+from upbeat.units.fmi.exchange import Exchange
+from upbeat.units.fmi.model import Fmu
 from upbeat.units.solved_unit import SolvedUnit
 
+Courses = Mapping[tuple[str, str], tuple[float, list[Signal]]]
+"""What every input of every unit was given last, and when."""
 
-def beside(name: str, model: Model, unit: Unit, *, ideal: bool) -> Beside:
-    """What keeps the linear part of a unit; `InvalidInput` says what it lacks for that."""
+
+def beside(
+    name: str, key: str, model: Model, unit: Any, *, ideal: bool, courses: Courses, start: float, step: float
+) -> Beside:
+    """What keeps the linear part of a unit; `InvalidInput` says what it lacks for that.
+
+    `name` is what people call the unit, `key` its name in the scenario.
+    """
     if isinstance(unit, SolvedUnit):
         return Solved(unit, jacobian(model, unit), _labels(model, len(unit.state)), ideal=ideal)
     if not any(_continuous(model)):
         return Still()
+    given = {port.name: partial(courses.get, (key, port.name)) for port in model.ports}
+    if isinstance(model, Fmu):
+        return _beside_fmu(name, model, unit, given, ideal=ideal, step=step)
+    if isinstance(model, PythonUnit) and isinstance(unit, Rollback) and Ability.ROLLBACK in model.abilities:
+        if Ability.NEXT_EVENT in model.abilities:
+            raise InvalidInput(
+                f"'{name}' cannot be linearised: it reacts to events, and what happens then is no matrix."
+            )
+        try:
+            handle = Tokens(unit, model.ports, start, step)
+            return Tried(name, unit, model.ports, handle, given, step)
+        except Exception as cause:
+            raise InvalidInput(
+                f"'{name}' cannot be linearised: trying out what it does failed ({cause}). Its tokens should "
+                "be made of numbers, in tuples, lists, dictionaries or arrays."
+            ) from cause
     raise InvalidInput(
-        f"'{name}' cannot be linearised: nothing is known of the states of a {type(model).__name__}, which "
+        f"'{name}' cannot be linearised: nothing is known of the states of a {type(model).__name__} that "
         "can neither be set back nor tell its derivatives. Write it with equations (Ode, PythonOde), or give "
         "it save() and restore() (Ability.ROLLBACK) with a token made of numbers."
     )
+
+
+def _beside_fmu(name: str, model: Fmu, unit: Any, given: Any, *, ideal: bool, step: float) -> Beside:
+    if isinstance(unit, Exchange):
+        facts = Exchanged(unit, model)
+        return Solved(facts, exchange_jacobian(facts, model), facts.labels, ideal=ideal)
+    if not scalar(model):
+        raise InvalidInput(f"'{name}' cannot be linearised: it has arrays. Use it for model exchange.")
+    if model.interface.directional_derivatives:
+        return Directional(unit, model)
+    if Ability.ROLLBACK not in model.abilities:
+        raise InvalidInput(
+            f"'{name}' cannot be linearised: the FMU has no directional derivatives and cannot be set back. "
+            "One of them is needed; or use it for model exchange, if it allows that."
+        )
+    return Tried(name, unit, model.ports, Readable(unit, model), given, step)
 
 
 def _continuous(model: Model) -> Iterator[str]:

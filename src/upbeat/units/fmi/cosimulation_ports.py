@@ -95,6 +95,11 @@ class CoSimulationPorts:
         for port, _ in self._senders:
             self._readers[port.name] = self._event_reader(port.name)
 
+    @property
+    def instance(self) -> Instance:
+        """The FMU, for those who look at more of it than its ports."""
+        return self._instance
+
     # ---------------------------------------------------------------- values
 
     def get(self, port: str) -> Signal | None:

@@ -279,6 +279,24 @@ class Exchange:
         """How many states and indicators there are."""
         return len(self._x), len(self._watch.z)
 
+    # -- looking around ------------------------------------------------------------------------
+
+    @property
+    def state(self) -> tuple[float, ...]:
+        """The continuous states now."""
+        return tuple(self._x)
+
+    def put(self, state: Sequence[float]) -> None:
+        """Other states from now on, in continuous time: for those who ask what would be if."""
+        if self._mode is Mode.CONTINUOUS:
+            self._x = [float(value) for value in state]
+            self._system.place(self.time, self._x)
+
+    def look_from(self, t: float, x: Sequence[float]) -> None:
+        """Let the FMU compute at another time and state for a moment; whoever asks brings it back."""
+        if self._mode is Mode.CONTINUOUS:
+            self._system.place(t, list(x))
+
     # -- derivatives ---------------------------------------------------------------------------
 
     @noting

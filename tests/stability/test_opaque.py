@@ -1,0 +1,151 @@
+"""Units that nobody can look into: FMUs of all kinds, and Python objects with rollback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from fmu_maker import COMPILER, LINEAR, make
+from upbeat.units import ports
+
+Fmus = Callable[[str, int], Path]
+
+
+def around(model: Any, gain: float = -0.8) -> up.Scenario:
+    """A unit u → y in a circle with a gain and a slow unit, so that its states and feedthrough matter."""
+    slow = up.Ode({"z": "-0.5*z + 0.3*y"}, inputs=["y"], outputs=["z"], start={"z": 1.0})
+    return up.Scenario(
+        units={"model": model, "slow": slow}, connections={"model.u": f"{gain}*slow.z", "slow.y": "model.y"}
+    )
+
+
+def twin(solver: Any = "rk4") -> up.Ode:
+    """What the FMU `linear` computes, as equations."""
+    return up.Ode(
+        {"x": "-2*x + u"}, inputs=["u"], outputs={"y": "3*x + 0.5*u"}, start={"x": 1.0}, solver=solver
+    )
+
+
+COUPLINGS = [
+    (up.Jacobi(), up.Hold()),
+    (up.GaussSeidel(("slow", "model")), up.Linear()),
+    (up.Iterated(up.Jacobi("lagged"), corrections=2), up.Hold()),
+]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(("coupling", "inputs"), COUPLINGS, ids=str)
+def test_an_fmu_for_model_exchange_is_as_its_equations(
+    fmu: Fmus, version: int, coupling: Any, inputs: Any
+) -> None:
+    for solver in ("midpoint", "dormand-prince"):
+        model = up.Fmu(fmu("linear", version), interface="model-exchange", solver=solver)
+        found = up.stability_of(around(model), pace=0.3, coupling=coupling, inputs=inputs, scan=False)
+        same = up.stability_of(around(twin(solver)), pace=0.3, coupling=coupling, inputs=inputs, scan=False)
+        assert found.local
+        assert "model.x" in found.model.names
+        assert found.spectral_radius == pytest.approx(same.spectral_radius, abs=1e-7)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_fmu_for_co_simulation_tells_its_derivatives(fmu: Fmus, version: int) -> None:
+    """Its solver is unknown and counts as exact."""
+    model = up.Fmu(fmu("linear", version), interface="co-simulation")
+    found = up.stability_of(around(model), pace=0.3, scan=False)
+    same = up.stability_of(around(twin("dormand-prince")), pace=0.3, scan=False)
+    assert found.spectral_radius == pytest.approx(same.spectral_radius, abs=1e-9)
+
+
+def blind(folder: Path, version: int, **changes: Any) -> Path:
+    """The same FMU without derivatives."""
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    named = "_".join(["blind", *changes])
+    return make(replace(LINEAR, name=named, source="linear", derivatives=False, **changes), version, folder)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("coupling", [coupling for coupling, _ in COUPLINGS], ids=str)
+def test_an_fmu_that_can_only_be_set_back_is_tried_out(fmu_folder: Path, version: int, coupling: Any) -> None:
+    """Inside it goes ten steps of Runge and Kutta: that is what trying finds, not the exact solution."""
+    model = up.Fmu(blind(fmu_folder, version), interface="co-simulation")
+    found = up.stability_of(around(model), pace=2.0, coupling=coupling, scan=False)
+    same = up.stability_of(around(twin(up.RK4(micro=10))), pace=2.0, coupling=coupling, scan=False)
+    assert found.spectral_radius == pytest.approx(same.spectral_radius, abs=1e-7)
+    assert "model.x" in found.model.names
+
+
+def test_an_fmu_with_neither_derivatives_nor_rollback_is_refused(fmu_folder: Path) -> None:
+    model = up.Fmu(blind(fmu_folder, 2, state=False), interface="co-simulation")
+    with pytest.raises(up.InvalidInput, match=r"'model' cannot be linearised: the FMU has no directional"):
+        up.stability_of(around(model), pace=0.3)
+
+
+def test_hidden_states_are_found_out(fmu_folder: Path) -> None:
+    """An FMU for co-simulation need not list its states; one that has some cannot be judged without."""
+    hidden = tuple(replace(v, derivative=None) if v.derivative else v for v in LINEAR.variables)
+    model = up.Fmu(
+        blind(fmu_folder, 2, variables=hidden, exchange=False, depends={"y": ("u",)}),
+        interface="co-simulation",
+    )
+    with pytest.raises(up.RunError, match="remembers what its inputs were"):
+        up.stability_of(around(model), pace=0.3, scan=False)
+
+
+class Leaky:
+    """x' = -2·x + u by the exact formula for held u; y = 3·x + 0.5·u. Keeps its time and a parameter, too."""
+
+    def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+        self.kept: dict[str, Any] = {"time": start, "x": [1.0], "u": 0.0, "rate": 2.0, "steps": 0}
+
+    def get(self, port: str) -> float:
+        return float(3.0 * self.kept["x"][0] + 0.5 * self.kept["u"])
+
+    def set(self, port: str, coefficients: Any) -> None:
+        self.kept = self.kept | {"u": float(coefficients[0])}
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        decay = exp(-self.kept["rate"] * (to - t))
+        x = decay * self.kept["x"][0] + (1 - decay) / self.kept["rate"] * self.kept["u"]
+        self.kept = self.kept | {"time": to, "x": [x], "steps": self.kept["steps"] + 1}
+        return to
+
+    def save(self) -> Any:
+        return self.kept
+
+    def restore(self, token: Any) -> None:
+        self.kept = token
+
+
+def test_a_python_unit_with_rollback_is_tried_out() -> None:
+    model = up.PythonUnit(Leaky, ports(["u"], {"y": {"depends": ["u"]}}), [up.Ability.ROLLBACK])
+    found = up.stability_of(around(model), pace=0.3, scan=False)
+    same = up.stability_of(around(twin("dormand-prince")), pace=0.3, scan=False)
+    assert [name for name in found.model.names if name.startswith("model.")] == [
+        "model.x.0",
+        "model.u (held)",
+    ]
+    assert found.spectral_radius == pytest.approx(same.spectral_radius, abs=1e-8)
+    np.testing.assert_allclose(
+        sorted(np.abs(found.spectrum.values))[-2:], sorted(np.abs(same.spectrum.values))[-2:], atol=1e-8
+    )
+
+
+class Silent(Leaky):
+    """The same, whose token is a secret."""
+
+    def save(self) -> Any:
+        return repr(self.kept)
+
+
+def test_a_unit_without_readable_state_is_refused() -> None:
+    model = up.PythonUnit(Silent, ports(["u"], ["y"]))
+    with pytest.raises(up.InvalidInput, match=r"'model' cannot be linearised"):
+        up.stability_of(around(model), pace=0.3)
