@@ -53,6 +53,7 @@ _HOMES = {
     "scenario.signals": "Signals read_signals",
     "stability.automaton": "Automaton",
     "stability.certificate": "Certificate",
+    "stability.along": "Along stability_along",
     "stability.compare": "Alternative compare_couplings",
     "stability.delay": "Bimodal LargestDelay largest_delay",
     "stability.grid": "StabilityMap stability_map",

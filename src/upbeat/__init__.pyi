@@ -49,6 +49,7 @@ from upbeat.report.stability_plot import plot_map, plot_stability
 from upbeat.report.summary import summary
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, read_signals
+from upbeat.stability.along import Along, stability_along
 from upbeat.stability.automaton import Automaton
 from upbeat.stability.certificate import Certificate
 from upbeat.stability.compare import Alternative, compare_couplings
@@ -98,6 +99,7 @@ __version__: str
 __all__ = [
     "RK4",
     "Ability",
+    "Along",
     "Alternative",
     "Anderson",
     "Automaton",
@@ -212,6 +214,7 @@ __all__ = [
     "resume",
     "simulate",
     "stabilise",
+    "stability_along",
     "stability_map",
     "stability_of",
     "start",

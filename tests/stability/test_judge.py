@@ -208,3 +208,27 @@ def test_the_exponential_is_that_of_scipy(size: float) -> None:
     np.testing.assert_allclose(exponential(matrix), expm(matrix), rtol=1e-11, atol=1e-13)
     with pytest.raises(OverflowError):
         exponential(np.full((2, 2), np.inf))
+
+
+def test_deviations_from_a_run_are_followed_step_by_step() -> None:
+    """x' = (a + cos t)·x: ∫ is a·t + sin t, so deviations go as e^{a·t}, not all steps do."""
+    for a, verdict in ((-0.4, "stable"), (0.3, "unstable")):
+        unit = up.Ode({"x": "(a + cos(time))*x"}, start={"x": 1e-3}, parameters={"a": a}, solver="rk4")
+        made = up.experiment(up.Scenario(units={"u": unit}), pace=0.05, until=60.0)
+        found = up.stability_along(made)
+        assert found.verdict == verdict
+        assert found.rate == pytest.approx(a + np.sin(60.0) / 60.0, abs=2e-3)
+        assert found.radius.max() > 1.0 > found.radius.min()
+        # the steps of a recorded run, which some other pace may have chosen
+        again = up.stability_along(made, made.run())
+        assert again.rate == pytest.approx(found.rate, rel=1e-6)
+
+
+def test_a_run_that_cannot_be_followed_is_told() -> None:
+    scenario = up.Scenario(units={"u": up.Ode({"x": "-x"}, start={"x": 1.0})})
+    with pytest.raises(up.InvalidInput, match="give the trace"):
+        up.stability_along(scenario, pace=up.ErrorControl(), until=1.0)
+    with pytest.raises(up.InvalidInput, match="fewer than four"):
+        up.stability_along(scenario, pace=0.5, until=1.0)
+    with pytest.raises(up.InvalidInput, match="shorter run"):
+        up.stability_along(scenario, pace=1e-6, until=1.0)

@@ -14,8 +14,9 @@ from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput
 from upbeat.report.plot import checked_target
-from upbeat.report.stability import changes, describe, sentence
+from upbeat.report.stability import along, changes, describe, sentence
 from upbeat.report.stability_plot import plot_map, plot_stability
+from upbeat.stability.along import Along, stability_along
 from upbeat.stability.compare import Alternative, compare_couplings
 from upbeat.stability.grid import StabilityMap, stability_map
 from upbeat.stability.judge import At, Stability, stability_of
@@ -43,6 +44,9 @@ def add_to(commands: Any) -> None:
         "--scan", type=_range, metavar="LOW:HIGH[:N]", help="look for stable steps between these two sizes"
     )
     parser.add_argument("--no-scan", action="store_true", help="judge the given step only")
+    parser.add_argument(
+        "--along", action="store_true", help="also follow small deviations along the whole run, step by step"
+    )
     parser.add_argument("--compare", action="store_true", help="try other couplings, orders and inputs, too")
     parser.add_argument(
         "--map",
@@ -70,6 +74,7 @@ def call(options: argparse.Namespace) -> Exit:
     others: tuple[Alternative, ...] = ()
     if options.compare:
         others = compare_couplings(made, at=options.at, ideal=options.ideal, scan=scan)
+    way = stability_along(made, ideal=options.ideal) if options.along else None
     mapped = None if options.map is None else _mapped(made, options, found)
     if options.plot is not None:
         title = made.scenario.name or None
@@ -78,15 +83,19 @@ def call(options: argparse.Namespace) -> Exit:
         else:
             plot_map(mapped, path=options.plot, title=title)
     if options.json:
-        say(json.dumps(_data(found, others, mapped) | {"plot": options.plot and str(options.plot)}))
+        say(json.dumps(_data(found, others, mapped, way) | {"plot": options.plot and str(options.plot)}))
     else:
         say(sentence(found) if options.quiet else describe(found, others))
+        if way is not None:
+            say(along(way))
         if options.plot is not None and not options.quiet:
             say(f"picture: {options.plot}")
     return Exit.OK
 
 
-def _data(found: Stability, others: tuple[Alternative, ...], mapped: StabilityMap | None) -> dict[str, Any]:
+def _data(
+    found: Stability, others: tuple[Alternative, ...], mapped: StabilityMap | None, way: Along | None
+) -> dict[str, Any]:
     data = {"ok": True, "sentence": sentence(found), **found.data(), "changes": changes(found, others)}
     if others:
         data["alternatives"] = [
@@ -99,6 +108,8 @@ def _data(found: Stability, others: tuple[Alternative, ...], mapped: StabilityMa
             }
             for one in others
         ]
+    if way is not None:
+        data["along"] = way.data()
     if mapped is not None:
         data["map"] = mapped.data()
     return data

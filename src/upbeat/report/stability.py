@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, isfinite, log
 
+from upbeat.stability.along import Along
 from upbeat.stability.compare import Alternative
 from upbeat.stability.judge import Stability
 
@@ -52,6 +53,17 @@ def sentence(found: Stability) -> str:
     return (
         f"Undecided {head}: {where}the largest eigenvalue, {mode.radius:.16g}, cannot be told from 1 "
         f"(it is known to ±{mode.uncertainty:.1g})."
+    )
+
+
+def along(found: Along) -> str:
+    """What happens to small deviations along a run, in one sentence."""
+    words = {"stable": "die out", "unstable": "grow", "undecided": "neither clearly die out nor grow"}
+    worst = int(found.radius.argmax())
+    return (
+        f"Along the run from t = {found.times[0]:.6g} to {found.times[-1]:.6g} s, small deviations "
+        f"{words[found.verdict]} ({found.rate:+.4g} per second); the largest spectral radius of a step is "
+        f"{found.radius[worst]:.7g}, at t = {found.times[worst]:.6g} s."
     )
 
 

@@ -95,7 +95,7 @@ class Tried(Moved):
             self._handle.write(values)
 
     def _refuse_memory(self, left: Any, t: float, to: float) -> None:
-        """A unit that says nothing of states must have none: what its inputs were is over when they are back."""
+        """A unit that tells of no states must have none: what its inputs were is over when they are back."""
         after = self._unit.save()
         outputs = []
         for away in (0.0, 1.0):
