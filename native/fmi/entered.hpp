@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "calls.hpp"
 #include "fmi/fmu.hpp"
 
 namespace upbeat::fmi {
@@ -46,33 +47,12 @@ class Slopes {
 // A new unit as the engine calls it; `events`: whether it has instants of its own.
 template <class Unit, class Tables>
 upbeat_unit entered(const Tables& tables, bool events) {
-  upbeat_unit unit{};
-  unit.size = sizeof unit;
-  unit.self = new Unit(tables);
-  unit.get = [](void* self, int port, Cell* to) { return static_cast<Unit*>(self)->get(port, to); };
-  unit.set = [](void* self, int port, const Cell* coefficients, int count) {
-    return static_cast<Unit*>(self)->set(port, coefficients, count);
-  };
-  unit.advance = [](void* self, double t, double to, int early, double* reached) {
-    return static_cast<Unit*>(self)->advance(t, to, early, reached);
-  };
-  unit.message = [](void* self) { return static_cast<Unit*>(self)->message(); };
-  unit.destroy = [](void* self) { delete static_cast<Unit*>(self); };
-  unit.slope = [](void* self, int output, int input, Cell* to) { return static_cast<Unit*>(self)->slope(output, input, to); };
-  if (events) {
-    unit.jump = [](void* self, int* again) { return static_cast<Unit*>(self)->jump(again); };
-    unit.due = [](void* self, double* time) { return static_cast<Unit*>(self)->due(time); };
-  }
-  if (tables.saves) {
-    unit.save = [](void* self, int slot) { return static_cast<Unit*>(self)->save(slot); };
-    unit.restore = [](void* self, int slot) { return static_cast<Unit*>(self)->restore(slot); };
-  }
-  if (tables.saves && tables.serialises) {
-    unit.pack = [](void* self, int slot, void* to, std::uint64_t* size) { return static_cast<Unit*>(self)->pack(slot, to, size); };
-    unit.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
-      return static_cast<Unit*>(self)->unpack(slot, from, size);
-    };
-  }
+  upbeat_unit unit = Calls<Unit>::table(new Unit(tables));
+  if (events) Calls<Unit>::has_events(unit);
+  if (tables.saves) Calls<Unit>::goes_back(unit);
+  if (tables.saves && tables.serialises) Calls<Unit>::packs(unit);
+  unit.slope = Calls<Unit>::slope;
+  unit.message = Calls<Unit>::message;
   return unit;
 }
 

@@ -1,5 +1,6 @@
 // See callback.hpp.
 #include "callback.hpp"
+#include "calls.hpp"
 
 #include <cstring>
 
@@ -251,36 +252,13 @@ int Callback::unpack(int slot, const void* from, std::uint64_t size) {
 
 upbeat_unit Callback::make(nb::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble) {
   auto* const self = new Callback(unit, std::move(ports), strings, trouble);
-  upbeat_unit table{};
-  table.size = sizeof table;
-  table.self = self;
-  table.get = [](void* self, int port, Cell* to) { return static_cast<Callback*>(self)->get(port, to); };
-  table.set = [](void* self, int port, const Cell* coefficients, int count) {
-    return static_cast<Callback*>(self)->set(port, coefficients, count);
-  };
-  table.advance = [](void* self, double t, double to, int early, double* reached) {
-    return static_cast<Callback*>(self)->advance(t, to, early, reached);
-  };
-  if (self->jump_.is_valid()) table.jump = [](void* self, int* again) { return static_cast<Callback*>(self)->jump(again); };
-  if (self->save_.is_valid() && self->restore_.is_valid()) {
-    table.save = [](void* self, int slot) { return static_cast<Callback*>(self)->save(slot); };
-    table.restore = [](void* self, int slot) { return static_cast<Callback*>(self)->restore(slot); };
-  }
-  if (self->due_.is_valid()) table.due = [](void* self, double* time) { return static_cast<Callback*>(self)->due(time); };
-  if (self->slope_.is_valid()) {
-    table.slope = [](void* self, int output, int input, Cell* to) {
-      return static_cast<Callback*>(self)->slope(output, input, to);
-    };
-  }
-  if (table.save && self->to_bytes_.is_valid() && self->from_bytes_.is_valid()) {
-    table.pack = [](void* self, int slot, void* to, std::uint64_t* size) {
-      return static_cast<Callback*>(self)->pack(slot, to, size);
-    };
-    table.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
-      return static_cast<Callback*>(self)->unpack(slot, from, size);
-    };
-  }
-  table.destroy = [](void* self) { delete static_cast<Callback*>(self); };
+  using Call = Calls<Callback>;
+  upbeat_unit table = Call::table(self);
+  if (self->jump_.is_valid()) table.jump = Call::jump;
+  if (self->due_.is_valid()) table.due = Call::due;
+  if (self->slope_.is_valid()) table.slope = Call::slope;
+  if (self->save_.is_valid() && self->restore_.is_valid()) Call::goes_back(table);
+  if (table.save && self->to_bytes_.is_valid() && self->from_bytes_.is_valid()) Call::packs(table);
   return table;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "calls.hpp"
 #include "text.hpp"
 
 namespace upbeat {
@@ -214,7 +215,7 @@ int Discrete::set(int number, const Cell* coefficients, int count) {
   return 0;
 }
 
-int Discrete::advance(double t, double to) {
+int Discrete::advance(double t, double to, bool, double*) {
   if (to < t) {
     char text[96];
     std::snprintf(text, sizeof text, "cannot advance backwards, from %.9g to %.9g", t, to);
@@ -267,29 +268,12 @@ int Discrete::refuse(std::string message) {
 }
 
 upbeat_unit Discrete::make(const DiscreteTables& tables, double start) {
-  upbeat_unit unit{};
-  unit.size = sizeof unit;
-  unit.self = new Discrete(tables, start);
-  unit.get = [](void* self, int port, Cell* to) { return static_cast<Discrete*>(self)->get(port, to); };
-  unit.set = [](void* self, int port, const Cell* coefficients, int count) {
-    return static_cast<Discrete*>(self)->set(port, coefficients, count);
-  };
-  unit.advance = [](void* self, double t, double to, int, double*) {
-    return static_cast<Discrete*>(self)->advance(t, to);
-  };
-  unit.jump = [](void* self, int* again) { return static_cast<Discrete*>(self)->jump(again); };
-  unit.due = [](void* self, double* time) { return static_cast<Discrete*>(self)->due(time); };
-  unit.save = [](void* self, int slot) { return static_cast<Discrete*>(self)->save(slot); };
-  unit.restore = [](void* self, int slot) { return static_cast<Discrete*>(self)->restore(slot); };
-  unit.pack = [](void* self, int slot, void* to, std::uint64_t* size) {
-    return static_cast<Discrete*>(self)->pack(slot, to, size);
-  };
-  unit.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
-    return static_cast<Discrete*>(self)->unpack(slot, from, size);
-  };
-  unit.message = [](void* self) { return static_cast<Discrete*>(self)->message(); };
-  unit.destroy = [](void* self) { delete static_cast<Discrete*>(self); };
-  return unit;
+  upbeat_unit table = Calls<Discrete>::table(new Discrete(tables, start));
+  Calls<Discrete>::goes_back(table);
+  Calls<Discrete>::packs(table);
+  Calls<Discrete>::has_events(table);
+  table.message = Calls<Discrete>::message;
+  return table;
 }
 
 }  // namespace upbeat

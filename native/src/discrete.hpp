@@ -58,7 +58,7 @@ class Discrete final {
 
   int get(int port, Cell* to);
   int set(int port, const Cell* coefficients, int count);
-  int advance(double t, double to);
+  int advance(double t, double to, bool early, double* reached);
   int jump(int* again);
   int due(double* time);
   int save(int slot);

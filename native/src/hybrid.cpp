@@ -250,7 +250,7 @@ int Hybrid::jump(int* again) {
 }
 
 int Hybrid::advance(double t, double to, bool early, double* reached) {
-  if (to < t) return Ode::advance(t, to);  // which says that this cannot be
+  if (to < t) return Ode::advance(t, to, early, reached);  // which says that this cannot be
   std::int32_t rounds = 0;
   look();
   for (;;) {
@@ -304,17 +304,9 @@ std::string Hybrid::endless() const {
 }
 
 upbeat_unit Hybrid::make(const HybridTables& tables, double start) {
-  // The table of an Ode holds a pointer to one.
-  static const auto of = [](void* self) -> Hybrid& { return static_cast<Hybrid&>(*static_cast<Ode*>(self)); };
-  upbeat_unit unit = table_of(new Hybrid(tables, start));
-  unit.get = [](void* self, int port, Cell* to) { return of(self).get(port, to); };
-  unit.set = [](void* self, int port, const Cell* coefficients, int count) { return of(self).set(port, coefficients, count); };
-  unit.advance = [](void* self, double t, double to, int early, double* reached) {
-    return of(self).advance(t, to, early != 0, reached);
-  };
-  unit.jump = [](void* self, int* again) { return of(self).jump(again); };
-  unit.due = [](void* self, double* time) { return of(self).due(time); };
-  return unit;
+  upbeat_unit table = table_of(new Hybrid(tables, start));
+  Calls<Hybrid>::has_events(table);
+  return table;
 }
 
 }  // namespace upbeat

@@ -5,15 +5,12 @@
 #include <cstdio>
 #include <limits>
 
+#include "calls.hpp"
 #include "loop.hpp"
 
 namespace upbeat {
 
 namespace {
-
-Nested& nested(void* self) { return *static_cast<Nested*>(self); }
-
-void destroy(void* self) { delete static_cast<Nested*>(self); }
 
 std::string shown(double value) {
   char text[40];
@@ -93,7 +90,7 @@ int Nested::set(int port, const Cell* coefficients, int count) {
   return machine_->set_input(input.unit, input.place, coefficients, count) ? 0 : 1;
 }
 
-int Nested::advance(double to, bool early, double* reached) {
+int Nested::advance(double, double to, bool early, double* reached) {
   if (!refresh()) return 1;
   const Status status = follow(*machine_, *pace_, to, early);
   if (status == Status::Stopped) {
@@ -204,34 +201,19 @@ const char* Nested::message() {
 
 upbeat_unit Nested::make(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start,
                          Strings* strings) {
-  upbeat_unit table{};
-  table.size = sizeof table;
   const bool goes_back = machine->goes_back();
   const bool packs = goes_back && strings && machine->packs();
-  table.self = new Nested(std::move(machine), std::move(pace), std::move(tables), start, strings);
-  table.get = [](void* self, int port, Cell* to) { return nested(self).get(port, to); };
-  table.set = [](void* self, int port, const Cell* from, int count) { return nested(self).set(port, from, count); };
-  table.advance = [](void* self, double, double to, int early, double* reached) {
-    return nested(self).advance(to, early != 0, reached);
-  };
-  if (goes_back) {
-    table.save = [](void* self, int slot) { return nested(self).save(slot); };
-    table.restore = [](void* self, int slot) { return nested(self).restore(slot); };
-  }
-  if (packs) {
-    table.pack = [](void* self, int slot, void* to, std::uint64_t* size) { return nested(self).pack(slot, to, size); };
-    table.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
-      return nested(self).unpack(slot, from, size);
-    };
-  }
-  table.due = [](void* self, double* time) { return nested(self).due(time); };
-  table.message = [](void* self) { return nested(self).message(); };
-  table.destroy = &destroy;
+  upbeat_unit table =
+      Calls<Nested>::table(new Nested(std::move(machine), std::move(pace), std::move(tables), start, strings));
+  if (goes_back) Calls<Nested>::goes_back(table);
+  if (packs) Calls<Nested>::packs(table);
+  table.due = Calls<Nested>::due;
+  table.message = Calls<Nested>::message;
   return table;
 }
 
 Nested* Nested::behind(const upbeat_unit& table) {
-  return table.destroy == &destroy ? static_cast<Nested*>(table.self) : nullptr;
+  return table.destroy == &Calls<Nested>::destroy ? static_cast<Nested*>(table.self) : nullptr;
 }
 
 }  // namespace upbeat

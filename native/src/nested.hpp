@@ -39,7 +39,7 @@ class Nested {
 
   int get(int port, Cell* to);
   int set(int port, const Cell* coefficients, int count);
-  int advance(double to, bool early, double* reached);
+  int advance(double t, double to, bool early, double* reached);
   int due(double* time);
   int save(int slot);
   int restore(int slot);

@@ -273,7 +273,7 @@ int Ode::slope(int output, int input, Cell* to) {
                 " was not asked for when the unit was made");
 }
 
-int Ode::advance(double t, double to) {
+int Ode::advance(double t, double to, bool, double*) {
   if (to < t) {
     char text[96];
     std::snprintf(text, sizeof text, "cannot advance backwards, from %.9g to %.9g", t, to);
@@ -339,28 +339,5 @@ int Ode::refuse(std::string message) {
 }
 
 upbeat_unit Ode::make(const OdeTables& tables, double start) { return table_of(new Ode(tables, start)); }
-
-upbeat_unit Ode::table_of(Ode* made) {
-  upbeat_unit unit{};
-  unit.size = sizeof unit;
-  unit.self = made;
-  unit.get = [](void* self, int port, Cell* to) { return static_cast<Ode*>(self)->get(port, to); };
-  unit.set = [](void* self, int port, const Cell* coefficients, int count) {
-    return static_cast<Ode*>(self)->set(port, coefficients, count);
-  };
-  unit.advance = [](void* self, double t, double to, int, double*) { return static_cast<Ode*>(self)->advance(t, to); };
-  unit.save = [](void* self, int slot) { return static_cast<Ode*>(self)->save(slot); };
-  unit.restore = [](void* self, int slot) { return static_cast<Ode*>(self)->restore(slot); };
-  unit.pack = [](void* self, int slot, void* to, std::uint64_t* size) {
-    return static_cast<Ode*>(self)->pack(slot, to, size);
-  };
-  unit.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
-    return static_cast<Ode*>(self)->unpack(slot, from, size);
-  };
-  unit.message = [](void* self) { return static_cast<Ode*>(self)->message(); };
-  unit.destroy = [](void* self) { delete static_cast<Ode*>(self); };
-  unit.slope = [](void* self, int output, int input, Cell* to) { return static_cast<Ode*>(self)->slope(output, input, to); };
-  return unit;
-}
 
 }  // namespace upbeat

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "calls.hpp"
 #include "cell.hpp"
 #include "kernel.hpp"
 #include "solver.hpp"
@@ -56,7 +57,7 @@ class Ode : protected Dynamics {
   int get(int port, Cell* to);
   int set(int port, const Cell* coefficients, int count);
   int slope(int output, int input, Cell* to);
-  int advance(double t, double to);
+  int advance(double t, double to, bool early, double* reached);
   int save(int slot);
   int restore(int slot);
   int pack(int slot, void* to, std::uint64_t* size);
@@ -98,8 +99,16 @@ class Ode : protected Dynamics {
     std::vector<double> values;
   };
 
-  // The calls of a unit, which the table owns.
-  static upbeat_unit table_of(Ode* made);
+  // The calls of a unit, or of one that is more than this, which the table owns.
+  template <class Unit>
+  static upbeat_unit table_of(Unit* made) {
+    upbeat_unit table = Calls<Unit>::table(made);
+    Calls<Unit>::goes_back(table);
+    Calls<Unit>::packs(table);
+    table.slope = Calls<Unit>::slope;
+    table.message = Calls<Unit>::message;
+    return table;
+  }
 
   template <class Port>
   static const Port* find(const std::vector<Port>& ports, const std::vector<std::int32_t>& numbers, int port);

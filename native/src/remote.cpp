@@ -1,5 +1,6 @@
 // See remote.hpp.
 #include "remote.hpp"
+#include "calls.hpp"
 
 #include <sys/wait.h>
 
@@ -31,11 +32,9 @@ std::uint32_t worth_looking(unsigned cores) {
   return 1 + units > cores ? 0 : 100 * (1 + units);
 }
 
-RemoteUnit& remote(void* self) { return *static_cast<RemoteUnit*>(self); }
-
 }  // namespace
 
-RemoteUnit::RemoteUnit(Link link, Calls calls, std::vector<RemotePort> ports, RemoteTerms terms, RemoteHooks hooks)
+RemoteUnit::RemoteUnit(Link link, Offered calls, std::vector<RemotePort> ports, RemoteTerms terms, RemoteHooks hooks)
     : link_(link), calls_(calls), ports_(std::move(ports)), terms_(terms), hooks_(std::move(hooks)) {
   ++waiting;
 }
@@ -361,32 +360,15 @@ bool RemoteUnit::caught_up() {
 }
 
 upbeat_unit RemoteUnit::table(std::unique_ptr<RemoteUnit> unit) {
-  upbeat_unit table{};
-  const Calls calls = unit->calls_;
-  table.size = sizeof table;
-  table.self = unit.release();
-  table.get = [](void* self, int port, Cell* to) { return remote(self).get(port, to); };
-  table.set = [](void* self, int port, const Cell* from, int count) { return remote(self).set(port, from, count); };
-  table.advance = [](void* self, double t, double to, int early, double* reached) {
-    return remote(self).advance(t, to, early, reached);
-  };
-  table.jump = [](void* self, int* again) { return remote(self).jump(again); };
-  if (calls.rollback) {
-    table.save = [](void* self, int slot) { return remote(self).save(slot); };
-    table.restore = [](void* self, int slot) { return remote(self).restore(slot); };
-  }
-  if (calls.pack) {
-    table.pack = [](void* self, int slot, void* to, std::uint64_t* size) { return remote(self).pack(slot, to, size); };
-    table.unpack = [](void* self, int slot, const void* from, std::uint64_t size) {
-      return remote(self).unpack(slot, from, size);
-    };
-  }
-  if (calls.due) table.due = [](void* self, double* time) { return remote(self).due(time); };
-  if (calls.slope) {
-    table.slope = [](void* self, int output, int input, Cell* to) { return remote(self).slope(output, input, to); };
-  }
-  table.message = [](void* self) { return remote(self).message(); };
-  table.destroy = [](void* self) { delete &remote(self); };
+  using Call = Calls<RemoteUnit>;
+  const Offered offered = unit->calls_;
+  upbeat_unit table = Call::table(unit.release());
+  table.jump = Call::jump;
+  if (offered.rollback) Call::goes_back(table);
+  if (offered.pack) Call::packs(table);
+  if (offered.due) table.due = Call::due;
+  if (offered.slope) table.slope = Call::slope;
+  table.message = Call::message;
   return table;
 }
 

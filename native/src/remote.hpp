@@ -47,11 +47,11 @@ struct RemoteTerms {
 class RemoteUnit {
  public:
   // Which of the calls that a unit may lack there are.
-  struct Calls {
+  struct Offered {
     bool rollback = false, pack = false, due = false, slope = false;
   };
 
-  RemoteUnit(Link link, Calls calls, std::vector<RemotePort> ports, RemoteTerms terms, RemoteHooks hooks);
+  RemoteUnit(Link link, Offered calls, std::vector<RemotePort> ports, RemoteTerms terms, RemoteHooks hooks);
   ~RemoteUnit();
   RemoteUnit(const RemoteUnit&) = delete;
   RemoteUnit& operator=(const RemoteUnit&) = delete;
@@ -71,7 +71,7 @@ class RemoteUnit {
   int unpack(int slot, const void* from, std::uint64_t size);
   const char* message() const { return message_.c_str(); }
 
-  const Calls& calls() const { return calls_; }
+  const Offered& calls() const { return calls_; }
   const std::vector<RemotePort>& ports() const { return ports_; }
 
   // The unit as the engine enters it; the table owns it.
@@ -110,7 +110,7 @@ class RemoteUnit {
   int fail(std::string message);
 
   Link link_;
-  Calls calls_;
+  Offered calls_;
   std::vector<RemotePort> ports_;
   RemoteTerms terms_;
   RemoteHooks hooks_;

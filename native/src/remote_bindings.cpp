@@ -103,7 +103,7 @@ RemoteHooks hooks(nb::object keeper, std::shared_ptr<Trouble*> trouble) {
 
 }  // namespace
 
-Remote::Remote(nb::object keeper, int file, std::uint64_t size, int process, RemoteUnit::Calls calls,
+Remote::Remote(nb::object keeper, int file, std::uint64_t size, int process, RemoteUnit::Offered calls,
                std::vector<Callback::Port> ports, RemoteTerms terms)
     : to_(std::make_shared<Trouble*>(&trouble_)), ports_(std::move(ports)) {
   unit_ = std::make_unique<RemoteUnit>(linked(file, size, process), calls, remote_ports(ports_), terms,
@@ -264,7 +264,7 @@ class Served {
   }
 
   CallRow calls() const {
-    const RemoteUnit::Calls calls = server_->calls();
+    const RemoteUnit::Offered calls = server_->calls();
     return {calls.rollback, calls.pack, calls.due, calls.slope};
   }
 

@@ -14,7 +14,7 @@ namespace upbeat {
 class Remote {
  public:
   // `keeper` is what Python knows of the process (upbeat.units.process.child). Ports: kind, size (-1: scalar), event.
-  Remote(nanobind::object keeper, int file, std::uint64_t size, int process, RemoteUnit::Calls calls,
+  Remote(nanobind::object keeper, int file, std::uint64_t size, int process, RemoteUnit::Offered calls,
          std::vector<Callback::Port> ports, RemoteTerms terms);
 
   nanobind::object get(int port);

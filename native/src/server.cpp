@@ -15,7 +15,7 @@ Server::~Server() {
   if (unit_.destroy) unit_.destroy(unit_.self);
 }
 
-RemoteUnit::Calls Server::calls() const {
+RemoteUnit::Offered Server::calls() const {
   return {unit_.save != nullptr, unit_.pack != nullptr, unit_.due != nullptr, unit_.slope != nullptr};
 }
 

@@ -18,7 +18,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  RemoteUnit::Calls calls() const;
+  RemoteUnit::Offered calls() const;
 
   // Until something is asked, however long that takes; false if there is nobody left who could.
   bool wait(const std::atomic<bool>& abandoned);

@@ -72,7 +72,7 @@ struct Served {
     hooks.records = [] {};
     hooks.going_on = [] { return true; };
     hooks.ended = [this] { ended = true; };
-    auto unit = std::make_unique<RemoteUnit>(Link{slate, room, 0}, RemoteUnit::Calls{}, ports, RemoteTerms{}, hooks);
+    auto unit = std::make_unique<RemoteUnit>(Link{slate, room, 0}, RemoteUnit::Offered{}, ports, RemoteTerms{}, hooks);
     unit->use(here);
     return unit;
   }
