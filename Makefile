@@ -18,7 +18,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve support-table evidence walk \
+.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve support-table evidence installs walk \
 	reproduce bench native-test native-asan native-tsan dist clean distclean
 
 help:  ## List the targets
@@ -102,6 +102,9 @@ support-table: setup  ## Write docs/support.md from the markers of the tests
 
 evidence: .venv/.benched  ## Measure every number that was asked for; writes docs/evidence.md (half an hour)
 	$(BIN)/python -m tools.evidence
+
+installs: setup  ## Install in every way we promise, each in a new environment (a quarter of an hour)
+	$(BIN)/python tools/installs.py
 
 walk:  ## Draw docs/walk.svg, the way of a signal and of an event through the code
 	$(BIN)/python tools/walk.py

@@ -1,7 +1,7 @@
 """Installs the wheel in every way we promise, each in a new environment, and runs an example there.
 
-Without extras, with each extra alone, with all of them; without a compiler; and with every Python found. Takes a
-quarter of an hour: ``make installs``.
+Without extras, with each extra alone, with all of them; without a compiler; and with every Python found.
+Takes a quarter of an hour: ``make installs``.
 """
 
 from __future__ import annotations
