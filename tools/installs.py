@@ -26,7 +26,10 @@ TRIES = {
     "polars": "import upbeat as up; up.load(FILE).run().to_polars()",
     "xarray": "import upbeat as up; up.load(FILE).run().to_xarray()",
     "jit": "import upbeat as up; up.load(FILE).with_(jit=True).run()",
-    "cvode": "import upbeat as up; up.simulate(up.Scenario({'a': up.Ode({'x': '-x'}, solver=up.Cvode())}), pace=1, until=1)",
+    "cvode": (
+        "import upbeat as up; s = up.Scenario({'a': up.Ode({'x': '-x'}, solver=up.Cvode())}); "
+        "up.simulate(s, pace=1, until=1)"
+    ),
 }
 """What each extra is for, in a line."""
 
