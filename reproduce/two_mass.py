@@ -16,6 +16,9 @@ of 0.08 to t = 20, their own solvers at 1e-10; what differs is what inputs do in
   last values, as INTO-CPS Maestro does (problems/extrapolated.py says how we read it), with the inputs and
   the coupling of best_first_derivatives.
 
+The table has every pace (fixed, published, best) with inputs that are held, that follow velocities, and that
+follow accelerations, too.
+
 The two masses as black boxes (problems/black_boxes.py) are FMUs without rollback, with events inside.
 
 e_rms is the root of the mean square of |x1 - ref| + |x2 - ref| over all communication points. An event is
@@ -93,12 +96,38 @@ def approximated(x: Any, v: Any) -> dict[str, Any]:
     return {"upper.x2": x, "lower.x1": x, "upper.v2": v, "lower.v1": v}
 
 
+def inputs() -> dict[str, dict[str, Any]]:
+    """What inputs do, by name."""
+    return {
+        "hold": {},
+        "velocities": approximated(up.Hermite(1), up.Linear()),
+        "hermite": approximated(up.Hermite(2), up.Hermite(1)),
+    }
+
+
+def paces() -> dict[str, dict[str, Any]]:
+    """Fixed, published and best, by name."""
+    return {
+        "fixed": {"pace": STEP},
+        "published": {"pace": up.LookAhead(STEP, method="published", least=0.002)},
+        "best": {"pace": up.LookAhead(STEP), "coupling": up.GaussSeidel()},
+    }
+
+
+def crossed() -> dict[str, dict[str, Any]]:
+    """Each pace with each kind of input."""
+    return {
+        f"{pace}_{kind}": {**settings, "ports": ports}
+        for pace, settings in paces().items()
+        for kind, ports in inputs().items()
+    }
+
+
 def methods() -> dict[str, dict[str, Any]]:
     """The settings of the run, by name."""
-    hermite = approximated(up.Hermite(2), up.Hermite(1))
-    velocities = approximated(up.Hermite(1), up.Linear())
+    hermite, velocities = inputs()["hermite"], inputs()["velocities"]
     parabolas = approximated(up.Hermite(1), up.Polynomial(2))
-    published = up.LookAhead(STEP, method="published", least=0.002)
+    published = paces()["published"]["pace"]
     positions = {"ports": parabolas, "coupling": up.GaussSeidel()}
     return {
         "fixed": {"pace": STEP},
@@ -181,8 +210,8 @@ def judged(trace: up.Trace, reference: Reference, events: Happenings | None = No
     }
 
 
-def tried(name: str, start: Sequence[float], reference: Reference) -> dict[str, Any]:
-    trace = up.simulate(two_masses(start), until=UNTIL, **methods()[name])
+def tried(settings: dict[str, Any], start: Sequence[float], reference: Reference) -> dict[str, Any]:
+    trace = up.simulate(two_masses(start), until=UNTIL, **settings)
     found = judged(trace, reference)
     rejected = sum(step.rejected for step in trace.steps)
     return found | ({"rounds": found["steps"] + rejected} if rejected else {})
@@ -226,7 +255,7 @@ def ensemble(n: int, seed: int) -> dict[str, Any]:
     """The best method from `n` random starts."""
     right, errors = 0, []
     for _, (start, reference) in zip(range(n), random_starts(seed), strict=False):
-        found = tried("best", start, reference)
+        found = tried(methods()["best"], start, reference)
         right += found["missed"] == found["spurious"] == 0
         errors.append(found["e_rms"])
     return {
@@ -258,14 +287,13 @@ def main() -> int:
     print("reference:", ", ".join(f"{name[0].upper()} {t:.9f}" for name, t in reference.events))
     print("state at the end:", ", ".join(f"{number:.10f}" for number in reference.final), "\n")
     print(f"{'method':28}{'paper':>10} |{'steps':>6}{'e_rms':>10}{'missed':>8}{'spurious':>10}")
-    found = {}
-    for name in methods():
-        found[name] = tried(name, start, reference)
-        print(line(name, found[name], PAPER.get(name)))
-    result: dict[str, Any] = {
-        "reference": {"events": reference.events, "final": reference.final},
-        "methods": found,
-    }
+    result: dict[str, Any] = {"reference": {"events": reference.events, "final": reference.final}}
+    for title, cases in (("methods", methods()), ("table", crossed())):
+        result[title] = {}
+        for name, settings in cases.items():
+            here = result[title][name] = tried(settings, start, reference)
+            print(line(name, here, PAPER.get(name)))
+        print()
     if any(map(shutil.which, ("cc", "gcc", "clang"))):
         result["black_boxes"] = boxes(start, reference)
         for name, here in result["black_boxes"].items():
