@@ -43,7 +43,7 @@ def test_the_reference(reference: Any) -> None:
     [("lookahead_published", 290, 0.25), ("best_first_derivatives", 270, 0.02), ("best", 265, 5e-4)],
 )
 def test_all_events_are_found(name: str, most: int, error: float, reference: Any) -> None:
-    found = TWO.tried(name, TWO.START, reference)
+    found = TWO.tried(TWO.methods()[name], TWO.START, reference)
     assert (found["missed"], found["spurious"]) == (0, 0)
     assert found["steps"] <= most
     assert found["e_rms"] <= error
@@ -51,7 +51,7 @@ def test_all_events_are_found(name: str, most: int, error: float, reference: Any
 
 def test_without_it_or_with_held_inputs_most_are_lost(reference: Any) -> None:
     for name in ("fixed", "fixed_hermite", "lookahead_hold"):
-        found = TWO.tried(name, TWO.START, reference)
+        found = TWO.tried(TWO.methods()[name], TWO.START, reference)
         assert found["missed"] > 3
         assert found["e_rms"] > 3
 

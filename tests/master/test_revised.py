@@ -249,7 +249,7 @@ def test_it_can_be_written_in_a_file() -> None:
 )
 def test_the_table_of_methods(name: str, steps: int, error: float) -> None:
     """Events of the two masses by other ways than `best`: all of them are found, with as many steps."""
-    found = TWO.tried(name, TWO.START, TWO.Reference(TWO.START))
+    found = TWO.tried(TWO.methods()[name], TWO.START, TWO.Reference(TWO.START))
     assert (found["missed"], found["spurious"]) == (0, 0)
     assert found["steps"] <= steps
     assert found["e_rms"] <= error
