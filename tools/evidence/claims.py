@@ -269,6 +269,83 @@ EVENTS = (
     ),
 )
 
+SEQUENTIAL, BALL, COST = (
+    "reproduce/sequential_events.py",
+    "reproduce/relaxed_ball.py",
+    "benchmarks/lookahead.py",
+)
+
+
+def near(found: list[float], wanted: tuple[float, ...], by: float) -> bool:
+    return len(found) == len(wanted) and furthest(found, list(wanted)) <= by + 1e-9
+
+
+EVENTS += (
+    Claim(
+        "two masses as black boxes (FMUs without rollback)",
+        "≤ 290 steps, 12 of 12, ≥ 15 × better than fixed",
+        TWO,
+        lambda d: (
+            f"{d['black_boxes']['lookahead']['steps']} steps, "
+            f"{12 - d['black_boxes']['lookahead']['missed']} of 12, "
+            f"{d['black_boxes']['fixed']['e_rms'] / d['black_boxes']['lookahead']['e_rms']:.0f} ×"
+        ),
+        lambda d: (
+            d["black_boxes"]["lookahead"]["steps"] <= 290
+            and d["black_boxes"]["lookahead"]["missed"] == d["black_boxes"]["lookahead"]["spurious"] == 0
+            and d["black_boxes"]["fixed"]["e_rms"] >= 15 * d["black_boxes"]["lookahead"]["e_rms"]
+        ),
+    ),
+    Claim(
+        "located without rollback, macro steps of 0.1",
+        "4 of 4, within 0.02 s, e_rms ≤ 0.1",
+        SEQUENTIAL,
+        lambda d: (
+            f"{d['dt_0.1']['events']}, {d['dt_0.1']['max_time_error']:.4f} s, {d['dt_0.1']['e_rms']:.3f}"
+        ),
+        lambda d: (
+            d["dt_0.1"]["missed"] == 0
+            and d["dt_0.1"]["max_time_error"] <= 0.02
+            and d["dt_0.1"]["e_rms"] <= 0.1
+        ),
+    ),
+    Claim(
+        "… of 0.3, as published: a ceiling that is not there",
+        "near 0.9",
+        SEQUENTIAL,
+        lambda d: ", ".join(f"{name} at {t:.3f}" for name, t in d["dt_0.3"]["spurious"]),
+        lambda d: near([t for _, t in d["dt_0.3"]["spurious"]], (0.906,), 0.01),
+    ),
+    Claim(
+        "… moving walls: events, and left to CHECK",
+        "9 of 9, none",
+        SEQUENTIAL,
+        lambda d: f"{d['moving']['events']}, {d['moving']['left_to_check']}",
+        lambda d: d["moving"]["missed"] == d["moving"]["left_to_check"] == 0,
+    ),
+    Claim(
+        "… moving walls: the sequence switches",
+        "near 2.40, 3.60, 4.75",
+        SEQUENTIAL,
+        lambda d: ", ".join(f"{t:.2f}" for t in d["moving"]["switches"]),
+        lambda d: near(d["moving"]["switches"], (2.40, 3.60, 4.75), 0.05),
+    ),
+    Claim(
+        "a ball on a contact spring, 0.002 s late: energy",
+        "gains; with LookAhead it does not",
+        BALL,
+        lambda d: f"{d['delayed']['gains']} gains; {d['lookahead']['gains']}",
+        lambda d: d["delayed"]["gains"] > 0 and d["lookahead"]["gains"] == 0,
+    ),
+    ratio(
+        "LookAhead's own work per condition and step, best method",
+        60.0,
+        COST,
+        lambda d: d["best"]["worst_ns"],
+        times=" ns",
+    ),
+)
+
 AREAS = {
     "Foundation: overhead, start, orders": FOUNDATION,
     "Loops, constraints, error control, nesting": LOOPS,
