@@ -6,6 +6,8 @@
   the force is one step late, is just stable, and with outputs solved at the communication point (algorithm 3)
   the radius is 5997.
 * The largest stable steps of the masses of figure 5.4, whose units are solved exactly, as intervals.
+* Adaptive masters: the 16 policies of section 5.4 with figures 5.4 and 5.5, table 5.2 with one lift
+  more, the run-time monitor, and the largest delays of chapter 6 (`problems/adaptive.py`).
 * Truth: 200 random scenarios whose units, connected, are stable, under random couplings, orders, steps,
   solvers and input approximations. Each runs for 10⁴ steps; the slope of log‖x‖ over the second half must be
   log ρ within 10 %, outside |ρ - 1| < 1e-3.
@@ -23,7 +25,7 @@ from math import log
 from typing import Any
 
 import numpy as np
-from problems import truth
+from problems import adaptive, truth
 
 import upbeat as up
 
@@ -195,7 +197,13 @@ def scale() -> tuple[list[dict[str, Any]], bool]:
     return rows, rows[1]["seconds"] < 10.0 and rows[2]["peak_gib"] < 2.0
 
 
-PARTS = {"example16": example16, "largest_steps": largest_steps, "truth_check": truth_check, "scale": scale}
+PARTS = {
+    "example16": example16,
+    "largest_steps": largest_steps,
+    **adaptive.PARTS,
+    "truth_check": truth_check,
+    "scale": scale,
+}
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -97,69 +97,78 @@ class Bimodal:
 
     def _leave(self, distance: float, late: float, accuracy: float) -> Vector | None:
         """From the section to the end of the outer mode, if it is left in time."""
-        x = self._fly(self.inside, self.point(distance), self.surface, 1.0, accuracy)
-        if x is None:
+        x = self.point(distance)
+        for side in (-self._turning, self._turning):  # half a turn, and the other half
+            found = self._fly(self.inside, x, accuracy, (self.surface, 1.0), (self._beside, side))
+            if found is None:
+                return None
+            which, x = found
+            if which == 0:
+                break
+        else:
             return None
         x = self._follow(self.inside, x, late, accuracy)
         if late > 0.0 and self.surface(x) < 0.0:
             return None  # it was back before anybody noticed
-        x = self._fly(self.outside, x, self.surface, -1.0, accuracy)
-        if x is None:
-            raise InvalidInput("the outer mode does not lead back to the inner one: this system never rests")
-        return x
+        found = self._fly(self.outside, x, accuracy, (self.surface, -1.0))
+        if found is None:
+            raise InvalidInput(
+                f"the outer mode does not lead back to the inner one within {self.longest:g} s: either the "
+                "system never rests, or longest of Bimodal has to be larger"
+            )
+        return found[1]
 
     def _back(self, x: Vector, late: float, accuracy: float) -> float | None:
         """From the end of the outer mode to the section; None if it is crossed before the switch."""
-        sign = 1.0 if self._turning() else -1.0
+        sign = self._turning
         before, x = x, self._follow(self.outside, x, late, accuracy)
         if self.distance(x) > 0.0 and sign * self._beside(before) < 0.0 < sign * self._beside(x):
             return None
-        found = self._fly(self.inside, x, self._beside, sign, accuracy, self.distance)
-        if found is None:
-            raise InvalidInput(
-                f"after a switch that is late by {late:g} the inner mode does not cross the section: "
-                "take another ray"
-            )
-        return self.distance(found)
+        for _ in range(2):  # the line of the section has another half, on the other side of rest
+            found = self._fly(self.inside, x, accuracy, (self._beside, sign))
+            if found is None:
+                break
+            x = found[1]
+            if self.distance(x) > 0.0:
+                return self.distance(x)
+        raise InvalidInput(
+            f"after a switch that is late by {late:g} the inner mode misses the section: take another ray"
+        )
 
-    def _turning(self) -> bool:
-        """Whether the inner field crosses the section towards larger values of `_beside`."""
+    @cached_property
+    def _turning(self) -> float:
+        """1 if the inner field crosses the section towards larger values of `_beside`, else -1."""
         x = self.point(1e-3)
         step = np.asarray(self.inside(x), dtype=float)
-        return self._beside(x + step * (1e-9 / max(float(np.linalg.norm(step)), 1e-300))) > 0.0
+        ahead = self._beside(x + step * (1e-9 / max(float(np.linalg.norm(step)), 1e-300)))
+        return 1.0 if ahead > 0.0 else -1.0
 
     def _fly(
-        self,
-        field: Field,
-        x: Vector,
-        until: Callable[[Vector], float],
-        direction: float,
-        accuracy: float,
-        where: Callable[[Vector], float] | None = None,
-    ) -> Vector | None:
-        """Along a field until a function of the state passes zero, and `where` is positive there."""
+        self, field: Field, x: Vector, accuracy: float, *until: tuple[Callable[[Vector], float], float]
+    ) -> tuple[int, Vector] | None:
+        """Along a field until one of these functions of the state passes zero, upwards (1) or downwards (-1):
+        which one, and where. None: none of them does for too long."""
         integrate = need("scipy.integrate", "stability", PURPOSE)
 
-        def event(_t: float, y: Vector) -> float:
-            return until(y)
+        def event(function: Callable[[Vector], float], direction: float) -> Any:
+            def passes(_t: float, y: Vector) -> float:
+                return function(y)
 
-        event.terminal, event.direction = True, direction  # type: ignore[attr-defined]
-        left = self.longest
-        while left > 0.0:
-            found = integrate.solve_ivp(
-                lambda _t, y: field(y),
-                (0.0, left),
-                x,
-                "DOP853",
-                events=event,
-                rtol=accuracy,
-                atol=1e-2 * accuracy,
-            )
-            if not len(found.t_events[0]):
-                return None
-            x, left = found.y_events[0][0], left - max(float(found.t_events[0][0]), 1e-12 * self.longest)
-            if where is None or where(x) > 0.0:
-                return np.asarray(x)
+            passes.terminal, passes.direction = True, direction  # type: ignore[attr-defined]
+            return passes
+
+        found = integrate.solve_ivp(
+            lambda _t, y: field(y),
+            (0.0, self.longest),
+            x,
+            "DOP853",
+            events=[event(*one) for one in until],
+            rtol=accuracy,
+            atol=1e-2 * accuracy,
+        )
+        for which, states in enumerate(found.y_events):
+            if len(states):
+                return which, np.asarray(states[0])
         return None
 
     def _follow(self, field: Field, x: Vector, time: float, accuracy: float) -> Vector:
