@@ -39,7 +39,7 @@ SIGNAL = (
     Station("scenario.assemble", "assemble", "connections find their ports; all mistakes at once"),
     Station("scenario.connection", "connect", "units of measure are converted into the formula"),
     Station("master.master", "Master.build", "the master becomes a program"),
-    Station("master.wiring", "Wiring.__init__", "every port gets a register; copies share one"),
+    Station("master.port_registers", "PortRegisters.__init__", "each port gets a register; copies share one"),
     Station("master.coupling", "sweep", "the order: Set, Advance, Get"),
     Station("engine.run", "Run.__init__", "an engine, a recorder, a loop"),
     Station("engine.interpret", "Interpreter.__init__", "each instruction becomes a call", "interpret"),

@@ -30,8 +30,9 @@ from upbeat.master.coupling import GaussSeidel, Jacobi, Sequence, Sequenced
 from upbeat.master.master import Master
 from upbeat.master.multirate import MOST, MultiRate
 from upbeat.master.pace import Fixed
+from upbeat.master.port_registers import End
 from upbeat.master.refined import as_jacobi
-from upbeat.master.wiring import End, Wiring
+from upbeat.master.wiring import Wiring
 from upbeat.scenario.inline import inlined, path_of
 from upbeat.scenario.inline_events import CannotInline
 from upbeat.scenario.scenario import Scenario

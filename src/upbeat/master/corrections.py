@@ -9,8 +9,9 @@ from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import Cell, Expr, Number, Op, apply, substitute
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.approximation import Hold
+from upbeat.master.port_registers import End, cell_names
 from upbeat.master.program import Block, If, Instruction, Let, Reg, Repeat, Set, Solve
-from upbeat.master.wiring import End, Wiring, cell_names
+from upbeat.master.wiring import Wiring
 from upbeat.master.worst import excess, worst_of
 from upbeat.scenario.connection import ScenarioOutput, deliver
 from upbeat.scenario.directory import INPUTS, Directory, Unclear, Wrong

@@ -18,8 +18,9 @@ from upbeat.core.errors import MasterError, suggest
 from upbeat.master import checks
 from upbeat.master.exchange import settled, stale_outputs
 from upbeat.master.loops import LoopSolver, Newton
+from upbeat.master.port_registers import End
 from upbeat.master.program import Block, Instruction, Recordable
-from upbeat.master.wiring import End, Guess, Wiring
+from upbeat.master.wiring import Guess, Wiring
 from upbeat.scenario.graph import unit_order
 
 Outputs = Literal["solved", "lagged"]

@@ -14,9 +14,10 @@ from upbeat.core.time import Span, checked_step
 from upbeat.master.coupling import Blocks
 from upbeat.master.estimate import Estimate, Watched, driven, lowest_order, milne, orders, richardson
 from upbeat.master.pace import SLACK, Pace, Proposal, Read, State, Twin
+from upbeat.master.port_registers import End
 from upbeat.master.program import Reg
 from upbeat.master.revised import Revised
-from upbeat.master.wiring import End, Wiring
+from upbeat.master.wiring import Wiring
 
 Method = Literal["richardson", "milne", "order"]
 Correct = Literal["repeat", "next"]

@@ -26,8 +26,9 @@ from upbeat.master.approximation import (
 )
 from upbeat.master.coupling import Blocks
 from upbeat.master.dataflow import Flow, Resource, live, touched
+from upbeat.master.port_registers import End
 from upbeat.master.program import Block, Instruction, Let, Reg, Restore, Save, Set, walk
-from upbeat.master.wiring import End, Wiring
+from upbeat.master.wiring import Wiring
 from upbeat.master.worst import worst_of
 from upbeat.units.equations import Equations
 

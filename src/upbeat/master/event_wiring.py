@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from upbeat.core.expr import Cell, Expr, Op, apply, substitute
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.master.port_registers import End, cell_names
 from upbeat.master.program import Block, If, Instruction, Let, Recordable, Reg
 from upbeat.master.story import Story
-from upbeat.master.wiring import End, Wiring, cell_names
+from upbeat.master.wiring import Wiring
 from upbeat.scenario.event_connection import Sender
 from upbeat.scenario.watcher import Watcher
 

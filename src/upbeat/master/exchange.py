@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from upbeat.master.loops import LoopSolver
+from upbeat.master.port_registers import End, Interval
 from upbeat.master.program import Instruction
-from upbeat.master.wiring import End, Interval, Wiring
+from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import Graph
 
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.master.leaders import Leader
+from upbeat.master.port_registers import End
 from upbeat.master.program import If, Instruction, Let, Reg, Set
-from upbeat.master.wiring import End, Wiring
+from upbeat.master.wiring import Wiring
 from upbeat.scenario.watcher import watchers
 
 

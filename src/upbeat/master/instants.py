@@ -20,6 +20,7 @@ from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master.dataflow import Flow, Resource, Ripples, outdated
 from upbeat.master.event_wiring import EventWiring, Link
+from upbeat.master.port_registers import End
 from upbeat.master.program import (
     Block,
     Due,
@@ -35,7 +36,7 @@ from upbeat.master.program import (
     Set,
 )
 from upbeat.master.stories import Stories
-from upbeat.master.wiring import End, Wiring
+from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario
 
 

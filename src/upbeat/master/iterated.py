@@ -9,8 +9,9 @@ from upbeat.core.ports import Kind
 from upbeat.master import checks
 from upbeat.master.coupling import Blocks, GaussSeidel, Jacobi, Sequence, exchange, sweep
 from upbeat.master.dataflow import live
+from upbeat.master.port_registers import End
 from upbeat.master.program import Instruction, Let, Reg, Repeat, Restore, Save
-from upbeat.master.wiring import End, Guess, Wiring
+from upbeat.master.wiring import Guess, Wiring
 from upbeat.master.worst import excess, worst_of
 
 

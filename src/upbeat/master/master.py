@@ -9,6 +9,7 @@ from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Causality, Kind
 from upbeat.master import checks
 from upbeat.master.approximation import Approximation, Hold
+from upbeat.master.columns import columns
 from upbeat.master.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.derivatives import grown, lines, with_derivative_sources, with_rates
 from upbeat.master.handling import Events, checked, handled, noticed_late
@@ -91,7 +92,7 @@ class Master:
             instant=(*blocks.instant, *instant.whole),
             now=wiring.now,
             next=wiring.next,
-            columns={**blocks.columns, **wiring.columns()},
+            columns={**blocks.columns, **columns(wiring)},
             notes=(*self.why, *blocks.notes, *wiring.notes),
             events=instant.events,
             due=instant.due,

@@ -12,9 +12,10 @@ from upbeat.master import checks
 from upbeat.master.coupling import Blocks, check_loops
 from upbeat.master.exchange import settled
 from upbeat.master.loops import LoopSolver, Newton
+from upbeat.master.port_registers import End, Interval
 from upbeat.master.program import Block, If, Instruction, Let, Repeat, Set
 from upbeat.master.slow import Slow, mixed, of_units
-from upbeat.master.wiring import End, Interval, Wiring
+from upbeat.master.wiring import Wiring
 
 MOST = 1_000_000
 """The highest rate."""

@@ -19,8 +19,9 @@ from upbeat.master import checks
 from upbeat.master.coupling import Blocks, Coupling, Jacobi, Sequence, check_loops, refuse_reactive, sweep
 from upbeat.master.exchange import settled
 from upbeat.master.loops import LoopSolver, Newton
+from upbeat.master.port_registers import End
 from upbeat.master.program import Block, Instruction
-from upbeat.master.wiring import End, Wiring
+from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import Graph
 
 Method = Literal["refined", "sv", "ev"]

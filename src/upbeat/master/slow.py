@@ -10,8 +10,9 @@ from upbeat.core.expr import ZERO, Cell, Expr, fold
 from upbeat.core.expr.nodes import with_args
 from upbeat.core.ports import Kind
 from upbeat.master.approximation import Hold, Place
+from upbeat.master.port_registers import End, Interval
 from upbeat.master.program import Block, If, Instruction, Let, Repeat
-from upbeat.master.wiring import End, Interval, Wiring
+from upbeat.master.wiring import Wiring
 
 
 class Slow:

@@ -15,9 +15,10 @@ from upbeat.core.expr import ZERO, Cell, Expr, Name, Number, Op, apply, names, s
 from upbeat.core.names import cell_names, split
 from upbeat.core.ports import Port
 from upbeat.master.derivatives import rate
+from upbeat.master.port_registers import End
 from upbeat.master.program import Block, Let, Reg
 from upbeat.master.story import AT, HEAD, LANDED, Changed, Story
-from upbeat.master.wiring import End, Wiring
+from upbeat.master.wiring import Wiring
 from upbeat.scenario.functions import Conditions
 from upbeat.scenario.watcher import Watched, watchers
 from upbeat.units.changing import changeable

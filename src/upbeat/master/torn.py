@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
+from upbeat.master.port_registers import End
 from upbeat.master.program import Instruction, Let, Reg, Repeat, Set
-from upbeat.master.wiring import End, Wiring
+from upbeat.master.wiring import Wiring
 from upbeat.master.worst import excess, worst_of
 from upbeat.scenario.graph import Node
 
