@@ -45,6 +45,7 @@ _HOMES = {
     "master.pace": "EventDriven Fixed",
     "master.refined": "Refined",
     "master.revised": "Revised",
+    "report.automaton_plot": "plot_automaton",
     "report.explain": "explain",
     "report.plot": "plot",
     "report.stability_plot": "plot_map plot_stability",

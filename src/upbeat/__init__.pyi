@@ -43,6 +43,7 @@ from upbeat.master.negotiated import Negotiated
 from upbeat.master.pace import EventDriven, Fixed
 from upbeat.master.refined import Refined
 from upbeat.master.revised import Revised
+from upbeat.report.automaton_plot import plot_automaton
 from upbeat.report.explain import explain
 from upbeat.report.plot import plot
 from upbeat.report.stability_plot import plot_map, plot_stability
@@ -206,6 +207,7 @@ __all__ = [
     "largest_delay",
     "load",
     "plot",
+    "plot_automaton",
     "plot_map",
     "plot_stability",
     "read",

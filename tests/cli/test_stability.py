@@ -102,3 +102,62 @@ def test_what_is_not_proven_is_a_warning(tmp_path: Path, capsys: pytest.CaptureF
     )
     assert main(["run", str(file), "--certify"]) == 0
     assert "not proven to be stable. Locally stable" in capsys.readouterr().err
+
+
+def test_steps_of_several_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Against the spectral radius of the one that grows, judged alone."""
+    file = tmp_path / "switched.toml"
+    file.write_text(SWITCHED)
+    picture = tmp_path / "automaton.png"
+    command = ["stability", str(file), "--steps", "0.2,0.1", "--lift", "2"]
+    assert main([*command, "--json", "--plot", str(picture)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert main(["stability", str(file), "--step", "0.2", "--no-scan", "--json"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], alone["verdict"]) == ("unstable", "unstable")
+    assert found["growing"][0] == {"steps": [0.2], "growth": pytest.approx(alone["spectral_radius"])}
+    assert found["proven"]
+    assert picture.stat().st_size > 5000
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    assert "forbidden  0.2 → 0.2" in text
+    assert 'pace = { kind = "monitored"' in text
+    line = next(line.strip() for line in text.splitlines() if line.strip().startswith("pace ="))
+    file.write_text(SWITCHED.replace("step = 0.1", line))
+    assert main(["run", str(file), "--quiet"]) == 0
+
+
+def test_steps_of_which_nothing_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "switched.toml"
+    file.write_text(SWITCHED)
+    assert main(["stability", str(file), "--steps", "0.2"]) == 0
+    assert capsys.readouterr().out.startswith("Unstable: with steps of 0.2 s some sequence grows")
+    assert main(["stability", str(file), "--steps", "0.2", "--plot", str(tmp_path / "x.png")]) != 0
+    assert "nothing to draw" in capsys.readouterr().err
+
+
+SWITCHED = """
+upbeat = 1
+
+[units.plant]
+states.x = { der = "v", start = 1.0 }
+states.v = "u + 20*x"
+inputs = ["u"]
+outputs = ["x", "v"]
+
+[units.control]
+kind = "function"
+inputs = ["x", "v"]
+outputs = { u = "-60*x - 12*v" }
+
+[connections]
+plant.u = "control.u"
+control.x = "plant.x"
+control.v = "plant.v"
+
+[master]
+step = 0.1
+
+[run]
+until = 5.0
+"""

@@ -13,13 +13,17 @@ from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput
+from upbeat.engine.experiment import Experiment
+from upbeat.report.automaton_plot import plot_automaton
 from upbeat.report.plot import checked_target
 from upbeat.report.stability import along, changes, describe, sentence
 from upbeat.report.stability_plot import plot_map, plot_stability
+from upbeat.report.switched import describe_steps
 from upbeat.stability.along import Along, stability_along
 from upbeat.stability.compare import Alternative, compare_couplings
 from upbeat.stability.grid import StabilityMap, stability_map
 from upbeat.stability.judge import At, Stability, stability_of
+from upbeat.stability.policies import certified
 
 POINTS = 40
 """On each side of a map, unless the option says how many."""
@@ -53,6 +57,15 @@ def add_to(commands: Any) -> None:
         metavar="UNIT.PARAM=LOW:HIGH[:N]",
         help="the spectral radius over step and parameter (steps as --scan says)",
     )
+    parser.add_argument(
+        "--steps",
+        type=_sizes,
+        metavar="H,H,…",
+        help="steps of several sizes: in which sequences they are proven to be stable",
+    )
+    parser.add_argument(
+        "--lift", type=int, default=1, metavar="N", help="with --steps: forbid sequences of N + 1 steps (1)"
+    )
     parser.add_argument("--plot", type=Path, metavar="PICTURE", help="draw it here (.png, .svg, .pdf)")
     parser.add_argument("--quiet", action="store_true", help="the verdict only, in one sentence")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
@@ -65,6 +78,8 @@ def call(options: argparse.Namespace) -> Exit:
     if options.scan and options.no_scan:
         raise InvalidInput("--scan and --no-scan contradict each other: leave one of them out")
     made = scenario_options.experiment(options)
+    if options.steps is not None:
+        return _several(made, options)
     scan: bool | tuple[float, float] | None = False if options.no_scan else None
     points: int | None = None
     if options.scan:
@@ -91,6 +106,30 @@ def call(options: argparse.Namespace) -> Exit:
         if options.plot is not None and not options.quiet:
             say(f"picture: {options.plot}")
     return Exit.OK
+
+
+def _several(made: Experiment, options: argparse.Namespace) -> Exit:
+    """Steps of several sizes, one after the other."""
+    found = certified(made, options.steps, lift=options.lift, ideal=options.ideal)
+    if options.plot is not None:
+        plot_automaton(found, path=options.plot, title=made.scenario.name or None)
+    if options.json:
+        data = {"ok": True, "sentence": str(found), **found.data()}
+        say(json.dumps(data | {"plot": options.plot and str(options.plot)}))
+    else:
+        say(str(found) if options.quiet else describe_steps(found))
+        if options.plot is not None and not options.quiet:
+            say(f"picture: {options.plot}")
+    return Exit.OK
+
+
+def _sizes(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no list of steps. Write such as 0.05,0.1,0.2"
+        ) from None
 
 
 def _data(

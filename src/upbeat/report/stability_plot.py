@@ -32,7 +32,7 @@ def plot_stability(found: Stability, *, path: Path | str | None = None, title: s
     _circle(axes[0], found)
     if found.steps is not None:
         _over_steps(axes[1], found)
-    return _saved(figure, target)
+    return saved(figure, target)
 
 
 def plot_map(found: StabilityMap, *, path: Path | str | None = None, title: str | None = None) -> Any:
@@ -61,7 +61,7 @@ def plot_map(found: StabilityMap, *, path: Path | str | None = None, title: str 
     bar = figure.colorbar(shown, ax=axis, extend="max")
     bar.ax.tick_params(labelsize=SMALL, color=FRAME, labelcolor=INK)
     bar.outline.set_visible(False)
-    return _saved(figure, target)
+    return saved(figure, target)
 
 
 def _spread(numbers: Any) -> bool:
@@ -122,7 +122,8 @@ def _over_steps(axis: Any, found: Stability) -> None:
     axis.set_xlabel("communication step (s); stable ones are shaded", fontsize=TEXT, color=INK)
 
 
-def _saved(figure: Any, target: Path | None) -> Any:
+def saved(figure: Any, target: Path | None) -> Any:
+    """The figure, written where it should be."""
     if target is not None:
         try:
             figure.savefig(target, dpi=160)
