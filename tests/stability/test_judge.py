@@ -232,3 +232,25 @@ def test_a_run_that_cannot_be_followed_is_told() -> None:
         up.stability_along(scenario, pace=0.5, until=1.0)
     with pytest.raises(up.InvalidInput, match="shorter run"):
         up.stability_along(scenario, pace=1e-6, until=1.0)
+
+
+def test_registers_that_wait_for_an_event_are_no_motions() -> None:
+    """A ball above the floor: between bounces all that moves are its height and its speed."""
+    ball = up.Ode(
+        {"h": "v", "v": "-9.81 - 0.1*v - 0.5*h"},
+        start={"h": 10.0},
+        events={"bounce": {"when": "h <= 0 and v < 0", "then": {"v": "-0.5*v"}}},
+    )
+    scenario = up.Scenario(
+        units={"ball": ball}, events={"low": {"when": "ball.h <= 0.5", "then": {"ball.v": "ball.v + 1"}}}
+    )
+    found = up.stability_of(scenario, pace=0.01, scan=False)
+    assert (found.verdict, found.local, found.spectrum.free) == ("stable", True, ())
+    assert found.spectral_radius == pytest.approx(np.exp(-0.05 * 0.01), abs=1e-9)  # half the damping
+    assert any("events" in note for note in found.model.notes)
+
+
+def test_a_point_without_derivatives_is_told() -> None:
+    tank = up.Ode({"x": "-sqrt(x) + u"}, inputs=["u"], start={"x": 0.0}, solver="euler")
+    with pytest.raises(up.RunError, match="finite"):
+        up.stability_of(up.Scenario(units={"tank": tank}), pace=0.1)

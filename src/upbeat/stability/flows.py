@@ -21,7 +21,7 @@ Array = npt.NDArray[np.float64]
 Rates = Callable[[float, Array], tuple[Array, Array, Array]]
 """At a time and a state: the derivatives f, ∂f/∂x and ∂f/∂u."""
 
-FINE = 0.05
+FINE = 0.1
 """Solvers that look after their own error are followed in steps of about this part of the fastest motion."""
 MOST = 20_000
 

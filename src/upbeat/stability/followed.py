@@ -90,6 +90,8 @@ class Followed:
             raise
         self._accuracy = max((one.accuracy for one in self._forms.beside.values()), default=1e-15)
         self._time = start
+        self.whole: Array = np.zeros((0, 0))
+        """The matrix of the last step over all of the extended state."""
         self._sizes = {(unit, port.name): port.size for unit, model in models.items() for port in model.ports}
 
     @property
@@ -178,10 +180,21 @@ class Followed:
             self.go(step)
         finally:
             self._forms.active = False
+        self.whole = matrix = self._matrix()
+        # What a step leaves as it is moves nowhere: a register that waits for an event, an input left alone.
+        first = len(self.extended.states)
+        kept = [i for i, row in enumerate(matrix) if i < first or row[i] != 1.0 or np.count_nonzero(row) > 1]
+        names, ports = self.extended.names, self.extended.ports
         return Induced(
-            self._matrix(), step, self.extended.names, self.extended.ports, self._linear, at, self._accuracy,
-            self.notes,
-        )  # fmt: skip
+            matrix=matrix[np.ix_(kept, kept)],
+            step=step,
+            names=tuple(names[i] for i in kept),
+            ports=tuple(ports[i] for i in kept),
+            linear=self._linear,
+            at=at,
+            accuracy=self._accuracy,
+            notes=self.notes,
+        )
 
     def _displace(self) -> None:
         """Stand somewhere where every decision is that of a state which has nothing special about it."""

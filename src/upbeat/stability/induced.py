@@ -100,7 +100,7 @@ class Inducing:
                 self._at_rest = before[: len(machine.extended.states)]
                 return found
             try:
-                away = np.linalg.lstsq(np.eye(len(before)) - found.matrix, change, rcond=None)[0]
+                away = np.linalg.lstsq(np.eye(len(before)) - machine.whole, change, rcond=None)[0]
             except np.linalg.LinAlgError:
                 break
             machine.put(before + away)

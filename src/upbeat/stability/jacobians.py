@@ -51,7 +51,7 @@ class Jacobian(Protocol):
     accuracy: float
     """Relative, of every entry."""
     constant: bool
-    """Whether it is proven to be the same everywhere: then the unit is linear (or affine)."""
+    """Whether it is proven to be the same everywhere: then the unit is linear (or affine), between events."""
 
     def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
         """∂f/∂x and ∂f/∂u."""
@@ -99,8 +99,7 @@ class Symbolic:
         self._rates = _Part(equations, rates, both)
         self._values = _Part(equations, equations.computed.outputs, both)
         self._constants = equations.values
-        real = affine((*rates, *equations.computed.outputs), both, {TIME}) and _continuous(equations)
-        self.constant = real and not equations.events
+        self.constant = affine((*rates, *equations.computed.outputs), both, {TIME}) and _continuous(equations)
 
     def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
         return self._at(self._rates, unit, t, x, u)

@@ -134,7 +134,7 @@ def stability_of(
         steps = None
         if wanted:
             span = made.span.stop - made.span.start
-            steps = _steps(inducing, size, wanted, points, span, at, len(found.free))
+            steps = _steps(inducing, size, wanted, points, span, at, len(found.free), model.linear)
         return Stability(verdict_on(found), model, found, steps)
 
 
@@ -206,6 +206,7 @@ def _steps(
     span: float,
     at: At,
     free: int,
+    linear: bool,
 ) -> Steps:
     def of(size: float) -> float:
         try:
@@ -218,10 +219,12 @@ def _steps(
         if not low < high:
             raise InvalidInput(f"scan goes from a smaller step to a larger one, not from {low:g} to {high:g}")
     else:
-        low, high = step / 100.0, max(2.0 * step, min(1e3 * step, span))
+        # Linearisations are about steps that are not too different; and their points move with the step.
+        wide = 10.0 if linear else 1.0
+        low, high = step / (10.0 * wide), max(2.0 * step, min(10.0 * wide**2 * step, span))
         while low > 1e-8 * step and of(low) >= 1.0:
             low /= 100.0
     count = round(PER_DECADE * log10(high / low)) + 1 if points is None else points
     if count < 2:
         raise InvalidInput(f"points must be at least 2, not {points!r}")
-    return stable_steps(of, low, high, count)
+    return stable_steps(of, low, high, count, deep=6 if linear else 2)

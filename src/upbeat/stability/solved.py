@@ -23,12 +23,20 @@ class Solved(Moved):
         self.accuracy, self.linear = jacobian.accuracy, jacobian.constant
         self._flows: dict[object, Array] = {}
         self._known: tuple[Array, Array] | None = None
+        self._constants: object = None
 
     @property
     def _now(self) -> float:
         return self._unit.time
 
+    def _fresh(self) -> None:
+        """Forget what was found with parameters that an event has changed since."""
+        if self._unit.constants != self._constants:
+            self._constants, self._known = self._unit.constants, None
+            self._flows.clear()
+
     def _gains(self) -> tuple[Array, Array]:
+        self._fresh()
         unit, now = self._unit, self._unit.time
         if self._known is None or not self.linear:
             self._known = self._jacobian.outputs(unit, now, unit.state, unit.inputs_at(now))
@@ -48,6 +56,7 @@ class Solved(Moved):
         solver = unit.behaviour.solver
         if not self.linear:
             return flow(solver, rates, t, to, left, moving, constant=False, ideal=self._ideal)
+        self._fresh()
         # Steps that are repeated, and units with many micro-steps, are glad of this.
         key = (to - t, moving)
         if key not in self._flows:

@@ -8,6 +8,7 @@ from math import atan2, inf, log, pi
 import numpy as np
 import numpy.typing as npt
 
+from upbeat.core.errors import StepError
 from upbeat.scenario.order import components
 from upbeat.stability.followed import Induced
 
@@ -62,6 +63,8 @@ class Spectrum:
 
 def radius(matrix: Array, free: int = 0) -> float:
     """The spectral radius alone; without as many eigenvalues near 1 as there are free motions."""
+    if not np.isfinite(matrix).all():
+        return inf
     found = _parts(_merged(matrix)[0])
     values = np.concatenate([values for _, values in found] or [np.zeros(0, dtype=complex)])
     if free:
@@ -71,6 +74,11 @@ def radius(matrix: Array, free: int = 0) -> float:
 
 def spectrum(model: Induced) -> Spectrum:
     """The eigenvalues of an induced model."""
+    if not np.isfinite(model.matrix).all():
+        raise StepError(
+            f"the derivatives of a step of {model.step:.6g} s at t = {model.at:.6g} s are not finite: "
+            "nothing linear comes close to it there. Choose another operating point (at=…, --at) or step."
+        )
     matrix, left = _merged(model.matrix)
     core = replace(model, matrix=matrix, ports=tuple(model.ports[i] for i in left))
     parts = _parts(matrix)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,7 +12,6 @@ FINE = 1e-6
 """How closely the ends of intervals are found, relatively."""
 FAR = 3.0
 """From a spectral radius so large nothing comes back to 1 between two steps that are close."""
-GOLDEN = 0.381966011250105
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +48,25 @@ class Steps:
         return self.stable[0].high if self.stable and self.stable[0].from_zero else None
 
 
-def stable_steps(radius: Radius, low: float, high: float, points: int, limit: float = 1.0) -> Steps:
-    """The steps between `low` and `high` whose spectral radius is below `limit`.
+def stable_steps(radius: Radius, low: float, high: float, points: int, *, deep: int = 6) -> Steps:
+    """The steps between `low` and `high` whose spectral radius is below 1.
 
     Looks at `points` steps with equal ratios, and in the middle of any two; where that is not what they let
-    expect, more closely. Between neighbours on different sides the end of an interval is found by bisection.
-    Where the radius has an extremum that might reach over to the other side, it is followed up. So intervals
-    are found that are much narrower than the distance of two points, unless the radius dips and recovers
-    without any of them noticing.
+    expect, more and more closely. Between neighbours on different sides the end of an interval is found by
+    bisection. So intervals are found that are much narrower than the distance of two points, unless the
+    radius dips and recovers without any of them noticing. `deep`: how often a distance is halved at most.
     """
     ratio = (high / low) ** (1.0 / (points - 1))
     seen = {step: radius(step) for step in (low * ratio**k for k in range(points))}
     for one, two in pairwise(sorted(seen.items())):
-        seen.update(_between(radius, one, two, limit))
-    for step, value in _extrema(radius, sorted(seen.items()), limit):
-        seen[step] = value
+        seen.update(_between(radius, one, two, deep - 1))
     pairs = sorted(seen.items())
     ends: list[float] = []
     for (a, at_a), (b, at_b) in pairwise(pairs):
-        if (at_a < limit) != (at_b < limit):
-            ends.append(_bisected(radius, a, b, at_a < limit, limit))
+        if (at_a < 1.0) != (at_b < 1.0):
+            ends.append(_bisected(radius, a, b, at_a < 1.0))
     stable: list[Interval] = []
-    inside = pairs[0][1] < limit
+    inside = pairs[0][1] < 1.0
     begin = pairs[0][0]
     first = inside
     for end in ends:
@@ -83,7 +79,7 @@ def stable_steps(radius: Radius, low: float, high: float, points: int, limit: fl
 
 
 def _between(
-    radius: Radius, one: tuple[float, float], two: tuple[float, float], limit: float, deep: int = 5
+    radius: Radius, one: tuple[float, float], two: tuple[float, float], deep: int
 ) -> dict[float, float]:
     """Steps between two, as many as it takes until the radius goes nearly straight for where it matters.
 
@@ -94,46 +90,18 @@ def _between(
     value = radius(middle)
     found = {middle: value}
     bend = abs(value - 0.5 * (at_a + at_b))
-    nearest = min(abs(at_a - limit), abs(value - limit), abs(at_b - limit))
-    if deep and not bend <= 0.25 * nearest and min(at_a, value, at_b) < FAR:
-        found |= _between(radius, one, (middle, value), limit, deep - 1)
-        found |= _between(radius, (middle, value), two, limit, deep - 1)
+    nearest = min(abs(at_a - 1.0), abs(value - 1.0), abs(at_b - 1.0))
+    if deep > 0 and not bend <= 0.25 * nearest and min(at_a, value, at_b) < FAR:
+        found |= _between(radius, one, (middle, value), deep - 1)
+        found |= _between(radius, (middle, value), two, deep - 1)
     return found
 
 
-def _extrema(radius: Radius, pairs: Sequence[tuple[float, float]], limit: float) -> list[tuple[float, float]]:
-    """Steps at which the radius is on the other side of the limit than at the two around them."""
-    found = []
-    for (a, at_a), (b, at_b), (c, at_c) in zip(pairs, pairs[1:], pairs[2:], strict=False):
-        below = at_b < limit
-        if (at_a < limit) != below or (at_c < limit) != below:
-            continue
-        sign = -1.0 if below else 1.0  # look for a maximum below the limit, for a minimum above it
-        if not (sign * at_b <= sign * at_a and sign * at_b <= sign * at_c):
-            continue
-        left, middle, right, best = a, b, c, at_b
-        for _ in range(24):
-            wide = right - middle > middle - left
-            step = middle + GOLDEN * (right - middle) if wide else middle - GOLDEN * (middle - left)
-            value = radius(step)
-            if sign * value < sign * best:
-                left, right = (middle, right) if wide else (left, middle)
-                middle, best = step, value
-            elif wide:
-                right = step
-            else:
-                left = step
-            if (best < limit) != below:
-                found.append((middle, best))
-                break
-    return found
-
-
-def _bisected(radius: Radius, a: float, b: float, stable: bool, limit: float) -> float:
+def _bisected(radius: Radius, a: float, b: float, stable: bool) -> float:
     """Where the sides change between `a` and `b`."""
     while b - a > FINE * a:
         middle = 0.5 * (a + b)
-        if (radius(middle) < limit) == stable:
+        if (radius(middle) < 1.0) == stable:
             a = middle
         else:
             b = middle
