@@ -124,7 +124,11 @@ def test_steps_of_several_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert 'pace = { kind = "monitored"' in text
     line = next(line.strip() for line in text.splitlines() if line.strip().startswith("pace ="))
     file.write_text(SWITCHED.replace("step = 0.1", line))
-    assert main(["run", str(file), "--quiet"]) == 0
+    assert main(["run", str(file), "--certify"]) == 0
+    assert "certified. Every sequence of steps" in capsys.readouterr().err
+    file.write_text(SWITCHED.replace("step = 0.1", line.replace("-1", "0")))  # somebody else's table
+    assert main(["run", str(file), "--certify"]) == 3
+    assert "0.2 → 0.2 s through, which grow when repeated" in capsys.readouterr().err
 
 
 def test_steps_of_which_nothing_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,22 +5,51 @@ from __future__ import annotations
 from upbeat.cli.console import complain
 from upbeat.core.errors import InvalidInput, RunError
 from upbeat.engine.experiment import Experiment
+from upbeat.master.monitored import Monitored
 from upbeat.report.stability import changes, sentence
+from upbeat.stability.decide import Stability
 from upbeat.stability.judge import stability_of
+from upbeat.stability.policies import table_holds
+
+
+class Unstable(InvalidInput):
+    """A run that is proven to grow."""
 
 
 def certify(made: Experiment, *, quiet: bool = False) -> None:
     """Refuse what is proven to be unstable everywhere; warn where nothing is proven."""
     try:
+        if isinstance(made.master.pace, Monitored):
+            _certify_table(made, made.master.pace, quiet)
+            return
         found = stability_of(made, scan=False)
+    except Unstable:
+        raise
     except (InvalidInput, RunError) as error:
         complain(f"upbeat: warning: nothing is proven about the stability of this run: {error}")
         return
     if found.verdict == "unstable" and found.linear:
         advice = changes(stability_of(made))
         more = f" What to change: {'; '.join(advice)}." if advice else ""
-        raise InvalidInput(f"{sentence(found)}{more} Leave out --certify to run it all the same.")
+        raise Unstable(f"{sentence(found)}{more} Leave out --certify to run it all the same.")
     if found.verdict != "stable" or found.local:
         complain(f"upbeat: warning: not proven to be stable. {sentence(found)}")
     elif not quiet:
         complain(f"upbeat: certified. {sentence(found)}")
+
+
+def _certify_table(made: Experiment, pace: Monitored, quiet: bool) -> None:
+    """The sequences that a monitor lets through: proven anew, because anybody may have written its table."""
+    found, linear = table_holds(made, pace)
+    if found.stability is Stability.UNSTABLE and linear:
+        steps = " → ".join(f"{pace.steps[k % len(pace.steps)]:g}" for k in found.cycles[0])
+        raise Unstable(
+            f"Unstable: the table of Monitored lets steps of {steps} s through, which grow when repeated. "
+            "'upbeat stability FILE --steps …' makes one that is proven. Leave out --certify to run it all the "
+            "same."
+        )
+    if found.stability is not Stability.STABLE or not linear:
+        why = found.why or "the scenario is not linear, and a proof holds near one point only"
+        complain(f"upbeat: warning: not proven to be stable: {why}")
+    elif not quiet:
+        complain("upbeat: certified. Every sequence of steps that Monitored lets through is proven to decay.")

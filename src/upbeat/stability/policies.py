@@ -162,6 +162,25 @@ def certified(
     return Certified(sizes, system, memory, freely, kept, linear, notes)
 
 
+def table_holds(made: Experiment, pace: Monitored, *, seconds: float = 60.0) -> tuple[Decision, bool]:
+    """Whether every sequence that a monitor lets through dies out, whoever wrote its table.
+
+    And whether that is so everywhere (the scenario is linear) or only near the point of linearisation.
+    """
+    with Inducing(made) as inducing:
+        memory, matrices, linear, _ = _matrices(inducing, pace.steps)
+    count, pasts = len(pace.steps), len(pace.steps) ** memory
+    edges = tuple(
+        Edge(node * pasts + past, lead * pasts + (past * count + step) % pasts, past * count + step)
+        for node, row in enumerate(pace.leads)
+        for past in range(pasts)
+        for step, lead in enumerate(row)
+        if lead >= 0
+    )
+    system = SwitchedSystem(reduced(matrices), Automaton(len(pace.leads) * pasts, edges))
+    return decide(system, seconds=seconds), linear
+
+
 def _matrices(inducing: Inducing, sizes: Sequence[float]) -> tuple[int, Array, bool, tuple[str, ...]]:
     """How many steps back matter, and the matrix for each sequence of so many steps and one more."""
     depth = inducing.machine(sizes[0]).depth

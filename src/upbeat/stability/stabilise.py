@@ -23,7 +23,7 @@ TRIED = 400_000
 """But not more of them than this."""
 ENOUGH = 100
 """So many further ones are collected at once, if there are."""
-NEARER, NEAREST = 0.06, 0.9
+NEARER, NEAREST = 0.08, 0.9
 """The growth from which on a cycle is cut goes from 1 towards that of the slowest policy that may be repeated
 for ever: by so much with each round, and so far at last."""
 
