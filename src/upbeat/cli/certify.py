@@ -45,8 +45,8 @@ def _certify_table(made: Experiment, pace: Monitored, quiet: bool) -> None:
         steps = " → ".join(f"{pace.steps[k % len(pace.steps)]:g}" for k in found.cycles[0])
         raise Unstable(
             f"Unstable: the table of Monitored lets steps of {steps} s through, which grow when repeated. "
-            "'upbeat stability FILE --steps …' makes one that is proven. Leave out --certify to run it all the "
-            "same."
+            "'upbeat stability FILE --steps …' makes one that is proven. Leave out --certify to run it all "
+            "the same."
         )
     if found.stability is not Stability.STABLE or not linear:
         why = found.why or "the scenario is not linear, and a proof holds near one point only"
