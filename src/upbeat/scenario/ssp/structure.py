@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from upbeat.scenario.ssp.elements import (
-    Scope,
-    check_children,
-    kept,
-    local,
-    named,
-    scope,
-    settings,
-    transformation,
-)
+from upbeat.scenario.ssp.elements import Scope, check_children, kept, local, named, scope, settings
 from upbeat.scenario.ssp.findings import Findings
-from upbeat.scenario.ssp.model import (
-    Binding,
-    Component,
-    Connection,
-    Connector,
-    Description,
-    MappingEntry,
-    Parameter,
-    Reference,
-    System,
-)
-from upbeat.scenario.ssp.values import (
-    check_version,
-    read_connector,
-    read_dictionary,
-    read_mapping,
-    read_parameters,
-)
+from upbeat.scenario.ssp.model import Component, Description, Reference, System
+from upbeat.scenario.ssp.parts import Documents, Parts
+from upbeat.scenario.ssp.values import check_version
 from upbeat.units.fmi.description.attributes import Attributes
 from upbeat.units.fmi.description.findings import shown
 from upbeat.units.fmi.xml import Element
@@ -48,14 +23,8 @@ _DEEPEST = 30
 _MOST = 50_000
 
 
-class Files(Protocol):
-    """Where other files of an SSP come from: each given by a URI, as the SSD writes it."""
-
-    def document(self, uri: str, findings: Findings) -> Element | None:
-        """The root of another XML file. What is wrong with it goes to `findings`."""
-
-    def inside(self, fmu: Path, uri: str, findings: Findings) -> Element | None:
-        """The root of an XML file inside an FMU."""
+class Files(Documents, Protocol):
+    """Where FMUs and other systems come from, too."""
 
     def fmu(self, uri: str, at: Attributes) -> Path | None:
         """An FMU."""
@@ -70,7 +39,7 @@ class StructureReader:
     def __init__(self, files: Files, findings: Findings) -> None:
         self._files = files
         self._findings = findings
-        self._scope = Scope({}, {}, "ssd:Units")
+        self._parts = Parts(files, findings, Scope({}, {}, "ssd:Units"))
         self._ids: dict[str, Element] = {}
         self._count = 0
 
@@ -84,7 +53,7 @@ class StructureReader:
             )
             return None
         version = check_version(root, findings)
-        self._scope = scope(root, "ssd", findings)
+        self._parts = Parts(self._files, findings, scope(root, "ssd", findings))
         known = ("System", "Enumerations", "Units", "DefaultExperiment")
         check_children(root, known, findings, "SystemStructureDescription")
         at = Attributes(root, findings, "")
@@ -147,11 +116,11 @@ class StructureReader:
                     elements[made.name] = made
         return System(
             name=name,
-            connectors=self._connectors(element, at.where),
+            connectors=self._parts.connectors(element, at.where),
             elements=tuple(elements.values()),
-            connections=self._connections(element, at.where),
-            bindings=self._bindings(element, None, at.where),
-            dictionaries=self._dictionaries(element, at.where),
+            connections=self._parts.connections(element, at.where),
+            bindings=self._parts.bindings(element, None, at.where),
+            dictionaries=self._parts.dictionaries(element, at.where),
             kept=kept(element, findings, at.where),
             file=findings.file,
             line=element.line,
@@ -175,7 +144,7 @@ class StructureReader:
             case "ssd:SignalDictionaryReference":
                 at = Attributes(element, self._findings, "SignalDictionaryReference")
                 name = at.required("name")
-                connectors = self._connectors(element, f"reference '{shown(name)}'")
+                connectors = self._parts.connectors(element, f"reference '{shown(name)}'")
                 return Reference(
                     name=name,
                     dictionary=at.required("dictionary"),
@@ -209,7 +178,7 @@ class StructureReader:
             if inner is None:
                 return None
             # As the standard has it: the system in place of the component, whose bindings come last.
-            bindings = self._bindings(element, None, at.where)
+            bindings = self._parts.bindings(element, None, at.where)
             return replace(inner, name=name, bindings=(*inner.bindings, *bindings))
         if kind not in _FMU:
             at.error(f"components of the type '{shown(kind)}' cannot be run, only FMUs, SSPs and SSDs")
@@ -224,8 +193,8 @@ class StructureReader:
             name=name,
             path=fmu,
             implementation=implementation,
-            connectors=self._connectors(element, at.where),
-            bindings=self._bindings(element, fmu, at.where),
+            connectors=self._parts.connectors(element, at.where),
+            bindings=self._parts.bindings(element, fmu, at.where),
             settings=settings(element),
             kept=kept(element, findings, at.where),
             file=findings.file,
@@ -245,93 +214,6 @@ class StructureReader:
             at.error(f"the system '{shown(key)}' contains itself")
             return None
         return self._system(self._ids[key], path, (*ids, key))
-
-    # ---------------------------------------------------------------- their parts
-
-    def _connectors(self, element: Element, where: str) -> tuple[Connector, ...]:
-        found: dict[str, Connector] = {}
-        for group in element.all("ssd:Connectors"):
-            for child in group.all("ssd:Connector"):
-                one = read_connector(child, self._scope, self._findings, where)
-                if one.name in found:
-                    self._findings.error(child.line, where, f"two connectors are called '{shown(one.name)}'")
-                found[one.name] = replace(one, kept=kept(child, self._findings, where))
-        return tuple(found.values())
-
-    def _connections(self, element: Element, where: str) -> tuple[Connection, ...]:
-        found = []
-        for group in element.all("ssd:Connections"):
-            for child in group.all("ssd:Connection"):
-                at = Attributes(child, self._findings, where)
-                found.append(
-                    Connection(
-                        start=(at.text("startElement") or "", at.required("startConnector")),
-                        end=(at.text("endElement") or "", at.required("endConnector")),
-                        transformation=transformation(child, self._findings, where),
-                        convert=not at.flag("suppressUnitConversion"),
-                        indexed=at.has("startIndices") or at.has("endIndices"),
-                        kept=kept(child, self._findings, where),
-                        line=child.line,
-                    )
-                )
-        return tuple(found)
-
-    def _dictionaries(self, element: Element, where: str) -> Mapping[str, Mapping[str, Connector]]:
-        found: dict[str, Mapping[str, Connector]] = {}
-        for group in element.all("ssd:SignalDictionaries"):
-            for child in group.all("ssd:SignalDictionary"):
-                at = Attributes(child, self._findings, where)
-                root, findings = self._content(child, at, "ssb:SignalDictionary", None)
-                found[at.required("name")] = {} if root is None else read_dictionary(root, findings)
-        return found
-
-    def _bindings(self, element: Element, fmu: Path | None, where: str) -> tuple[Binding, ...]:
-        found = []
-        for group in element.all("ssd:ParameterBindings"):
-            for child in group.all("ssd:ParameterBinding"):
-                at = Attributes(child, self._findings, f"{where}: ParameterBinding")
-                if (
-                    at.text("type") or "application/x-ssp-parameter-set"
-                ) != "application/x-ssp-parameter-set":
-                    at.error(f"parameters of the type '{shown(at.text('type') or '')}' cannot be read")
-                    continue
-                found.append(self._binding(child, at, fmu))
-        return tuple(found)
-
-    def _binding(self, element: Element, at: Attributes, fmu: Path | None) -> Binding:
-        values = element.first("ssd:ParameterValues")
-        root, findings = self._content(element, at, "ssv:ParameterSet", fmu, values)
-        outer = None if element.attributes.get("source") else self._scope
-        parameters: tuple[Parameter, ...] = () if root is None else read_parameters(root, findings, outer)
-        mapping: tuple[MappingEntry, ...] | None = None
-        inner = element.first("ssd:ParameterMapping")
-        if inner is not None:
-            place = Attributes(inner, self._findings, at.where)
-            target, other = self._content(inner, place, "ssm:ParameterMapping", fmu)
-            mapping = () if target is None else read_mapping(target, other)
-        return Binding(parameters, mapping, at.text("prefix") or "", findings.file, element.line)
-
-    def _content(
-        self, element: Element, at: Attributes, tag: str, fmu: Path | None, inline: Element | None = None
-    ) -> tuple[Element | None, Findings]:
-        """What `source` names, or what is written inline; and where to complain about it."""
-        source = at.text("source")
-        if not source:
-            found = (element if inline is None else inline).first(tag)
-            if found is None:
-                at.error(f"it has neither a source nor a <{tag}> of its own")
-            return found, self._findings
-        findings = self._findings.within(source)
-        if at.text("sourceBase") != "component":
-            return self._named(self._files.document(source, findings)), findings
-        if fmu is None:
-            at.error("sourceBase='component' is for components that are FMUs")
-            return None, findings
-        return self._named(self._files.inside(fmu, source, findings)), findings
-
-    @staticmethod
-    def _named(root: Element | None) -> Element | None:
-        return None if root is None else named(root)
 
 
 def _step(root: Element) -> float | None:
