@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import inf
 
 from upbeat.core.ports import Signal
-from upbeat.engine.nested import NestedUnit
+from upbeat.engine.nested_unit import NestedUnit
 
 
 class EventNestedUnit(NestedUnit):
@@ -31,7 +31,7 @@ class EventNestedUnit(NestedUnit):
     def due(self) -> float:
         """When a unit inside has something to do, or the next communication point inside comes."""
         event = self._ask()
-        return event if self._model.discrete else min(event, self._loop.ahead())
+        return event if self._inside.discrete else min(event, self._loop.ahead())
 
     def jump(self) -> bool:
         """One micro-step inside."""
