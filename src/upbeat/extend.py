@@ -19,8 +19,9 @@ from upbeat.core.errors import MasterError, ModelError
 from upbeat.core.expr import Cell, Expr, Name, Number, Op, apply, parse
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.time import Span
-from upbeat.master.approximation import Approximation, Course, Place
+from upbeat.master.approximation import Approximation
 from upbeat.master.coupling import Blocks, Coupling, Exchange, Sequence, exchange, sweep
+from upbeat.master.course import Course, Place
 from upbeat.master.pace import HasTwin, Notes, Pace, Prepares, Proposal, Read, Reviews, State, Twin
 from upbeat.master.program import (
     Advance,

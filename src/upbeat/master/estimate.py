@@ -20,11 +20,11 @@ from upbeat.master.approximation import (
     Hermite,
     Hold,
     Linear,
-    Place,
     Polynomial,
     Smooth,
 )
 from upbeat.master.coupling import Blocks
+from upbeat.master.course import Place
 from upbeat.master.dataflow import Flow, Resource, live, touched
 from upbeat.master.port_registers import End
 from upbeat.master.program import Block, Instruction, Let, Reg, Restore, Save, Set, walk

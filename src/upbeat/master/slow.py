@@ -9,7 +9,8 @@ from math import perm
 from upbeat.core.expr import ZERO, Cell, Expr, fold
 from upbeat.core.expr.nodes import with_args
 from upbeat.core.ports import Kind
-from upbeat.master.approximation import Hold, Place
+from upbeat.master.approximation import Hold
+from upbeat.master.course import Place
 from upbeat.master.port_registers import End, Interval
 from upbeat.master.program import Block, If, Instruction, Let, Repeat
 from upbeat.master.wiring import Wiring

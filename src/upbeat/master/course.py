@@ -1,0 +1,47 @@
+"""Courses: what an approximation sees of an input, and how it says that the input runs over a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from upbeat.core.ports import Kind
+from upbeat.master.program import Let, Reg
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One input as an approximation sees it.
+
+    `known` are the registers of its value and of those derivatives that the approximation asked for;
+    `ahead` those that hold (or are assumed) at the end of the step, for interpolation: the same
+    registers, once the source has gone ahead. `now` and `next` hold the step's two ends.
+    `unsure`: derivatives are NaN while nobody knows them.
+    """
+
+    name: str
+    kind: Kind
+    size: int
+    known: tuple[Reg, ...]
+    ahead: tuple[Reg, ...]
+    now: Reg
+    next: Reg
+    unsure: bool = False
+
+    @property
+    def value(self) -> Reg:
+        return self.known[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How an input runs over a step: `early` lets at its start, `late` ones right before `Set(by)`.
+
+    An extrapolated course is handed over at the end of the step before, unless it needs to know
+    how long the step will be: then `at_start`. `history` are the registers that restart it.
+    """
+
+    by: tuple[Reg, ...]
+    late: tuple[Let, ...] = ()
+    early: tuple[Let, ...] = ()
+    at_start: bool = False
+    history: tuple[Reg, ...] = ()
