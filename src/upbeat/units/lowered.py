@@ -9,7 +9,7 @@ from upbeat.core.errors import ModelError
 from upbeat.core.expr import Kernel
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.equations import Equations
-from upbeat.units.hybrid import Reactions, reactions
+from upbeat.units.reaction_plan import Reactions, reactions
 from upbeat.units.solved_unit import state_size
 from upbeat.units.solvers import Cvode, DormandPrince, Solver
 

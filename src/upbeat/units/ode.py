@@ -11,11 +11,12 @@ from upbeat.core.expr import Expr
 from upbeat.core.ports import Port, Value
 from upbeat.units.changing import changeable, with_changes
 from upbeat.units.equations import Equations
-from upbeat.units.hybrid import HybridUnit, reactions
+from upbeat.units.hybrid import HybridUnit
 from upbeat.units.indicating import marked, with_indicators
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.lowered import OdeTables, lower
 from upbeat.units.rates import with_rates
+from upbeat.units.reaction_plan import reactions
 from upbeat.units.shorthand import Complaints
 from upbeat.units.solved_unit import Behaviour, Equation, SolvedUnit, from_number, remembered
 from upbeat.units.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
