@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <deque>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -53,9 +55,11 @@ inline Cell from_double(double value, Kind kind) {
 }
 
 // Strings by number. The pool only grows, so a number stays valid for the whole run.
+// Any thread may ask: units of several cores share one.
 class Strings {
  public:
   std::int64_t intern(const std::string& text) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = numbers_.find(text);
     if (found != numbers_.end()) return found->second;
     const auto number = static_cast<std::int64_t>(texts_.size());
@@ -63,11 +67,18 @@ class Strings {
     numbers_.emplace(text, number);
     return number;
   }
-  const std::string& text(std::int64_t number) const { return texts_.at(static_cast<std::size_t>(number)); }
-  std::size_t size() const { return texts_.size(); }
+  const std::string& text(std::int64_t number) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return texts_.at(static_cast<std::size_t>(number));
+  }
+  std::size_t size() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return texts_.size();
+  }
 
  private:
-  std::vector<std::string> texts_;
+  mutable std::mutex mutex_;
+  std::deque<std::string> texts_;  // which stay where they are when others come
   std::unordered_map<std::string, std::int64_t> numbers_;
 };
 

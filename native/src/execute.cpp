@@ -32,16 +32,25 @@ double Machine::compute(Expression& expression) {
 }
 
 bool Machine::execute(std::int32_t block) {
+  if (workers_ && !tables_.shares[static_cast<std::size_t>(block)].empty()) {
+    return share(tables_.shares[static_cast<std::size_t>(block)]);
+  }
+  return work(tables_.entries[block], lanes_.front());
+}
+
+// From a row to the next End. Several cores may do so at once, each in its own lane, with rows of which no two
+// touch the same cells or units.
+bool Machine::work(std::int32_t row, Lane& lane) {
   Cell* const cells = cells_.data();
   double* const clocks = clocks_.data();
   const Step* const first = steps_.data();
-  const Step* at = first + tables_.entries[block];
+  const Step* at = first + row;
   // These take `at` by value, so that it stays in a machine register.
-  const auto failed = [this, first](const Step* here, Fault fault, Call call) {
-    return fail(fault, call, here->unit, static_cast<std::int32_t>(here - first));
+  const auto failed = [this, first, &lane](const Step* here, Fault fault, Call call) {
+    return fail(lane, fault, call, here->unit, static_cast<std::int32_t>(here - first));
   };
-  const auto refused = [this, failed](const Step* here, int status, Call call) {
-    error_.status = status;
+  const auto refused = [failed, &lane](const Step* here, int status, Call call) {
+    lane.error.status = status;
     return failed(here, Fault::Refused, call);
   };
   // Programs come in runs of one kind (all Advance, all Get, all Set), so the hot cases stay in
@@ -55,8 +64,8 @@ bool Machine::execute(std::int32_t block) {
           Cell* const to = cells + at->b;
           if (const int status = at->get(at->self, at->a, to)) return refused(at, status, Call::Get);
           if (!finite(*to)) {
-            error_.cell = 0;
-            error_.value = to->r;
+            lane.error.cell = 0;
+            lane.error.value = to->r;
             return failed(at, Fault::NotFinite, Call::Get);
           }
           ++at;
@@ -66,7 +75,7 @@ bool Machine::execute(std::int32_t block) {
       case Step::GetReals: {
         Cell* const to = cells + at->b;
         if (const int status = at->get(at->self, at->a, to)) return refused(at, status, Call::Get);
-        if (!are_numbers(to, at->c, at->c)) return failed(at, Fault::NotFinite, Call::Get);
+        if (!lane.are_numbers(to, at->c, at->c)) return failed(at, Fault::NotFinite, Call::Get);
         ++at;
         break;
       }
@@ -84,7 +93,7 @@ bool Machine::execute(std::int32_t block) {
         break;
       case Step::CheckedSet: {
         const Cell* const from = cells + at->b;
-        if (!are_numbers(from, at->c * at->d, at->d)) return failed(at, Fault::NotFinite, Call::Set);
+        if (!lane.are_numbers(from, at->c * at->d, at->d)) return failed(at, Fault::NotFinite, Call::Set);
         if (const int status = at->set(at->self, at->a, from, at->c)) return refused(at, status, Call::Set);
         ++at;
         break;
@@ -93,16 +102,16 @@ bool Machine::execute(std::int32_t block) {
         const std::size_t width = static_cast<std::size_t>(at->d);
         const std::int32_t* const from = tables_.operands.data() + at->b;
         for (std::int32_t k = 0; k < at->c; ++k) {
-          std::memcpy(gathered_.data() + static_cast<std::size_t>(k) * width, cells + from[k], sizeof(Cell) * width);
+          std::memcpy(lane.gathered.data() + static_cast<std::size_t>(k) * width, cells + from[k], sizeof(Cell) * width);
         }
         // A course of several coefficients has been computed, so it may be anything.
-        if (!are_numbers(gathered_.data(), at->c * at->d, at->d)) return failed(at, Fault::NotFinite, Call::Set);
-        if (const int status = at->set(at->self, at->a, gathered_.data(), at->c)) return refused(at, status, Call::Set);
+        if (!lane.are_numbers(lane.gathered.data(), at->c * at->d, at->d)) return failed(at, Fault::NotFinite, Call::Set);
+        if (const int status = at->set(at->self, at->a, lane.gathered.data(), at->c)) return refused(at, status, Call::Set);
         ++at;
         break;
       }
       case code(Op::Solve):
-        solve(static_cast<std::size_t>(at->a), cells + at->b, cells + at->c, cells + at->d, solving_.data());
+        solve(static_cast<std::size_t>(at->a), cells + at->b, cells + at->c, cells + at->d, lane.solving.data());
         ++at;
         break;
       case code(Op::Slope):
@@ -118,9 +127,9 @@ bool Machine::execute(std::int32_t block) {
           *reached = until;
           const int status = at->advance(at->self, start, until, at->d, reached);
           if (status != 0 || (*reached != until && !(at->d && start <= *reached && *reached <= until))) {
-            error_.start = start;
-            error_.until = until;
-            error_.value = *reached;
+            lane.error.start = start;
+            lane.error.until = until;
+            lane.error.value = *reached;
             return status != 0 ? refused(at, status, Call::Advance) : failed(at, Fault::NotReached, Call::Advance);
           }
           clocks[at->unit] = *reached;
@@ -137,11 +146,11 @@ bool Machine::execute(std::int32_t block) {
         ++at;
         break;
       case code(Op::Save):
-        if (!save_slot(static_cast<std::int32_t>(at - first))) return false;
+        if (!save_slot(static_cast<std::int32_t>(at - first), lane)) return false;
         ++at;
         break;
       case code(Op::Restore):
-        if (!restore_slot(static_cast<std::int32_t>(at - first))) return false;
+        if (!restore_slot(static_cast<std::int32_t>(at - first), lane)) return false;
         ++at;
         break;
       case code(Op::Begin):
@@ -165,7 +174,7 @@ bool Machine::execute(std::int32_t block) {
       case code(Op::GetEvent):
       case code(Op::Due):
       case code(Op::Fire):
-        if (!happen(*at)) return false;
+        if (!happen(*at, lane)) return false;
         ++at;
         break;
       default: return true;  // End

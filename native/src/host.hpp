@@ -27,6 +27,12 @@ class Host {
     require(problem_in(program, units.size()));
     for (const std::string& text : nb::cast<std::vector<std::string>>(tables.attr("strings"))) entrance_.strings.intern(text);
     machine_ = std::make_unique<Machine>(std::move(program), entrance_.enter_all(units, start), start);
+    // Units in Python are called by this thread alone, and with the GIL. Other cores may need it as well: an FMU
+    // that logs, a process that has died.
+    if (entrance_.needs_gil) {
+      machine_->set_pause({[]() -> void* { return PyEval_SaveThread(); },
+                           [](void* left) { PyEval_RestoreThread(static_cast<PyThreadState*>(left)); }});
+    }
   }
 
   class Visit {

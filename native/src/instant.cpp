@@ -7,12 +7,12 @@
 
 namespace upbeat {
 
-bool Machine::happen(const Step& step) {
+bool Machine::happen(const Step& step, Lane& lane) {
   const auto failed = [&](Fault fault, Call call) {
-    return fail(fault, call, step.unit, static_cast<std::int32_t>(&step - steps_.data()));
+    return fail(lane, fault, call, step.unit, static_cast<std::int32_t>(&step - steps_.data()));
   };
   const auto refused = [&](int status, Call call) {
-    error_.status = status;
+    lane.error.status = status;
     return failed(Fault::Refused, call);
   };
   Cell* const cells = cells_.data();
@@ -28,7 +28,7 @@ bool Machine::happen(const Step& step) {
       if (const int status = step.get(step.self, step.a, to)) return refused(status, Call::Get);
       if (to[step.c].i == 0 && step.d != static_cast<std::int32_t>(Kind::String)) {
         for (std::int32_t i = 0; i < step.c; ++i) to[i].i = 0;  // as on the other engine, to the bit
-      } else if (step.d == static_cast<std::int32_t>(Kind::Real) && !are_numbers(to, step.c, step.c)) {
+      } else if (step.d == static_cast<std::int32_t>(Kind::Real) && !lane.are_numbers(to, step.c, step.c)) {
         return failed(Fault::NotFinite, Call::Get);
       }
       return true;

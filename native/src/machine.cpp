@@ -19,6 +19,7 @@ Machine::Machine(ProgramTables tables, std::vector<upbeat_unit> units, double st
 }
 
 Machine::~Machine() {
+  workers_.reset();  // nobody is in a unit when it is destroyed
   for (const upbeat_unit& unit : units_) {
     if (unit.destroy) unit.destroy(unit.self);
   }
@@ -33,7 +34,7 @@ void Machine::link() {
                        std::all_of(table.to.begin(), table.to.end(), is_real);
     expressions_.push_back({&kernel, kernel.workspace(), table.from, table.to, plain});
   }
-  std::size_t widest = 0;
+  std::size_t widest = 0, solved = 0;
   steps_.reserve(tables_.code.size());
   for (const Row& row : tables_.code) {
     Step step;
@@ -66,7 +67,7 @@ void Machine::link() {
         break;
       case Op::Solve: {
         const auto size = static_cast<std::size_t>(row[1]);
-        solving_.resize(std::max(solving_.size(), size * (size + 1)));
+        solved = std::max(solved, size * (size + 1));
         operands(row[1], row[2], row[3], row[4]);
         break;
       }
@@ -109,30 +110,43 @@ void Machine::link() {
     }
     steps_.push_back(step);
   }
-  gathered_.resize(widest);
+  std::size_t cores = 1;
+  for (const Shares& shares : tables_.shares) cores = std::max(cores, shares.size());
+  lanes_.resize(cores);
+  for (Lane& lane : lanes_) {
+    lane.gathered.resize(widest);
+    lane.solving.resize(solved);
+  }
+  if (cores > 1) {
+    const auto work = [](void* self, std::size_t core, std::int32_t row) {
+      auto& machine = *static_cast<Machine*>(self);
+      return machine.work(row, machine.lanes_[core]);
+    };
+    workers_ = std::make_unique<Workers>(cores, work, this);
+  }
 }
 
-bool Machine::save_unit(std::int32_t unit, std::int32_t slot, std::int32_t row) {
+bool Machine::save_unit(std::int32_t unit, std::int32_t slot, std::int32_t row, Lane& lane) {
   const upbeat_unit& table = units_[unit];
-  if (!table.save) return fail(Fault::Unable, Call::Save, unit, row);
-  error_.status = table.save(table.self, slot);
-  return error_.status == 0 || fail(Fault::Refused, Call::Save, unit, row);
+  if (!table.save) return fail(lane, Fault::Unable, Call::Save, unit, row);
+  lane.error.status = table.save(table.self, slot);
+  return lane.error.status == 0 || fail(lane, Fault::Refused, Call::Save, unit, row);
 }
 
-bool Machine::restore_unit(std::int32_t unit, std::int32_t slot, std::int32_t row) {
+bool Machine::restore_unit(std::int32_t unit, std::int32_t slot, std::int32_t row, Lane& lane) {
   const upbeat_unit& table = units_[unit];
-  if (!table.restore) return fail(Fault::Unable, Call::Restore, unit, row);
-  error_.status = table.restore(table.self, slot);
-  return error_.status == 0 || fail(Fault::Refused, Call::Restore, unit, row);
+  if (!table.restore) return fail(lane, Fault::Unable, Call::Restore, unit, row);
+  lane.error.status = table.restore(table.self, slot);
+  return lane.error.status == 0 || fail(lane, Fault::Refused, Call::Restore, unit, row);
 }
 
-bool Machine::save_slot(std::int32_t row) {
+bool Machine::save_slot(std::int32_t row, Lane& lane) {
   const Row& save = tables_.code[row];
   const std::int32_t* const units = tables_.operands.data() + save[2];
   const std::int32_t* const cells = units + save[3];
   Slot& slot = slots_[save[1]];
   for (std::int32_t i = 0; i < save[3]; ++i) {
-    if (!save_unit(units[i], save[1], row)) return false;
+    if (!save_unit(units[i], save[1], row, lane)) return false;
     slot.clocks[i] = clocks_[units[i]];
   }
   for (std::int32_t i = 0; i < save[4]; ++i) slot.cells[i] = cells_[cells[i]];
@@ -140,14 +154,14 @@ bool Machine::save_slot(std::int32_t row) {
   return true;
 }
 
-bool Machine::restore_slot(std::int32_t row) {
+bool Machine::restore_slot(std::int32_t row, Lane& lane) {
   const Slot& slot = slots_[tables_.code[row][1]];
-  if (slot.row < 0) return fail(Fault::EmptySlot, Call::None, -1, row);
+  if (slot.row < 0) return fail(lane, Fault::EmptySlot, Call::None, -1, row);
   const Row& save = tables_.code[slot.row];
   const std::int32_t* const units = tables_.operands.data() + save[2];
   const std::int32_t* const cells = units + save[3];
   for (std::int32_t i = 0; i < save[3]; ++i) {
-    if (!restore_unit(units[i], save[1], row)) return false;
+    if (!restore_unit(units[i], save[1], row, lane)) return false;
     clocks_[units[i]] = slot.clocks[i];
   }
   for (std::int32_t i = 0; i < save[4]; ++i) cells_[cells[i]] = slot.cells[i];
@@ -161,7 +175,7 @@ bool Machine::save(std::int32_t place) {
   Kept& kept = kept_[index];
   kept.filled = false;
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    if (!save_unit(static_cast<std::int32_t>(unit), tables_.slots + place, -1)) return false;
+    if (!save_unit(static_cast<std::int32_t>(unit), tables_.slots + place, -1, lanes_.front())) return false;
   }
   kept.cells = cells_;
   kept.clocks = clocks_;
@@ -171,9 +185,9 @@ bool Machine::save(std::int32_t place) {
 
 bool Machine::restore(std::int32_t place) {
   const auto index = static_cast<std::size_t>(place);
-  if (index >= kept_.size() || !kept_[index].filled) return fail(Fault::EmptySlot, Call::None, -1, -1);
+  if (index >= kept_.size() || !kept_[index].filled) return fail(lanes_.front(), Fault::EmptySlot, Call::None, -1, -1);
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    if (!restore_unit(static_cast<std::int32_t>(unit), tables_.slots + place, -1)) return false;
+    if (!restore_unit(static_cast<std::int32_t>(unit), tables_.slots + place, -1, lanes_.front())) return false;
   }
   // Element by element into the memory that is there: others hold pointers to it.
   std::copy(kept_[index].cells.begin(), kept_[index].cells.end(), cells_.begin());
@@ -183,9 +197,10 @@ bool Machine::restore(std::int32_t place) {
 
 bool Machine::set_input(std::int32_t unit, std::int32_t port, const Cell* coefficients, std::int32_t count) {
   const upbeat_unit& table = units_[unit];
-  error_.status = table.set(table.self, port, coefficients, count);
-  error_.cell = port;
-  return error_.status == 0 || fail(Fault::Refused, Call::Set, unit, -1);
+  Lane& lane = lanes_.front();
+  lane.error.status = table.set(table.self, port, coefficients, count);
+  lane.error.cell = port;
+  return lane.error.status == 0 || fail(lane, Fault::Refused, Call::Set, unit, -1);
 }
 
 bool Machine::goes_back() const {
@@ -199,7 +214,9 @@ bool Machine::packs() const {
 bool Machine::begin_units() {
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
     Nested* const nested = Nested::behind(units_[unit]);
-    if (nested && !nested->begin()) return fail(Fault::Refused, Call::Begin, static_cast<std::int32_t>(unit), -1);
+    if (nested && !nested->begin()) {
+      return fail(lanes_.front(), Fault::Refused, Call::Begin, static_cast<std::int32_t>(unit), -1);
+    }
   }
   return true;
 }
@@ -211,24 +228,36 @@ void Machine::ask_to_stop() {
   }
 }
 
+void Machine::set_pause(const Pause& pause) {
+  if (workers_) workers_->set_pause(pause);
+}
+
+// All cores do what they can. Where several failed, the first of them is told of, whatever the timing.
+bool Machine::share(const Shares& shares) {
+  const std::ptrdiff_t failed = workers_->run(shares);
+  if (failed > 0) lanes_.front().error = std::move(lanes_[static_cast<std::size_t>(failed)].error);
+  return failed < 0;
+}
+
 bool Machine::stop(const Error& error) {
-  error_ = error;
+  lanes_.front().error = error;
   return false;
 }
 
-bool Machine::fail(Fault fault, Call call, std::int32_t unit, std::int32_t row) {
-  error_.fault = fault;
-  error_.call = call;
-  error_.unit = unit;
-  error_.row = row;
-  error_.time = unit < 0 ? cells_[tables_.now].r : clocks_[unit];
-  error_.message.clear();
-  error_.inside.reset();
+bool Machine::fail(Lane& lane, Fault fault, Call call, std::int32_t unit, std::int32_t row) {
+  Error& error = lane.error;
+  error.fault = fault;
+  error.call = call;
+  error.unit = unit;
+  error.row = row;
+  error.time = unit < 0 ? cells_[tables_.now].r : clocks_[unit];
+  error.message.clear();
+  error.inside.reset();
   if (fault == Fault::Refused) {
     const upbeat_unit& table = units_[unit];
-    if (const Nested* const nested = Nested::behind(table)) error_.inside = nested->failure();
+    if (const Nested* const nested = Nested::behind(table)) error.inside = nested->failure();
     const char* const text = table.message ? table.message(table.self) : nullptr;
-    if (text) error_.message = text;
+    if (text) error.message = text;
   }
   return false;
 }

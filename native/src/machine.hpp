@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "error.hpp"
 #include "packing.hpp"
 #include "program.hpp"
+#include "workers.hpp"
 
 namespace upbeat {
 
@@ -105,6 +107,9 @@ class Machine {
   bool pack(std::int32_t place, const Strings& strings, Bytes& to);
   bool unpack(std::int32_t place, Strings& strings, const void* from, std::uint64_t size);
 
+  // What the caller's thread does around a long wait for other cores.
+  void set_pause(const Pause& pause);
+
   // Ends the run from outside any block. False, for the caller to pass on.
   bool stop(const Error& error);
 
@@ -114,7 +119,7 @@ class Machine {
 
   Cell* cells() { return cells_.data(); }
   const ProgramTables& tables() const { return tables_; }
-  const Error& error() const { return error_; }
+  const Error& error() const { return lanes_.front().error; }
   FiredLog& fired() { return fired_; }
 
  private:
@@ -125,6 +130,23 @@ class Machine {
     std::vector<Cell> cells;
     std::vector<double> clocks;
   };
+  // What each core has for itself: why it stopped, and room to work in.
+  struct alignas(64) Lane {
+    Error error;
+    std::vector<Cell> gathered;
+    std::vector<double> solving;
+
+    // Whether these are numbers to go on with: those of a port of `width` cells, or several courses of one.
+    bool are_numbers(const Cell* from, std::int32_t count, std::int32_t width) {
+      for (std::int32_t i = 0; i < count; ++i) {
+        if (finite(from[i])) continue;
+        error.cell = i % width;
+        error.value = from[i].r;
+        return false;
+      }
+      return true;
+    }
+  };
   struct Kept {
     bool filled = false;
     std::vector<Cell> cells;
@@ -133,24 +155,16 @@ class Machine {
 
   void link();
   double compute(Expression& expression);
-  bool happen(const Step& step);
+  bool work(std::int32_t row, Lane& lane);
+  bool share(const Shares& shares);
+  bool happen(const Step& step, Lane& lane);
 
-  // Whether these are numbers to go on with: those of a port of `width` cells, or several courses of one.
-  bool are_numbers(const Cell* from, std::int32_t count, std::int32_t width) {
-    for (std::int32_t i = 0; i < count; ++i) {
-      if (finite(from[i])) continue;
-      error_.cell = i % width;
-      error_.value = from[i].r;
-      return false;
-    }
-    return true;
-  }
-  bool save_slot(std::int32_t row);
-  bool restore_slot(std::int32_t row);
-  bool save_unit(std::int32_t unit, std::int32_t slot, std::int32_t row);
-  bool restore_unit(std::int32_t unit, std::int32_t slot, std::int32_t row);
+  bool save_slot(std::int32_t row, Lane& lane);
+  bool restore_slot(std::int32_t row, Lane& lane);
+  bool save_unit(std::int32_t unit, std::int32_t slot, std::int32_t row, Lane& lane);
+  bool restore_unit(std::int32_t unit, std::int32_t slot, std::int32_t row, Lane& lane);
   bool pack_unit(std::int32_t unit, std::int32_t slot, Bytes& to);
-  bool fail(Fault fault, Call call, std::int32_t unit, std::int32_t row);
+  bool fail(Lane& lane, Fault fault, Call call, std::int32_t unit, std::int32_t row);
 
   ProgramTables tables_;
   std::vector<upbeat_unit> units_;
@@ -158,14 +172,13 @@ class Machine {
   std::vector<Cell> cells_;
   std::vector<Step> steps_;
   std::vector<Expression> expressions_;
-  std::vector<Cell> gathered_;
-  std::vector<double> solving_;
   std::vector<std::int32_t> loops_;
   std::vector<Slot> slots_;
   std::vector<Kept> kept_;
   FiredLog fired_;
-  Error error_;
+  std::vector<Lane> lanes_;  // one per core; the first is that of whoever calls
   std::atomic<bool> asked_to_stop_{false};
+  std::unique_ptr<Workers> workers_;  // where there is a block to share out
 };
 
 // Why these tables cannot be run with this many units (an index out of range, a missing End), or

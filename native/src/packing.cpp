@@ -17,12 +17,12 @@ namespace upbeat {
 
 bool Machine::pack_unit(std::int32_t unit, std::int32_t slot, Bytes& to) {
   const upbeat_unit& table = units_[unit];
-  if (!table.pack) return fail(Fault::Unable, Call::Pack, unit, -1);
+  if (!table.pack) return fail(lanes_.front(), Fault::Unable, Call::Pack, unit, -1);
   Bytes state;
   for (;;) {
     std::uint64_t size = state.size();
-    error_.status = table.pack(table.self, slot, state.data(), &size);
-    if (error_.status != 0) return fail(Fault::Refused, Call::Pack, unit, -1);
+    lanes_.front().error.status = table.pack(table.self, slot, state.data(), &size);
+    if (lanes_.front().error.status != 0) return fail(lanes_.front(), Fault::Refused, Call::Pack, unit, -1);
     const bool whole = size <= state.size();
     state.resize(size);
     if (whole) break;
@@ -35,7 +35,7 @@ bool Machine::pack_unit(std::int32_t unit, std::int32_t slot, Bytes& to) {
 bool Machine::pack(std::int32_t place, const Strings& strings, Bytes& to) {
   const auto index = static_cast<std::size_t>(place);
   to.clear();
-  if (index >= kept_.size() || !kept_[index].filled) return fail(Fault::EmptySlot, Call::None, -1, -1);
+  if (index >= kept_.size() || !kept_[index].filled) return fail(lanes_.front(), Fault::EmptySlot, Call::None, -1, -1);
   const Kept& kept = kept_[index];
   std::unordered_map<std::int64_t, std::uint64_t> numbers;
   std::vector<std::int64_t> texts;
@@ -76,7 +76,7 @@ bool Machine::unpack(std::int32_t place, Strings& strings, const void* from, std
   Reader reader(from, size);
   const bool fits = reader.word() == cells_.size() && reader.word() == units_.size();
   const std::uint64_t texts = reader.word();
-  if (!reader.sound() || !fits || texts > cells_.size()) return fail(Fault::BadBytes, Call::None, -1, -1);
+  if (!reader.sound() || !fits || texts > cells_.size()) return fail(lanes_.front(), Fault::BadBytes, Call::None, -1, -1);
   kept.cells.resize(cells_.size());
   for (Cell& cell : kept.cells) cell.i = static_cast<std::int64_t>(reader.word());
   kept.clocks.resize(units_.size());
@@ -110,13 +110,13 @@ bool Machine::unpack(std::int32_t place, Strings& strings, const void* from, std
       default: break;
     }
   }
-  if (!sound) return fail(Fault::BadBytes, Call::None, -1, -1);
+  if (!sound) return fail(lanes_.front(), Fault::BadBytes, Call::None, -1, -1);
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
     const upbeat_unit& table = units_[unit];
     const auto number = static_cast<std::int32_t>(unit);
-    if (!table.unpack) return fail(Fault::Unable, Call::Unpack, number, -1);
-    error_.status = table.unpack(table.self, tables_.slots + place, states[unit].at, states[unit].size);
-    if (error_.status != 0) return fail(Fault::Refused, Call::Unpack, number, -1);
+    if (!table.unpack) return fail(lanes_.front(), Fault::Unable, Call::Unpack, number, -1);
+    lanes_.front().error.status = table.unpack(table.self, tables_.slots + place, states[unit].at, states[unit].size);
+    if (lanes_.front().error.status != 0) return fail(lanes_.front(), Fault::Refused, Call::Unpack, number, -1);
   }
   kept.filled = true;
   return true;

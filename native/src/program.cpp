@@ -26,6 +26,10 @@ class Check {
     for (const std::int32_t entry : tables_.entries) {
       if (!target(entry)) return "a block begins outside the code";
     }
+    if (!tables_.shares.empty() && tables_.shares.size() != tables_.entries.size()) return "blocks and shares differ in number";
+    for (const Shares& shares : tables_.shares) {
+      if (const char* const problem = problem_in(shares, tables_.code.size())) return problem;
+    }
     if (!block(tables_.start_block) || !block(tables_.instant_block)) return "a block that there is not";
     if (tables_.code.empty() || static_cast<Op>(tables_.code.back()[0]) != Op::End) return "the code does not end";
     for (std::size_t i = 0; i < tables_.code.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include "cell.hpp"
 #include "kernel.hpp"
+#include "shares.hpp"
 
 namespace upbeat {
 
@@ -51,6 +52,7 @@ struct ProgramTables {
   std::vector<std::int32_t> operands;
   std::vector<KernelTables> kernels;
   std::vector<CellKernel> expressions;  // what Compute, Until and Unless name
+  std::vector<Shares> shares;           // for each block how cores share it out; empty: they do not (see `Machine`)
   std::int32_t start_block = -1;        // numbers of blocks; -1: there is nothing to do
   std::int32_t instant_block = -1;
   std::int32_t now = 0;

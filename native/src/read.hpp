@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -76,6 +77,17 @@ inline ProgramTables read_program(nb::handle tables, const std::vector<Kernel>& 
   using Expression = std::tuple<std::int32_t, std::vector<std::int32_t>, std::vector<std::int32_t>>;
   for (auto& [kernel, from, to] : nb::cast<std::vector<Expression>>(tables.attr("expressions"))) {
     program.expressions.push_back({kernel, std::move(from), std::move(to)});
+  }
+  using Waits = std::vector<std::pair<std::int32_t, std::int32_t>>;
+  using Lists = std::vector<std::vector<std::pair<std::int32_t, Waits>>>;
+  for (const Lists& lists : nb::cast<std::vector<Lists>>(tables.attr("shares"))) {
+    Shares& shares = program.shares.emplace_back(lists.size());
+    for (std::size_t core = 0; core < lists.size(); ++core) {
+      for (const auto& [row, waits] : lists[core]) {
+        Part& part = shares[core].emplace_back(Part{row, {}});
+        for (const auto& [other, position] : waits) part.waits.push_back({other, position});
+      }
+    }
   }
   program.start_block = nb::cast<std::int32_t>(tables.attr("start_block"));
   program.instant_block = nb::cast<std::int32_t>(tables.attr("instant_block"));

@@ -1,0 +1,103 @@
+// Worker threads that do the parts of a block together: each its own list, waiting only where it needs another.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "shares.hpp"
+
+namespace upbeat {
+
+// What a thread lets go of before a wait that is not short, and takes again after it (a lock that others may
+// need meanwhile). Both may be missing.
+struct Pause {
+  void* (*leave)() = nullptr;
+  void (*enter)(void* left) = nullptr;
+};
+
+// A count that only grows: one thread raises it, others wait for it. What was written before it was raised is
+// seen by whoever has waited.
+class alignas(64) Flag {
+ public:
+  void raise(std::uint64_t to) {
+    count_.store(to, std::memory_order_seq_cst);
+    wake();
+  }
+
+  // It will not be raised until it is renewed: nobody waits for it any longer.
+  void give_up() {
+    given_up_.store(true, std::memory_order_seq_cst);
+    wake();
+  }
+  void renew() { given_up_.store(false, std::memory_order_relaxed); }
+
+  // Until it is raised so far; false if it was given up before.
+  bool await(std::uint64_t wanted, const Pause& pause) {
+    return count_.load(std::memory_order_acquire) >= wanted || patient(wanted, pause);
+  }
+
+ private:
+  bool patient(std::uint64_t wanted, const Pause& pause);
+  bool settled(std::uint64_t wanted) const;
+  void sleep(std::uint64_t wanted);
+  void wake();
+
+  std::atomic<std::uint64_t> count_{0};
+  std::atomic<bool> given_up_{false};
+  std::atomic<std::int32_t> sleepers_{0};
+  std::mutex mutex_;
+  std::condition_variable raised_;
+};
+
+// The thread that calls `run` is core 0; the others are threads that live as long as this object.
+class Workers {
+ public:
+  // Does the part that begins at a row, as this core; says whether all went well. It must not throw.
+  using Work = bool (*)(void* self, std::size_t core, std::int32_t row);
+
+  Workers(std::size_t cores, Work work, void* self);
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  // For long waits of core 0. The other threads hold nothing that anybody needs.
+  void set_pause(const Pause& pause) { pause_ = pause; }
+
+  // All parts of `shares`, which are for at most as many cores; returns when no core works any more. Where a
+  // part fails, its core stops, and so does whoever needs what it has not done; all other parts are done, so
+  // that what is found does not depend on the timing. -1, or the first core of which a part failed.
+  std::ptrdiff_t run(const Shares& shares);
+
+ private:
+  struct Core {
+    Flag begin;     // how often it has been told to begin
+    Flag progress;  // `base_` and how many parts of its list are done
+    std::uint64_t begun = 0;
+    bool failed = false;
+    std::thread thread;
+  };
+
+  void serve(std::size_t core);
+  void do_list(std::size_t core);
+  void end();
+
+  Work work_;
+  void* self_;
+  std::vector<std::unique_ptr<Core>> cores_;
+  Pause pause_;
+  // What follows is written while nobody works.
+  const Shares* shares_ = nullptr;
+  std::uint64_t base_ = 0;
+  std::atomic<bool> over_{false};
+};
+
+// Why these shares cannot be done by anybody (rows of which there are `rows`), or nullptr.
+const char* problem_in(const Shares& shares, std::size_t rows);
+
+}  // namespace upbeat
