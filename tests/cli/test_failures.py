@@ -202,6 +202,8 @@ def test_check_finds_what_run_would_refuse(decay: Path) -> None:
         (("--record", "zz"), "[--record] nothing to record matches 'zz'"),
         (("--out", "r.txt"), "[--out]"),
         (("--jit", "--engine", "interpret"), "jit"),
+        (("--cores", "0"), "[--cores] cores must be a whole number"),
+        (("--cores", "2", "--engine", "interpret"), "Leave out one of the two (--cores, --engine)"),
         (("--plot", "r.bmp"), ".png"),
     ],
 )

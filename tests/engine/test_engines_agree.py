@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import random
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from shapes import REALS
 from strategies import experiments, on_engine
 from upbeat.core.expr import evaluate, names
 from upbeat.engine import native
+from upbeat.engine.cores import shared_out
 from upbeat.engine.heuristic import planned
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.operations import operations, schedule, tasks
@@ -47,7 +49,12 @@ class Outcome(NamedTuple):
     events: list[object]
 
 
-def outcome(experiment: up.Experiment, program: Program | None = None, given: Given | None = None) -> Outcome:
+def outcome(
+    experiment: up.Experiment,
+    program: Program | None = None,
+    given: Given | None = None,
+    schedules: Mapping[str, Schedule] | None = None,
+) -> Outcome:
     """The outcome of a run, in which some inputs may be set by hand."""
     flat = experiment.flat
     built, pace = flat.master.build(flat.scenario)
@@ -60,6 +67,7 @@ def outcome(experiment: up.Experiment, program: Program | None = None, given: Gi
             choice=experiment.choice(),
             record=experiment.record,
             every=experiment.every,
+            schedules=schedules,
         ) as run:
             for k in range(max(given, default=-1) + 1 if given else 0):
                 for name, value in given.get(k, []) if given else ():
@@ -192,6 +200,25 @@ def test_cores_of_any_speed_give_the_same_trace(
     assert bool(one.error) == bool(two.error)
     if not one.error:
         assert one == two
+
+
+@needs_native
+@thorough
+@given(experiments(), st.integers(0, 2**32), st.integers(2, 4))
+def test_threads_give_the_same_trace(experiment: up.Experiment, seed: int, cores: int) -> None:
+    experiment = experiment.with_(engine="native", scenario=on_engine("native", experiment.scenario))
+    program, models, rng = experiment.program(), experiment.flat.scenario.units, random.Random(seed)
+    flow = Flow(program.layout, models)
+    times = {
+        name: {operation.name: rng.expovariate(1.0) for operation in operations(program, name, models)}
+        for name in program.steps
+    }
+    schedules = shared_out(program, models, cores, times)
+    for name, made in schedules.items():
+        assert flaw(made, dependencies(program.steps[name], flow)) is None
+    one, two = outcome(experiment, program), outcome(experiment, program, schedules=schedules)
+    assert (one.columns, one.steps, one.events) == (two.columns, two.steps, two.events)
+    assert bool(one.error) == bool(two.error)  # of several units that fail in one step, one is told of
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -31,6 +31,12 @@ def add_to(commands: Any) -> None:
         help="compile expressions to machine code (upbeat[jit]; native engine only)",
     )
     parser.add_argument(
+        "--cores",
+        type=int,
+        metavar="N",
+        help="share the steps among N threads (1; native engine only); see `upbeat schedule`",
+    )
+    parser.add_argument(
         "--real-time",
         type=_factor,
         nargs="?",
@@ -70,7 +76,7 @@ def call(options: argparse.Namespace) -> Exit:
 
 def experiment(options: argparse.Namespace) -> Experiment:
     """The experiment that the options describe, without its checkpoints."""
-    names = ("out", "record", "every", "jit", "real_time", "late")
+    names = ("out", "record", "every", "jit", "cores", "real_time", "late")
     return scenario_options.experiment(options, {name: getattr(options, name) for name in names})
 
 

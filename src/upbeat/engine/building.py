@@ -12,6 +12,7 @@ from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.native_loop import NativeLoop
+from upbeat.engine.schedule import Schedule
 from upbeat.engine.selection import Selection
 from upbeat.master.pace import Pace, twin
 from upbeat.master.program import Program
@@ -28,11 +29,12 @@ def built(
     recorder: Recorder,
     strings: list[str],
     jit: bool,
+    schedules: Mapping[str, Schedule] | None = None,
 ) -> tuple[Machine, Loop]:
     """Both, ready to begin; the native engine puts its texts into `strings`."""
     if choice.name == "interpret":
         interpreter = Interpreter(program, models, span.start)
         return interpreter, Loop(interpreter, program, pace, span, selection, recorder)
-    machine = native.Machine(program, models, span.start, jit=jit, strings=strings)
+    machine = native.Machine(program, models, span.start, jit=jit, strings=strings, schedules=schedules)
     kind = Loop if twin(pace) is None else NativeLoop
     return machine, kind(machine, program, pace, span, selection, recorder)

@@ -15,12 +15,13 @@ from upbeat.core.time import Span
 from upbeat.engine.changes import measured_changes, wants_changes, with_changes
 from upbeat.engine.checkpoint import Checkpoint, Stored, checkpoint_from
 from upbeat.engine.choose import Choice, EngineName, choose
+from upbeat.engine.cores import Times, on_cores, shared_out
 from upbeat.engine.flatten import Flat, flattened, kept_nested
 from upbeat.engine.isolation import Isolation, separated, together
 from upbeat.engine.realtime import RealTime
 from upbeat.engine.remarks import step_remarks
 from upbeat.engine.run import Run
-from upbeat.engine.settings import Settings, Tables, checked_every, usual_pace
+from upbeat.engine.settings import Settings, Tables, checked_cores, checked_every, usual_pace
 from upbeat.master.master import Master, as_pace
 from upbeat.master.pace import Fixed, Pace
 from upbeat.master.program import Program
@@ -40,6 +41,9 @@ Report = Callable[[float], None]
 class Experiment:
     """Everything a run needs. `record` are patterns over ``unit.port`` names; None means all outputs.
 
+    On several `cores`, `times` are the seconds that operations take, by block and name, as far as they are
+    known (see `engine.profile`): they decide who does what, and nothing else.
+
     Unless `flatten` is off, the units of nested scenarios run side by side with the others wherever that
     means the same.
     """
@@ -53,6 +57,8 @@ class Experiment:
     engine: EngineName = "auto"
     signals: Signals | None = None
     jit: bool = False
+    cores: int = 1
+    times: Times | None = None
     flatten: bool = True
     isolation: Isolation = field(default_factory=Isolation)
     real_time: RealTime | None = None
@@ -60,6 +66,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         checked_every(self.every)
+        checked_cores(self.cores)
 
     @property
     def closed(self) -> Scenario:
@@ -103,6 +110,8 @@ class Experiment:
                 f"jit is for the native engine, but the interpreter would run: {choice.why}. "
                 "Leave out jit (--jit)" + (", or the choice of engine." if self.engine != "auto" else ".")
             )
+        if self.cores > 1:
+            return on_cores(choice, self.engine, self.cores, units)
         return choice
 
     def open(self, resumed: Stored | None = None) -> Run:
@@ -116,6 +125,9 @@ class Experiment:
             from upbeat.engine.resume import keeper_for  # which knows what an experiment is
 
             keeper = keeper_for(self, flat, program, choice.name, resumed is not None)
+        schedules = None
+        if self.cores > 1 and choice.name == "native":
+            schedules = shared_out(program, flat.scenario.units, self.cores, self.times)
         return Run(
             program=program,
             scenario=flat.scenario,
@@ -126,6 +138,7 @@ class Experiment:
             every=self.every,
             out=self.out,
             jit=self.jit,
+            schedules=schedules,
             real_time=self.real_time,
             keeper=keeper,
             resumed=resumed,
@@ -213,6 +226,7 @@ _EXAMPLES = {
     "out": 'out="results.csv"',
     "engine": 'engine="interpret"',
     "jit": "jit=True",
+    "cores": "cores=4",
     "flatten": "flatten=False",
     "isolation": 'isolation="process"',
     "deadline": "deadline=10.0",

@@ -12,6 +12,7 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.fmus import fmu_experiment, is_fmu
 from upbeat.engine.isolation import isolation_table
 from upbeat.engine.nested_files import master_table, nested_table, nesting
+from upbeat.engine.profile import recalled
 from upbeat.engine.realtime import real_time_table
 from upbeat.engine.settings import Settings, Tables, checked_fields
 from upbeat.engine.ssp import is_system, system_file
@@ -48,6 +49,19 @@ def read_experiment(
     writing: bool,
 ) -> Experiment:
     """As `load`; with `writing` it also is a problem if the results cannot go where they should."""
+    made = _read(path, settings, values=values, allow_python=allow_python, writing=writing)
+    measured = recalled(Path(path)) if made.cores > 1 else None
+    return made if measured is None else made.with_(times=measured.blocks)
+
+
+def _read(
+    path: str | Path,
+    settings: Mapping[str, Any],
+    *,
+    values: Mapping[str, Any],
+    allow_python: bool,
+    writing: bool,
+) -> Experiment:
     if is_fmu(path):
         made_of = fmu_experiment([Path(path)], settings, values=values, writing=writing).experiment
         return made_of.with_(checkpoint=checkpoint_from(settings.get("checkpoint")))
@@ -97,6 +111,8 @@ def file_of(experiment: Experiment) -> ScenarioFile:
         run["engine"] = experiment.engine
     if experiment.jit:
         run["jit"] = True
+    if experiment.cores != 1:
+        run["cores"] = experiment.cores
     if not experiment.flatten:
         run["flatten"] = False
     run |= isolation_table(experiment.isolation)

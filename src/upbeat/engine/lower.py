@@ -15,7 +15,8 @@ from upbeat.core.abilities import Model
 from upbeat.core.expr import Cell, Expr, Kernel, Number, cells
 from upbeat.core.expr.nodes import Leaf, fold, with_args
 from upbeat.core.ports import Kind, Port, Value
-from upbeat.engine.tables import KINDS, WIDTH, Code, Expression, Tables
+from upbeat.engine.schedule import Schedule
+from upbeat.engine.tables import KINDS, WIDTH, Code, Expression, Shares, Tables
 from upbeat.master.program import (
     Advance,
     Block,
@@ -50,14 +51,20 @@ def slopes_asked(program: Program) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def lower(program: Program, models: Mapping[str, Model]) -> Tables:
-    """The tables of `program` for units of these `models`, in their order."""
+def lower(
+    program: Program, models: Mapping[str, Model], schedules: Mapping[str, Schedule] | None = None
+) -> Tables:
+    """The tables of `program` for units of these `models`, in their order.
+
+    Blocks with a schedule come twice: as they are, and in the pieces that the cores do.
+    """
     lowering = _Lowering(program, models)
     entries = []
     for block in program.blocks.values():
         entries.append(len(lowering.rows))
         lowering.block(block)
         lowering.emit(None, Code.END)
+    shares = [lowering.shares(block, (schedules or {}).get(name)) for name, block in program.blocks.items()]
     layout = program.layout
     blocks = {name: i for i, name in enumerate(program.blocks)}
     strings: dict[str, int] = {}
@@ -83,6 +90,7 @@ def lower(program: Program, models: Mapping[str, Model]) -> Tables:
         events={name: (kind, cells) for name, (_, kind, cells) in lowering.events.items()},
         units=tuple(models),
         origins=tuple(lowering.origins),
+        shares=shares,
     )
 
 
@@ -139,6 +147,17 @@ class _Lowering:
             lets = []
             self.instruction(instruction)
         self.lets(lets)
+
+    def shares(self, block: Block, schedule: Schedule | None) -> Shares:
+        """The pieces of a block that cores do, each one closed like a block of its own."""
+        found: Shares = []
+        for items in () if schedule is None else schedule.cores:
+            found.append([])
+            for item in items:
+                found[-1].append((len(self.rows), list(item.waits)))
+                self.block(tuple(block[i] for i in item.instructions))
+                self.emit(None, Code.END)
+        return found
 
     def instruction(self, instruction: Instruction) -> None:
         match instruction:

@@ -19,6 +19,7 @@ from upbeat.engine.lower import lower, port_numbers, slopes_asked
 from upbeat.engine.machine import Fired
 from upbeat.engine.native_errors import CoreError, blame, not_taken
 from upbeat.engine.packing import Packing
+from upbeat.engine.schedule import Schedule
 from upbeat.engine.tables import KINDS, Tables
 from upbeat.engine.texts import text_of
 from upbeat.master.pace import Twin
@@ -39,6 +40,9 @@ def available() -> tuple[bool, str]:
 class Machine:
     """A machine (see `engine.machine`) in C++. With `jit`, expression units run as machine code ([jit]).
 
+    Blocks with a schedule are done by as many threads as it has cores, the caller's being the first of them:
+    whatever calls Python belongs there (see `engine.cores`).
+
     One caller at a time: while the core works (without the GIL), calls from other threads raise
     `_native.Busy`, a RuntimeError. Only `close` may come at any time: the core is asked to come back, and
     the units are let go when it has.
@@ -52,6 +56,7 @@ class Machine:
         *,
         jit: bool = False,
         strings: list[str] | None = None,
+        schedules: Mapping[str, Schedule] | None = None,
     ) -> None:
         from upbeat import _native
 
@@ -60,7 +65,7 @@ class Machine:
         """The texts of string cells, by number. It grows in place: pass an empty list to share it."""
         self._made_of = program, models
         self._numbers = {unit: port_numbers(model) for unit, model in models.items()}
-        self._tables = lower(program, models)
+        self._tables = lower(program, models, schedules)
         self._step_blocks = step_blocks(self._tables, program)
         self._has_strings = any(register.kind is Kind.STRING for register in program.layout.registers)
         self._places = Places(1)  # place 0 is for the core's own loop

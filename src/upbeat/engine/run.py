@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
@@ -24,6 +24,7 @@ from upbeat.engine.loop import ENDLESS
 from upbeat.engine.machine import Machine
 from upbeat.engine.realtime import Paced, RealTime
 from upbeat.engine.recording import recorder_for
+from upbeat.engine.schedule import Schedule
 from upbeat.engine.selection import select
 from upbeat.engine.unconverted import tell_unconverted
 from upbeat.master.dataflow import forgetful
@@ -52,6 +53,7 @@ class Run:
         every: int = 1,
         out: Path | None = None,
         jit: bool = False,
+        schedules: Mapping[str, Schedule] | None = None,
         real_time: RealTime | None = None,
         keeper: Keeper | None = None,
         resumed: Stored | None = None,
@@ -79,7 +81,7 @@ class Run:
         with self._guarded():
             strings, recorder = self._strings, self._recorder
             self._machine, loop = built(
-                choice, program, scenario.units, pace, span, selection, recorder, strings, jit
+                choice, program, scenario.units, pace, span, selection, recorder, strings, jit, schedules
             )
             self._drive = loop
             if resumed is None:

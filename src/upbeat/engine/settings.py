@@ -29,6 +29,8 @@ from upbeat.trace.output import check_place
 from upbeat.trace.sinks import check_suffix
 from upbeat.units.process import When
 
+MOST_CORES = 1024
+"""More threads than this are a slip of the keyboard."""
 T = TypeVar("T")
 Words = str | Mapping[str, Any]
 """What a scenario file would say: a name, or a table with a kind."""
@@ -55,6 +57,7 @@ class Settings(TypedDict, total=False):
       them in memory.
     * `engine`: ``"auto"``, ``"native"`` or ``"interpret"``.
     * `jit`: compile expressions to machine code (needs ``upbeat[jit]`` and the native engine).
+    * `cores`: how many threads share the steps (1; native engine only). The results are the same.
     * `flatten`: whether the units of nested scenarios take their place where that means the same (True).
     * `isolation`: ``"process"`` runs every unit in a process of its own, ``"none"`` none, ``"auto"`` those
       FMUs that need it; a unit's own word counts more. `deadline` (seconds for a call, 10) and `restart` (how
@@ -80,6 +83,7 @@ class Settings(TypedDict, total=False):
     out: str | Path | None
     engine: EngineName | None
     jit: bool | None
+    cores: int | None
     flatten: bool | None
     isolation: When | None
     deadline: float | None
@@ -100,6 +104,7 @@ _PLACES = {
     "start": ("run", "start"),
     "engine": ("run", "engine"),
     "jit": ("run", "jit"),
+    "cores": ("run", "cores"),
     "flatten": ("run", "flatten"),
     "isolation": ("run", "isolation"),
     "deadline": ("run", "deadline"),
@@ -114,7 +119,10 @@ _PLACES = {
 _NOT_IN_FILES = ("signals", "checkpoint")
 
 _KEYS = {
-    "run": ("start", "until", "engine", "jit", "flatten", "isolation", "deadline", "restart", "real_time"),
+    "run": (
+        *("start", "until", "engine", "jit", "cores", "flatten"),
+        *("isolation", "deadline", "restart", "real_time"),
+    ),
     "record": ("signals", "every", "out"),
 }
 
@@ -162,6 +170,7 @@ class Tables:
             "out": _checked(lambda: _file(record.get("out"), writing), ("record", "out"), found),
             "engine": _checked(lambda: _engine(run.get("engine", "auto")), ("run", "engine"), found),
             "jit": _checked(lambda: _truth(run.get("jit", False)), ("run", "jit"), found),
+            "cores": _checked(lambda: checked_cores(run.get("cores", 1)), ("run", "cores"), found),
             "flatten": _checked(lambda: _truth(run.get("flatten", True)), ("run", "flatten"), found),
             "isolation": isolation_from(run, found),
             "real_time": _checked(lambda: real_time_from(run.get("real_time")), ("run", "real_time"), found),
@@ -268,6 +277,13 @@ def checked_every(every: Any) -> int:
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:
         raise InvalidInput(f"every must be a whole number of at least 1, not {every!r}")
     return every
+
+
+def checked_cores(cores: Any) -> int:
+    """How many threads share the steps."""
+    if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores <= MOST_CORES:
+        raise InvalidInput(f"cores must be a whole number from 1 to {MOST_CORES}, not {cores!r}")
+    return cores
 
 
 def _are_texts(value: object) -> TypeGuard[Sequence[str]]:

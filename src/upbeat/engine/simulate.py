@@ -15,8 +15,8 @@ def simulate(scenario: Scenario, *, report: Report | None = None, **settings: Un
     """Run a scenario and return its trace: ``simulate(scenario, pace=0.01, until=10.0)``.
 
     `settings` are described under `Settings`: `pace` and `until` must be given, and there are `start`,
-    `coupling`, `inputs`, `ports`, `events`, `signals`, `record`, `every`, `out`, `engine`, `jit`, `flatten`,
-    `isolation`, `deadline`, `restart`, `checkpoint` and `real_time`.
+    `coupling`, `inputs`, `ports`, `events`, `signals`, `record`, `every`, `out`, `engine`, `jit`, `cores`,
+    `flatten`, `isolation`, `deadline`, `restart`, `checkpoint` and `real_time`.
     `report` is called now and then with the simulated time reached.
 
     A failing unit raises `UnitError`, whose `trace` holds the results so far.

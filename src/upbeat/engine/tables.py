@@ -17,6 +17,10 @@ Ints = npt.NDArray[np.int32]
 Expression = tuple[int, list[int], list[int]]
 """A kernel's number, the cells it reads, the cells it writes."""
 
+Shares = list[list[tuple[int, list[tuple[int, int]]]]]
+"""How cores share a block out: for each of them what it does, as the row where that begins, and the places
+(core, position) in these lists that must be done before. Nothing: the block is not shared."""
+
 KINDS: Mapping[Kind, int] = {Kind.REAL: 0, Kind.INTEGER: 1, Kind.BOOLEAN: 2, Kind.STRING: 3}
 WIDTH = 7
 """The length of a row of code."""
@@ -48,7 +52,7 @@ class Code(enum.IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """A lowered program: what the core reads, and (the last four) what gives its numbers their names.
+    """A lowered program: what the core reads, and (from `strings` to `origins`) what gives its numbers names.
 
     `start_block` and `instant_block` are numbers of blocks, or -1 if there is nothing in them; `due` is the
     cell of the next known event, or -1. `events` has the kind of each event's value and its number of cells,
@@ -74,3 +78,4 @@ class Tables:
     events: Mapping[str, tuple[Kind, int]]
     units: tuple[str, ...]
     origins: tuple[Instruction | None, ...]
+    shares: list[Shares]
