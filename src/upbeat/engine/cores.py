@@ -51,7 +51,7 @@ def _python_first(made: Parallel, models: Mapping[str, Model]) -> Schedule:
 
 
 def on_cores(choice: Choice, wanted: EngineName, cores: int, models: Mapping[str, Model]) -> Choice:
-    """The choice of engine, with what becomes of the cores. Asking for the other engine as well is an error."""
+    """The choice of engine, and what becomes of the cores. Asking for the interpreter as well is an error."""
     if choice.name == "interpret":
         if wanted == "interpret":
             raise InvalidInput(
