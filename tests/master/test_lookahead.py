@@ -308,3 +308,27 @@ def test_what_inputs_move_has_no_rate_of_its_own() -> None:
     told = up.explain(up.experiment(scenario, pace=up.LookAhead(0.1), until=1.0))
     assert "event 'down' is predicted from values and rates of its conditions, because how the time" in told
     assert "derivative of x in pushed changes depends on how inputs change" in told
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("through", ["variable", "input"])
+@pytest.mark.parametrize("method", ["hermite", "hermite2", "auto"])
+def test_what_changes_only_where_a_condition_goes_begins_it_anew(
+    method: Any, through: str, engine: str
+) -> None:
+    """x is 1 at t = 1, where it is pushed: x = 1 + τ + 10·τ² is 1.3 at τ = (√13 - 1)/20."""
+    push: dict[str, Any] = (
+        {"variables": {"a": {"start": 0.0}}} if through == "variable" else {"inputs": ["a"]}
+    )
+    units = {"m": up.Ode({"x": "v", "v": "a"}, start={"v": 1.0}, outputs={"x": "x"}, **push)}
+    wires = {}
+    if through == "input":
+        units["g"] = up.Ode({"a": "0.0"}, outputs={"a": "a"})
+        wires["m.a"] = "g.a"
+    pushed = "m.a" if through == "variable" else "g.a"
+    events = {"one": {"when": "m.x >= 1", "then": {pushed: "20.0"}}, "two": {"when": "m.x >= 1.3"}}
+    pace = up.LookAhead(0.2, method=method)
+    trace = up.simulate(up.Scenario(units, wires, events=events), pace=pace, until=2.0, engine=engine)
+    (one,), (two,) = trace.events.times("one"), trace.events.times("two")
+    assert one == pytest.approx(1.0, abs=1e-5)
+    assert two == pytest.approx(1.0 + (math.sqrt(13.0) - 1.0) / 20.0, abs=1e-5)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple
 
-from upbeat.core.expr import ZERO, Cell, Expr, Name, Op, apply, names, substitute, time_derivative
+from upbeat.core.expr import ONE, ZERO, Cell, Expr, Name, Op, apply, names, substitute, time_derivative
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Kind
 from upbeat.master.coupling import Blocks
@@ -17,6 +17,7 @@ from upbeat.master.wiring import Wiring
 from upbeat.scenario.functions import Conditions
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.watcher import watchers
+from upbeat.units.discrete.model import Discrete
 from upbeat.units.ode import Function, Ode
 from upbeat.units.process import bare
 
@@ -134,24 +135,32 @@ def _source(name: str, wiring: Wiring) -> tuple[str, str, str]:
 
 
 def _ends(conditions: Mapping[str, Sequence[Expr]], wiring: Wiring) -> set[tuple[str, str]]:
-    """All outputs of the units that conditions look at, through functions too."""
+    """All outputs of the units that conditions look at, through functions too, and what drives these units:
+    where that jumps, conditions go another way from now on, though they are what they were."""
     units = {split(name)[0] for zs in conditions.values() for z in zs for name in names(z)}
     scenario = wiring.scenario
     seen = {unit for unit in units if isinstance(scenario.units[unit], Conditions)}
     units |= {source for c in scenario.connections if c.unit in seen for source, _ in c.sources}
-    return {end for unit in units for end in wiring.outputs_of(unit)}
+    drives = {end for c in scenario.connections if c.unit in units for end in c.sources}
+    return {end for unit in units for end in wiring.outputs_of(unit)} | (drives & wiring.outputs.keys())
 
 
-def jumps(wiring: Wiring, ends: Iterable[tuple[str, str]]) -> tuple[Reg, Block, Block, Let]:
+def jumps(wiring: Wiring, ends: Collection[tuple[str, str]]) -> tuple[Reg, Block, Block, Let]:
     """A register that says whether an instant has changed one of these outputs, or something has happened
-    inside a unit; what to do at the start and at the end of a step for that, and whenever they may change.
+    to or inside a unit; what to do at the start and at the end of a step for that, and whenever they may
+    change.
+
+    An event that reaches a unit may leave all its outputs as they are, and yet change where they go from
+    here (a force, a parameter): the instant says so itself (`Wiring.struck`). Not for discrete units, whose
+    outputs stay until they jump again.
 
     Every step pays for what is done in it, so it compares no outputs: that is left to the instant. In the
     order of their registers they are kept by one copy.
     """
     unique = wiring.registers.unique
     jumped = wiring.registers.new(unique("jumped"), Kind.BOOLEAN)
-    begin: list[Let] = []
+    struck = wiring.registers.new(unique("struck"), Kind.BOOLEAN)
+    begin: list[Let] = [Let(struck, ZERO)]
     before: list[Let] = []
     changes: list[Expr] = []
     counted = counts(wiring)
@@ -160,6 +169,10 @@ def jumps(wiring: Wiring, ends: Iterable[tuple[str, str]]) -> tuple[Reg, Block, 
         begin.append(Let(kept, Cell(register)))
         changes.append(apply(Op.NE, Cell(register), Cell(kept)))
     inside = Let(jumped, _any(changes))
+    changes.append(Cell(struck))
+    for unit in sorted({unit for unit, _ in ends}):
+        if not isinstance(bare(wiring.scenario.units[unit]), Discrete):
+            wiring.struck.setdefault(unit, []).extend((Let(struck, ONE), Let(jumped, ONE)))
     for end in sorted(ends, key=lambda end: wiring.outputs[end]):
         port = wiring.port(end)
         known = (

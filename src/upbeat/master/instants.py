@@ -241,8 +241,12 @@ class _Instant:
         arrive = [If(Cell(link.present), (Set(*link.end, (link.value,)),)) for link in links]
         if len(links) == 1:
             (only,) = arrive
-            return [If(only.condition, (*only.then, Jump(unit, self._again)))]
-        return [*arrive, If(_some(links), (Jump(unit, self._again),))]
+            return [If(only.condition, (*only.then, *self._struck(unit)))]
+        return [*arrive, If(_some(links), self._struck(unit))]
+
+    def _struck(self, unit: str) -> Block:
+        """A unit jumps, because something has reached it."""
+        return (Jump(unit, self._again), *self._wiring.struck.get(unit, ()))
 
     def _settle(self, unit: str) -> Block:
         """After a jump: signals that may have changed are exchanged, and dues that may have are read."""
@@ -270,7 +274,7 @@ class _Instant:
         scenario = self._wiring.scenario
         free = {unit for unit, port in scenario.free_inputs.values() if port.event}
         units = [unit for unit in self._units if unit in free and unit not in scenario.added_units]
-        return {unit: (Jump(unit, self._again), *self._settle(unit)) for unit in units}
+        return {unit: (*self._struck(unit), *self._settle(unit)) for unit in units}
 
     def _sent(self, unit: str) -> list[Instruction]:
         return [let for link in self._events.leaving(unit) for let in link.lets]

@@ -39,6 +39,8 @@ class Wiring(PortRegisters):
         self.notes: dict[str, None] = {}
         self.predictions: dict[str, Reg] = {}
         """By event: two registers in which the pace says when it first saw it coming, and for when."""
+        self.struck: dict[str, list[Let]] = {}
+        """By unit: how those are told who want to know that an event has reached it."""
         self._courses: dict[tuple[End, Interval, bool, Guess | None], Course] = {}
         self._beside: list[tuple[End, Course]] = []
 
