@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import itertools
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, MissingExtra
 from upbeat.stability.automaton import Automaton
 from upbeat.stability.certificate import Certificate
 from upbeat.stability.cycles import search
@@ -213,6 +214,12 @@ def test_no_time_and_too_much_to_do_are_said() -> None:
     assert "50 numbers" in decide(big).why
     none = decide(PENDULUM.only([0, 1]), seconds=0.0, longest=1)
     assert (none.stability, none.why) == (Stability.UNDECIDED, "time was too short")
+
+
+def test_without_the_extra_it_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "clarabel", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'upbeat\[stability\]'"):
+        decide(SwitchedSystem([[[0.5]]]))
 
 
 @pytest.mark.parametrize(

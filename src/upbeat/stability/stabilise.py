@@ -23,7 +23,7 @@ TRIED = 400_000
 """But not more of them than this."""
 ENOUGH = 100
 """So many further ones are collected at once, if there are."""
-NEARER, NEAREST = 0.08, 0.9
+NEARER, NEAREST = 0.06, 0.9
 """The growth from which on a cycle is cut goes from 1 towards that of the slowest policy that may be repeated
 for ever: by so much with each round, and so far at last."""
 
@@ -108,6 +108,7 @@ def stabilise(
     slow = max((r for r in system.radii if r < MARGINAL), default=0.5)
     pool = Pool(system, lifted, near=MARGINAL - (MARGINAL - slow) * NEAREST)
     cut: frozenset[int] = frozenset()
+    stuck = False
     for round_ in itertools.count():
         part = min(NEARER * round_, NEAREST)
         near = MARGINAL - (MARGINAL - slow) * part
@@ -124,12 +125,14 @@ def stabilise(
             system.under(left),
             seconds=max(seconds - spent, 0.0),
             longest=1,
-            lift=0 if part < NEAREST else 2,
+            lift=2 if stuck else 0,
             near=near,
             enough=ENOUGH,
         )
         over = decision.stability is Stability.STABLE or not left.edges or spent > seconds
-        if over or not (pool.add(decision.near) or part < NEAREST):
+        new = pool.add(decision.near)
+        if over or (stuck and not new):
             spent = time.monotonic() - begun
             return Stabilised(system, lifted, left, cut, decision.certificates, spent)
+        stuck = part == NEAREST and not new
     raise AssertionError
