@@ -88,7 +88,7 @@ def test_whoever_has_the_next_event_goes_first(engine: str) -> None:
 
 def test_side_by_side_where_no_event_is_expected(engine: str) -> None:
     trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible(), engine=engine)
-    assert leaders(trace) == ["(nobody)"] * 2 + ["left"] * 2 + ["right"] * 2 + ["(nobody)"] * 2
+    assert leaders(trace) == ["(nobody)"] * 2 + ["left"] * 2 + ["right"] * 3 + ["(nobody)"]
     assert [time for _, time in happened(trace)] == pytest.approx([0.33, 0.46], abs=1e-12)
 
 
@@ -160,6 +160,44 @@ def test_a_condition_that_stays_true_happens_once(engine: str, first: str, input
     assert trace["count.n"][-1] == 1.0
     ((_, time),) = happened(trace)
     assert abs(time - exact) < 0.1
+
+
+def hops(height: float, kept: float, until: float) -> list[float]:
+    """When a ball that falls from this height hits the ground: each hop takes `kept` of the time before."""
+    fall = math.sqrt(2 * height / 9.81)
+    times, hop = [fall], 2 * kept * fall
+    while times[-1] + hop < until:
+        times.append(times[-1] + hop)
+        hop *= kept
+    return times
+
+
+@pytest.mark.parametrize("given", [{}, {"first": "ball"}, {"parallel": False}], ids=str)
+@pytest.mark.parametrize(
+    ("bounce", "kept", "until"),
+    [
+        ({"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-0.7*ball.v"}}, 0.7, 2.45),
+        # Nothing but the height: it is not above zero just after an event, and must be seen there first.
+        ({"when": "ball.x <= 0", "then": {"ball.v": "0.3*abs(ball.v)"}}, 0.3, 0.83),
+    ],
+    ids=["falling", "below"],
+)
+def test_the_next_event_is_expected_just_after_one(
+    engine: str, bounce: dict[str, Any], kept: float, until: float, given: dict[str, Any]
+) -> None:
+    """Hops that are shorter than a step."""
+    ball = point(1, 0, "-9.81", solver="midpoint")
+    scenario = up.Scenario({"ball": ball}, events={"bounce": bounce})
+    trace = up.simulate(scenario, pace=0.1, until=until, coupling=up.Interruptible(**given), engine=engine)
+    exact = hops(1.0, kept, until)
+    assert len(exact) > 3
+    assert exact[-1] - exact[-2] < 0.1
+    assert [time for _, time in happened(trace)] == pytest.approx(exact, abs=1e-9)
+
+
+def test_one_that_is_to_go_first_always_does(engine: str) -> None:
+    trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible("right"), engine=engine)
+    assert set(leaders(trace)) == {"right"}
 
 
 def test_an_event_that_is_due_at_the_start(engine: str) -> None:

@@ -52,8 +52,9 @@ class Interruptible:
     `first` says who may go first: "auto", all that can; a unit; or a list of them. At the start of each step
     events are expected from the rates of their conditions, for `ahead` steps to come. The unit goes first
     that can locate the first of them: the one of the step before, if it can. Where none is expected, all
-    units go side by side on extrapolated inputs, unless `parallel` is off. But nobody can expect the events
-    inside a unit that is no `Ode`: the first such unit goes first then.
+    units go side by side on extrapolated inputs, unless `parallel` is off, one unit was told to go first,
+    or an event has just happened. But nobody can expect the events inside a unit that is no `Ode`: the first
+    such unit goes first then.
 
     After an event inputs need two points for a straight line, so that the first step after it is as short as
     `interruption`. It is 0 (that step is as long as any) where inputs know their derivatives or are held;
@@ -100,6 +101,11 @@ class Interruptible:
             return None
         return (self.first,) if isinstance(self.first, str) else self.first
 
+    @property
+    def _beside(self) -> bool:
+        """Whether units go side by side at times: not where one has been told to go first."""
+        return self.parallel and (self._allowed is None or len(self._allowed) > 1)
+
     # ---------------------------------------------------------------- the program
 
     def blocks(self, wiring: Wiring) -> Blocks:
@@ -123,10 +129,9 @@ class Interruptible:
         )
         quiet, wait, why = self._quiet(wiring, jumped)
         own = next((k for k, leader in enumerate(leaders, 1) if leader.own and not leader.expected), None)
+        beside = self._beside and own is None
         step = wait
-        step += chosen(
-            wiring, picked, watch, able, self.ahead, otherwise=own, beside=self.parallel and own is None
-        )
+        step += chosen(wiring, picked, watch, able, self.ahead, otherwise=own, beside=beside, jumped=jumped)
         step += sweep(wiring, order, leaders, picked.first, quiet)
         step += getting_on(wiring, asked, tuple(leader.unit for leader in leaders))
         if quiet is None:
@@ -199,7 +204,7 @@ class Interruptible:
                 f"where no event is expected {wiring.called(leaders[own - 1].unit)} goes first, because "
                 "nobody expects its own events"
             )
-        elif self.parallel:
+        elif self._beside:
             found.append("where no event is expected all units go side by side")
         return found
 

@@ -1,10 +1,11 @@
 """Who goes first: the instructions that predict events and choose the unit that locates the next one.
 
 A condition is continued from what is known of it now: along the straight line by its rate where that is
-known, else through its last two values; where its second derivative is known, along a parabola, too. All
-conditions of an event are at most zero from the last of the times at which one of them falls there, if none
-has risen again before. An event is expected at the earlier of the two times that lines and parabolas give:
-who goes first for nothing has lost little, who goes second meets the event unprepared.
+known, else through its last two values; where its second derivative is known, along a parabola, too. So a
+condition is above zero from now to its fall and again after it has risen, or, if it is not above zero now,
+from its rise to its fall. An event is expected where the last of them falls, before another one has risen.
+Lines and parabolas give two times for it, of which the earlier counts: who goes first for nothing has lost
+little, who goes second meets the event unprepared.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from upbeat.master.program import Instruction, Let, Reg
 from upbeat.master.wiring import Wiring
 
 NEVER = Number(inf)
+ROUNDS = 3
+"""How often at most all conditions are asked whether they are above zero where others are not. With less than
+many conditions need, an event may be expected too early, which does no harm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +50,17 @@ def chosen(
     *,
     otherwise: int | None,
     beside: bool,
+    jumped: Reg,
 ) -> list[Instruction]:
     """Fill in `choice` at the start of a step.
 
     `able` are the numbers of those that can locate each event. Whoever leads goes on leading, unless the
     first event that is expected within `ahead` steps is none of its own. Where none is expected, number
-    `otherwise` leads (None: who has led before), or, with `beside`, nobody.
+    `otherwise` leads (None: who has led before), or, with `beside`, nobody: but not in a step of which too
+    little is known, because something has `jumped` or conditions have been seen once only.
+
+    An event that is not above zero now has happened already. If it is expected again, the step ends between
+    its rise and its fall, so that everybody sees it above zero before.
     """
     predicted = _Predicted(wiring, watch, ahead)
     lets, lead = predicted.lets, Cell(choice.lead)
@@ -69,27 +78,38 @@ def chosen(
             Let(soonest, apply(Op.MIN, Cell(when), Cell(soonest))),
         ]
     lets.append(Let(choice.lead, Cell(who)))
-    expected = apply(Op.LT, Cell(soonest), NEVER)
-    lets.append(Let(choice.first, apply(Op.WHERE, expected, lead, ZERO) if beside else lead))
-    return [*lets]
+    lets.append(Let(wiring.next, apply(Op.MIN, Cell(wiring.next), Cell(wiring.now) + Cell(predicted.pause))))
+    alone = _any([apply(Op.LT, Cell(soonest), NEVER), Cell(jumped), *predicted.blind])
+    lets.append(Let(choice.first, apply(Op.WHERE, alone, lead, ZERO) if beside else lead))
+    return [*lets, *predicted.after]
 
 
 class _Predicted:
-    """For each event, a register with the time until it is expected (infinity: not so soon)."""
+    """For each event, a register with the time until it is expected (infinity: not so soon).
+
+    `pause` is where the step is to end for events that must be seen above zero first, `blind` says whether
+    rates are unknown, and `after` is to be done when all this has been used.
+    """
 
     def __init__(self, wiring: Wiring, watch: Watch, ahead: float) -> None:
         self._wiring = wiring
         self._watch = watch
-        self.lets: list[Let] = []
         self.times: list[Reg] = []
+        self.blind: list[Expr] = []
+        self.after: list[Let] = []
         new = wiring.registers.new
         self._before = new("leading′before", size=max(1, len(watch.orders)))
         self._since = new("leading′since", start=(-inf,))
+        self.pause = new("leading′pause")
+        self.lets = [Let(self.pause, NEVER)]
         if 0 in watch.orders:
             anew = apply(Op.WHERE, Cell(watch.jumped), Number(-inf), Cell(self._since))
             self.lets.append(Let(self._since, anew))
-        self._root = new("leading′root")
-        enters, leaves = new("leading′enters"), new("leading′leaves")
+            self.blind.append(apply(Op.EQ, Cell(self._since), Number(-inf)))
+        self._root, self._above, self._from = new("leading′root"), new("leading′above"), new("leading′from")
+        self._at = new("leading′at")
+        widest = max(watch.counts, default=1)
+        self._falls, self._rises = new("leading′falls", size=widest), new("leading′rises", size=widest)
         within = ahead * (Cell(wiring.next) - Cell(wiring.now))
         place = 0
         for name, count in zip(watch.names, watch.counts, strict=True):
@@ -97,36 +117,62 @@ class _Predicted:
             places = range(place, place + count)
             place += count
             for curved in (False, True) if any(watch.orders[k] > 1 for k in places) else (False,):
-                values = [self._condition(k, enters, leaves, k == places[0], curved) for k in places]
-                armed = apply(Op.GT, reduce(lambda a, b: apply(Op.MAX, a, b), values), ZERO)
-                stays = apply(Op.LE, Cell(enters), Cell(leaves))
-                comes = apply(Op.AND, stays, apply(Op.LE, Cell(enters), within))
-                found = apply(Op.WHERE, apply(Op.AND, armed, comes), Cell(enters), NEVER)
-                self.lets.append(Let(when, apply(Op.MIN, Cell(when), found) if curved else found))
+                self._fall(places, curved)
+                found = apply(Op.WHERE, apply(Op.LE, Cell(self._at), within), Cell(self._at), NEVER)
+                middle = 0.5 * (Cell(self._from) + Cell(self._at))
+                pause = apply(Op.WHERE, Cell(self._above), NEVER, middle)
+                self.lets += [
+                    Let(when, apply(Op.MIN, Cell(when), found) if curved else found),
+                    Let(self.pause, apply(Op.MIN, Cell(self.pause), pause)),
+                ]
             self.times.append(when)
         if 0 in watch.orders:
-            self.lets += [
+            self.after = [
                 Let(self._before + k, Cell(watch.first + WIDTH * k))
                 for k, order in enumerate(watch.orders)
                 if order == 0
             ]
-            self.lets.append(Let(self._since, Cell(wiring.now)))
+            self.after.append(Let(self._since, Cell(wiring.now)))
 
-    def _condition(self, k: int, enters: Reg, leaves: Reg, first: bool, curved: bool) -> Expr:
-        """Make `enters` and `leaves` the latest entry and the earliest leave so far; gives the value now."""
+    def _fall(self, places: range, curved: bool) -> None:
+        """When the largest of these conditions falls to zero, after `_from`; and whether it is above now."""
+        lets = self.lets
+        lets.append(Let(self._from, NEVER))
+        aboves = [self._condition(k, i, curved) for i, k in enumerate(places)]
+        lets.append(Let(self._above, _any(aboves)))
+        # What is not above zero now must rise first.
+        lets.append(Let(self._from, apply(Op.WHERE, Cell(self._above), ZERO, Cell(self._from))))
+        lets.append(Let(self._at, Cell(self._from)))
+        at = Cell(self._at)
+        for _ in range(min(len(places), ROUNDS)):
+            for i, above in enumerate(aboves):
+                fall, rise = Cell(self._falls + i), Cell(self._rises + i)
+                first = apply(Op.WHERE, apply(Op.LT, at, rise), apply(Op.MAX, at, fall), NEVER)
+                inside = apply(Op.AND, apply(Op.LE, rise, at), apply(Op.LT, at, fall))
+                again = apply(Op.WHERE, inside, fall, at)
+                lets.append(Let(self._at, apply(Op.WHERE, above, first, again)))
+
+    def _condition(self, k: int, i: int, curved: bool) -> Expr:
+        """When condition `k` falls and rises, in place `i`; gives whether it is above zero now.
+
+        Of the two ways to write a root, each time the one that subtracts nothing and also holds for a
+        straight line, where half is 0.
+        """
         z, rate, half = self._continued(k, curved)
         self.lets.append(Let(self._root, apply(Op.SQRT, rate * rate - 4.0 * half * z)))
-        root, below = Cell(self._root), apply(Op.LE, z, ZERO)
+        root, above = Cell(self._root), apply(Op.GT, z, ZERO)
         falls, rises = root - rate, root + rate
-        # Of the two ways to write a root the one that also holds for a straight line, where half is 0.
-        enter = apply(Op.WHERE, below, ZERO, _if_above(falls, 2.0 * z / falls))
+        sinking = apply(Op.LT, rate, ZERO)
         back = _if_above(half, falls / (2.0 * half))
-        leave = apply(Op.WHERE, below, _if_above(rises, -2.0 * z / rises), back)
+        rise = apply(Op.WHERE, sinking, back, _if_above(rises, -2.0 * z / rises))
+        fall = apply(Op.WHERE, sinking, NEVER, _if_above(-half, rises / (-2.0 * half)))
         self.lets += [
-            Let(enters, enter if first else apply(Op.MAX, Cell(enters), enter)),
-            Let(leaves, leave if first else apply(Op.MIN, Cell(leaves), leave)),
+            Let(self._falls + i, apply(Op.WHERE, above, _if_above(falls, 2.0 * z / falls), fall)),
+            Let(self._rises + i, apply(Op.WHERE, above, back, rise)),
         ]
-        return z
+        sooner = apply(Op.MIN, Cell(self._from), Cell(self._rises + i))
+        self.lets.append(Let(self._from, apply(Op.WHERE, above, Cell(self._from), sooner)))
+        return above
 
     def _continued(self, k: int, curved: bool) -> tuple[Expr, Expr, Expr]:
         """The value of a condition, its rate, and half of its second derivative."""
