@@ -19,10 +19,11 @@ from upbeat.engine.inside import Inside
 from upbeat.engine.nested_events import EventNestedUnit
 from upbeat.engine.nested_unit import NestedUnit, Running
 from upbeat.engine.packing import fingerprint
-from upbeat.master.error_control import ErrorControl, onwards
+from upbeat.master.error_control import ErrorControl
 from upbeat.master.interruptible import Interruptible
 from upbeat.master.master import Master
 from upbeat.master.negotiated import Negotiated
+from upbeat.master.onwards import onwards
 from upbeat.master.pace import Pace, twin
 from upbeat.master.program import Program
 from upbeat.scenario.directory import INPUTS

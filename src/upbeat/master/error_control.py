@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, pow
 from typing import Literal, NamedTuple, get_args
 
-from upbeat.core.abilities import Ability
-from upbeat.core.errors import InvalidInput, MasterError, StepError, suggest
-from upbeat.core.ports import Kind
+from upbeat.core.errors import InvalidInput, MasterError, StepError
 from upbeat.core.time import Span, checked_step
 from upbeat.master.coupling import Blocks
 from upbeat.master.estimate import Estimate, Watched, driven, lowest_order, milne, orders, richardson
 from upbeat.master.pace import SLACK, Pace, Proposal, Read, State, Twin
-from upbeat.master.port_registers import End
 from upbeat.master.program import Reg
-from upbeat.master.revised import Revised
+from upbeat.master.watching import check_rollback, rough, watched
 from upbeat.master.wiring import Wiring
 
 Method = Literal["richardson", "milne", "order"]
@@ -151,63 +148,16 @@ class ErrorControl:
 
     def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
         """Blocks with an estimate of the errors, and the control that knows its registers."""
-        self._check_rollback(wiring)
-        watched = self._watched(wiring, driven(blocks, wiring))
+        check_rollback(self, wiring)
+        ports = watched(self, wiring, driven(blocks, wiring))
         order = self.order or lowest_order(wiring)
-        found = _ESTIMATES[self.method](blocks, wiring, watched, order)
+        found = _ESTIMATES[self.method](blocks, wiring, ports, order)
         shared = self.method == "richardson" and self.per == "run"
-        names = tuple(port.name for port in watched)
+        names = tuple(port.name for port in ports)
         watch = Watch(names, found.errors, float(found.power - shared), shared)
         note = f"steps by error control ({self.method}, order {order}) of {', '.join(names)}"
-        notes = (*found.blocks.notes, note, *self._rough(wiring))
+        notes = (*found.blocks.notes, note, *rough(self, wiring))
         return replace(found.blocks, notes=notes), replace(self, watch=watch)
-
-    def _rough(self, wiring: Wiring) -> list[str]:
-        """A warning where units' own solvers leave errors that no shorter step makes smaller."""
-        solvers = {unit: getattr(model, "solver", None) for unit, model in wiring.scenario.units.items()}
-        tolerances = {unit: getattr(solver, "rtol", 0.0) for unit, solver in solvers.items()}
-        rough = [wiring.called(unit) for unit, rtol in tolerances.items() if rtol > self.tolerance / 100]
-        if not rough:
-            return []
-        return [
-            f"the solvers of {', '.join(rough)} are not a hundred times as accurate as the tolerance of "
-            f"{self.tolerance:g}: their errors may make steps shorter than need be. Lower their rtol and atol"
-        ]
-
-    def _check_rollback(self, wiring: Wiring) -> None:
-        unable = [name for name, m in wiring.scenario.units.items() if Ability.ROLLBACK not in m.abilities]
-        if unable and (self.retries or self.method == "richardson"):
-            why = "repeats every step" if self.method == "richardson" else "repeats steps it rejects"
-            raise MasterError(
-                f"{', '.join(unable)} cannot be set back to an earlier state (rollback), and this error "
-                f'control {why}. Use ErrorControl(method="milne", correct="next").'
-            )
-
-    def _watched(self, wiring: Wiring, left: Container[Reg]) -> list[Watched]:
-        """The ports to watch, those in `left` only if named; two of the same source and scale count once."""
-        units = wiring.scenario.units
-        ends: dict[End, Reg] = {end: wiring.inputs[end] for unit in units for end in wiring.connected(unit)}
-        if self.method == "richardson":
-            shown = [
-                end for end in wiring.outputs if not (wiring.port(end).extra or wiring.port(end).internal)
-            ]
-            ends |= {end: wiring.outputs[end] for end in shown}
-        column = wiring.scenario.column
-        real = {column(*end): end for end in ends if wiring.port(end).kind is Kind.REAL}
-        for name in (*self.ports, *self.nominal):
-            if name not in real:
-                noun = "real ports" if self.method == "richardson" else "connected real inputs"
-                raise MasterError(f"ErrorControl cannot watch '{name}'. {suggest(name, real, noun)}")
-        found: dict[tuple[Reg, float, float], Watched] = {}
-        for name, end in real.items():
-            usual = inf if ends[end] in left else self.tolerance
-            tolerance, nominal = self.ports.get(name, usual), self.nominal.get(name, 1.0)
-            if tolerance < inf:
-                port = Watched(end, name, ends[end], wiring.port(end).cells, float(tolerance), float(nominal))
-                found.setdefault((port.register, port.tolerance, port.nominal), port)
-        if not found:
-            raise MasterError("there is no real port whose error ErrorControl could watch")
-        return list(found.values())
 
     # ---------------------------------------------------------------- the pace
 
@@ -314,20 +264,6 @@ class ErrorControl:
 
     def _stuck(self, s: _State, t: float, text: str) -> str:
         return f"the step from t = {t:.9g} has an {text}, and cannot be shorter than {s.least:.3g}. {STUCK}"
-
-
-def onwards(pace: Pace) -> Pace:
-    """The pace in a nested scenario, which is not told how long the run is. `MasterError` if it must know."""
-    if isinstance(pace, Revised):
-        return replace(pace, pace=onwards(pace.pace))
-    if not isinstance(pace, ErrorControl):
-        return pace
-    if pace.method == "richardson" and pace.per == "run":
-        raise MasterError(
-            "a nested scenario is not told how long the run is, over which this ErrorControl shares its "
-            'tolerance. Give every step the same: ErrorControl(…, per="step") (in a file: per = "step").'
-        )
-    return pace if pace.most is not None else replace(pace, most=inf)
 
 
 def _worst(watch: Watch, read: Read) -> tuple[float, int]:
