@@ -200,6 +200,37 @@ def test_one_that_is_to_go_first_always_does(engine: str) -> None:
     assert set(leaders(trace)) == {"right"}
 
 
+@pytest.mark.parametrize("inputs", [up.Linear(), up.Hermite()], ids=lambda i: type(i).__name__)
+def test_what_was_located_on_a_wrong_assumption_does_not_happen(engine: str, inputs: Any) -> None:
+    """y = 1 - 4t + 4.05t² has no root, but all its tangents have one; from 0.6 on it falls, and has."""
+    precise = up.DormandPrince(rtol=1e-9, atol=1e-11)
+    y = up.Ode(
+        {"y": "v", "v": "a"},
+        start={"y": 1.0, "v": -4.0},
+        variables={"a": {"start": 8.1}},
+        solver=precise,
+        events={"turn": {"when": "time >= 0.6", "then": {"a": "-6.0"}}},
+    )
+    scenario = up.Scenario(
+        {"left": point(0, 0, solver=precise), "y": y}, events={"hit": {"when": "y.y <= left.x"}}
+    )
+    trace = up.simulate(
+        scenario, pace=0.3, until=2.0, coupling=up.Interruptible(), inputs=inputs, engine=engine
+    )
+    high, speed = 1 - 4 * 0.6 + 4.05 * 0.36, -4 + 8.1 * 0.6
+    exact = 0.6 + (speed + math.sqrt(speed * speed + 12 * high)) / 6
+    assert trace.events.times("hit") == pytest.approx([exact], abs=1e-8)
+
+
+def test_one_who_runs_after_another_gets_there(engine: str) -> None:
+    """Held, the other one is always where it just was; 3t = 0.2 + t nevertheless, closer and closer."""
+    scenario = up.Scenario({"left": point(0, 3), "right": point(0.2, 1)}, events={"hit": HIT})
+    coupling = up.Interruptible("left")
+    trace = up.simulate(scenario, pace=0.3, until=1.0, coupling=coupling, inputs=up.Hold(), engine=engine)
+    assert happened(trace) == [("hit", pytest.approx(0.1, abs=1e-6))]
+    assert 12 <= np.sum(trace.time < 0.1 + 1e-6) <= 16  # log(1e6)/log(3) of them
+
+
 def test_an_event_that_is_due_at_the_start(engine: str) -> None:
     scenario = up.Scenario({"left": point(0, -1)}, events={"low": WALLS["low"]})
     trace = up.simulate(scenario, pace=0.1, until=0.2, coupling=up.Interruptible(), engine=engine)

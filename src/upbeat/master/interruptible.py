@@ -18,7 +18,7 @@ from upbeat.master.approximation import Hold
 from upbeat.master.conditions import Watch, followed, jumps
 from upbeat.master.coupling import Blocks, Jacobi, Outputs, Sequence, check_loops, check_outputs, exchange
 from upbeat.master.following import refuse_reactive, sweep
-from upbeat.master.leaders import Leader, able_to, leaders_of
+from upbeat.master.leaders import Leader, able_to, believed, leaders_of
 from upbeat.master.leading import choice, chosen
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.negotiated import getting_on
@@ -130,7 +130,7 @@ class Interruptible:
         quiet, wait, why = self._quiet(wiring, jumped)
         own = next((k for k, leader in enumerate(leaders, 1) if leader.own and not leader.expected), None)
         beside = self._beside and own is None
-        step = wait
+        step = [*wait, *believed(wiring, watch, jumped, always=self.outputs == "lagged")]
         step += chosen(wiring, picked, watch, able, self.ahead, otherwise=own, beside=beside, jumped=jumped)
         step += sweep(wiring, order, leaders, picked.first, quiet)
         step += getting_on(wiring, asked, tuple(leader.unit for leader in leaders))

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+from functools import reduce
+from itertools import accumulate
 from typing import NamedTuple
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError, suggest
-from upbeat.core.expr import Name
+from upbeat.core.expr import ZERO, Cell, Expr, Name, Number, Op, apply
+from upbeat.master.conditions import WIDTH, Watch
+from upbeat.master.program import Instruction, Let, Reg, Set
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.stops import located
+from upbeat.scenario.watcher import watchers
 from upbeat.units.ode import Ode
 from upbeat.units.process import bare
+
+BELIEVED = 1e-6
+"""Where an indicator has come down to this part of what it was, who says that it is zero is believed."""
+ANY = Number(sys.float_info.max)
 
 
 class Leader(NamedTuple):
@@ -78,6 +88,34 @@ def able_to(name: str, wiring: Wiring, leaders: list[Leader]) -> list[int]:
     }
     units |= {leader.unit for leader in leaders if name in _inside(wiring, leader.unit)}
     return [k for k, leader in enumerate(leaders, 1) if leader.unit in units]
+
+
+def believed(wiring: Wiring, watch: Watch, jumped: Reg, *, always: bool) -> list[Instruction]:
+    """At the start of a step: how far above zero an indicator may be where a unit says that it has located
+    the event. That is a small part of the most it has been since something jumped; `always`: any number.
+
+    Compared to the last value alone, somebody whose inputs are held would come closer and closer for ever.
+    """
+    places = dict(zip(watch.names, _places(watch.counts), strict=True))
+    found: list[Instruction] = []
+    for unit, watcher in watchers(wiring.scenario.units).items():
+        for event, port in watcher.limits:
+            limit = wiring.inputs[unit, port]
+            if not always:
+                most = wiring.registers.new(wiring.registers.unique(f"{unit}.{event}′most"))
+                cells: list[Expr] = [
+                    Cell(watch.first + WIDTH * k) for k in places[wiring.scenario.column(unit, event)]
+                ]
+                z = reduce(lambda a, b: apply(Op.MAX, a, b), cells)
+                found.append(Let(most, apply(Op.MAX, z, apply(Op.WHERE, Cell(jumped), ZERO, Cell(most)))))
+            found += [Let(limit, ANY if always else BELIEVED * Cell(most)), Set(unit, port, (limit,))]
+    return found
+
+
+def _places(counts: tuple[int, ...]) -> list[range]:
+    """The numbers of the conditions of each event."""
+    ends = list(accumulate(counts))
+    return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
 
 
 def _inside(wiring: Wiring, unit: str) -> set[str]:

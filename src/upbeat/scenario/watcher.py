@@ -52,6 +52,8 @@ class Watcher(Discrete):
     events: tuple[Watched, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     """The events that units may locate, and the event inputs by which they say so."""
+    limits: tuple[tuple[str, str], ...] = ()
+    """These events, and the inputs that say up to which indicator they are believed."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(Watcher))
@@ -172,12 +174,14 @@ def _watcher(reading: _Reading, watched: Sequence[Watched], sent: Mapping[str, P
 class _Linked:
     """The names of what the watcher has for an event that a unit may locate.
 
-    `told`: it has been, and is to happen. `last`: when it happened last. `beyond`: above it the event is
-    armed again. The indicator may still be a little above zero where a unit has seen it at zero, so that zero
-    will not do.
+    `limit`: a unit is believed where the indicator is not above it; else what the unit assumed of others was
+    wrong, and nothing happens. `told`: it has been located, and is to happen. `last`: when it happened last.
+    `beyond`: above it the event is armed again. The indicator may still be a little above zero where a unit
+    has seen it at zero, so that zero will not do.
     """
 
     port: str
+    limit: str
     told: str
     last: str
     beyond: str
@@ -186,12 +190,13 @@ class _Linked:
 def linked(watcher: Watcher, events: Collection[str]) -> Watcher:
     """The watcher with an event input for each of `events`, by which a unit says that it has located it.
 
-    What is located happens then, all of it, unless it has happened at that time already.
+    What is located happens then, all of it, unless it has happened at that time already, or the indicator is
+    plainly above zero.
     """
     taken = set(watcher.arguments) | {port.name for port in watcher.ports}
     links = {
         event: _Linked(
-            *(free_name(f"{word}_{event}", taken) for word in ("located", "told", "last", "beyond"))
+            *(free_name(f"{word}_{event}", taken) for word in ("located", "limit", "told", "last", "beyond"))
         )
         for event in events
     }
@@ -250,7 +255,9 @@ def _made(
     heard = [
         Port(link.port, Causality.INPUT, Kind.BOOLEAN, event=True, internal=True) for link in links.values()
     ]
-    told = tuple((link.told, _told(link, armed[name])) for name, link in links.items())
+    limits = [Port(link.limit, Causality.INPUT, internal=True) for link in links.values()]
+    indicators = {event.name: event.indicator for event in watched}
+    told = tuple((link.told, _told(link, armed[name], indicators[name])) for name, link in links.items())
     remembered = [
         variable
         for link in links.values()
@@ -261,18 +268,21 @@ def _made(
         )
     ]
     return Watcher(
-        ports=(*inputs, *heard, *happened, *sent),
+        ports=(*inputs, *limits, *heard, *happened, *sent),
         variables=(*(Variable(name, Kind.BOOLEAN, True) for name in armed.values()), *remembered),
         modes=(Mode(Apply(Op.WHERE, (busy, _TIME, _NEVER)), tuple(emissions), (*rearmed, *kept), told),),
         events=tuple(watched),
         links=tuple((name, link.port) for name, link in links.items()),
+        limits=tuple((name, link.limit) for name, link in links.items()),
     )
 
 
-def _told(link: _Linked, armed: str) -> Expr:
-    """Whether an event is to happen because it has been located: unless it just has."""
+def _told(link: _Linked, armed: str, indicator: Expr) -> Expr:
+    """Whether an event is to happen because it has been located: unless it just has, or plainly is none."""
     later = Apply(Op.GT, (_TIME, Name(link.last)))
-    news = Apply(Op.AND, (Name(f"{link.port}?"), Apply(Op.AND, (Name(armed), later))))
+    near = Apply(Op.LE, (indicator, Name(link.limit)))
+    due = Apply(Op.AND, (Name(armed), Apply(Op.AND, (later, near))))
+    news = Apply(Op.AND, (Name(f"{link.port}?"), due))
     return Apply(Op.OR, (Name(link.told), news))
 
 
