@@ -1,0 +1,167 @@
+"""How much faster two cores are than one, what waiting for another core costs, and what busy cores do to it.
+
+Units of 50 µs in a ring (Jacobi). `speedup`: the time of a run on one core over that on two; `bare`: the same
+for two threads that do the same work and never wait for each other. `edge_ns`: a chain of units that do
+nothing, each on another core than the one before it, compared with the same chain on one core. `busy_ratio`:
+the speed of two cores over that of one while a second process keeps each core busy. All variants are
+interleaved, and the figures are medians of wall-clock time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import upbeat as up
+from upbeat.engine import native
+from upbeat.engine.heuristic import Plan, Rule
+from upbeat.engine.operations import operations, schedule
+from upbeat.units import ports
+
+HERE = Path(__file__).parent
+INCLUDE = HERE.parent / "native" / "include"
+UNIT_SECONDS = 50e-6
+CHAIN = 64
+ROUNDS = 7
+EFFICIENCY, EDGE_NS, BUSY = 0.95, 1000.0, 0.5
+SPIN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
+
+
+def compiled(directory: Path) -> ctypes.CDLL:
+    target = directory / "libparallel.so"
+    flags = ["-O2", "-ffp-contract=off", "-shared", "-fPIC", "-pthread", f"-I{INCLUDE}"]
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run([compiler, *flags, str(HERE / "parallel.c"), "-o", str(target)], check=True)
+    library = ctypes.CDLL(str(target))
+    library.bare.restype = ctypes.c_double
+    library.bare.argtypes = (ctypes.c_int, ctypes.c_long, ctypes.c_long)
+    return library
+
+
+def seconds(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def ring(library: ctypes.CDLL, count: int, work: int) -> up.Scenario:
+    model = up.NativeUnit.from_library(
+        library,
+        ports({"u": 0.0}, {"y": {"depends": []}}, parameters={"work": {"kind": "integer", "value": work}}),
+    )
+    units = {f"u{k}": model for k in range(count)}
+    return up.Scenario(units, {f"u{k}.u": f"u{(k + 1) % count}.y" for k in range(count)})
+
+
+def speedups(library: ctypes.CDLL, count: int, work: int, steps: int) -> dict[str, float]:
+    """One core over two, for a run and for bare threads."""
+    scenario = ring(library, count, work)
+    found: dict[tuple[str, int], list[float]] = {}
+    for _ in range(ROUNDS):
+        for cores in (1, 2):
+            with up.start(scenario, pace=1.0, until=float(steps), record=["u0.y"], cores=cores) as run:
+                run.step()  # the threads are there and awake
+                found.setdefault(("run", cores), []).append(seconds(run.finish))
+            times = steps * count // cores
+            found.setdefault(("bare", cores), []).append(seconds(partial(library.bare, cores, times, work)))
+    typical = {key: statistics.median(values) for key, values in found.items()}
+    return {
+        "speedup": typical["run", 1] / typical["run", 2],
+        "bare": typical["bare", 1] / typical["bare", 2],
+        "unit_us": 1e6 * typical["run", 1] / (steps * count),
+    }
+
+
+def edge_ns(library: ctypes.CDLL, steps: int = 2000) -> float:
+    """What it costs to wait for another core that has just been done."""
+    model = ring(library, 1, 0).units["u0"]
+    units = {f"u{k}": model for k in range(CHAIN)}
+    scenario = up.Scenario(units, {f"u{k}.u": f"u{k - 1}.y" for k in range(1, CHAIN)})
+    program = up.Master(up.Fixed(1.0), up.GaussSeidel()).program(scenario)
+    found = operations(program, "step", scenario.units)
+    core = tuple(int(min(operation.units)[1:]) % 2 for operation in found)
+    dates = tuple(float(k) for k in range(len(found)))
+    plan = Plan(core, dates, tuple(d + 1.0 for d in dates), tuple(range(len(found))), Rule.EARLIEST)
+    made = schedule(found, plan, 2)
+    spent: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(ROUNDS):
+        for cores in (1, 2):
+            machine = native.Machine(
+                program, scenario.units, 0.0, schedules={"step": made} if cores == 2 else {}
+            )
+            machine.write(program.next, 0.0)
+            machine.execute("start")
+            loop = machine.loop(("fixed", (1.0,)), None)
+            loop.begin(None, float(steps))
+            loop.run(None, float(steps), 1e9, 10)
+            spent[cores].append(seconds(lambda loop=loop: loop.run(None, float(steps), 1e9, steps)))
+            machine.close()
+    more = statistics.median(spent[2]) - statistics.median(spent[1])
+    return 1e9 * more / (steps - 10) / made.crossings
+
+
+def busy_ratio(library: ctypes.CDLL, work: int, steps: int) -> float:
+    """One core over two, while every core is busy with something else as well."""
+    command = [sys.executable, "-c", SPIN.format(seconds=120)]
+    others = [subprocess.Popen(command) for _ in range(len(os.sched_getaffinity(0)))]
+    try:
+        return speedups(library, 2, work, steps)["speedup"]
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument("--steps", type=int, default=4000, help="communication steps of two units (4000)")
+    options = parser.parse_args()
+    available, why = native.available()
+    if not available:
+        print(f"there is nothing to measure: {why}")
+        return 1
+    if len(os.sched_getaffinity(0)) < 2:
+        print("there is nothing to measure: this process may use one core only")
+        return 1
+    if len(os.sched_getaffinity(0)) > 2:  # two cores are asked about; more would hide what busy ones do
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    with tempfile.TemporaryDirectory() as directory:
+        library = compiled(Path(directory))
+        trial = 100_000
+        cost = min(seconds(lambda: library.bare(1, 10, trial)) for _ in range(20)) / (10 * trial)
+        work = max(1, round(UNIT_SECONDS / cost))
+        result: dict[str, object] = {
+            "two_units": speedups(library, 2, work, options.steps),
+            "sixty_four_units": speedups(library, 64, work, max(1, options.steps // 32)),
+            "edge_ns": edge_ns(library),
+            "busy_ratio": busy_ratio(library, work, max(1, options.steps // 2)),
+        }
+    print(f"{'':22}{'asked':>12}{'here':>10}")
+    for name in ("two_units", "sixty_four_units"):
+        found = result[name]
+        assert isinstance(found, dict)
+        share = found["speedup"] / found["bare"]
+        shown = f"{found['speedup']:.3f} ×, bare threads {found['bare']:.3f} ×"
+        print(f"{name:22}{f'≥ {EFFICIENCY}':>12}{share:10.3f}   ({shown})")
+    print(f"{'edge_ns':22}{f'< {EDGE_NS:g}':>12}{result['edge_ns']:10.1f}")
+    print(f"{'busy_ratio':22}{f'≥ {BUSY}':>12}{result['busy_ratio']:10.3f}")
+    if options.json:
+        print(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
