@@ -112,6 +112,26 @@ void LookAhead::note(double t, const Fired*, std::size_t, const Cell* cells) {
     count = std::min(count + 1.0, static_cast<double>(depth));
   }
   state_[Newest] = t;
+  look(moved, cells);
+  state_[Count] = count;
+  state_[Fresh] = again ? 2.0 : count == 1.0 ? 1.0 : 0.0;
+}
+
+// The latest samples are no longer true; nor are those before, if something has jumped.
+void LookAhead::anew(double t, bool fired, const Cell* cells) {
+  const bool again = cells[is_.jumped].i != 0;
+  if (again) {
+    state_[Oldest] = state_[Before];
+    state_[Before] = state_[Newest];
+    state_[Newest] = t;
+    state_[Count] = 1.0;
+  }
+  if (fired) state_[Fresh] = 2.0;
+  look(again, cells);
+}
+
+// Takes a sample of all conditions: another one, or in place of the newest.
+void LookAhead::look(bool moved, const Cell* cells) {
   double* kept = state_.data() + Samples;
   const Cell* now = cells + is_.first;
   for (std::size_t k = 0; k < is_.orders.size(); ++k) {
@@ -124,8 +144,6 @@ void LookAhead::note(double t, const Fired*, std::size_t, const Cell* cells) {
   }
   // An event that fired has taken its prediction away.
   for (std::size_t i = 0; i < 2 * names_.size(); ++i) kept[i] = cells[is_.told + static_cast<std::int32_t>(i)].r;
-  state_[Count] = count;
-  state_[Fresh] = again ? 2.0 : count == 1.0 ? 1.0 : 0.0;
 }
 
 std::int32_t LookAhead::sees() const {

@@ -37,6 +37,7 @@ class LookAhead final : public Pace {
   bool review(double, double, const Cell*, Proposal&) override { return true; }
   void tell(Cell* cells) const override;
   void note(double t, const Fired* fired, std::size_t count, const Cell* cells) override;
+  void anew(double t, bool fired, const Cell* cells) override;
   std::int32_t sees() const override;
   const char* reason(std::int32_t code) const override { return reasons_.at(static_cast<std::size_t>(code)).c_str(); }
 
@@ -47,6 +48,7 @@ class LookAhead final : public Pace {
   Landing closely(std::size_t first, std::size_t count, double span);
   Curve curve(std::size_t condition, double span) const;
   const double* samples(std::size_t condition) const;
+  void look(bool moved, const Cell* cells);
   std::size_t predictions() const { return state_.size() - 2 * names_.size(); }
   std::int32_t in_words(const std::string& text);
 

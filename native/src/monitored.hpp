@@ -29,6 +29,7 @@ class Monitored final : public Pace {
   void tell(Cell* cells) const override { inside_->tell(cells); }
   bool review(double t, double reached, const Cell* cells, Proposal& step) override;
   void note(double t, const Fired* fired, std::size_t count, const Cell* cells) override;
+  void anew(double t, bool fired, const Cell* cells) override { inside_->anew(t, fired, cells); }
   std::int32_t sees() const override { return inside_->sees(); }
   const char* reason(std::int32_t code) const override;
 

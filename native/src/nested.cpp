@@ -73,6 +73,8 @@ bool Nested::refresh() {
   stale_ = false;
   const std::int32_t instant = machine_->tables().instant_block;
   const bool done = machine_->execute(tables_.exchange) && (instant < 0 || machine_->execute(instant));
+  const Cell* const cells = machine_->cells();
+  if (done) pace_->anew(cells[machine_->tables().now].r, machine_->fired().size() > 0, cells);
   machine_->fired().cut(0);
   return done;
 }

@@ -45,6 +45,9 @@ class Pace {
   // These events fired at the new time `t`.
   virtual void note(double t, const Fired* fired, std::size_t count, const Cell* cells) = 0;
 
+  // Somebody has changed inputs at the time `t` where it stands already; `fired`: events have followed from that.
+  virtual void anew(double /*t*/, bool /*fired*/, const Cell*) {}
+
   // The last cell that it looks at; -1: none.
   virtual std::int32_t sees() const { return -1; }
 

@@ -96,6 +96,14 @@ void Revised::note(double t, const Fired* fired, std::size_t count, const Cell* 
   inside_->note(t, fired, count, cells);
 }
 
+void Revised::anew(double t, bool fired, const Cell* cells) {
+  if (fired) state_[Which] = 2.0;
+  look(start(), cells);
+  take_over(low(), start());
+  take_over(high(), start());
+  inside_->anew(t, fired, cells);
+}
+
 bool Revised::review(double t, double reached, const Cell* cells, Proposal& step) {
   if (state_[Rounds] == 0.0 && state_[Tolerance] == 0.0) {
     state_[Tolerance] = is_.tolerance > 0.0 ? is_.tolerance : part * (reached - t);

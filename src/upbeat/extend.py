@@ -22,7 +22,7 @@ from upbeat.core.time import Span
 from upbeat.master.approximation import Approximation
 from upbeat.master.coupling import Blocks, Coupling, Exchange, Sequence, exchange, sweep
 from upbeat.master.course import Course, Place
-from upbeat.master.pace import HasTwin, Notes, Pace, Prepares, Proposal, Read, Reviews, State, Twin
+from upbeat.master.pace import HasTwin, Hears, Notes, Pace, Prepares, Proposal, Read, Reviews, State, Twin
 from upbeat.master.program import (
     Advance,
     Due,
@@ -59,6 +59,7 @@ __all__ = [
     "Fire",
     "Get",
     "HasTwin",
+    "Hears",
     "If",
     "Indicators",
     "Jump",

@@ -332,3 +332,36 @@ def test_what_changes_only_where_a_condition_goes_begins_it_anew(
     (one,), (two,) = trace.events.times("one"), trace.events.times("two")
     assert one == pytest.approx(1.0, abs=1e-5)
     assert two == pytest.approx(1.0 + (math.sqrt(13.0) - 1.0) / 20.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("pace", [up.LookAhead(0.5), up.Revised(up.LookAhead(0.5))])
+def test_an_input_that_is_set_by_hand_is_seen_at_once(pace: Any, engine: str) -> None:
+    """x rests until its speed is set to 1 at t = 1.25, and is 0.1 at 1.35."""
+    units = {"m": up.Ode({"x": "u"}, inputs=["u"], outputs=["x"])}
+    scenario = up.Scenario(units, events={"hit": {"when": "m.x >= 0.1"}})
+    with up.start(scenario, pace=pace, until=3.0, engine=engine) as run:
+        while run.time < 1.0:
+            run.step()
+        assert run.time == 1.25
+        run.set("m.u", 1.0)
+        trace = run.finish()
+    assert happened(trace) == [("hit", pytest.approx(1.35, abs=1e-5))]
+
+
+def test_what_a_nested_scenario_is_given_is_seen_at_once(engine: str) -> None:
+    """It is given the speed 0.8·t at 0, 1.25 and 2.5, which it holds: x is 0.1 at 1.35, when it looks at its
+    watch."""
+    unit = up.Ode(
+        {"x": "u"},
+        inputs=["u"],
+        variables={"at": {"start": 0.0}},
+        outputs={"x": "x", "at": "at", "t": "time"},
+    )
+    events = {"hit": {"when": "m.x >= 0.1", "then": {"m.at": "m.t"}}}
+    inner = up.Scenario(
+        {"m": unit}, {"m.u": "u"}, inputs={"u": {"start": 0.0}}, outputs={"at": "m.at"}, events=events
+    )
+    nested = up.Nested(inner, up.Master(up.LookAhead(0.5)), flatten=False)
+    units = {"n": nested, "clock": up.Ode({"u": "0.8"}, outputs=["u"])}
+    trace = up.simulate(up.Scenario(units, {"n.u": "clock.u"}), pace=1.25, until=2.5, engine=engine)
+    assert trace["n.at"][-1] == pytest.approx(1.35, abs=1e-5)

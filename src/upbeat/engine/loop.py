@@ -12,7 +12,7 @@ from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
 from upbeat.engine.selection import Selection, stories
 from upbeat.engine.texts import REJECTED
-from upbeat.master.pace import EventDriven, Notes, Pace, Reviews, State, Tells, retries
+from upbeat.master.pace import EventDriven, Hears, Notes, Pace, Reviews, State, Tells, retries
 from upbeat.master.program import Program, arrival
 from upbeat.trace.events import EventLog
 from upbeat.trace.log import StepLog
@@ -57,6 +57,7 @@ class Loop:
         self._retries = retries(pace)
         self._review = pace.review if isinstance(pace, Reviews) else None
         self._note = pace.note if isinstance(pace, Notes) else None
+        self._anew = pace.anew if isinstance(pace, Hears) else None
         self._tells = pace.tells if isinstance(pace, Tells) else None
         self._stories = stories(program)
         self._has_instant = instants and bool(program.instant)
@@ -84,6 +85,11 @@ class Loop:
         self._machine.execute("exchange")
         if self._has_instant:
             self._machine.execute("instant")
+        if self._anew is not None:
+            t, state = self.standing()
+            fired = tuple(name for name, _ in self._machine.fired)
+            self.stand((t, self._anew(state, t, fired, self._machine.read)))
+        if self._has_instant:
             self._log()
 
     def _log(self) -> None:

@@ -232,6 +232,23 @@ class LookAhead:
             count = min(count + 1, DEPTH)
         else:
             times[0] = t
+        fresh = 2.0 if again else float(count == 1)
+        return (float(count), fresh, *times, last, chain, *self._sampled(state, moved, read))
+
+    def anew(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
+        """The latest samples are no longer true; nor are those before, if something has jumped."""
+        assert self.watch is not None
+        head, again = list(state[:_HEAD]), bool(read(self.watch.jumped))
+        if again:
+            head[0], head[2:5] = 1.0, [t, *head[2:4]]
+        if fired:
+            head[1] = 2.0
+        return (*head, *self._sampled(state, again, read))
+
+    def _sampled(self, state: State, moved: bool, read: Read) -> list[float]:
+        """All samples with those of now, as further ones or in place of the newest; then the predictions."""
+        watch = self.watch
+        assert watch is not None
         samples: list[float] = []
         for k in range(len(watch.orders)):
             place = _HEAD + DEPTH * WIDTH * k
@@ -239,9 +256,7 @@ class LookAhead:
             rest = old if moved else state[place + WIDTH : place + DEPTH * WIDTH]
             samples += [float(read(watch.first + WIDTH * k + i)) for i in range(WIDTH)]
             samples += rest
-        fresh = 2.0 if again else float(count == 1)
-        predictions = [float(read(watch.told + i)) for i in range(2 * len(watch.counts))]
-        return (float(count), fresh, *times, last, chain, *samples, *predictions)
+        return samples + [float(read(watch.told + i)) for i in range(2 * len(watch.counts))]
 
     def _expected(self, state: State, span: float) -> list[Landing]:
         """How long to wait for each event within `span`; infinity if it is not expected."""

@@ -14,6 +14,7 @@ from upbeat.master import checks
 from upbeat.master.coupling import Blocks
 from upbeat.master.pace import (
     SLACK,
+    Hears,
     Notes,
     Pace,
     Proposal,
@@ -164,6 +165,14 @@ class Monitored:
         if isinstance(self.pace, Notes):
             inner = self.pace.note(inner, t, fired, read)
         return (head.node, -1.0, t, head.stood, *inner)
+
+    def anew(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
+        """The pace inside hears of it."""
+        return (
+            (*state[:4], *self.pace.anew(state[4:], t, fired, read))
+            if isinstance(self.pace, Hears)
+            else state
+        )
 
     def tells(self, state: State) -> tuple[Sequence[float], int]:
         """What the pace inside has to say."""

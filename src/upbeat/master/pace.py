@@ -92,6 +92,15 @@ class Notes(Protocol):
 
 
 @runtime_checkable
+class Hears(Protocol):
+    """A pace whose state is no longer true when somebody changes inputs between two steps, by hand."""
+
+    def anew(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
+        """The state at the same time `t`, after values were exchanged again and events `fired` by that."""
+        ...
+
+
+@runtime_checkable
 class HasTwin(Protocol):
     """A pace that the native core knows, too."""
 

@@ -18,6 +18,7 @@ from upbeat.master.margins import PART, margin
 from upbeat.master.pace import (
     EventDriven,
     Fixed,
+    Hears,
     Notes,
     Pace,
     Proposal,
@@ -212,6 +213,15 @@ class Revised:
         if isinstance(self.pace, Notes):
             inner = self.pace.note(inner, t, fired, read)
         return (*_Head(kind, 0.0, t, t, 0.0, 0.0), *sample, *sample, *sample, *inner)
+
+    def anew(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
+        """The step to come begins from other samples."""
+        sample = self._sample(read)
+        kind = 2.0 if fired else state[0]
+        inner = state[_HEAD + 3 * self._size :]
+        if isinstance(self.pace, Hears):
+            inner = self.pace.anew(inner, t, fired, read)
+        return (kind, *state[1:_HEAD], *sample, *sample, *sample, *inner)
 
     def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
         head, start, low, high, inner = self._parts(state)
