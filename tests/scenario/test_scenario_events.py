@@ -126,6 +126,20 @@ def test_what_is_wrong_is_said(entry: Any, words: str) -> None:
     assert all(problem.where[:2] == ("events", "e") for problem in caught.value.problems)
 
 
+def test_a_parameter_that_its_unit_changes_is_given_out_to_be_read() -> None:
+    """x = t passes 0.5, where the unit raises its limit from 1 to 2: it is met at t = 2."""
+    grow = {"when": "x >= 0.5", "then": {"limit": "2.0"}}
+    model = up.Ode({"x": "1"}, parameters={"limit": 1.0}, events={"grow": grow}, outputs={"x": "x"})
+    with pytest.raises(ScenarioError, match="a parameter that the event 'grow' of m changes") as caught:
+        up.Scenario({"m": model}, events={"hit": {"when": "m.x >= m.limit"}})
+    (problem,) = caught.value.problems
+    assert 'outputs = { limit_now = "limit" }, and read m.limit_now' in problem.hint
+    open_one = up.Ode(**{**model.to_spec(), "outputs": {"x": "x", "limit_now": "limit"}})
+    scenario = up.Scenario({"m": open_one}, events={"hit": {"when": "m.x >= m.limit_now"}})
+    trace = up.simulate(scenario, pace=up.LookAhead(0.25), until=5.0)
+    assert trace.events.times("hit") == pytest.approx([2.0], abs=1e-5)
+
+
 @pytest.mark.parametrize("name", ["push", "gap", "a b", "time"])
 def test_an_event_has_a_name_of_its_own(name: str) -> None:
     with pytest.raises(ScenarioError):

@@ -25,6 +25,7 @@ from upbeat.scenario.directory import CONDITIONS, INPUTS, Directory, End, Source
 from upbeat.scenario.formula import Formula, formula
 from upbeat.scenario.functions import Call
 from upbeat.units.equations import TIME
+from upbeat.units.ode import Ode
 from upbeat.units.process import bare
 
 KEYS = ("when", "of", "then")
@@ -279,12 +280,17 @@ def _target(text: str, directory: Readable) -> tuple[str, Port]:
 
 def _check_parameters(found: list[Event], directory: Readable, problems: Problems) -> None:
     """A parameter is read as the value that it has before the run: nobody would see it change."""
-    changed = {(change.unit, change.name) for event in found for change in event.then}
+    changed = {(change.unit, change.name): "an event" for event in found for change in event.then}
+    for unit, model in directory.models.items():
+        inner = bare(model)
+        for own in inner.equations.events if isinstance(inner, Ode) and unit not in directory.broken else ():
+            for cell, _ in own.then:
+                changed.setdefault((unit, cell.partition("[")[0]), f"the event '{own.name}' of {unit}")
     for event in found:
         for unit, name in event.reads:
             port = directory.units.get(unit, {}).get(name)
             if port is not None and port.causality is Causality.PARAMETER and (unit, name) in changed:
-                what = f"it reads '{unit}.{name}', a parameter that an event changes"
+                what = f"it reads '{unit}.{name}', a parameter that {changed[unit, name]} changes"
                 hint = f'Give it out: outputs = {{ {name}_now = "{name}" }}, and read {unit}.{name}_now.'
                 problems.add(("events", event.name), what, hint)
 
