@@ -191,3 +191,47 @@ def test_a_unit_that_stopped_for_it_has_come_close(engine: str) -> None:
     assert event.units == ("left", "right")
     assert abs(event.time - (math.sqrt(3) - 1)) < 0.02
     assert event.details["landed"] == pytest.approx(event.time - (math.sqrt(3) - 1), rel=0.05)
+
+
+def test_what_rises_first_is_looked_back_at_along_a_parabola(engine: str) -> None:
+    """Thrown up from 0.1 with 1 m/s it is back at the floor at (1 + √(1 + 2·9.81·0.1))/9.81."""
+    thrown = ball(start={"x": 0.1, "v": 1.0})
+    events = {"down": {"when": "ball.x <= 0"}}
+    (event,) = told(up.Scenario({"ball": thrown}, events=events), engine, pace=0.4, until=0.4)
+    assert event.details["landed"] == pytest.approx(0.4 - (1 + math.sqrt(2.962)) / 9.81, rel=1e-9)
+
+
+def test_nothing_is_said_where_a_condition_was_left_in_between(engine: str) -> None:
+    """At 0.5 the ball is below the floor, rises above it by 2.3²/2g - 0.226 = 0.04, and is below it again at
+    the end of the step: v < 0 has become true before x <= 0 has."""
+    events = bounce(then={"ball.v": "2.3"})
+    found = told(up.Scenario({"ball": ball()}, events=events), engine, pace=0.5, until=1.0)
+    assert [event.time for event in found] == [0.5, 1.0]
+    assert ["landed" in event.details for event in found] == [True, False]
+
+
+LINE = up.Ode({"x": "1"}, start={"x": 0.0}, outputs={"x": "x"})
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "sqrt(a.x - 0.555) >= 0.1",  # is not a number before
+        "1/(0.5 - a.x) <= 0",  # is infinite, or nearly so, before
+        "1/(0.55 - a.x) <= 0",  # has a pole in between
+        "(1 if a.x > 0.555 else 0) >= 0.5",
+        "floor(a.x + 0.445) >= 1",
+    ],
+)
+def test_nothing_is_said_where_there_is_no_distance(when: str, engine: str) -> None:
+    """x = t, and steps of 0.1: it is noticed at 0.6."""
+    (event,) = told(up.Scenario({"a": LINE}, events={"low": {"when": when}}), engine, until=1.0)
+    assert event.time == pytest.approx(0.6)
+    assert event.details == {}
+
+
+@pytest.mark.parametrize("pace", [up.Fixed(0.1), up.Revised(0.1)])
+def test_a_truth_has_no_distance(pace: Any, engine: str) -> None:
+    events = {"high": {"when": lambda x: x > 0.555, "of": ["a.x"]}}
+    (event,) = told(up.Scenario({"a": LINE}, events=events), engine, pace=pace, until=1.0)
+    assert "landed" not in event.details

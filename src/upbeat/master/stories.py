@@ -11,9 +11,10 @@ from functools import reduce
 from math import inf
 
 from upbeat.core.errors import MasterError
-from upbeat.core.expr import ZERO, Cell, Expr, Name, Number, Op, apply, names, substitute
+from upbeat.core.expr import ONE, ZERO, Apply, Cell, Expr, Name, Number, Op, apply, names, substitute
+from upbeat.core.expr.nodes import ordered
 from upbeat.core.names import cell_names, split
-from upbeat.core.ports import Port
+from upbeat.core.ports import Kind, Port
 from upbeat.master.derivatives import rate
 from upbeat.master.port_registers import End
 from upbeat.master.program import Block, Let, Reg
@@ -26,6 +27,12 @@ from upbeat.units.equations import Equations
 from upbeat.units.process import bare
 
 _NEVER, _NONE = Number(-inf), Number(inf)
+_HALF = Number(0.5)
+"""How far from zero a truth is on both sides."""
+_BORDER = 1e-9
+"""A condition this close to zero may have been on either side of it."""
+_LEAPING = {Op.WHERE, Op.SIGN, Op.FLOOR, Op.CEIL, Op.ROUND, Op.MOD}
+_TORN = {Op.DIV, Op.TAN, Op.POW}
 _STEEPEST = 3.0
 """A cubic whose ends are steeper than so many times its mean slope need not be monotonic."""
 
@@ -42,6 +49,8 @@ class Stories:
         if not looking:
             return
         self._since = wiring.registers.new("since")
+        models = wiring.scenario.units.items()
+        self._truths = {unit for unit, model in models if isinstance(model, Conditions)}
         for unit, watcher in looking.items():
             for event in watcher.events:
                 self._told[unit, event.name] = self._story(unit, event)
@@ -139,42 +148,66 @@ class Stories:
     # ---------------------------------------------------------------- how late it came
 
     def _landing(self, label: str, conditions: Sequence[Expr], to: Reg) -> list[Let]:
-        """`to` := how long ago the last of the conditions became true, on the course of this step."""
+        """`to` := how long ago the last of the conditions became true, on the course of this step.
+
+        Minus infinity where nobody can say: then the log says nothing about it.
+        """
         span = Cell(self._wiring.now) - Cell(self._since)
         lets: list[Let] = []
-        found: list[Expr] = []
+        backs: list[Expr] = [_NONE]
+        clear: Expr = ONE
         for number, z in enumerate(conditions):
+            if self._leaps(z):
+                clear = ZERO
+                continue
             place = self._wiring.registers.new(f"{label}′back {number}", size=5)
-            more, back = self._looking_back(z, span, place)
+            more, back, sure = self._looking_back(z, span, place)
             lets += more
-            found.append(back)
-        least = reduce(lambda a, b: apply(Op.MIN, a, b), found)
-        known = apply(Op.AND, apply(Op.GT, span, ZERO), apply(Op.LT, least, _NONE))
-        return [*lets, Let(to, apply(Op.WHERE, known, least, ZERO))]
+            backs.append(back)
+            clear = apply(Op.AND, clear, sure)
+        least: Expr = reduce(lambda a, b: apply(Op.MIN, a, b), backs)
+        clear = apply(Op.AND, clear, apply(Op.LT, least, _NONE))
+        late = apply(Op.WHERE, clear, least, _NEVER)
+        return [*lets, Let(to, apply(Op.WHERE, apply(Op.GT, span, ZERO), late, ZERO))]
 
-    def _looking_back(self, z: Expr, span: Expr, place: Reg) -> tuple[list[Let], Expr]:
-        """The time since a condition became true; infinite if it already was at the start of the step.
+    def _leaps(self, z: Expr) -> bool:
+        """Whether a condition jumps from one side of zero to the other, with no distance in between."""
+        if any(isinstance(node, Apply) and node.op in _LEAPING for node in ordered((z,))):
+            return True
+        return all(self._wiring.kind(name) is not Kind.REAL for name in names(z))
+
+    def _looking_back(self, z: Expr, span: Expr, place: Reg) -> tuple[list[Let], Expr, Expr]:
+        """The time since a condition became true (infinite if it already was at the start of the step), and
+        whether that can be said.
 
         On a straight line between both ends of the step. Where rates are known there, on the cubic that
-        gives the time as a function of the condition: no equation is to be solved for that.
+        gives the time as a function of the condition: no equation is to be solved for that. Or, if it rises
+        first, on the parabola through both ends that falls as it does at the later one.
         """
-        z1, z0, part, slope1, slope0 = (Cell(place + k) for k in range(5))
+        z1, z0, part, rate1, rate0 = (Cell(place + k) for k in range(5))
         now, before = self._ends(z)
         fall = z0 - z1
         lets = [Let(place, now), Let(place + 1, before), Let(place + 2, apply(Op.NEG, z1) / fall)]
-        back: Expr = span * part
+        became = apply(Op.GT, z0, ZERO)
+        finite = apply(Op.LT, apply(Op.ABS, z0) + apply(Op.ABS, z1), _NONE)  # false for NaN, too
         rates = self._rates(z)
-        if rates is not None:
-            for k, one in enumerate(rates):
-                steep = apply(Op.MIN, fall / apply(Op.NEG, one), _STEEPEST * span)
-                lets.append(Let(place + 3 + k, steep))
-            rest = 1.0 - part
-            ends = slope1 * part * rest * rest - slope0 * part * part * rest
-            cubic = span * part * part * (3.0 - 2.0 * part) + ends
-            falling = apply(Op.AND, apply(Op.GT, slope1, ZERO), apply(Op.GT, slope0, ZERO))
-            back = apply(Op.WHERE, falling, cubic, back)
-        became = apply(Op.AND, apply(Op.GT, z0, ZERO), apply(Op.GT, fall, ZERO))
-        return lets, apply(Op.WHERE, became, back, _NONE)
+        if rates is None:
+            falls = apply(Op.GT, fall, ZERO) if not _may_tear(z) else ZERO
+            back: Expr = span * part
+            if any(split(name)[0] in self._truths for name in names(z)):
+                truth = apply(Op.EQ, apply(Op.ABS, z0), _HALF), apply(Op.EQ, apply(Op.ABS, z1), _HALF)
+                falls = apply(Op.AND, falls, apply(Op.NOT, apply(Op.AND, *truth)))
+            stayed = apply(Op.LT, z0, Number(-_BORDER))
+        else:
+            lets += [Let(place + 3 + k, one) for k, one in enumerate(rates)]
+            falls = apply(Op.AND, apply(Op.GT, fall, ZERO), apply(Op.LT, rate1, ZERO))
+            back = apply(Op.WHERE, apply(Op.LT, rate0, ZERO), _cubic(span, part, fall, rate1, rate0),
+                         _parabola(span, z1, fall, rate1))  # fmt: skip
+            top = z0 + 0.5 * span * rate0 * rate0 / (rate0 - rate1)  # if it rises, and then falls
+            hill = apply(Op.AND, apply(Op.GT, rate0, ZERO), apply(Op.LT, rate1, ZERO))
+            stayed = apply(Op.NOT, apply(Op.AND, hill, apply(Op.GT, top, ZERO)))
+        sure = apply(Op.AND, finite, apply(Op.WHERE, became, falls, stayed))
+        return lets, apply(Op.WHERE, became, back, _NONE), sure
 
     def _rates(self, z: Expr) -> tuple[Expr, Expr] | None:
         """The rate of a condition at both ends of the step, as far as outputs that are read anyway say it."""
@@ -192,6 +225,27 @@ class Stories:
                 self._kept[name] = self._wiring.registers.new(f"{name}′since", kind)
         before = {name: Cell(self._kept[name]) for name in names(expr)}
         return substitute(expr, self._wiring.names), substitute(expr, before)
+
+
+def _may_tear(z: Expr) -> bool:
+    """Whether a condition may change its sign at a pole, so that a line through zero means nothing."""
+    return any(
+        isinstance(node, Apply) and (node.op in _TORN and names(node.args[-1])) for node in ordered((z,))
+    )
+
+
+def _cubic(span: Expr, part: Expr, fall: Expr, *rates: Expr) -> Expr:
+    """The time back to zero on a cubic over the condition; both rates are negative."""
+    slope1, slope0 = (apply(Op.MIN, fall / apply(Op.NEG, rate), _STEEPEST * span) for rate in rates)
+    rest = 1.0 - part
+    ends = slope1 * part * rest * rest - slope0 * part * part * rest
+    return span * part * part * (3.0 - 2.0 * part) + ends
+
+
+def _parabola(span: Expr, z1: Expr, fall: Expr, rate1: Expr) -> Expr:
+    """The time back to zero on a parabola, whose sides are on both sides of zero."""
+    bend = (fall + rate1 * span) / (span * span)
+    return 2.0 * z1 / (rate1 - apply(Op.SQRT, rate1 * rate1 - 4.0 * bend * z1))
 
 
 def _quantity(equations: Equations, port: str) -> Port:

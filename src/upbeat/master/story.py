@@ -48,7 +48,8 @@ class Story:
         details: dict[str, Any] = {}
         if numbers[AT] > -inf:
             details["predicted"] = {"at": numbers[AT], "for": numbers[FOR]}
-        details["landed"] = numbers[LANDED]
+        if numbers[LANDED] > -inf:
+            details["landed"] = numbers[LANDED]
         at, changes = HEAD, {}
         for change in self.changes:
             width = change.port.cells

@@ -51,16 +51,22 @@ def _opening(trace: Trace) -> list[str]:
 
 
 def between_units(trace: Trace) -> dict[str, Any] | None:
-    """How many events between units there were, how many of them were predicted, and how late they were
-    noticed at most; None if there are none, or so many that reading them again would take its time."""
+    """How many events between units there were, how many of them were predicted, and how late those
+    were noticed at most of which that is known; None if there are none, or so many that reading them again
+    would take its time."""
     if sum(trace.event_counts.values()) > _MOST_READ:
         return None
-    found = [details for _, details in trace.events.more.values() if "landed" in details]
+    found = [details for _, details in trace.events.more.values()]
     if not found:
         return None
     predicted = sum("predicted" in details for details in found)
-    landed = max(abs(details["landed"]) for details in found)
-    return {"count": len(found), "predicted": predicted, "landed_within": landed}
+    landed = [abs(details["landed"]) for details in found if "landed" in details]
+    return {
+        "count": len(found),
+        "predicted": predicted,
+        "landed": len(landed),
+        "landed_within": max(landed, default=None),
+    }
 
 
 def _between(trace: Trace) -> list[str]:
@@ -70,7 +76,11 @@ def _between(trace: Trace) -> list[str]:
     seen = f"{found['predicted']:,} of {_counted(found['count'], 'event')}"
     if not found["predicted"]:
         seen = f"none of {_counted(found['count'], 'event')}"
-    return [f"Between units: {seen} predicted, landed within {found['landed_within']:.3g} s of the crossing."]
+    unknown = found["count"] - found["landed"]
+    where = [f"landed within {found['landed_within']:.3g} s of the crossing"] if found["landed"] else []
+    if unknown:
+        where.append(f"how late {unknown:,} of them {'was' if unknown == 1 else 'were'} nobody can say")
+    return [f"Between units: {seen} predicted, {'; '.join(where)}."]
 
 
 def _lateness(late: Lateness) -> str:
