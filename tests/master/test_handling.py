@@ -209,3 +209,36 @@ def test_interruption_alone(engine: str) -> None:
     assert happened(trace) == [("floor", pytest.approx(FIRST, abs=1e-9))]
     with pytest.raises(UpbeatError, match="GaussSeidel is another one: leave out one of the two"):
         settled(BALL, "interruption", coupling=up.GaussSeidel())
+
+
+def test_nobody_is_asked_to_locate_what_it_cannot(engine: str) -> None:
+    """A function in Python and a table say nothing to a solver: such events are seen coming all the same."""
+    table = {"f": {"x": [-10.0, 0.0, 10.0], "y": [-10.0, 0.0, 10.0]}}
+    falling: Any = {"states": {"x": "v", "v": "-9.81"}, "start": {"x": 1.0}}
+    hidden = up.Ode(**falling, tables=table, outputs={"y": "f(x)"})
+    conditions: list[Any] = [{"when": lambda x: x, "of": ["ball.x"]}, {"when": "ball.y <= 0"}]
+    for ball, floor in zip([up.Ode(**falling), hidden], conditions, strict=True):
+        scenario = up.Scenario({"ball": ball, "clock": STUBBORN}, events={"floor": floor})
+        chosen = settled(scenario, "auto")
+        assert (chosen.pace, chosen.coupling) == (up.LookAhead(0.1), up.Jacobi())
+        assert "Interruptible" not in " ".join(chosen.why)
+        trace = up.simulate(scenario, pace=0.1, until=0.6, events="auto", engine=engine)
+        assert happened(trace) == [("floor", pytest.approx(FIRST, abs=2e-5))]
+
+
+def test_a_coupling_that_interrupts_is_told_of_whatever_is_asked() -> None:
+    assert "Interruptible" in settled(BALL, "off", coupling=up.Interruptible()).why[0]
+    assert "only where units communicate" in settled(BALL, "off").why[0]
+    told = settled(MIXED, "auto", coupling=up.Interruptible()).why
+    assert told[0].startswith("events of ball")
+    assert "located by its own solver" in told[0]
+
+
+def test_a_nested_scenario_stops_by_the_coupling_that_is_chosen_inside(engine: str) -> None:
+    """What `events` chooses counts as what is given: those outside stop at the floor, too."""
+    for inside in ({"events": "interruption"}, {"coupling": up.Interruptible()}):
+        nested = up.Nested(replace_outputs(BALL), up.Master(up.Fixed(0.1), **inside), flatten=False)
+        assert up.Ability.EARLY_RETURN in nested.abilities
+        scenario = up.Scenario({"box": nested})
+        trace = up.simulate(scenario, pace=0.1, until=0.6, coupling="negotiated", engine=engine)
+        assert np.abs(trace.time - FIRST).min() < 1e-9

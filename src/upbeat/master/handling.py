@@ -17,6 +17,7 @@ from upbeat.master.pace import EventDriven, Fixed, Pace
 from upbeat.master.revised import Revised
 from upbeat.scenario.inline import path_of
 from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.stops import located, with_stops
 from upbeat.units.ode import Ode
 from upbeat.units.process import bare
 
@@ -41,8 +42,12 @@ def checked(events: object) -> None:
 def handled(events: Events, pace: Pace, coupling: Coupling, closed: Scenario) -> Handling:
     """What `events` makes of a pace and a coupling, for a closed scenario."""
     if events == "off":
-        plain = _plain(pace)
-        return Handling(plain, coupling, ("events are noticed only where units communicate, as was asked",))
+        way = "events are noticed only where units communicate, as was asked"
+        if isinstance(coupling, Interruptible):
+            way = (
+                "the pace does not look at events, as was asked; units locate those they can (Interruptible)"
+            )
+        return Handling(_plain(pace), coupling, (way,))
     case = _Case(pace, coupling, closed)
     if not case.watched:
         return Handling(pace, coupling, ("there are no events to look for: steps are as the pace says",))
@@ -132,9 +137,10 @@ def _automatic(case: _Case) -> Handling:
         whole = case.pace if isinstance(case.pace, Revised) else Revised(inner)
         return Handling(whole, coupling, (case.says(step + back, case.watched), *case.others()))
     cannot = f"because {', '.join(unable)} cannot be set back"
-    able = [unit for unit in case.watched if type(bare(case.units[unit])) is Ode]
-    if able and coupling == Jacobi():
-        coupling = Interruptible()
+    stopping = _stopping(case.closed)
+    able = [unit for unit in case.watched if unit in stopping]
+    if able and (coupling == Jacobi() or isinstance(coupling, Interruptible)):
+        coupling = coupling if isinstance(coupling, Interruptible) else Interruptible()
         found.append(
             case.says(
                 f"{step}, and located by its own solver (Interruptible), at which all stop; "
@@ -154,6 +160,18 @@ _HANDLERS = {
     "revision": _revised,
     "interruption": _interrupted,
 }
+
+
+def _stopping(closed: Scenario) -> set[str]:
+    """The units of equations that stop at events, if Interruptible lets them: those that can tell all of a
+    condition (a function in Python or a table can hide it), and those that have events inside."""
+    stopping = with_stops(closed, lambda _: True)
+    found = {unit for ends in located(stopping).values() for unit, _ in ends}
+    for unit, model in closed.units.items():
+        inner = bare(model)
+        if type(inner) is Ode and any(event.indicator is not None for event in inner.equations.events):
+            found.add(unit)
+    return {path_of(closed, unit) for unit in found}
 
 
 def _set_back(model: Model) -> bool:
