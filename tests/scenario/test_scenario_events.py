@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +38,21 @@ def conditions(when: Any) -> list[str]:
     return [show(z) for z in event.conditions]
 
 
+def less(z: str) -> str:
+    """What is at most zero where `z` is below zero: at zero it is the smallest ordinary number above."""
+    return f"{z} + {sys.float_info.min!r}*({z} == 0)"
+
+
 @pytest.mark.parametrize(
     ("when", "found"),
     [
         ("a.x <= 1", ["a.x - 1"]),
-        ("a.x - b.x < 2*a.r and a.v < b.v", ["a.x - b.x - 2*a.r", "a.v - b.v"]),
-        ("a.x >= 1 and (a.v > 0 and b.v > push)", ["1 - a.x", "0 - a.v", "push - b.v"]),
-        ("a.x >= 1 or a.v > 2", ["min(1 - a.x, 2 - a.v)"]),
-        ("not (a.x >= 1 or a.v > 2)", ["max(a.x - 1, a.v - 2)"]),
+        ("a.x - b.x < 2*a.r and a.v < b.v", [less("a.x - b.x - 2*a.r"), less("a.v - b.v")]),
+        ("a.x >= 1 and (a.v > 0 and b.v > push)", ["1 - a.x", less("0 - a.v"), less("push - b.v")]),
+        ("a.x >= 1 or a.v > 2", [f"min(1 - a.x, {less('2 - a.v')})"]),
+        ("not (a.x >= 1 or a.v > 2)", [f"max({less('a.x - 1')}, a.v - 2)"]),
         (["a.x", "b.v - 2"], ["a.x", "b.v - 2"]),
-        (["a.x", "a.v < 3 and a.u > 2"], ["a.x", "a.v - 3", "2 - a.u"]),
+        (["a.x", "a.v < 3 and a.u > 2"], ["a.x", less("a.v - 3"), less("2 - a.u")]),
     ],
 )
 def test_a_condition_becomes_numbers(when: Any, found: list[str]) -> None:
