@@ -59,6 +59,12 @@ Error error_at(double t, Fault fault) {
   return error;
 }
 
+// Which unit, counted from 1, has ended the step before its proposed end; 0: none has.
+std::int32_t stopped(const Machine& machine, const Cell* cells, double reached, double until) {
+  if (!(reached < until)) return 0;
+  return machine.tables().stops < 0 ? 1 : static_cast<std::int32_t>(cells[machine.tables().stops].r);
+}
+
 // One step from `t`, retries included, until the program has accepted it.
 template <class P>
 bool step(Machine& machine, P& pace, StepLog* log, std::size_t mark, double t, double limit, Proposal& wanted,
@@ -94,7 +100,12 @@ bool step(Machine& machine, P& pace, StepLog* log, std::size_t mark, double t, d
     if (!machine.restore(Machine::for_retries)) return false;
     fired.cut(mark);
   }
-  if (event && reached == due) wanted.reason = known_event;
+  const std::int32_t stop = machine.tables().stops < 0 ? 0 : stopped(machine, cells, reached, wanted.until);
+  if (event && reached == due) {
+    wanted.reason = known_event;
+  } else if (stop > 0) {
+    wanted.reason = first_stop + 1 - stop;
+  }
   if (!(reached > t) && fired.size() == mark) return machine.stop(error_at(t, Fault::NoProgress));
   if (log) log->append(t, reached, wanted.reason, wanted.block, rejected);
   return true;
@@ -142,7 +153,7 @@ Status chase(Machine& machine, P& pace, double limit, bool early) {
                       commit(machine, pace, nullptr, 0, reached, false);
     machine.fired().cut(0);
     if (!done) return machine.asked_to_stop() ? Status::Stopped : Status::Failed;
-    if (early && reached < wanted.until) break;
+    if (early && stopped(machine, machine.cells(), reached, wanted.until) > 0) break;
   }
   return Status::Finished;
 }

@@ -21,6 +21,8 @@ enum class Status : std::int32_t {
 
 // The reason of a step that ended at a known event; a pace's own reasons count from 0.
 constexpr std::int32_t known_event = -1;
+// That of a step that the first of the units which may end one has ended; those of the others count down from it.
+constexpr std::int32_t first_stop = -2;
 
 // How often a step may be sent back.
 constexpr std::int64_t most_retries = 100;
@@ -37,7 +39,7 @@ Status run(Machine& machine, Pace& pace, Recorder* recorder, StepLog& log, doubl
            std::int64_t most);
 
 // The same for a machine inside another one, without log and clock, and events are forgotten: on to `limit`.
-// With `early` a step that ended before its proposed end is the last one.
+// With `early` a step that a unit has ended before its proposed end is the last one.
 Status follow(Machine& machine, Pace& pace, double limit, bool early);
 
 }  // namespace upbeat

@@ -396,6 +396,42 @@ def test_a_nested_scenario_stops_at_its_events_and_so_does_everything(engine: st
     assert trace["sees.y"][-1] == pytest.approx(2 * (3 * 0.5125 - 0.4875), abs=1e-12)
 
 
+@pytest.mark.parametrize("outside", [up.Interruptible(), up.Negotiated()], ids=lambda c: type(c).__name__)
+def test_the_short_step_after_an_event_inside_a_nest_is_no_stop(engine: str, outside: Any) -> None:
+    """Straight lines need two points: inside, a very short step follows on the event at 1.37."""
+    inner = up.Scenario(
+        {"left": point(0, 1), "right": point(1.37, 0)}, outputs={"v": "left.v"}, events={"hit": HIT}
+    )
+    nest = up.Nested(inner, up.Master(up.Fixed(0.5), up.Interruptible(), up.Linear()), flatten=False)
+    scenario = up.Scenario({"nest": nest})
+    trace = up.simulate(scenario, pace=0.5, until=3.0, coupling=outside, engine=engine)
+    np.testing.assert_allclose(trace.time, [0, 0.5, 1, 1.37, 1.5, 2, 2.5, 3], atol=1e-12)
+    assert trace["nest.v"].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("coupling", [up.Interruptible(), up.Negotiated()], ids=lambda c: type(c).__name__)
+def test_the_log_of_steps_names_who_ended_one(engine: str, coupling: Any) -> None:
+    low = BALL.with_values({"h": 0.6})
+    trace = up.simulate(
+        up.Scenario({"high": BALL, "low": low}), pace=0.1, until=0.5, coupling=coupling, engine=engine
+    )
+    found = [(run.last, run.reason) for run in trace.steps if run.reason != "fixed step"]
+    falls = [math.sqrt(2 * 0.6 / 9.81), FALL]
+    assert [reason for _, reason in found] == ["low stopped", "high stopped"]
+    assert [time for time, _ in found] == pytest.approx(falls, abs=1e-9)
+
+
+def test_a_step_that_no_unit_ended_keeps_its_reason(engine: str) -> None:
+    """After the event that left has found comes a step of 0.01, because straight lines need it."""
+    coupling = up.Interruptible(interruption=0.01)
+    trace = up.simulate(
+        coupled(up.RK4()), pace=0.1, until=0.4, coupling=coupling, inputs=up.Linear(), engine=engine
+    )
+    runs = [(run.last, run.reason) for run in trace.steps]
+    assert (pytest.approx(0.33, abs=1e-9), "left stopped") in runs
+    assert (pytest.approx(0.34, abs=1e-9), "fixed step") in runs
+
+
 def test_a_chain_of_stops_without_end_ends_the_run(engine: str) -> None:
     scenario = up.Scenario({"fmu": stopping(1e-9)})
     with pytest.raises(up.StepError, match=r"getting on with fmu.*chatters"):

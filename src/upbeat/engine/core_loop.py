@@ -107,5 +107,6 @@ class CoreLoop:
 
     def _reason(self, code: int) -> str:
         if code not in self._reasons:
-            self._reasons[code] = self._loop.reason(code)
+            stops = self._machine.tables.stop_reasons
+            self._reasons[code] = stops[-2 - code] if code < -1 else self._loop.reason(code)
         return self._reasons[code]

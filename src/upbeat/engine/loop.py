@@ -60,6 +60,8 @@ class Loop:
         self._anew = pace.anew if isinstance(pace, Hears) else None
         self._tells = pace.tells if isinstance(pace, Tells) else None
         self._stories = stories(program)
+        self._stops = None if program.stops is None else program.stops.register
+        self._stop_reasons = program.stop_reasons
         self._has_instant = instants and bool(program.instant)
         self._so_far = 0  # events at the present time
         machine.write(program.now, span.start)
@@ -135,11 +137,14 @@ class Loop:
             until, reason, block = again
         if not reached > t and not machine.fired:
             raise StepError(f"the step from t = {t:.9g} did not move on, and no event fired")
+        stops = int(machine.read(self._stops)) if reached < until and self._stops is not None else 0
         if reached == limit < self.limit:
             reason = KNOWN_EVENT
+        elif stops:
+            reason = self._stop_reasons[stops - 1]
         if self._recorder is not None:  # else nobody asks for the story, and a nested run has many steps
             self.steps.append(t, reached, reason, block, rejected)
-        self.short = reached < until
+        self.short = reached < until if self._stops is None else stops > 0
         self._commit(reached, state)
 
     def ahead(self) -> float:

@@ -83,6 +83,8 @@ def lower(
         now=program.now,
         next=program.next,
         due=-1 if program.due is None else program.due,
+        stops=-1 if program.stops is None else program.stops.register,
+        stop_reasons=program.stop_reasons,
         slots=lowering.slots,
         loops=lowering.loops,
         strings=tuple(strings),

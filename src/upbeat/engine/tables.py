@@ -55,8 +55,8 @@ class Tables:
     """A lowered program: what the core reads, and (from `strings` to `origins`) what gives its numbers names.
 
     `start_block` and `instant_block` are numbers of blocks, or -1 if there is nothing in them; `due` is the
-    cell of the next known event, or -1. `events` has the kind of each event's value and its number of cells,
-    0 if it has no value.
+    cell of the next known event, or -1; `stops` that of who has ended a step, or -1. `events` has the kind of
+    each event's value and its number of cells, 0 if it has no value.
     """
 
     start: npt.NDArray[np.int64]
@@ -71,6 +71,8 @@ class Tables:
     now: int
     next: int
     due: int
+    stops: int
+    stop_reasons: tuple[str, ...]
     slots: int
     loops: int
     strings: tuple[str, ...]

@@ -37,6 +37,8 @@ class Blocks:
     notes: tuple[str, ...] = ()
     columns: Mapping[str, Recordable] = field(default_factory=dict)
     """What a trace may record besides ports."""
+    stops: Recordable | None = None
+    """See `Program.stops`."""
 
 
 class Coupling(Protocol):

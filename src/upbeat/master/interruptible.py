@@ -11,7 +11,7 @@ from math import sqrt
 from typing import ClassVar
 
 from upbeat.core.errors import MasterError
-from upbeat.core.expr import ONE, Cell, Expr, Op, apply
+from upbeat.core.expr import ONE, ZERO, Cell, Expr, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master import checks
 from upbeat.master.approximation import Hold
@@ -132,19 +132,27 @@ class Interruptible:
         beside = self._beside and own is None
         step = [*wait, *believed(wiring, watch, jumped, always=self.outputs == "lagged")]
         step += chosen(wiring, picked, watch, able, self.ahead, otherwise=own, beside=beside, jumped=jumped)
+        wanted, stops = (
+            wiring.registers.new("interruptible′wanted"),
+            wiring.registers.new("interruptible′stops"),
+        )
+        step.append(Let(wanted, Cell(wiring.next)))
         step += sweep(wiring, order, leaders, picked.first, quiet)
+        sooner = apply(Op.LT, Cell(wiring.next), Cell(wanted))
+        step.append(Let(stops, apply(Op.WHERE, sooner, Cell(picked.first), ZERO)))
         step += getting_on(wiring, asked, tuple(leader.unit for leader in leaders))
         if quiet is None:
             fresh = wiring.registers.new("interruptible′fresh", Kind.BOOLEAN)
             step = [Let(fresh, Cell(jumped)), *step, *_anew(wiring, fresh)]
         around = blocks.steps["step"]
         place = around.index(begins) + 1
-        labels = (NOBODY, *(wiring.called(leader.unit) for leader in leaders))
+        called = tuple(wiring.called(leader.unit) for leader in leaders)
         return replace(
             blocks,
             steps={"step": (*around[:place], *step, *parts.after, *around[place:])},
             notes=(*self._told(wiring, leaders, watch, able, own), why, parts.note),
-            columns={COLUMN: Recordable(picked.first, items=labels)},
+            columns={COLUMN: Recordable(picked.first, items=(NOBODY, *called))},
+            stops=Recordable(stops, items=called),
         )
 
     def _quiet(self, wiring: Wiring, jumped: Reg) -> tuple[Reg | None, list[Instruction], str]:

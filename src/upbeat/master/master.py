@@ -96,6 +96,7 @@ class Master:
             notes=(*self.why, *blocks.notes, *wiring.notes),
             events=instant.events,
             due=instant.due,
+            stops=blocks.stops,
             arrivals=instant.arrivals,
             micro=instant.micro,
             send=instant.send,

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError
-from upbeat.core.expr import Cell, Expr, Op, apply
+from upbeat.core.expr import ZERO, Cell, Number, Op, apply
 from upbeat.master import checks
 from upbeat.master.coupling import Blocks, Jacobi, exchange
 from upbeat.master.dataflow import live
-from upbeat.master.program import If, Instruction, Let, Reg, Repeat, Restore, Save
+from upbeat.master.program import If, Instruction, Let, Recordable, Reg, Repeat, Restore, Save
 from upbeat.master.wiring import Wiring
 
 SHORT, MOST_SHORT = 1e-6, 1000
@@ -54,6 +54,8 @@ class Negotiated:
                 "whichever goes second may leave the first one ahead of the others. Give all but one of them "
                 "rollback, or put them into one unit."
             )
+        stops = wiring.registers.new("negotiated′stops")
+        names = [unit for unit in able if Ability.EARLY_RETURN in able[unit]]
         wanted, asked = wiring.registers.new("negotiated′wanted"), wiring.registers.new("negotiated′asked")
         slot = wiring.registers.slot()
         follow = self._units(wiring, back, early=False)
@@ -64,10 +66,10 @@ class Negotiated:
         sooner = apply(Op.LT, Cell(wiring.next), Cell(wanted))
         may_stop = [unit for unit in back if Ability.EARLY_RETURN in able[unit]]
         if may_stop:
-            agree = self._earliest(wiring, may_stop)
+            agree = self._earliest(wiring, may_stop, names, stops)
             again = Repeat(
                 self.most,
-                (Restore(slot), *first, agree),
+                (Restore(slot), *first, *agree),
                 apply(Op.NOT, sooner),
                 "fail",
                 f"agreeing with {', '.join(may_stop)} on the end of the step",
@@ -75,18 +77,27 @@ class Negotiated:
                 "A unit that stops earlier each time it is set back does not repeat what it did; raise most "
                 "if it gets there in the end.",
             )
-            step += [agree, If(sooner, (again,))]
+            step += [*agree, If(sooner, (again,))]
         if stopping:
             step += [Let(wanted, Cell(wiring.next)), *self._units(wiring, stopping, early=True)]
-            step += [self._earliest(wiring, stopping), If(sooner, (Restore(slot), *follow))]
+            step += [
+                *self._earliest(wiring, stopping, names, stops),
+                If(sooner, (Restore(slot), *follow)),
+            ]
         if may_stop or stopping:
             step += getting_on(wiring, asked, (*may_stop, *stopping))
-            step.insert(0, Let(asked, Cell(wiring.next)))
+            step = [Let(asked, Cell(wiring.next)), Let(stops, ZERO), *step]
         step += self._units(wiring, steady, early=False)
         order = " → ".join(map(wiring.called, (*back, *stopping, *steady)))
         known = ", ".join(map(wiring.called, back)) or "none"
         note = f"steps are negotiated, in the order {order}; to be set back: {known}"
-        return Blocks(parts.start, {"step": (*step, *parts.after)}, parts.again, notes=(note, parts.note))
+        return Blocks(
+            parts.start,
+            {"step": (*step, *parts.after)},
+            parts.again,
+            notes=(note, parts.note),
+            stops=Recordable(stops, items=tuple(map(wiring.called, names))) if names else None,
+        )
 
     def _units(self, wiring: Wiring, units: list[str], *, early: bool) -> tuple[Instruction, ...]:
         """Units over the step, as far as they go."""
@@ -94,12 +105,19 @@ class Negotiated:
         stops = {u for u in units if early and Ability.EARLY_RETURN in wiring.scenario.units[u].abilities}
         return (*begin, *(i for unit in units for i in wiring.advance(unit, early=unit in stops)))
 
-    def _earliest(self, wiring: Wiring, units: list[str]) -> Let:
-        """The end of the step becomes the earliest stop."""
-        earliest: Expr = Cell(wiring.next)
+    def _earliest(self, wiring: Wiring, units: list[str], names: list[str], stops: Reg) -> list[Instruction]:
+        """The end of the step becomes the earliest stop, and `stops` the number of who stopped there."""
+        found: list[Instruction] = []
         for unit in units:
-            earliest = apply(Op.MIN, Cell(wiring.reached(unit)), earliest)
-        return Let(wiring.next, earliest)
+            reached = Cell(wiring.reached(unit))
+            who = apply(
+                Op.WHERE,
+                apply(Op.LT, reached, Cell(wiring.next)),
+                Number(1.0 + names.index(unit)),
+                Cell(stops),
+            )
+            found += [Let(stops, who), Let(wiring.next, apply(Op.MIN, reached, Cell(wiring.next)))]
+        return found
 
 
 def getting_on(wiring: Wiring, asked: Reg, units: tuple[str, ...]) -> list[Instruction]:

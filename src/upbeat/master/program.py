@@ -276,8 +276,17 @@ class Program:
     histories: tuple[History, ...] = ()
     """What the courses of inputs remember."""
 
+    stops: Recordable | None = None
+    """Where units may end a step: a real register with who has, counted from 1 (0: nobody), and their names.
+    Without it any step that ends before its proposed end was ended by a unit."""
+
     arrivals: Mapping[str, Block] = field(default_factory=dict)
     """What a unit does with an event that somebody has set by hand, for units whose event inputs are free."""
+
+    @property
+    def stop_reasons(self) -> tuple[str, ...]:
+        """The reasons of steps that a unit has ended, one for each unit that may."""
+        return () if self.stops is None else tuple(f"{unit} stopped" for unit in self.stops.items)
 
     @property
     def blocks(self) -> dict[str, Block]:
