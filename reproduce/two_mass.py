@@ -166,9 +166,9 @@ class Reference:
         trace = up.simulate(up.Scenario({"both": self._whole}), pace=0.01, until=UNTIL)
         found: Happenings = []
         for kind in EVENTS:
-            counts = np.diff(trace[f"both.count_{kind}"])
+            counts = np.diff(trace[f"both.count_{kind}"], prepend=0.0)  # the first may be at the start
             assert counts.max() <= 1, "two events of one kind within 0.01 s"
-            found += [(kind, float(t)) for t in trace[f"both.at_{kind}"][1:][counts > 0]]
+            found += [(kind, float(t)) for t in trace[f"both.at_{kind}"][counts > 0]]
         self.events = sorted(found, key=lambda event: event[1])
         self.final = [float(trace[f"both.{unit}_{name}"][-1]) for unit in ("upper", "lower") for name in "xv"]
 
@@ -273,16 +273,46 @@ def line(name: str, here: dict[str, Any], paper: tuple[int, float] | None) -> st
     return f"{name:28}{theirs:>10} |{here['steps']:6}{here['e_rms']:10.2g}{counts}{rounds}"
 
 
+def four_numbers(text: str) -> tuple[float, ...]:
+    """A start from the command line."""
+    try:
+        found = tuple(float(number) for number in text.split(","))
+    except ValueError:
+        found = ()
+    if len(found) != len(START) or not np.all(np.isfinite(found)):
+        example = ",".join(map(str, START))
+        raise argparse.ArgumentTypeError(f"{text!r} is not x1,v1,x2,v2: four numbers such as {example}")
+    return found
+
+
+def count(text: str) -> int:
+    """A whole number from the command line that is not negative."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count: 0, 1, 2, …")
+    return int(text)
+
+
+def joined(words: Sequence[str]) -> list[str]:
+    """``--x0 -0.7,…`` as one word: argparse would take the second for an option."""
+    found: list[str] = []
+    for word in words:
+        if found and found[-1] == "--x0" and not word.startswith("--"):
+            found[-1] = f"--x0={word}"
+        else:
+            found.append(word)
+    return found
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
-    arguments.add_argument("--x0", default=",".join(map(str, START)), help="another start: x1,v1,x2,v2")
-    arguments.add_argument("--n", type=int, default=100, help="how many random starts; 0 for none")
-    arguments.add_argument("--seed", type=int, default=0, help="of the random starts")
-    options = arguments.parse_args()
-    start = tuple(float(number) for number in options.x0.split(","))
+    arguments.add_argument("--x0", type=four_numbers, default=START, help="another start: x1,v1,x2,v2")
+    arguments.add_argument("--n", type=count, default=100, help="how many random starts; 0 for none")
+    arguments.add_argument("--seed", type=count, default=0, help="of the random starts")
+    options = arguments.parse_args(joined(sys.argv[1:]))
+    start = options.x0
     reference = Reference(start)
     print("reference:", ", ".join(f"{name[0].upper()} {t:.9f}" for name, t in reference.events))
     print("state at the end:", ", ".join(f"{number:.10f}" for number in reference.final), "\n")
