@@ -649,3 +649,11 @@ def test_both_engines_agree(
     assert happened(one) == happened(two)
     for name in (column.name for column in one.columns):
         np.testing.assert_array_equal(one[name], two[name])
+
+
+def test_nobody_locates_a_python_function() -> None:
+    scenario = up.Scenario(
+        {"a": up.Ode({"x": "-1"}, start={"x": 1.0})}, events={"low": {"when": lambda x: x, "of": ["a.x"]}}
+    )
+    with pytest.raises(up.UpbeatError, match="what a Python function says, a solver cannot locate"):
+        up.simulate(scenario, pace=0.1, until=1.0, coupling=up.Interruptible())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import upbeat as up
 from upbeat.core.ports import Causality, Kind, Port
@@ -124,3 +125,20 @@ def test_events() -> None:
         "    or, if that is absent, inputs.call",
     ]
     assert "    outputs:    awake (direct feedthrough from set_awake), call (event)" in lines
+
+
+def test_events_between_units_as_they_were_written() -> None:
+    ball = up.Ode({"x": "v", "v": "-9.81"}, start={"x": 1.0})
+    events: dict[str, Any] = {
+        "bounce": {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-ball.v"}},
+        "low": {"when": ["ball.x - 0.5", "ball.v < 0"]},
+        "high": {"when": max, "of": ["ball.x", "ball.v"]},
+    }
+    found = up.experiment(up.Scenario({"ball": ball}, events=events), pace=0.1, until=1.0, events="auto")
+    text = up.explain(found, program=False)
+    assert "    when ball.x <= 0 and ball.v < 0\n" in text
+    assert "    when all of these are true, or at most zero: ball.x - 0.5, ball.v < 0\n" in text
+    assert "    when max(ball.x, ball.v)\n" in text
+    assert "e-308" not in text
+    assert "  pace: revised (pace look_ahead (step 0.1))\n" in text
+    assert "  events: auto\n" in text

@@ -13,6 +13,7 @@ from upbeat.core.expr import ZERO, Cell, Expr, Name, Number, Op, apply
 from upbeat.master.conditions import WIDTH, Watch
 from upbeat.master.program import Instruction, Let, Reg, Set
 from upbeat.master.wiring import Wiring
+from upbeat.scenario.functions import Conditions
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.stops import located
 from upbeat.scenario.watcher import watchers
@@ -57,10 +58,17 @@ def leaders_of(wiring: Wiring, allowed: tuple[str, ...] | None) -> list[Leader]:
     if not able:
         raise MasterError(
             "Interruptible lets a unit stop where it finds an event, and no unit can: none has events of its "
-            "own, and no event of the scenario is about a unit of equations (ode). Take another coupling, "
+            "own, and no event of the scenario is about a unit of equations (ode)"
+            f"{_functions(wiring.scenario)}. Take another coupling, "
             "such as GaussSeidel(); the pace LookAhead sees events of the scenario coming."
         )
     return able if allowed is not None else sorted(able, key=lambda leader: leader.expected or not leader.own)
+
+
+def _functions(scenario: Scenario) -> str:
+    """About conditions that are Python functions, if there are any."""
+    there = any(isinstance(model, Conditions) for model in scenario.units.values())
+    return " in an expression: what a Python function says, a solver cannot locate" if there else ""
 
 
 def _watching(scenario: Scenario) -> dict[str, str]:

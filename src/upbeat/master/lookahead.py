@@ -47,10 +47,10 @@ class LookAhead:
 
     The conditions of all events are followed over communication points. `method` says how: "published" as in
     the paper by Tischer, Genser, Watzenig and Benedikt, where a straight line through the last two values is
-    continued for `forecast` steps; if all conditions of an event are negative there, the step ends at
-    `safety` times the way to zero, and is at least `least` long. The others end the step just behind the
-    place at which all conditions of an event are at most zero, by `least`: on a straight line ("secant"), a
-    parabola through three values ("quadratic"), or a polynomial through the last two values and their rates
+    continued for `forecast` steps (2); if all conditions of an event are negative there, the step ends at
+    `safety` (0.9) times the way to zero, and is at least `least` long. The others end the step just behind
+    the place at which all conditions of an event are at most zero, by `least`: on a straight line ("secant"),
+    a parabola through three values ("quadratic"), or a polynomial through the last two values and their rates
     ("hermite"), and second derivatives, too ("hermite2"). They also see a condition that only dips below
     zero within a step. Rates come from outputs that declare their `derivative`, and (unless `symbolic` is
     off) from the equations of units. "auto" takes for each condition the best that is known. Events that
@@ -65,8 +65,8 @@ class LookAhead:
 
     step: float
     method: Method = "auto"
-    forecast: float = 2.0
-    safety: float = 0.9
+    forecast: float | None = None
+    safety: float | None = None
     least: float | None = None
     after: float | None = None
     symbolic: bool = True
@@ -87,8 +87,12 @@ class LookAhead:
                 )
         for name, low, high in (("safety", 0.0, 1.0), ("after", 0.0, 1.0), ("forecast", 1.0, 100.0)):
             value = getattr(self, name)
-            if value is None and name == "after":
+            if value is None:
                 continue
+            if name != "after" and not self._published:
+                raise MasterError(
+                    f'{name} of LookAhead is about method="published"; {self.method!r} does without it'
+                )
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if not number or not low < value <= high:
                 raise MasterError(
@@ -103,6 +107,14 @@ class LookAhead:
     @property
     def _published(self) -> bool:
         return self.method == "published"
+
+    @property
+    def _forecast(self) -> float:
+        return self.forecast if self.forecast is not None else 2.0
+
+    @property
+    def _safety(self) -> float:
+        return self.safety if self.safety is not None else 0.9
 
     @property
     def _least(self) -> float:
@@ -150,7 +162,7 @@ class LookAhead:
         """How far behind an expected event a step ends, or how short it may be; and why."""
         if self._published:
             origin = "1/40 of the step" if self.least is None else "as given"
-            way = f"steps end at {self.safety:g} of the way to an event (safety)"
+            way = f"steps end at {self._safety:g} of the way to an event (safety)"
             return self._least, f"{way}, and are at least {self._least:.3g} s long (least): {origin}"
         length, why = self.least, "as given"
         if length is None:
@@ -169,7 +181,7 @@ class LookAhead:
             return None
         watch = self.watch
         kind = {"published": 0.0, "secant": 1.0}.get(self.method, 2.0)
-        numbers = (self.step, kind, self.forecast, self.safety, self._least, self._after)
+        numbers = (self.step, kind, self._forecast, self._safety, self._least, self._after)
         counts = (float(count) for count in watch.counts)
         orders = (float(order) for order in watch.orders)
         return Twin(
@@ -281,10 +293,10 @@ class LookAhead:
         for k in places:
             at = _HEAD + DEPTH * WIDTH * k
             now, before = state[at], state[at + WIDTH]
-            if not now + self.forecast * (now - before) < 0.0:
+            if not now + self._forecast * (now - before) < 0.0:
                 return Landing(inf)
             if now > 0.0:
-                found = max(found, self.safety * last * now / (before - now), self._least)
+                found = max(found, self._safety * last * now / (before - now), self._least)
         return Landing(found if found >= self._least else inf)
 
     def _closely(self, state: State, places: range, span: float) -> Landing:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from upbeat.core.abilities import Ability, Model
-from upbeat.core.expr import Number, show
+from upbeat.core.expr import Number, plain, show
 from upbeat.core.ports import Causality, Port
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.isolation import separated
@@ -75,7 +75,7 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         "nested": [{"unit": note.unit, "flattened": note.flattened, "why": note.why} for note in flat.notes],
         "order": [f"{unit}.{port}" for _, unit, port in closed.graph.order],
         "loops": [[f"{unit}.{port}" for _, unit, port in loop] for loop in closed.graph.loops],
-        "master": settings_of(experiment.master),
+        "master": _settings(experiment),
         "notes": [*built.notes, *(f"warning: {remark}" for remark in experiment.remarks)],
         "engine": {"name": choice.name, "why": choice.why},
         "program": {
@@ -85,6 +85,16 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         },
         "carried": [built.layout.of(r).name for r in carried(built, flat.scenario.units)],
     }
+
+
+def _settings(experiment: Experiment) -> dict[str, Any]:
+    """The settings, with the coupling and the pace that `events` has led to."""
+    master, flat = experiment.master, experiment.flat
+    found = settings_of(master)
+    if master.events is not None:
+        runs = settings_of(flat.master.settled(flat.scenario))
+        found |= {"coupling": runs["coupling"], "pace": runs["pace"]}
+    return found
 
 
 def _unit(name: str, model: Model) -> dict[str, Any]:
@@ -147,17 +157,29 @@ def _happening(event: Event) -> dict[str, Any]:
         "name": event.name,
         "units": list(event.units),
         "shared": event.shared,
-        "conditions": [show(z) for z in event.conditions],
+        "when": _when(event),
+        "conditions": [show(plain(z)) for z in event.conditions],
         "then": {f"{change.unit}.{change.name}": _cells(change.cells) for change in event.then},
     }
+
+
+def _when(event: Event) -> str | list[str]:
+    """The conditions as they were written; functions by their names."""
+    calls = (call.name.removeprefix(f"{event.name}: ") for call in event.calls)
+    given = event.written["when"]
+    parts = given if isinstance(given, list) else [given]
+    texts = [next(calls) if callable(part) else str(part) for part in parts]
+    return texts if isinstance(given, list) else texts[0]
 
 
 def _happening_lines(data: dict[str, Any]) -> list[str]:
     lines = []
     for event in data["events"]:
         kind = "shared" if event["shared"] else "private"
+        when = event["when"]
+        alike = f"all of these are true, or at most zero: {', '.join(when)}"
         lines.append(f"{event['name']} ({kind}: {', '.join(event['units'])})")
-        lines.append(f"  when the largest of these falls to zero: {', '.join(event['conditions'])}")
+        lines.append(f"  when {when if isinstance(when, str) else alike}")
         lines += [f"  then {name} = {value}" for name, value in event["then"].items()]
     return lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from upbeat.core.expr.derive import differentiate, directional_derivative, time_derivative
 from upbeat.core.expr.evaluate import evaluate
-from upbeat.core.expr.indicator import indicator
+from upbeat.core.expr.indicator import indicator, plain
 from upbeat.core.expr.kernel import Kernel
 from upbeat.core.expr.kinds import fits, kind_of, labelled
 from upbeat.core.expr.nodes import (
@@ -59,6 +59,7 @@ __all__ = [
     "lift",
     "names",
     "parse",
+    "plain",
     "show",
     "simplify",
     "substitute",

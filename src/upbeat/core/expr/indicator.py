@@ -11,7 +11,7 @@ from typing import Final
 
 from upbeat.core.errors import ExpressionError
 from upbeat.core.expr.kinds import kind_of
-from upbeat.core.expr.nodes import ZERO, Apply, Expr, Name, Number, apply
+from upbeat.core.expr.nodes import ZERO, Apply, Expr, Lookup, Name, Number, apply, fold, with_args
 from upbeat.core.expr.operations import Op
 from upbeat.core.expr.show import show
 from upbeat.core.ports import Kind
@@ -59,6 +59,18 @@ def _indicator(condition: Expr, kinds: Mapping[str, Kind], *, denied: bool) -> E
 def _strict(difference: Expr) -> Expr:
     """A sum, so that it changes as fast as the difference does, also on the border."""
     return apply(Op.ADD, difference, apply(Op.MUL, _HAIR, Apply(Op.EQ, (difference, ZERO))))
+
+
+def plain(indicated: Expr) -> Expr:
+    """An indicator as people read it: without the hair that strict comparisons have."""
+
+    def shaved(node: Apply | Lookup, args: list[Expr]) -> Expr:
+        match args:
+            case [difference, Apply(op=Op.MUL, args=(hair, _))] if hair == _HAIR:
+                return difference
+        return with_args(node, args)
+
+    return fold(indicated, lambda leaf: leaf, shaved)
 
 
 def _truth(value: Expr, denied: bool) -> Expr:
