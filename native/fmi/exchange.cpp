@@ -71,6 +71,7 @@ class Exchange final : private Dynamics, private Watch {
   }
 
   int set(int number, const Cell* coefficients, int count) {
+    looked_ = false;
     const Input& given = port(number);
     const bool changed = given.real ? change_course(given, coefficients, count) : change_cells(given, coefficients);
     if (own_.mode == ExchangeMemory::Continuous && !given.discrete) {
@@ -87,6 +88,7 @@ class Exchange final : private Dynamics, private Watch {
     if (!(to >= t)) return unsolved("cannot advance backwards, from " + shorter(t) + " to " + shorter(to));
     if (to == t) return 0;
     own_.now = t;
+    looked_ = false;
     try {
       return through(t, to, early != 0, reached);
     } catch (const Refused&) {
@@ -101,6 +103,7 @@ class Exchange final : private Dynamics, private Watch {
 
   int jump(int* again) {
     if (!own_.pending) return 0;
+    looked_ = false;
     if (!round()) return refused();
     *again = own_.pending ? 1 : 0;
     return 0;
@@ -115,6 +118,7 @@ class Exchange final : private Dynamics, private Watch {
     return states_.save(slot) ? 0 : refused();
   }
   int restore(int slot) {
+    looked_ = false;
     if (!states_.restore(slot)) return refused();
     std::copy(own_.z.begin(), own_.z.end(), Watch::values());
     touched_ = true;  // it may have been: looking once more changes nothing
@@ -134,13 +138,15 @@ class Exchange final : private Dynamics, private Watch {
   // The engine asks for ports of the model only, whose numbers it has checked.
   const Input& port(int number) const { return ports_[static_cast<std::size_t>(number)]; }
 
-  // An indicator, or the reverse of one, or how much has happened.
+  // An indicator, or the reverse of one, or how much has happened. The FMU gives all indicators at once, so it is
+  // asked once for all of them, as long as nothing moves.
   int show(std::size_t place, Cell* to) {
     if (place >= 2 * seen_.size()) {
       to->i = own_.count;
       return 0;
     }
-    if (!fmu_.get_indicators(seen_.data(), seen_.size())) return refused();
+    if (!looked_ && !fmu_.get_indicators(seen_.data(), seen_.size())) return refused();
+    looked_ = true;
     to->r = place % 2 == 0 ? seen_[place / 2] : -seen_[place / 2];
     return 0;
   }
@@ -329,6 +335,7 @@ class Exchange final : private Dynamics, private Watch {
   bool final_;             // whether no state before a completed step can come back
   bool scaled_ = false;    // whether the solver knows how large the states usually are
   bool touched_ = false;   // whether inputs may have jumped since the indicators were looked at
+  bool looked_ = false;    // whether `seen_` is what the indicators are
   bool refused_ = false;
   std::vector<Input> ports_;         // by number; of outputs only the variable counts
   std::vector<std::size_t> reals_;   // the numbers of the real inputs

@@ -21,6 +21,7 @@ struct Ball {
   double push = 0.0;
   int on = 0;
   int bounces = 0;
+  int looks = 0;  // at the indicators
   enum { Initial, Event, Continuous, Terminated, Freed } life = Initial;
   int states_kept = 0;
   double discard_above = 1e9;  // of the height
@@ -104,6 +105,7 @@ int get_derivatives(void* self, double* dx, std::size_t) {
   return status(of(self).fails);
 }
 int get_indicators(void* self, double* z, std::size_t) {
+  ++of(self).looks;
   z[0] = of(self).x[0];
   return 0;
 }
@@ -209,6 +211,7 @@ fmi::ExchangeTables tables_of(Ball& ball, bool adaptive) {
   tables.event_mode = tables.saves = tables.serialises = true;
   tables.states = 2;
   tables.indicators = 1;
+  tables.shown = 4;  // the indicator, its reverse, and the count of events
   tables.input_start = {0.0};
   tables.held_start = {0};
   SolverTables& solver = tables.solver;
@@ -292,6 +295,30 @@ TEST(a_ball_in_model_exchange_bounces_when_it_should) {
     CHECK(run.ball.bounces == 2);
     run.end();
   }
+}
+
+TEST(an_fmu_is_asked_once_for_all_indicators) {
+  Running run;
+  const auto shown = [&](int port) {
+    Cell cell;
+    CHECK(run.unit.get(run.unit.self, port, &cell) == 0);
+    return cell.r;
+  };
+  const auto look = [&] {  // how often the FMU was asked
+    const int before = run.ball.looks;
+    CHECK(shown(4) == run.ball.x[0] && shown(5) == -run.ball.x[0] && shown(4) == run.ball.x[0]);
+    return run.ball.looks - before;
+  };
+  CHECK(!run.jump());
+  CHECK(look() == 1 && look() == 0);
+  run.advance(0.0, 0.1);
+  CHECK(look() == 1 && look() == 0);
+  CHECK(run.unit.save(run.unit.self, 0) == 0);
+  run.advance(0.1, 0.2);
+  CHECK(look() == 1);
+  CHECK(run.unit.restore(run.unit.self, 0) == 0);
+  CHECK(look() == 1 && run.set(0, {g}) == 0 && look() == 1);
+  run.end();
 }
 
 TEST(inputs_of_model_exchange_are_polynomials_or_events) {

@@ -455,6 +455,30 @@ def test_indicators_and_how_fast_they_change():
     assert run(ball()).indicator_rates() is None
 
 
+def test_an_fmu_is_asked_once_for_all_indicators():
+    fake = Pretended([2.0], lambda self: [-1.0], lambda self: [self.x[0], 3 * self.x[0] + self.u["u"]])
+    shown = ("z0", "-z0", "z1", "-z1", "count")
+    unit = PackableExchange(fake, fake.ports, fake.variables, 0.0, DormandPrince(1e-9, 1e-11), shown=shown)
+
+    def look():
+        """The indicators, and how often the FMU was asked for them."""
+        before = fake.calls.count("indicators")
+        return [unit.get(name) for name in shown[:4]], fake.calls.count("indicators") - before
+
+    while unit.due() <= 0.0:
+        unit.jump()
+    assert look() == ([2.0, -2.0, 6.0, -6.0], 1)
+    assert look() == ([2.0, -2.0, 6.0, -6.0], 0)
+    token = unit.save()
+    unit.advance(0.0, 0.5)
+    assert look() == (pytest.approx([1.5, -1.5, 4.5, -4.5]), 1)
+    unit.set("u", [1.0])
+    assert look() == (pytest.approx([1.5, -1.5, 5.5, -5.5]), 1)
+    unit.restore(token)
+    assert look() == ([2.0, -2.0, 6.0, -6.0], 1)
+    assert look()[1] == 0
+
+
 def test_names_that_do_not_exist_are_answered_with_those_that_do():
     unit = run(ball())
     with pytest.raises(ModelError, match=r"there is no output 'hh'.*'h'"):

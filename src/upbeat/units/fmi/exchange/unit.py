@@ -82,6 +82,7 @@ class Exchange:
         self._scaled = False  # whether the solver knows how large the states usually are
         self.tokens: Tokens[Ours] = Tokens(instance)
         self._touched = False  # whether inputs may have jumped since the indicators were looked at
+        self._seen: Sequence[float] | None = None  # the indicators, as long as nothing moves
 
     # -- values --------------------------------------------------------------------------------
 
@@ -102,7 +103,9 @@ class Exchange:
         """What reads an indicator, or the reverse of one; after the last, how much has happened."""
 
         def read() -> Signal:
-            z = self.indicators()
+            z = self._seen
+            if z is None:  # the FMU gives all at once: asked once for all of them
+                z = self._seen = self.indicators()
             if place >= 2 * len(z):
                 return self._count
             return z[place // 2] if place % 2 == 0 else -z[place // 2]
@@ -112,6 +115,7 @@ class Exchange:
     @noting
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
         """From now on the input is Σ coefficients[k]·(t - now)**k; the FMU gets its value now at once."""
+        self._seen = None
         if self.clocks.owns(port):
             self.clocks.set(port, coefficients)
             return
@@ -137,6 +141,7 @@ class Exchange:
         if to == t:
             return to
         self.time = t
+        self._seen = None
         self._settle()
         if self._touched:
             self._meet_inputs()
@@ -188,6 +193,7 @@ class Exchange:
     @noting
     def jump(self) -> bool:
         """One round of event iteration, if there is something to do."""
+        self._seen = None
         self.clocks.sent()
         if not self._pending and not self.clocks.heard:
             return False
@@ -259,6 +265,7 @@ class Exchange:
     @noting
     def restore(self, token: Held) -> None:
         """Set back to what `save` gave."""
+        self._seen = None
         self.instance.restore(token.state)
         ours = token.ours
         self.time, self._mode, self._pending, self._next = ours.time, ours.mode, ours.pending, ours.next
@@ -288,12 +295,14 @@ class Exchange:
 
     def put(self, state: Sequence[float]) -> None:
         """Other states from now on, in continuous time: for those who ask what would be if."""
+        self._seen = None
         if self._mode is Mode.CONTINUOUS:
             self._x = [float(value) for value in state]
             self._system.place(self.time, self._x)
 
     def look_from(self, t: float, x: Sequence[float]) -> None:
         """Let the FMU compute at another time and state for a moment; whoever asks brings it back."""
+        self._seen = None
         if self._mode is Mode.CONTINUOUS:
             self._system.place(t, list(x))
 
