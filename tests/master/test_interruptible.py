@@ -195,6 +195,17 @@ def test_the_next_event_is_expected_just_after_one(
     assert [time for _, time in happened(trace)] == pytest.approx(exact, abs=1e-9)
 
 
+@pytest.mark.parametrize("units", ["ab", "ba"])
+def test_the_unit_whose_condition_falls_last_goes_first(engine: str, units: str) -> None:
+    """Held, neither sees the other one move: a is there at 0.13, b at 0.37, and only b can find that."""
+    both = {"a": point(0.13, -1), "b": point(0.37, -1)}
+    scenario = up.Scenario(
+        {unit: both[unit] for unit in units}, events={"both": {"when": "a.x <= 0 and b.x <= 0"}}
+    )
+    trace = up.simulate(scenario, pace=0.2, until=0.6, coupling=up.Interruptible(), engine=engine)
+    assert happened(trace) == [("both", pytest.approx(0.37, abs=1e-12))]
+
+
 def test_one_that_is_to_go_first_always_does(engine: str) -> None:
     trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible("right"), engine=engine)
     assert set(leaders(trace)) == {"right"}
@@ -504,6 +515,10 @@ def test_it_says_who_may_go_first_and_why() -> None:
     assert "the step after an event is as long as any: inputs know their derivatives, or are held" in text
     text = explained(walls(), coupling=up.Interruptible("left"))
     assert "nobody who may go first locates 'high': it is noticed when units communicate" in text
+    both = up.Scenario({"a": point(0, 1), "b": point(1, 0)}, events={"meet": {"when": "a.x >= b.x"}})
+    assert "a does not see b.x change within a step" in explained(both, coupling=up.Interruptible())
+    text = explained(both, coupling=up.Interruptible(), inputs=up.Hermite())
+    assert "does not see" not in text
     text = explained(up.Scenario({"ball": BALL}), coupling=up.Interruptible())
     assert "ball may go first: it locates the event 'ball.bounce'" in text
     text = explained(up.Scenario({"fmu": stopping(0.05)}), coupling=up.Interruptible())

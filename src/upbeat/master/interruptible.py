@@ -18,7 +18,7 @@ from upbeat.master.approximation import Hold
 from upbeat.master.conditions import Watch, followed, jumps
 from upbeat.master.coupling import Blocks, Jacobi, Outputs, Sequence, check_loops, check_outputs, exchange
 from upbeat.master.following import refuse_reactive, sweep
-from upbeat.master.leaders import Leader, able_to, believed, leaders_of
+from upbeat.master.leaders import Leader, able_to, believed, deciding, hidden, leaders_of
 from upbeat.master.leading import choice, chosen
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.negotiated import getting_on
@@ -119,6 +119,7 @@ class Interruptible:
         made = followed(plain, wiring, self.derivatives)
         blocks, watch = made[:2] if made is not None else (plain, Watch())
         able = [able_to(name, wiring, leaders) for name in watch.names]
+        deciders = [deciding(name, wiring, leaders, k) for name, k in zip(watch.names, able, strict=True)]
         picked = choice(wiring)
         jumped, begin, end, after = jumps(wiring, wiring.outputs)
         blocks = replace(
@@ -131,7 +132,9 @@ class Interruptible:
         own = next((k for k, leader in enumerate(leaders, 1) if leader.own and not leader.expected), None)
         beside = self._beside and own is None
         step = [*wait, *believed(wiring, watch, jumped, always=self.outputs == "lagged")]
-        step += chosen(wiring, picked, watch, able, self.ahead, otherwise=own, beside=beside, jumped=jumped)
+        step += chosen(
+            wiring, picked, watch, able, deciders, self.ahead, otherwise=own, beside=beside, jumped=jumped
+        )
         wanted, stops = (
             wiring.registers.new("interruptible′wanted"),
             wiring.registers.new("interruptible′stops"),
@@ -207,6 +210,7 @@ class Interruptible:
                 found.append(
                     f"nobody who may go first locates '{name}': it is noticed when units communicate"
                 )
+        found += hidden(wiring, leaders)
         if own is not None:
             found.append(
                 f"where no event is expected {wiring.called(leaders[own - 1].unit)} goes first, because "

@@ -9,13 +9,16 @@ from typing import NamedTuple
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError, suggest
-from upbeat.core.expr import ZERO, Cell, Expr, Name, Number, Op, apply
+from upbeat.core.expr import ZERO, Cell, Expr, Name, Number, Op, apply, names
+from upbeat.core.names import split
+from upbeat.core.ports import Kind
+from upbeat.master.approximation import Hold
 from upbeat.master.conditions import WIDTH, Watch
 from upbeat.master.program import Instruction, Let, Reg, Set
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.functions import Conditions
 from upbeat.scenario.scenario import Scenario
-from upbeat.scenario.stops import located
+from upbeat.scenario.stops import located, sights
 from upbeat.scenario.watcher import watchers
 from upbeat.units.ode import Ode
 from upbeat.units.process import bare
@@ -96,6 +99,45 @@ def able_to(name: str, wiring: Wiring, leaders: list[Leader]) -> list[int]:
     }
     units |= {leader.unit for leader in leaders if name in _inside(wiring, leader.unit)}
     return [k for k, leader in enumerate(leaders, 1) if leader.unit in units]
+
+
+def deciding(name: str, wiring: Wiring, leaders: list[Leader], able: list[int]) -> list[list[int]]:
+    """For each condition of an event, the numbers of those `able` ones it is about: who goes first sees what
+    is its own exactly, and what it assumes of others not at all where inputs are held. All, if it is about
+    none of them."""
+    looking = watchers(wiring.scenario.units)
+    found: list[list[int]] = []
+    for unit, event, conditions in sights(wiring.scenario, looking):
+        if wiring.scenario.column(unit, event) == name:
+            abouts = [{split(each)[0] for each in names(z)} for z in conditions]
+            found = [[k for k in able if leaders[k - 1].unit in about] or able for about in abouts]
+    return found
+
+
+def hidden(wiring: Wiring, leaders: list[Leader]) -> list[str]:
+    """What those who may go first cannot see change, because their inputs are held."""
+    found: dict[str, None] = {}
+    driven = {(c.unit, cell): c.port for c in wiring.scenario.connections for cell in c.cells[:1]}
+    for unit, event, conditions in sights(wiring.scenario, watchers(wiring.scenario.units)):
+        read = sorted({each for z in conditions for each in names(z)})
+        for leader in (leader for leader in leaders if leader.watching):
+            if all(split(each)[0] != leader.unit for each in read):
+                continue
+            ends = {each: driven.get((leader.unit, Name(each))) for each in read}
+            held = [e for e, port in ends.items() if port and _is_held(wiring, leader.unit, port)]
+            if held:
+                who, what = wiring.called(leader.unit), wiring.scenario.column(unit, event)
+                found[
+                    f"{who} does not see {', '.join(held)} change within a step, since its inputs are held: "
+                    f"where it goes first, '{what}' may be found late. Take other inputs, such as "
+                    'inputs="hermite"'
+                ] = None
+    return list(found)
+
+
+def _is_held(wiring: Wiring, unit: str, port: str) -> bool:
+    real = wiring.port((unit, port)).kind is Kind.REAL
+    return real and isinstance(wiring.approximation((unit, port)), Hold)
 
 
 def believed(wiring: Wiring, watch: Watch, jumped: Reg, *, always: bool) -> list[Instruction]:

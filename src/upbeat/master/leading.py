@@ -46,6 +46,7 @@ def chosen(
     choice: Choice,
     watch: Watch,
     able: Sequence[Sequence[int]],
+    deciding: Sequence[Sequence[Sequence[int]]],
     ahead: float,
     *,
     otherwise: int | None,
@@ -54,8 +55,9 @@ def chosen(
 ) -> list[Instruction]:
     """Fill in `choice` at the start of a step.
 
-    `able` are the numbers of those that can locate each event. Whoever leads goes on leading, unless the
-    first event that is expected within `ahead` steps is none of its own. Where none is expected, number
+    `able` are the numbers of those that can locate each event, `deciding` those that each of its conditions
+    is about. Whoever leads goes on leading, unless the first event that is expected within `ahead` steps is
+    none of its own, or the condition of it that falls last is not. Where none is expected, number
     `otherwise` leads (None: who has led before), or, with `beside`, nobody: but not in a step of which too
     little is known, because something has `jumped` or conditions have been seen once only.
 
@@ -67,11 +69,13 @@ def chosen(
     soonest = wiring.registers.new("leading′soonest")
     who = wiring.registers.new("leading′who", Kind.INTEGER)
     lets += [Let(soonest, NEVER), Let(who, lead if otherwise is None else Number(float(otherwise)))]
-    for when, units in zip(predicted.times, able, strict=True):
+    for when, last, units, deciders in zip(predicted.times, predicted.lasts, able, deciding, strict=True):
         if not units:
             continue
-        stays = _any([apply(Op.EQ, lead, Number(float(k))) for k in units])
-        best = apply(Op.WHERE, stays, lead, Number(float(units[0])))
+        best = _best(lead, units)
+        for i, some in enumerate(deciders):
+            if list(some) != list(units):
+                best = apply(Op.WHERE, apply(Op.EQ, Cell(last), Number(float(i))), _best(lead, some), best)
         sooner = apply(Op.LT, Cell(when), Cell(soonest))
         lets += [
             Let(who, apply(Op.WHERE, sooner, best, Cell(who))),
@@ -84,8 +88,15 @@ def chosen(
     return [*lets, *predicted.after]
 
 
+def _best(lead: Expr, units: Sequence[int]) -> Expr:
+    """Who leads, if it is one of these; else the first of them."""
+    stays = _any([apply(Op.EQ, lead, Number(float(k))) for k in units])
+    return apply(Op.WHERE, stays, lead, Number(float(units[0])))
+
+
 class _Predicted:
-    """For each event, a register with the time until it is expected (infinity: not so soon).
+    """For each event, a register with the time until it is expected (infinity: not so soon), and one with the
+    number of the condition that falls last.
 
     `pause` is where the step is to end for events that must be seen above zero first, `blind` says whether
     rates are unknown, and `after` is to be done when all this has been used.
@@ -95,6 +106,7 @@ class _Predicted:
         self._wiring = wiring
         self._watch = watch
         self.times: list[Reg] = []
+        self.lasts: list[Reg] = []
         self.blind: list[Expr] = []
         self.after: list[Let] = []
         new = wiring.registers.new
@@ -107,13 +119,13 @@ class _Predicted:
             self.lets.append(Let(self._since, anew))
             self.blind.append(apply(Op.EQ, Cell(self._since), Number(-inf)))
         self._root, self._above, self._from = new("leading′root"), new("leading′above"), new("leading′from")
-        self._at = new("leading′at")
+        self._at, self._last = new("leading′at"), new("leading′last")
         widest = max(watch.counts, default=1)
         self._falls, self._rises = new("leading′falls", size=widest), new("leading′rises", size=widest)
         within = ahead * (Cell(wiring.next) - Cell(wiring.now))
         place = 0
         for name, count in zip(watch.names, watch.counts, strict=True):
-            when = new(f"leading′{name}")
+            when, last = new(f"leading′{name}"), new(f"leading′{name}′last")
             places = range(place, place + count)
             place += count
             for curved in (False, True) if any(watch.orders[k] > 1 for k in places) else (False,):
@@ -121,11 +133,15 @@ class _Predicted:
                 found = apply(Op.WHERE, apply(Op.LE, Cell(self._at), within), Cell(self._at), NEVER)
                 middle = 0.5 * (Cell(self._from) + Cell(self._at))
                 pause = apply(Op.WHERE, Cell(self._above), NEVER, middle)
+                sooner = apply(Op.LT, found, Cell(when))
+                number = Cell(self._last)
                 self.lets += [
+                    Let(last, apply(Op.WHERE, sooner, number, Cell(last)) if curved else number),
                     Let(when, apply(Op.MIN, Cell(when), found) if curved else found),
                     Let(self.pause, apply(Op.MIN, Cell(self.pause), pause)),
                 ]
             self.times.append(when)
+            self.lasts.append(last)
         if 0 in watch.orders:
             self.after = [
                 Let(self._before + k, Cell(watch.first + WIDTH * k))
@@ -142,7 +158,7 @@ class _Predicted:
         lets.append(Let(self._above, _any(aboves)))
         # What is not above zero now must rise first.
         lets.append(Let(self._from, apply(Op.WHERE, Cell(self._above), ZERO, Cell(self._from))))
-        lets.append(Let(self._at, Cell(self._from)))
+        lets += [Let(self._at, Cell(self._from)), Let(self._last, ZERO)]
         at = Cell(self._at)
         for _ in range(min(len(places), ROUNDS)):
             for i, above in enumerate(aboves):
@@ -150,7 +166,9 @@ class _Predicted:
                 first = apply(Op.WHERE, apply(Op.LT, at, rise), apply(Op.MAX, at, fall), NEVER)
                 inside = apply(Op.AND, apply(Op.LE, rise, at), apply(Op.LT, at, fall))
                 again = apply(Op.WHERE, inside, fall, at)
-                lets.append(Let(self._at, apply(Op.WHERE, above, first, again)))
+                moved = apply(Op.WHERE, above, first, again)
+                number = apply(Op.WHERE, apply(Op.GT, moved, at), Number(float(i)), Cell(self._last))
+                lets += [Let(self._last, number), Let(self._at, moved)]
 
     def _condition(self, k: int, i: int, curved: bool) -> Expr:
         """When condition `k` falls and rises, in place `i`; gives whether it is above zero now.
