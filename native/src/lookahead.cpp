@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+
+#include "chains.hpp"
 
 namespace upbeat {
 
@@ -20,22 +21,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
 constexpr double close = 0.05;  // a sample so much closer than the last two are takes the place of the newest
 constexpr double near = 0.1;    // samples closer than this part of the step say little about its end
-constexpr double most = 1000.0;  // so many events in a row, each right after the other, are taken for an endless chain
-constexpr double few = 3.0;      // so many, if the next one would come too soon to be seen
-constexpr double tiny = 1e-3;    // the part of `least` below which nothing is landed on
 
-std::string shown(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
-}
-
-std::string endless(const std::string& event, double t) {
-  return "events come one right after the other at t = " + shown(t) + ", and event '" + event +
-         "' is the next. A chain that does not end, such as a ball that bounces lower and lower, needs an end of its "
-         "own: let it come to rest once it is slow enough, and put it where it lies. If they really come that often, "
-         "take a smaller step";
-}
+using chains::shown;
 
 }  // namespace
 
@@ -63,11 +50,11 @@ Proposal LookAhead::propose(double t, double limit, const Cell*) {
   const bool fresh = state_[Fresh] != 0.0;
   const double usual = fresh ? is_.after * is_.step : is_.step;
   std::size_t event = 0;
-  const Landing next = expected(usual, event);
+  const Landing next = expected(t, usual, event);
   predict(t, usual);
   const bool seen = next.wait < usual;
-  if (seen && (state_[Chain] >= most || (next.before && next.wait < tiny * is_.least))) {
-    return {std::numeric_limits<double>::quiet_NaN(), in_words(endless(names_[event], t)), block_};
+  if (seen && (state_[Chain] >= chains::most || (next.before && next.wait < tiny(t)))) {
+    return {std::numeric_limits<double>::quiet_NaN(), in_words(chains::endless(names_[event], t)), block_};
   }
   const double until = t + (seen ? next.wait : usual);
   const bool last = until > limit - slack * is_.step;
@@ -101,7 +88,7 @@ void LookAhead::note(double t, const Fired*, std::size_t, const Cell* cells) {
   const bool again = cells[is_.jumped].i != 0;
   double count = again ? 0.0 : state_[Count];
   if (again) {
-    state_[Chain] = t - state_[Last] <= std::min(100.0 * is_.least, 0.01 * is_.step) ? state_[Chain] + 1.0 : 0.0;
+    state_[Chain] = chains::longer(state_[Chain], state_[Last], t, chains::right_after(least(t), is_.step));
     state_[Last] = t;
   }
   const bool moved = count < 2.0 || is_.method == LookAheadSettings::Published ||
@@ -152,12 +139,16 @@ std::int32_t LookAhead::sees() const {
   return std::max({is_.jumped, is_.first + cells - 1, is_.told + told - 1});
 }
 
+double LookAhead::least(double t) const { return visible(is_.least, t, grains); }
+
+double LookAhead::tiny(double t) const { return visible(chains::tiny * least(t), t, 1.0); }
+
 const double* LookAhead::samples(std::size_t condition) const {
   return state_.data() + Samples + depth * sample_width * condition;
 }
 
 // How long to wait for the first event within `span`, and which; infinity if there is none.
-Landing LookAhead::expected(double span, std::size_t& event) {
+Landing LookAhead::expected(double t, double span, std::size_t& event) {
   std::fill(waits_.begin(), waits_.end(), infinity);
   Landing found{infinity, false};
   if (state_[Count] == 0.0) return found;
@@ -165,7 +156,7 @@ Landing LookAhead::expected(double span, std::size_t& event) {
   for (std::size_t e = 0; e < is_.counts.size(); ++e) {
     const std::size_t count = is_.counts[e];
     const Landing wait =
-        is_.method == LookAheadSettings::Published ? Landing{publicly(first, count), false} : closely(first, count, span);
+        is_.method == LookAheadSettings::Published ? Landing{publicly(first, count, t), false} : closely(first, count, t, span);
     first += count;
     waits_[e] = wait.before ? infinity : wait.wait;
     if (wait.wait < found.wait) {
@@ -176,7 +167,7 @@ Landing LookAhead::expected(double span, std::size_t& event) {
   return found;
 }
 
-double LookAhead::publicly(std::size_t first, std::size_t count) const {
+double LookAhead::publicly(std::size_t first, std::size_t count, double t) const {
   if (state_[Count] < 2.0) return infinity;
   const double last = state_[Newest] - state_[Before];
   double found = -1.0;
@@ -184,20 +175,20 @@ double LookAhead::publicly(std::size_t first, std::size_t count) const {
     const double now = samples(k)[0];
     const double before = samples(k)[sample_width];
     if (!(now + is_.forecast * (now - before) < 0.0)) return infinity;
-    if (now > 0.0) found = std::max({found, is_.safety * last * now / (before - now), is_.least});
+    if (now > 0.0) found = std::max({found, is_.safety * last * now / (before - now), least(t)});
   }
-  return found >= is_.least ? found : infinity;
+  return found >= least(t) ? found : infinity;
 }
 
 // Rounding may lift what rests on its border by a hair; that is nothing, unless it comes from ever shorter leaps. The
 // last of them do not even leave the border any more.
-Landing LookAhead::closely(std::size_t first, std::size_t count, double span) {
+Landing LookAhead::closely(std::size_t first, std::size_t count, double t, double span) {
   for (std::size_t k = 0; k < count; ++k) curves_[k] = curve(first + k, span);
-  const Landing found = landing(curves_.data(), count, span, is_.least);
-  const bool leaps = state_[Chain] >= few;
+  const Landing found = landing(curves_.data(), count, span, least(t));
+  const bool leaps = state_[Chain] >= chains::few;
   if (std::isinf(found.wait) && leaps && state_[Fresh] == 2.0 && rises_below(curves_.data(), count)) return {0.0, true};
-  if (!(found.wait < tiny * is_.least)) return found;
-  if (!found.before) return {tiny * is_.least, false};
+  if (!(found.wait < tiny(t))) return found;
+  if (!found.before) return {tiny(t), false};
   return leaps ? found : Landing{infinity, false};
 }
 

@@ -42,10 +42,12 @@ class LookAhead final : public Pace {
   const char* reason(std::int32_t code) const override { return reasons_.at(static_cast<std::size_t>(code)).c_str(); }
 
  private:
-  Landing expected(double span, std::size_t& event);
+  Landing expected(double t, double span, std::size_t& event);
   void predict(double t, double usual);
-  double publicly(std::size_t first, std::size_t count) const;
-  Landing closely(std::size_t first, std::size_t count, double span);
+  double publicly(std::size_t first, std::size_t count, double t) const;
+  Landing closely(std::size_t first, std::size_t count, double t, double span);
+  double least(double t) const;  // late in a run, less than this cannot be told apart
+  double tiny(double t) const;   // nothing is landed on that comes sooner
   Curve curve(std::size_t condition, double span) const;
   const double* samples(std::size_t condition) const;
   void look(bool moved, const Cell* cells);

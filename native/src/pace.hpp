@@ -92,6 +92,7 @@ class Fixed final : public Pace {
       index_ += 1.0;
     } else {
       index_ = whole((t - origin) / step + slack) + 1.0;
+      if (!(origin + index_ * step > t)) index_ += 1.0;  // late in a run rounding is more than `slack` steps
       const double most = std::fmax(std::fabs(origin), std::fabs(limit));
       safe_limit_ = step > 1e-8 * most ? limit : none;
     }

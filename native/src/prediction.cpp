@@ -130,6 +130,8 @@ double first_zero(const Curve* curves, std::size_t count, double span) {
   return std::numeric_limits<double>::infinity();
 }
 
+double highest(const Curve* curves, std::size_t count, double until) { return dip(curves, count, 0.0, until, -1.0); }
+
 bool rises_below(const Curve* curves, std::size_t count) {
   const Top now = top(curves, count, 0.0);
   return !(now.value > 0.0) && now.slope > 0.0;
@@ -138,7 +140,7 @@ bool rises_below(const Curve* curves, std::size_t count) {
 Landing landing(const Curve* curves, std::size_t count, double span, double behind) {
   const double zero = first_zero(curves, count, span);
   if (std::isinf(zero)) return {zero, false};
-  if (!(largest(curves, count, 0.0) > 0.0)) return {dip(curves, count, 0.0, zero, -1.0), true};
+  if (!(largest(curves, count, 0.0) > 0.0)) return {highest(curves, count, zero), true};
   const double end = zero + behind;
   return {largest(curves, count, end) > 0.0 ? dip(curves, count, zero, end) : end, false};
 }

@@ -32,6 +32,9 @@ Curve quintic(const double* samples, double h);
 // zero, or only rises above it, for less than a part of the span; else infinity.
 double first_zero(const Curve* curves, std::size_t count, double span);
 
+// Where the largest is highest before a time at which it falls to zero.
+double highest(const Curve* curves, std::size_t count, double until);
+
 // Whether the largest is not above zero now, but on its way there.
 bool rises_below(const Curve* curves, std::size_t count);
 

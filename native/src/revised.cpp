@@ -1,14 +1,15 @@
 // See revised.hpp. The formulas, and the order of their operations, are those of the Python twin.
 #include "revised.hpp"
 
-#include <cstdio>
+#include "bracketing.hpp"
+#include "chains.hpp"
 
 namespace upbeat {
 
 namespace {
 
 // The places of the state.
-enum : std::size_t { Which, Rounds, Low, High, Streak, Tolerance };
+enum : std::size_t { Which, Rounds, Low, High, Streak, Tolerance, Last, Chain };
 
 // The texts that need no numbers, by code.
 enum : std::int32_t { Nothing, FirstStep, AfterEvent };
@@ -16,11 +17,7 @@ enum : std::int32_t { Nothing, FirstStep, AfterEvent };
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double part = 1e-5;  // how close to an event is close enough, as a part of the step
 
-std::string shown(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
-}
+using chains::shown;
 
 Curve between(const double* low, const double* end, std::int32_t order, double span) {
   double both[2 * sample_width];
@@ -28,6 +25,9 @@ Curve between(const double* low, const double* end, std::int32_t order, double s
     both[i] = low[i];
     both[sample_width + i] = end[i];
   }
+  const auto lacks = [&](std::size_t i) { return std::isnan(both[i]) || std::isnan(both[sample_width + i]); };
+  if (order == 2 && lacks(2)) order = 1;  // an FMU does not know them at the start
+  if (order == 1 && lacks(1)) order = 0;
   if (order == 0) return straight(both, -span);
   return order == 1 ? cubic(both, -span) : quintic(both, -span);
 }
@@ -49,6 +49,7 @@ void Revised::begin(double t, double limit) {
   state_.assign(state_.size(), 0.0);
   state_[Which] = -1.0;
   state_[Low] = state_[High] = t;
+  state_[Last] = -infinity;
   inside_->begin(t, limit);
 }
 
@@ -86,8 +87,13 @@ Proposal Revised::propose(double t, double limit, const Cell* cells) {
 }
 
 void Revised::note(double t, const Fired* fired, std::size_t count, const Cell* cells) {
-  const double kind = cells[is_.jumped].i != 0 ? 2.0 : state_[Which] < 0.0 ? 1.0 : 0.0;
-  state_[Which] = kind;
+  state_[Which] = state_[Which] < 0.0 ? 1.0 : 0.0;
+  if (cells[is_.jumped].i != 0) {
+    const double within = chains::right_after(state_[Tolerance], is_.usual > 0.0 ? is_.usual : infinity);
+    state_[Chain] = chains::longer(state_[Chain], state_[Last], t, within);
+    state_[Last] = t;
+    state_[Which] = 2.0;
+  }
   state_[Rounds] = state_[Streak] = state_[Tolerance] = 0.0;
   state_[Low] = state_[High] = t;
   look(start(), cells);
@@ -105,8 +111,8 @@ void Revised::anew(double t, bool fired, const Cell* cells) {
 }
 
 bool Revised::review(double t, double reached, const Cell* cells, Proposal& step) {
-  if (state_[Rounds] == 0.0 && state_[Tolerance] == 0.0) {
-    state_[Tolerance] = is_.tolerance > 0.0 ? is_.tolerance : part * (reached - t);
+  if (state_[Rounds] == 0.0) {
+    state_[Tolerance] = visible(is_.tolerance > 0.0 ? is_.tolerance : part * (reached - t), reached, grains);
   }
   look(now_.data(), cells);
   double end = reached;
@@ -121,17 +127,24 @@ bool Revised::review(double t, double reached, const Cell* cells, Proposal& step
     state_[Streak] = state_[Streak] < 0.0 ? state_[Streak] - 1.0 : -1.0;
   }
   const bool known = state_[High] > state_[Low];
-  const Estimate found = estimate(low(), known ? high() : now_.data(), end - state_[Low], state_[Low]);
+  const Estimate found = estimate(t, low(), known ? high() : now_.data(), end - state_[Low]);
   double until;
-  if (again(reached, found.at, known, until)) {
+  const bool back = again(reached, found, known && sure(), until);
+  if (found.tiny || (back && state_[Chain] >= chains::most)) {
+    step.until = std::numeric_limits<double>::quiet_NaN();
+    step.reason = 2 * in_words(chains::endless(names_[found.event], t)) + 1;
+    return false;
+  }
+  if (back) {
     state_[Rounds] += 1.0;
     step.until = until;
-    step.reason = 2 * in_words("back to event '" + names_[found.event] + "' at " + shown(found.at)) + 1;
+    const char* const way = found.before ? "between two of event '" : "back to event '";
+    step.reason = 2 * in_words(way + names_[found.event] + "' at " + shown(found.at)) + 1;
     return false;
   }
   const bool stands = inside_->review(t, reached, cells, step);
   if (!stands) step.reason = 2 * step.reason;
-  state_[Rounds] = state_[Streak] = state_[Tolerance] = 0.0;
+  state_[Rounds] = state_[Streak] = 0.0;
   state_[Low] = state_[High] = t;
   take_over(low(), start());
   take_over(high(), start());
@@ -143,30 +156,20 @@ std::int32_t Revised::sees() const {
   return std::max(last, inside_->sees());
 }
 
-// Where the next attempt should end, if this one ends too far from the event, which may be at `at`.
-bool Revised::again(double reached, double at, bool known, double& until) const {
+// Where the next attempt should end, if this one ends too far from the event.
+bool Revised::again(double reached, const Estimate& found, bool sure, double& until) const {
   const double tolerance = state_[Tolerance];
   const bool may = state_[Rounds] < is_.most;
-  if (!known) {
-    until = at + 0.5 * tolerance;
+  if (found.before) {
+    until = found.at;
+    return may && found.at < reached;
+  }
+  if (!(state_[High] > state_[Low])) {
+    until = found.at + 0.5 * tolerance;
     return may && until < reached - tolerance;
   }
-  if (state_[Streak] < 0.0) {
-    double margin = 0.5 * tolerance;
-    for (double k = 1.0; k < -state_[Streak]; k += 1.0) margin = margin * 10.0;
-    until = at + margin;
-    if (!(may && state_[Low] < until && until < state_[High])) until = state_[High];
-    return true;
-  }
-  double back = state_[High] - at;
-  if (back <= tolerance || !may) return false;
-  until = at + 0.5 * tolerance;
-  if (state_[Streak] > 2.0) {
-    for (double k = 2.0; k < state_[Streak]; k += 1.0) back = back * 8.0;
-    until = at - back;
-    if (!(until > state_[Low])) until = state_[Low] + 0.5 * (at - state_[Low]);
-  }
-  return state_[Low] < until && until < state_[High];
+  const Bracket bracket{state_[Low], state_[High], state_[Streak], sure};
+  return attempt(bracket, found.at, tolerance, static_cast<int>(state_[Rounds]), static_cast<int>(is_.most), until);
 }
 
 void Revised::look(double* sample, const Cell* cells) const {
@@ -194,30 +197,68 @@ bool Revised::due() const {
   return false;
 }
 
-// Where the first event came true between two samples, and which; at their end if it cannot be seen.
-Revised::Estimate Revised::estimate(const double* from, const double* to, double span, double origin) {
+// Whether rates of all these conditions are known.
+bool Revised::known(std::size_t first, std::size_t count) const {
+  for (std::size_t k = first; k < first + count; ++k) {
+    if (is_.orders[k] <= 0) return false;
+  }
+  return true;
+}
+
+// Whether rates of all events are known that have happened by now.
+bool Revised::sure() {
+  std::size_t first = 0;
+  for (const std::size_t count : is_.counts) {
+    const bool due = largest(start(), first, count) > 0.0 && largest(high(), first, count) <= 0.0;
+    if (due && !known(first, count)) return false;
+    first += count;
+  }
+  return true;
+}
+
+// Where the first event came true between two samples, and which; at their end if it cannot be seen. Rounding may lift
+// what rests on its border by a hair; that is nothing, unless it comes from ever shorter leaps.
+Revised::Estimate Revised::estimate(double t, const double* from, const double* to, double span) {
+  const double origin = state_[Low];
+  const double tiny = visible(chains::tiny * state_[Tolerance], t, 1.0);
+  const bool leaps = state_[Chain] >= chains::few;
   double found = infinity;
-  std::size_t which = 0;
+  bool any = false;
+  Estimate best{origin + span, 0, false, false};
   std::size_t happened = 0;
   std::size_t first = 0;
   for (std::size_t e = 0; e < is_.counts.size(); ++e) {
     const std::size_t count = is_.counts[e];
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::size_t at = sample_width * (first + k);
+      curves_[k] = between(from + at, to + at, is_.orders[first + k], span);
+    }
+    const double wait = first_zero(curves_.data(), count, span);
     if (largest(start(), first, count) > 0.0) {
       if (largest(to, first, count) <= 0.0) happened = e;
-      for (std::size_t k = 0; k < count; ++k) {
-        const std::size_t at = sample_width * (first + k);
-        curves_[k] = between(from + at, to + at, is_.orders[first + k], span);
-      }
-      const double wait = first_zero(curves_.data(), count, span);
       if (wait < found) {
         found = wait;
-        which = e;
+        best = {origin + wait, e, false, false};
+        any = true;
       }
+    } else if (wait < found) {
+      const double at = origin + (largest(from, first, count) > 0.0 ? 0.0 : highest(curves_.data(), count, wait));
+      const bool hair = at - t < tiny;
+      if (leaps || !hair) {
+        found = wait;
+        best = {at, e, true, hair};
+        any = true;
+      }
+    } else if (std::isinf(wait) && leaps && state_[Which] == 2.0 && state_[Rounds] == 0.0 && known(first, count) &&
+               rises_below(curves_.data(), count)) {
+      found = 0.0;
+      best = {t, e, true, true};
+      any = true;
     }
     first += count;
   }
-  if (found < infinity) return {origin + found, which};
-  return {origin + span, happened};
+  if (!any) best.event = happened;
+  return best;
 }
 
 std::int32_t Revised::in_words(const std::string& text) {

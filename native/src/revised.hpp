@@ -23,7 +23,7 @@ struct RevisedSettings {
 
 // State: [whether this is the start (1) or an event has just happened (2), how often the step has been sent back, a time
 // before the event, one behind it, attempts one after the other that went too far (negative: not far enough), the
-// tolerance; samples of all conditions at the start, before and behind the event; the state of the pace inside].
+// tolerance, when something has changed last, how often in a row right after another; samples of all conditions at the start, before and behind the event; the state of the pace inside].
 class Revised final : public Pace {
  public:
   // `names`: those of the events.
@@ -45,6 +45,8 @@ class Revised final : public Pace {
   struct Estimate {
     double at;
     std::size_t event;
+    bool before;  // this is before its fall: an event that has happened must be seen above zero first
+    bool tiny;    // so soon after the start that nobody can see it
   };
 
   double* start() { return state_.data() + head; }
@@ -53,12 +55,14 @@ class Revised final : public Pace {
   void look(double* sample, const Cell* cells) const;
   void take_over(double* to, const double* from) const;
   bool due() const;
-  Estimate estimate(const double* from, const double* to, double span, double origin);
-  bool again(double reached, double at, bool known, double& until) const;
+  bool known(std::size_t first, std::size_t count) const;
+  bool sure();
+  Estimate estimate(double t, const double* from, const double* to, double span);
+  bool again(double reached, const Estimate& found, bool sure, double& until) const;
   double largest(const double* sample, std::size_t first, std::size_t count) const;
   std::int32_t in_words(const std::string& text);
 
-  static constexpr std::size_t head = 6;
+  static constexpr std::size_t head = 8;
 
   RevisedSettings is_;
   std::vector<std::string> names_;

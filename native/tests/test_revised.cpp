@@ -28,11 +28,17 @@ TEST(revised_sends_a_step_back_to_a_fall) {
   CHECK(step.until == 0.5 && step.block == 7 && !std::strcmp(pace->reason(step.reason), "first step"));
   cells[0] = real(-0.25);  // at 0.5
   CHECK(!pace->review(0.0, 0.5, cells, step));
-  CHECK(std::fabs(step.until - 0.2505) < 1e-12 && step.block == 7);
+  CHECK(std::fabs(step.until - 0.2495) < 1e-12 && step.block == 7);
   CHECK(!std::strcmp(pace->reason(step.reason), "back to event 'down' at 0.25"));
-  cells[0] = real(0.01);  // not far enough: on the line to the end it is at 0.2601
-  CHECK(!pace->review(0.0, 0.2505, cells, step));
-  CHECK(step.until > 0.2505 && step.until < 0.2613);
+  cells[0] = real(0.01);  // not far enough: on the line to the end it is at 0.25913
+  CHECK(!pace->review(0.0, 0.2495, cells, step));
+  CHECK(step.until > 0.2591 && step.until < 0.2601);
+  const double behind = step.until;
+  cells[0] = real(-1e-6);  // without rates, only a time before the event will do
+  CHECK(!pace->review(0.0, behind, cells, step));
+  CHECK(step.until < behind && step.until > behind - 1e-3);
+  cells[0] = real(1e-6);
+  CHECK(!pace->review(0.0, step.until, cells, step) && step.until == behind);
   cells[0] = real(-1e-6);
   CHECK(pace->review(0.0, step.until, cells, step));
   cells[3] = integer(1);

@@ -10,9 +10,10 @@ from typing import Literal, get_args
 from upbeat.core.errors import MasterError
 from upbeat.core.time import Span, checked_step
 from upbeat.master import prediction
+from upbeat.master.chains import FEW, MOST, TINY, endless, longer, right_after
 from upbeat.master.conditions import WIDTH, Watch, followed
 from upbeat.master.coupling import Blocks
-from upbeat.master.margins import PART, margin
+from upbeat.master.margins import PART, margin, visible
 from upbeat.master.pace import SLACK, Pace, Proposal, Read, State, Twin
 from upbeat.master.prediction import Coefficients, Landing
 from upbeat.master.wiring import Wiring
@@ -33,12 +34,6 @@ differences are about what rates and inputs leave of errors."""
 _HEAD = 7
 """What the state has before the samples: how many there are, whether this is the start (1) or an event has
 just happened (2), their times, when something has changed last, how often in a row right after another."""
-MOST = 1000
-"""So many events in a row, each right after the other, are taken for an endless chain."""
-FEW = 3
-"""So many, if the next one would come too soon to be seen."""
-TINY = 1e-3
-"""The part of `least` below which nothing is landed on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +124,13 @@ class LookAhead:
         """How many time derivatives of conditions it has a use for."""
         return _DERIVATIVES[self.method]
 
-    @property
-    def _right_after(self) -> float:
-        """An event that comes no later than this after another one may be part of an endless chain.
+    def _close(self, t: float) -> float:
+        """`least` at a time: late in a run, less than this cannot be told apart."""
+        return visible(self._least, t)
 
-        A ball that is landed on late by `least` each time, and keeps the part e of its speed, ends up with
-        leaps of least·(1 + e)/(1 - e).
-        """
-        return min(100.0 * self._least, 0.01 * self.step)
+    def _tiny(self, t: float) -> float:
+        """Nothing is landed on that comes sooner."""
+        return visible(TINY * self._close(t), t, 1.0)
 
     # ---------------------------------------------------------------- before the run
 
@@ -201,12 +195,12 @@ class LookAhead:
         assert self.watch is not None
         fresh = state[1] != 0.0
         usual = self._after * self.step if fresh else self.step
-        landings = self._expected(state, usual)
+        landings = self._expected(state, t, usual)
         (wait, before), event = min(zip(landings, self.watch.names, strict=True), key=lambda one: one[0].wait)
         until, reason = t + usual, _REASONS[int(state[1])]
         if wait < usual:
-            if state[6] >= MOST or (before and wait < TINY * self._least):
-                return Proposal(nan, _endless(event, t)), state
+            if state[6] >= MOST or (before and wait < self._tiny(t)):
+                return Proposal(nan, endless(event, t)), state
             what = "over" if before else "expected"
             until, reason = t + wait, f"event '{event}' {what} at {t + wait:.9g}"
         if until > limit - SLACK * self.step:
@@ -236,7 +230,7 @@ class LookAhead:
         again = bool(read(watch.jumped))
         if again:
             count = 0
-            chain = chain + 1.0 if t - last <= self._right_after else 0.0
+            chain = longer(chain, last, t, right_after(self._close(t), self.step))
             last = t
         moved = count == 0 or self._published or count == 1 or t - times[0] > CLOSE * (times[0] - times[1])
         if moved:
@@ -270,7 +264,7 @@ class LookAhead:
             samples += rest
         return samples + [float(read(watch.told + i)) for i in range(2 * len(watch.counts))]
 
-    def _expected(self, state: State, span: float) -> list[Landing]:
+    def _expected(self, state: State, t: float, span: float) -> list[Landing]:
         """How long to wait for each event within `span`; infinity if it is not expected."""
         watch = self.watch
         assert watch is not None
@@ -281,14 +275,14 @@ class LookAhead:
             places = range(place, place + count)
             place += count
             found.append(
-                self._publicly(state, places) if self._published else self._closely(state, places, span)
+                self._publicly(state, places, t) if self._published else self._closely(state, places, t, span)
             )
         return found
 
-    def _publicly(self, state: State, places: range) -> Landing:
+    def _publicly(self, state: State, places: range, t: float) -> Landing:
         if state[0] < 2.0:
             return Landing(inf)
-        last = state[2] - state[3]
+        last, least = state[2] - state[3], self._close(t)
         found = -1.0
         for k in places:
             at = _HEAD + DEPTH * WIDTH * k
@@ -296,20 +290,20 @@ class LookAhead:
             if not now + self._forecast * (now - before) < 0.0:
                 return Landing(inf)
             if now > 0.0:
-                found = max(found, self._safety * last * now / (before - now), self._least)
-        return Landing(found if found >= self._least else inf)
+                found = max(found, self._safety * last * now / (before - now), least)
+        return Landing(found if found >= least else inf)
 
-    def _closely(self, state: State, places: range, span: float) -> Landing:
+    def _closely(self, state: State, places: range, t: float, span: float) -> Landing:
         """Rounding may lift what rests on its border by a hair; that is nothing, unless it comes from ever
         shorter leaps. The last of them do not even leave the border any more."""
         curves = [self._curve(state, k, span) for k in places]
-        found, leaps = prediction.landing(curves, span, self._least), state[6] >= FEW
+        found, leaps = prediction.landing(curves, span, self._close(t)), state[6] >= FEW
         if found.wait == inf and leaps and state[1] == 2.0 and prediction.rises_below(curves):
             return Landing(0.0, True)
-        if not found.wait < TINY * self._least:
+        if not found.wait < self._tiny(t):
             return found
         if not found.before:
-            return Landing(TINY * self._least)
+            return Landing(self._tiny(t))
         return found if leaps else Landing(inf)
 
     def _curve(self, state: State, k: int, span: float) -> Coefficients:
@@ -335,12 +329,3 @@ class LookAhead:
         if order == 1:
             return prediction.cubic(z, rate, h)
         return prediction.quintic(z, rate, bend, h)
-
-
-def _endless(event: str, t: float) -> str:
-    return (
-        f"events come one right after the other at t = {t:.9g}, and event '{event}' is the next. A chain "
-        "that does not end, such as a ball that bounces lower and lower, needs an end of its own: let it "
-        "come to rest once it is slow enough, and put it where it lies. If they really come that often, take "
-        "a smaller step"
-    )

@@ -161,6 +161,8 @@ class Fixed:
         origin, step = state
         index = floor((t - origin) / step + SLACK) + 1
         until = origin + index * step
+        if not until > t:  # late in a run rounding is more than SLACK steps
+            until = origin + (index + 1) * step
         return Proposal(limit if until > limit - SLACK * step else until, "fixed step"), state
 
 

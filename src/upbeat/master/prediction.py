@@ -144,9 +144,14 @@ def landing(all_: Sequence[Coefficients], span: float, behind: float) -> Landing
     if root == inf:
         return Landing(inf)
     if not largest(all_, 0.0) > 0.0:
-        return Landing(_dip(all_, 0.0, root, -1.0), True)
+        return Landing(highest(all_, root), True)
     end = root + behind
     return Landing(end if not largest(all_, end) > 0.0 else _dip(all_, root, end))
+
+
+def highest(all_: Sequence[Coefficients], until: float) -> float:
+    """Where the largest is highest before a time at which it falls to zero."""
+    return _dip(all_, 0.0, until, -1.0)
 
 
 def rises_below(all_: Sequence[Coefficients]) -> bool:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite
+from math import inf, isfinite, isnan, nan
 from typing import NamedTuple
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError
 from upbeat.core.time import Span, checked_step
 from upbeat.master import checks, prediction
+from upbeat.master.bracketing import Bracket, attempt
+from upbeat.master.chains import FEW, MOST, TINY, endless, longer, right_after
 from upbeat.master.conditions import WIDTH, Watch, followed
 from upbeat.master.coupling import Blocks
 from upbeat.master.lookahead import LookAhead
-from upbeat.master.margins import PART, margin
+from upbeat.master.margins import PART, margin, visible
 from upbeat.master.pace import (
     EventDriven,
     Fixed,
@@ -34,7 +36,7 @@ from upbeat.master.prediction import Coefficients
 from upbeat.master.wiring import Wiring
 
 _REASONS = ("", "first step", "after an event")
-_HEAD = 6
+_HEAD = 8
 
 
 class _Head(NamedTuple):
@@ -46,11 +48,15 @@ class _Head(NamedTuple):
     high: float  # one at which one has; `low` if none is known
     streak: float  # how many attempts one after the other went too far; negative: not far enough
     tolerance: float  # for this step
+    last: float  # when something has changed last
+    chain: float  # how often in a row right after another
 
 
 class _Estimate(NamedTuple):
     at: float
     event: int
+    before: bool = False  # this is before its fall: an event that has happened must be seen above zero first
+    tiny: bool = False  # so soon after the start that nobody can see it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +67,13 @@ class Revised:
     has come true more than `tolerance` ago, or has been true for a while within the step, all units are set
     back and the step is repeated, to just behind the place at which it came true: on polynomials through
     both ends of what is left to search, their rates and second derivatives where outputs declare them.
-    The step stands once it ends at most `tolerance` behind the event, or has been sent back `most` times;
-    then it ends as close behind the event as any attempt did. All units need rollback.
+    The step stands once it ends at most `tolerance` behind the event. Attempts are made where polynomials
+    say, and halve what is left to search where these do not help, so 30 of them suffice for a tolerance of
+    1e-8 of the step, whatever the condition is like. A step that has been sent back `most` times stands as
+    it is. All units need rollback.
+
+    What is true at the start, stops being so and is true again at the end has happened twice: the step ends
+    in between, where the condition is seen to be false.
 
     A number for `pace` is the size of a fixed step. The first step, and the first after an event, is
     `after` times as long (one half, because inputs begin anew then; a `LookAhead` sees to that itself).
@@ -72,7 +83,7 @@ class Revised:
 
     pace: Pace
     tolerance: float | None = None
-    most: int = 8
+    most: int = 30
     after: float | None = None
     watch: Watch | None = field(default=None, repr=False)
     """Filled in by `prepare`."""
@@ -186,7 +197,7 @@ class Revised:
         return _Head(*state[:_HEAD]), start, low, high, state[cuts[3] :]
 
     def begin(self, span: Span) -> State:
-        head = _Head(-1.0, 0.0, span.start, span.start, 0.0, 0.0)
+        head = _Head(-1.0, 0.0, span.start, span.start, 0.0, 0.0, -inf, 0.0)
         return (*head, *(0.0,) * (3 * self._size), *self.pace.begin(span))
 
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
@@ -207,12 +218,17 @@ class Revised:
     def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
         """A new step begins here."""
         assert self.watch is not None
-        kind = 2.0 if read(self.watch.jumped) else float(state[0] < 0.0)
+        head = _Head(*state[:_HEAD])
+        kind, last, chain = float(head.kind < 0.0), head.last, head.chain
+        if read(self.watch.jumped):
+            usual = usual_step(self.pace) or inf
+            chain = longer(chain, last, t, right_after(head.tolerance, usual))
+            kind, last = 2.0, t
         sample = self._sample(read)
         inner = state[_HEAD + 3 * self._size :]
         if isinstance(self.pace, Notes):
             inner = self.pace.note(inner, t, fired, read)
-        return (*_Head(kind, 0.0, t, t, 0.0, 0.0), *sample, *sample, *sample, *inner)
+        return (*_Head(kind, 0.0, t, t, 0.0, 0.0, last, chain), *sample, *sample, *sample, *inner)
 
     def anew(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
         """The step to come begins from other samples."""
@@ -225,8 +241,9 @@ class Revised:
 
     def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
         head, start, low, high, inner = self._parts(state)
-        if head.rounds == 0.0 and head.tolerance == 0.0:
-            head = head._replace(tolerance=self._tolerance or PART * (reached - t))
+        if head.rounds == 0.0:
+            length = self._tolerance or PART * (reached - t)
+            head = head._replace(tolerance=visible(length, reached))
         now = self._sample(read)
         end = reached
         if self._due(start, now):
@@ -238,42 +255,34 @@ class Revised:
             low, end = now, head.high
             head = head._replace(low=reached, streak=head.streak - 1.0 if head.streak < 0.0 else -1.0)
         known = head.high > head.low
-        found = self._estimate(start, low, high if known else now, end - head.low, head.low)
-        until = self._again(head, reached, found.at, known)
+        found = self._estimate(head, t, (start, low, high if known else now), end - head.low)
+        until = self._again(head, reached, found, known and self._sure(start, high))
+        if found.tiny or (until is not None and head.chain >= MOST):
+            assert self.watch is not None
+            return Proposal(nan, endless(self.watch.names[found.event], t)), state
         if until is not None:
             assert self.watch is not None
             head = head._replace(rounds=head.rounds + 1.0)
-            text = f"back to event '{self.watch.names[found.event]}' at {found.at:.9g}"
+            way = "between two of" if found.before else "back to"
+            text = f"{way} event '{self.watch.names[found.event]}' at {found.at:.9g}"
             return Proposal(until, text), (*head, *start, *low, *high, *inner)
         again = None
         if isinstance(self.pace, Reviews):
             again, inner = self.pace.review(inner, t, reached, read)
         # What was learnt about a longer step is of no use if the pace inside sends this one back.
-        return again, (*head[:1], 0.0, t, t, 0.0, 0.0, *start, *start, *start, *inner)
+        head = head._replace(rounds=0.0, low=t, high=t, streak=0.0)
+        return again, (*head, *start, *start, *start, *inner)
 
-    def _again(self, head: _Head, reached: float, at: float, known: bool) -> float | None:
-        """Where the next attempt should end, if this one ends too far from the event, perhaps at `at`."""
-        tolerance = head.tolerance
-        if not known:  # nothing has happened at the end, but perhaps in between
-            until = at + 0.5 * tolerance
-            return until if head.rounds < self.most and until < reached - tolerance else None
-        if head.streak < 0.0:  # not far enough
-            margin = 0.5 * tolerance
-            for _ in range(1, int(-head.streak)):
-                margin = margin * 10.0
-            until = at + margin
-            return until if head.rounds < self.most and head.low < until < head.high else head.high
-        back = head.high - at
-        if back <= tolerance or head.rounds >= self.most:
-            return None
-        until = at + 0.5 * tolerance
-        if head.streak > 2.0:  # always too far: ever further to the other side, to have the event in between
-            for _ in range(2, int(head.streak)):
-                back = back * 8.0
-            until = at - back
-            if not until > head.low:
-                until = head.low + 0.5 * (at - head.low)
-        return until if head.low < until < head.high else None
+    def _again(self, head: _Head, reached: float, found: _Estimate, sure: bool) -> float | None:
+        """Where the next attempt should end, if this one ends too far from the event."""
+        tolerance, may = head.tolerance, head.rounds < self.most
+        if found.before:
+            return found.at if may and found.at < reached else None
+        if not head.high > head.low:  # nothing has happened at the end, but perhaps in between
+            until = found.at + 0.5 * tolerance
+            return until if may and until < reached - tolerance else None
+        bracket = Bracket(head.low, head.high, head.streak, sure)
+        return attempt(bracket, found.at, tolerance, int(head.rounds), self.most)
 
     def _sample(self, read: Read) -> State:
         assert self.watch is not None
@@ -292,33 +301,72 @@ class Revised:
         """Whether an event that was still to come at the start has happened by now."""
         return any(_largest(start, places) > 0.0 >= _largest(now, places) for places in self._events())
 
-    def _estimate(self, start: State, low: State, end: State, span: float, origin: float) -> _Estimate:
-        """Where the first event came true between two samples, and which; their end if nobody can say."""
+    def _known(self, places: range) -> bool:
+        """Whether rates of all these conditions are known."""
         assert self.watch is not None
-        found, which, due = inf, -1, 0
+        return all(self.watch.orders[k] > 0 for k in places)
+
+    def _sure(self, start: State, high: State) -> bool:
+        """Whether rates of all events are known that have happened by now."""
+        return all(
+            self._known(places)
+            for places in self._events()
+            if _largest(start, places) > 0.0 >= _largest(high, places)
+        )
+
+    def _sinks(self, head: _Head, places: range, curves: Sequence[Coefficients]) -> bool:
+        """Whether an event has just left these conditions below the border, on their way to it in vain."""
+        return (
+            head.kind == 2.0 and head.rounds == 0.0 and self._known(places) and prediction.rises_below(curves)
+        )
+
+    def _estimate(self, head: _Head, t: float, samples: Sequence[State], span: float) -> _Estimate:
+        """Where the first event came true between two samples, and which; their end if nobody can say.
+
+        The samples are those at the start of the step, and both between which to look. Rounding may lift
+        what rests on its border by a hair; that is nothing, unless it comes from ever shorter leaps. The
+        last of these do not even leave the border any more.
+        """
+        start, low, end = samples
+        found, due = inf, 0
+        best = _Estimate(head.low + span, -1)
+        tiny = visible(TINY * head.tolerance, t, 1.0)
         for event, places in enumerate(self._events()):
-            if not _largest(start, places) > 0.0:
+            curves = [self._curve(low, end, k, span) for k in places]
+            wait = prediction.first_zero(curves, span)
+            if _largest(start, places) > 0.0:
+                if _largest(end, places) <= 0.0:
+                    due = event
+                if wait < found:
+                    found, best = wait, _Estimate(head.low + wait, event)
                 continue
-            if _largest(end, places) <= 0.0:
-                due = event
-            wait = prediction.first_zero([self._curve(low, end, k, span) for k in places], span)
+            leaps = head.chain >= FEW
             if wait < found:
-                found, which = wait, event
-        if which >= 0:
-            return _Estimate(origin + found, which)
-        return _Estimate(origin + span, due)
+                top = 0.0 if _largest(low, places) > 0.0 else prediction.highest(curves, wait)
+                at = head.low + top
+                hair = at - t < tiny
+                if leaps or not hair:
+                    found, best = wait, _Estimate(at, event, True, hair)
+            elif leaps and wait == inf and self._sinks(head, places, curves):
+                found, best = 0.0, _Estimate(t, event, True, True)
+        return best if best.event >= 0 else best._replace(event=due)
 
     def _curve(self, low: State, end: State, k: int, span: float) -> Coefficients:
         """Through both samples; what is meant for a time before works for one after it."""
         assert self.watch is not None
         at, order = WIDTH * k, self.watch.orders[k]
         z = (low[at], end[at])
+        rate = (low[at + 1], end[at + 1])
+        bend = (low[at + 2], end[at + 2])
+        if order == 2 and (isnan(bend[0]) or isnan(bend[1])):  # an FMU does not know them at the start
+            order = 1
+        if order == 1 and (isnan(rate[0]) or isnan(rate[1])):
+            order = 0
         if order == 0:
             return prediction.straight(z, -span)
-        rate = (low[at + 1], end[at + 1])
         if order == 1:
             return prediction.cubic(z, rate, -span)
-        return prediction.quintic(z, rate, (low[at + 2], end[at + 2]), -span)
+        return prediction.quintic(z, rate, bend, -span)
 
 
 def usual_step(pace: Pace) -> float:

@@ -1,0 +1,46 @@
+// Events that come one right after the other: the twin of upbeat.master.chains, and of `visible` in margins, bit for bit.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <string>
+
+namespace upbeat {
+namespace chains {
+
+constexpr double most = 1000.0;  // so many events in a row, each right after the other, are taken for an endless chain
+constexpr double few = 3.0;      // so many, if the next one would come too soon to be seen
+constexpr double tiny = 1e-3;    // the part of what is close enough below which nothing is told apart
+
+inline double right_after(double close, double step) { return std::min(100.0 * close, 0.01 * step); }
+
+inline double longer(double chain, double last, double t, double within) {
+  return t - last <= within ? chain + 1.0 : 0.0;
+}
+
+inline std::string shown(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+inline std::string endless(const std::string& event, double t) {
+  return "events come one right after the other at t = " + shown(t) + ", and event '" + event +
+         "' is the next. A chain that does not end, such as a ball that bounces lower and lower, needs an end of its "
+         "own: let it come to rest once it is slow enough, and put it where it lies. If they really come that often, "
+         "take a smaller step";
+}
+
+}  // namespace chains
+
+constexpr double grains = 4.0;  // late in a run, nothing is closer to an event than so many units of its time
+
+// No less than what numbers of the size of `t` can tell apart, `grains` times.
+inline double visible(double length, double t, double grains) {
+  const double size = std::fabs(t);
+  return std::max(length, grains * (std::nextafter(size, std::numeric_limits<double>::infinity()) - size));
+}
+
+}  // namespace upbeat

@@ -1,0 +1,34 @@
+"""Events that come one right after the other: what is taken for a chain without end, and what to say then."""
+
+from __future__ import annotations
+
+MOST = 1000
+"""So many events in a row, each right after the other, are taken for an endless chain."""
+FEW = 3
+"""So many, if the next one would come too soon to be seen."""
+TINY = 1e-3
+"""The part of what is close enough to an event below which nothing is told apart."""
+
+
+def right_after(close: float, step: float) -> float:
+    """An event that comes no later than this after another one may be part of an endless chain.
+
+    A ball that is landed on late by `close` each time, and keeps the part e of its speed, ends up with
+    leaps of close·(1 + e)/(1 - e).
+    """
+    return min(100.0 * close, 0.01 * step)
+
+
+def longer(chain: float, last: float, t: float, within: float) -> float:
+    """How many there are in a row with the one at `t`, after one at `last`."""
+    return chain + 1.0 if t - last <= within else 0.0
+
+
+def endless(event: str, t: float) -> str:
+    """The sentence that ends the run."""
+    return (
+        f"events come one right after the other at t = {t:.9g}, and event '{event}' is the next. A chain "
+        "that does not end, such as a ball that bounces lower and lower, needs an end of its own: let it "
+        "come to rest once it is slow enough, and put it where it lies. If they really come that often, take "
+        "a smaller step"
+    )
