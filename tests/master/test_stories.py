@@ -235,3 +235,27 @@ def test_a_truth_has_no_distance(pace: Any, engine: str) -> None:
     events = {"high": {"when": lambda x: x > 0.555, "of": ["a.x"]}}
     (event,) = told(up.Scenario({"a": LINE}, events=events), engine, pace=pace, until=1.0)
     assert "landed" not in event.details
+
+
+@pytest.mark.parametrize(
+    ("when", "first"), [("log(a.x - 2) >= 0", 0.0), ("sqrt(0.55 - a.x) <= -1", 0.6), ("a.x >= 3", None)]
+)
+def test_a_condition_that_is_no_number_is_told(when: str, first: float | None, engine: str) -> None:
+    """x = t, and steps of 0.1: 0.55 - x is negative at 0.6 for the first time."""
+    scenario = up.Scenario({"a": LINE}, events={"low": {"when": when}})
+    trace = up.simulate(scenario, engine=engine, pace=0.1, until=1.0)
+    wanted = {} if first is None else {"low": pytest.approx(first)}
+    assert trace.info.get("undefined", {}) == wanted
+    said = [line for line in up.summary(trace).splitlines() if "not a number" in line]
+    assert len(said) == len(wanted)
+    assert all(
+        line.startswith(f"Event low: its condition was not a number at t = {first:g} s") for line in said
+    )
+
+
+def test_no_number_is_also_told_of_a_run_by_hand(engine: str) -> None:
+    scenario = up.Scenario({"a": LINE}, events={"low": {"when": "log(a.x - 2) >= 0"}})
+    with up.start(scenario, engine=engine, pace=0.1, until=1.0) as run:
+        run.step()
+        assert run.trace.info["undefined"] == {"low": 0.0}
+    assert run.trace.info["undefined"] == {"low": 0.0}

@@ -70,6 +70,7 @@ class Run:
         self._pending: set[str] = set()  # events that have been set and not happened yet
         self._forgetful: dict[tuple[str, str], tuple[Reg, ...]] = {}
         self._outcome: Outcome | None = None
+        self._no_numbers: dict[str, float] = {}
         selection = select(program, record)
         self._strings: list[str] = []
         self._keeper = keeper
@@ -246,9 +247,18 @@ class Run:
                 if self._ended
                 else time.perf_counter() - self._began,
                 **({} if paced is None else {"lateness": paced.lateness.to_data()}),
+                **({"undefined": undefined} if (undefined := self._undefined()) else {}),
             },
             "notes": self._program.notes,
         }
+
+    def _undefined(self) -> dict[str, float]:
+        """When conditions of events were first not numbers, as far as they were."""
+        if self._machine is not None:
+            places = self._program.undefined.items()
+            seen = {event: float(self._machine.read(place)) for event, place in places}
+            self._no_numbers = {event: t for event, t in seen.items() if t < inf}
+        return self._no_numbers
 
     def close(self) -> None:
         """Let go of units and files. Safe to call twice."""
@@ -264,6 +274,7 @@ class Run:
                 self._keeper.done(self._outcome)
 
     def _let_go(self, outcome: Outcome) -> None:
+        self._undefined()  # while there is somebody to ask
         machine, self._machine = self._machine, None
         try:
             if machine is not None:

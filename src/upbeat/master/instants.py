@@ -94,6 +94,8 @@ class Instants:
     """What the program begins with, for the log."""
     keep: Block = ()
     """What every step begins with, for the log."""
+    undefined: Mapping[str, Reg] = field(default_factory=dict)
+    """When conditions of events were first seen not to be numbers."""
 
 
 def instants(wiring: Wiring, exchange: Block, simultaneous: Simultaneous, *, driven: bool) -> Instants:
@@ -166,6 +168,7 @@ class _Instant:
             events=self._events.recordable(self._stories.of),
             first=self._stories.mark,
             keep=self._stories.keep,
+            undefined=self._stories.undefined,
         )
         if not driven:
             return told

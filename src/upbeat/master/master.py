@@ -101,6 +101,7 @@ class Master:
             micro=instant.micro,
             send=instant.send,
             histories=wiring.histories,
+            undefined=instant.undefined,
         )
         check_abilities(program, pace, closed.units, wiring.called)
         return program, pace

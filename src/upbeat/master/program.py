@@ -282,6 +282,8 @@ class Program:
 
     arrivals: Mapping[str, Block] = field(default_factory=dict)
     """What a unit does with an event that somebody has set by hand, for units whose event inputs are free."""
+    undefined: Mapping[str, Reg] = field(default_factory=dict)
+    """Where, by event, the time is at which a condition was first seen not to be a number; or infinity."""
 
     @property
     def stop_reasons(self) -> tuple[str, ...]:

@@ -33,6 +33,8 @@ _BORDER = 1e-9
 """A condition this close to zero may have been on either side of it."""
 _LEAPING = {Op.WHERE, Op.SIGN, Op.FLOOR, Op.CEIL, Op.ROUND, Op.MOD}
 _TORN = {Op.DIV, Op.TAN, Op.POW}
+_PARTIAL = {Op.DIV, Op.POW, Op.MOD, Op.SQRT, Op.LOG, Op.LOG10, Op.ASIN, Op.ACOS}
+"""What is not a number for some numbers."""
 _STEEPEST = 3.0
 """A cubic whose ends are steeper than so many times its mean slope need not be monotonic."""
 
@@ -45,6 +47,9 @@ class Stories:
         self._sent = sent
         self._kept: dict[str, Reg] = {}  # by the name of an output cell: what it was
         self._told: dict[End, tuple[Story, Block]] = {}
+        self.undefined: dict[str, Reg] = {}
+        """Where the time is at which a condition of an event was first seen not to be a number."""
+        self._defined: list[Let] = []
         looking = watchers(wiring.scenario.units)
         if not looking:
             return
@@ -75,7 +80,7 @@ class Stories:
     def keep(self) -> Block:
         """What a step does first: it keeps what conditions are made of."""
         kept = (Let(to, self._wiring.names[name]) for name, to in self._kept.items())
-        return (*self.mark, *kept)
+        return (*self.mark, *kept, *self._defined)
 
     def of(self, end: End) -> Story | None:
         """The story of what is sent from there, if it is an event between units."""
@@ -100,6 +105,7 @@ class Stories:
         label = scenario.column(unit, event.name)
         seen = {c.port: c.cells[0] for c in scenario.connections if c.unit == unit}
         conditions = [substitute(z, seen) for z in event.conditions]
+        self._doubt(label, conditions)
         changes = list(self._changes(unit, event))
         owners = self._seen(conditions) | {owner for owner, _, _, _ in changes}
         concerned = [owner for owner in scenario.units if owner in owners.difference(scenario.added_units)]
@@ -118,6 +124,17 @@ class Stories:
                     at += 1
         units = tuple(wiring.called(owner) for owner in concerned)
         return Story(to, units, tuple(changed for *_, changed in changes)), tuple(lets)
+
+    def _doubt(self, label: str, conditions: Sequence[Expr]) -> None:
+        """Look at every step whether conditions are numbers, if that depends: nothing else would tell."""
+        doubtful = [substitute(z, self._wiring.names) for z in conditions if _is_partial(z)]
+        if not doubtful:
+            return
+        first = self.undefined[label] = self._wiring.registers.new(f"{label}′undefined", start=(inf,))
+        numbers = (apply(Op.GE, apply(Op.ABS, z), ZERO) for z in doubtful)
+        fine = reduce(lambda a, b: apply(Op.AND, a, b), numbers)
+        sooner = apply(Op.MIN, Cell(first), Cell(self._wiring.now))
+        self._defined.append(Let(first, apply(Op.WHERE, fine, Cell(first), sooner)))
 
     def _seen(self, conditions: Sequence[Expr]) -> set[str]:
         """The units that conditions look at, through functions too."""
@@ -225,6 +242,11 @@ class Stories:
                 self._kept[name] = self._wiring.registers.new(f"{name}′since", kind)
         before = {name: Cell(self._kept[name]) for name in names(expr)}
         return substitute(expr, self._wiring.names), substitute(expr, before)
+
+
+def _is_partial(z: Expr) -> bool:
+    """Whether a condition may be not a number, for some values of what it looks at."""
+    return any(isinstance(node, Apply) and node.op in _PARTIAL and names(node) for node in ordered((z,)))
 
 
 def _may_tear(z: Expr) -> bool:
