@@ -242,3 +242,24 @@ def test_a_nested_scenario_stops_by_the_coupling_that_is_chosen_inside(engine: s
         scenario = up.Scenario({"box": nested})
         trace = up.simulate(scenario, pace=0.1, until=0.6, coupling="negotiated", engine=engine)
         assert np.abs(trace.time - FIRST).min() < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"pace": up.LookAhead(0.1)}, True),
+        ({"pace": 0.1, "coupling": up.Interruptible()}, True),
+        ({"pace": up.LookAhead(0.1), "inputs": "hermite"}, False),
+        ({"pace": 0.1}, False),  # nobody meets events there, and that is said instead
+    ],
+)
+def test_held_inputs_are_told(settings: dict[str, Any], told: bool) -> None:
+    """`follower` moves as `leader` does; while it is held, it does not."""
+    units = {
+        "leader": up.Ode({"x": "v", "v": "-1"}, start={"x": 1.0}),
+        "follower": up.Ode({"y": "u"}, inputs={"u": 0.0}),
+    }
+    scenario = up.Scenario(units, {"follower.u": "leader.v"}, events={"low": {"when": "follower.y <= -0.3"}})
+    found = up.experiment(scenario, until=1.0, **settings)
+    text = up.explain(found, program=False)
+    assert ("inputs are held (follower.u)" in text) is told

@@ -13,6 +13,7 @@ from upbeat.master.columns import columns
 from upbeat.master.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.derivatives import grown, lines, with_derivative_sources, with_rates
 from upbeat.master.handling import Events, checked, handled, noticed_late
+from upbeat.master.held import held_inputs
 from upbeat.master.inside import with_indicators
 from upbeat.master.instants import Simultaneous, instants
 from upbeat.master.needs import check_abilities
@@ -82,6 +83,8 @@ class Master:
             wiring.note(note)
         if (late := self.late(closed)) is not None:
             wiring.note(late)
+        if self._followed and (held := held_inputs(wiring)) is not None:
+            wiring.note(held)
         blocks, pace = prepared(self.pace, self.coupling.blocks(wiring), wiring)
         instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven)
         program = Program(
