@@ -68,6 +68,9 @@ def test_the_pace_that_is_there_is_kept_where_it_will_do() -> None:
     look, control = up.LookAhead(0.2, method="secant"), up.ErrorControl(1e-3)
     assert settled(BALL, "auto", look).pace == up.Revised(look)
     assert settled(BALL, "auto", up.Revised(look, tolerance=1e-3)).pace == up.Revised(look, tolerance=1e-3)
+    assert settled(BALL, "auto", up.Revised(up.Fixed(0.2), most=9)).pace == up.Revised(
+        up.LookAhead(0.2), most=9
+    )
     assert settled(BALL, "auto", up.EventDriven(0.3)).pace == up.Revised(up.LookAhead(0.3))
     chosen = settled(BALL, "auto", control)
     assert chosen.pace == up.Revised(control)
@@ -154,6 +157,8 @@ def test_what_makes_no_sense_is_refused(call: Any, words: str) -> None:
 def test_a_fixed_pace_that_notices_events_late_is_told() -> None:
     told = up.explain(up.experiment(BALL, pace=0.1, until=1.0))
     assert 'up to a step (0.1 s) late: events="auto" (--events auto;' in told
+    for pace in (up.ErrorControl(1e-3), up.EventDriven()):
+        assert "up to a step late:" in up.explain(up.experiment(BALL, pace=pace, until=1.0))
     for settings in ({"pace": 0.1, "events": "off"}, {"pace": up.LookAhead(0.1)}):
         assert "late:" not in up.explain(up.experiment(BALL, until=1.0, **settings))
     assert "late:" not in up.explain(up.experiment(up.Scenario({"a": point(1, 1)}), pace=0.1, until=1.0))

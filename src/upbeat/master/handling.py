@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Literal, NamedTuple, get_args
 
@@ -10,11 +11,12 @@ from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
 from upbeat.master.conditions import looked_at
 from upbeat.master.coupling import Coupling, Jacobi
+from upbeat.master.error_control import ErrorControl
 from upbeat.master.inside import with_own_events
 from upbeat.master.interruptible import Interruptible
 from upbeat.master.lookahead import LookAhead
 from upbeat.master.pace import EventDriven, Fixed, Pace
-from upbeat.master.revised import Revised
+from upbeat.master.revised import Revised, usual_step
 from upbeat.scenario.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.stops import located, with_stops
@@ -56,10 +58,14 @@ def handled(events: Events, pace: Pace, coupling: Coupling, closed: Scenario) ->
 
 def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None:
     """A remark where nobody deals with events that there are."""
-    if not isinstance(pace, Fixed) or isinstance(coupling, Interruptible) or not looked_at(closed):
+    if not isinstance(pace, Fixed | EventDriven | ErrorControl) or isinstance(coupling, Interruptible):
         return None
+    if not looked_at(closed):
+        return None
+    usual = usual_step(pace)
+    size = f" ({usual:g} s)" if usual else ""
     return (
-        f"events between units are noticed where these communicate, up to a step ({pace.step:g} s) late: "
+        f"events between units are noticed where these communicate, up to a step{size} late: "
         'events="auto" (--events auto; in a file events = "auto" under [master]) sees to it'
     )
 
@@ -134,7 +140,9 @@ def _automatic(case: _Case) -> Handling:
     if not unable:
         back = "; a step that misses one is repeated (Revised), because all units can be set back"
         inner = pace if pace is not None else case.pace
-        whole = case.pace if isinstance(case.pace, Revised) else Revised(inner)
+        whole = (
+            replace(case.pace, pace=_inside(case.pace)) if isinstance(case.pace, Revised) else Revised(inner)
+        )
         return Handling(whole, coupling, (case.says(step + back, case.watched), *case.others()))
     cannot = f"because {', '.join(unable)} cannot be set back"
     stopping = _stopping(case.closed)
@@ -191,6 +199,11 @@ def _looking(pace: Pace) -> LookAhead | None:
         case EventDriven() if isfinite(pace.most):
             return LookAhead(pace.most)
     return None
+
+
+def _inside(pace: Revised) -> Pace:
+    """The pace inside one that goes back to events: one that looks ahead, where that is possible."""
+    return _looking(pace.pace) or pace.pace
 
 
 def _plain(pace: Pace) -> Pace:
