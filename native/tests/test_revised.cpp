@@ -59,11 +59,25 @@ TEST(revised_lets_stand_what_has_not_happened) {
   cells[0] = real(0.3);
   cells[1] = real(1.0);  // with the rates at both ends: 0.05 above zero in the middle
   CHECK(pace->review(0.0, 1.0, cells, step));
-  cells[0] = real(-0.1);  // it was true before: no edge
+  cells[0] = real(-0.1);  // it was true before, and falls on: no edge
+  cells[1] = real(-0.1);
   pace->note(1.0, nullptr, 0, cells);
   cells[0] = real(-0.2);
-  cells[1] = real(-0.1);
   CHECK(pace->review(1.0, 2.0, cells, step));
+}
+
+TEST(revised_ends_a_step_where_what_happened_before_is_over) {
+  const auto pace = revised(1);
+  Cell cells[4] = {real(-0.05), real(1.0), real(0.0), integer(0)};  // -0.05 + t - t², highest at 0.5
+  pace->begin(0.0, 10.0);
+  pace->note(0.0, nullptr, 0, cells);
+  Proposal step{1.0, 0, 7};
+  cells[1] = real(-1.0);
+  CHECK(!pace->review(0.0, 1.0, cells, step));
+  CHECK(std::fabs(step.until - 0.5) < 1e-6);
+  cells[0] = real(0.2);
+  cells[1] = real(0.0);
+  CHECK(pace->review(0.0, step.until, cells, step));
 }
 
 TEST(revised_goes_on_from_what_it_remembered) {
