@@ -21,6 +21,25 @@ std::size_t indicators_in(const std::vector<ReactionTables>& events) {
       std::count_if(events.begin(), events.end(), [](const ReactionTables& event) { return event.indicator >= 0; }));
 }
 
+bool shared(const ReactionTables& one, const ReactionTables& other) {
+  return std::any_of(one.writes.begin(), one.writes.end(), [&](const auto& written) {
+    return std::any_of(other.writes.begin(), other.writes.end(),
+                       [&](const auto& also) { return also.first == written.first; });
+  });
+}
+
+std::vector<std::vector<std::int32_t>> rivals_in(const std::vector<ReactionTables>& events) {
+  std::vector<std::vector<std::int32_t>> found;
+  for (auto event = events.begin(); event != events.end(); ++event) {
+    if (event->indicator < 0) continue;
+    found.emplace_back();
+    for (auto other = events.begin(); other != event; ++other) {
+      if (other->indicator >= 0 && shared(*event, *other)) found.back().push_back(other->indicator);
+    }
+  }
+  return found;
+}
+
 bool within(std::int32_t number, std::size_t size) { return number >= 0 && static_cast<std::size_t>(number) < size; }
 
 std::string problem_in_events(const HybridTables& tables) {
@@ -77,6 +96,7 @@ Hybrid::Hybrid(const HybridTables& tables, double start)
     : Ode(tables.ode, start),
       events_(tables.events),
       changing_(tables.changing),
+      rivals_(rivals_in(tables.events)),
       watched_(indicators_in(tables.events)),
       sight_(*this, watched_, n_),
       z_(tables.indicators, tables.compiled_indicators),
@@ -158,15 +178,18 @@ const double* Hybrid::results() {
   return results_.data();
 }
 
-// Whether an event with an indicator is due.
-bool Hybrid::happens(const ReactionTables& event) const {
-  return event.indicator >= 0 && state_[due_at_ + static_cast<std::size_t>(event.indicator)] != 0.0;
+// Whether an event with this indicator (-1: none) is due, and no other that writes the same is before it.
+bool Hybrid::happens(std::int32_t indicator) const {
+  const auto due = [this](std::int32_t i) { return state_[due_at_ + static_cast<std::size_t>(i)] != 0.0; };
+  if (indicator < 0 || !due(indicator)) return false;
+  const std::vector<std::int32_t>& rivals = rivals_[static_cast<std::size_t>(indicator)];
+  return std::none_of(rivals.begin(), rivals.end(), due);
 }
 
 // What is sent joins what waits to be sent.
 void Hybrid::collect(const double* results) {
   for (const ReactionTables& event : events_) {
-    if (!happens(event)) continue;
+    if (!happens(event.indicator)) continue;
     for (const auto& [port, first] : event.sends) {
       if (results[first] == 0.0) continue;
       const Event& sent = sent_[static_cast<std::size_t>(port)];
@@ -184,7 +207,7 @@ void Hybrid::act() {
   const double* const results = this->results();
   collect(results);
   for (const ReactionTables& event : events_) {
-    bool acts = happens(event);
+    bool acts = happens(event.indicator);
     for (const std::int32_t port : event.on) {
       acts = acts || state_[heard_[static_cast<std::size_t>(port)].state] != 0.0;
     }
@@ -199,6 +222,9 @@ void Hybrid::act() {
       const auto known = std::lower_bound(changing_.begin(), changing_.end(), static_cast<std::int32_t>(at - n_));
       state_[changes_at_ + static_cast<std::size_t>(known - changing_.begin())] = value;
     }
+  }
+  for (std::size_t i = 0; i < watched_; ++i) {
+    if (state_[due_at_ + i] != 0.0 && !happens(static_cast<std::int32_t>(i))) state_[armed_at_ + i] = 1.0;
   }
   std::fill_n(state_.data() + due_at_, watched_, 0.0);
   clear(heard_);
@@ -293,7 +319,7 @@ bool Hybrid::go(double to) {
 std::string Hybrid::endless() const {
   std::string names;
   for (const ReactionTables& event : events_) {
-    if (!happens(event)) continue;
+    if (!happens(event.indicator)) continue;
     names += (names.empty() ? "'" : ", '") + event.name + "'";
   }
   char text[160];

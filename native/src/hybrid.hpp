@@ -77,13 +77,14 @@ class Hybrid final : public Ode {
   const double* results();
   void act();
   void collect(const double* results);
-  bool happens(const ReactionTables& event) const;
+  bool happens(std::int32_t indicator) const;
   void clear(const std::vector<Event>& events);
   bool go(double to);
   std::string endless() const;
 
   std::vector<ReactionTables> events_;
   std::vector<std::int32_t> changing_;
+  std::vector<std::vector<std::int32_t>> rivals_;  // by indicator: those of events before it that write the same
   std::vector<Event> heard_;
   std::vector<Event> sent_;
   std::size_t watched_;

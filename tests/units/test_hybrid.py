@@ -211,6 +211,38 @@ def test_a_monolith_has_the_events_of_its_parts() -> None:
     assert trace["f.x"][-1] == pytest.approx(coupled["f.x"][-1], abs=1e-2)
 
 
+@pytest.mark.parametrize("engine", ["native", "interpret"])
+def test_of_events_that_write_the_same_one_waits_for_the_other(engine: str) -> None:
+    then = {"one": "n + 1", "ten": "10*n", "three": "n + 3"}
+    events = {name: {"when": "x >= 0.55", "then": {"n": value}} for name, value in then.items()}
+    model = Ode(states={"x": "1"}, variables={"n": {"start": 1}}, outputs={"x": "x", "n": "n"}, events=events)
+    trace = up.simulate(up.Scenario({"a": model}), until=1.0, pace=0.1, engine=engine)
+    assert trace["a.n"][-1] == (1 + 1) * 10 + 3
+
+
+@pytest.mark.parametrize("engine", ["native", "interpret"])
+def test_one_that_has_waited_happens_only_if_it_still_holds(engine: str) -> None:
+    events = {
+        "back": {"when": "x >= 0.55", "then": {"x": "0.1", "n": "n + 1"}},
+        "lost": {"when": "x >= 0.55", "then": {"n": "n + 100"}},
+    }
+    model = Ode(states={"x": "1"}, variables={"n": {"start": 0}}, outputs={"n": "n"}, events=events)
+    trace = up.simulate(up.Scenario({"a": model}), until=0.9, pace=0.1, engine=engine)
+    assert trace["a.n"][-1] == 1  # at 0.55 it goes back to 0.1, and is at 0.45 in the end
+
+
+def test_a_monolith_does_with_simultaneous_events_what_the_units_do() -> None:
+    mass = Ode(states={"x": "1", "n": "0"})
+    events = {
+        "p": {"when": "a.x >= 0.55", "then": {"a.n": "a.n + 1"}},
+        "q": {"when": "a.x >= 0.55", "then": {"a.n": "a.n + 10"}},
+    }
+    scenario = up.Scenario({"a": mass}, events=events)
+    for one in (scenario, scenario.monolith()):
+        trace = up.simulate(one, until=1.0, pace=0.1)
+        assert trace["a.n"][-1] == 11
+
+
 def test_it_is_written_as_it_was_read() -> None:
     model = ball()
     assert Ode(**model.to_spec()) == model

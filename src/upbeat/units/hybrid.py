@@ -5,7 +5,8 @@ The order of operations is part of the meaning here, too: the native engine perf
 * An event is *armed* once its indicator has been above zero (and before anything has been looked at).
 * Looking: an armed event whose indicator is not above zero becomes *due*, and is no longer armed.
 * Acting: all new values are computed before any is written; then it is looked once more, so that one
-  event may lead to another at the same time.
+  event may lead to another at the same time. Of events that write the same, the first one acts; the others
+  are armed again, so that the next look decides whether they still happen.
 * On the way an indicator that falls ends a step of the solver at its root; the event is due there. One that
   is zero and goes on falling has happened already: it is armed again by rising above zero only.
 * What is sent while a step is under way waits for its end: of several events through one port the last.
@@ -52,6 +53,7 @@ class HybridUnit(SolvedUnit):
         self._hears = {port.name: i for i, port in enumerate(plan.heard)}
         self._sends = {port.name: i for i, port in enumerate(plan.sent)}
         self._indicated = [event for event in plan.events if event.indicator >= 0]
+        self._rivals = plan.rivals
 
     @property
     def constants(self) -> tuple[float, ...]:
@@ -108,7 +110,10 @@ class HybridUnit(SolvedUnit):
 
     @property
     def _happening(self) -> list[Reaction]:
-        return [event for event in self._indicated if self._due[event.indicator]]
+        return [event for event in self._indicated if self._happens(event.indicator)]
+
+    def _happens(self, indicator: int) -> bool:
+        return self._due[indicator] and not any(self._due[rival] for rival in self._rivals[indicator])
 
     def _sending(self, results: Sequence[float]) -> list[_Cells]:
         """What is sent, what has been waiting included."""
@@ -153,13 +158,16 @@ class HybridUnit(SolvedUnit):
         self._x = self._x.copy()
         for event in self._plan.events:
             waited = any(self._heard[port] is not None for port in event.on)
-            if not (waited or (event.indicator >= 0 and self._due[event.indicator])):
+            if not (waited or (event.indicator >= 0 and self._happens(event.indicator))):
                 continue
             for target, place in event.writes:
                 if target < states:
                     self._x[target] = results[place]
                 else:
                     self._values[target - states] = results[place]
+        for i, due in enumerate(self._due):
+            if due and not self._happens(i):
+                self._armed[i] = True
         self._due = [False] * len(self._due)
         self._heard = [None] * len(self._heard)
         self._cached = None

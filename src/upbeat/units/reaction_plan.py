@@ -55,6 +55,15 @@ class Reactions:
         return sum(event.indicator >= 0 for event in self.events)
 
     @property
+    def rivals(self) -> tuple[tuple[int, ...], ...]:
+        """By indicator: those of events before it that write something that it writes, too."""
+        watched = [(e.indicator, {target for target, _ in e.writes}) for e in self.events if e.indicator >= 0]
+        return tuple(
+            tuple(other for other, theirs in watched[:place] if not own.isdisjoint(theirs))
+            for place, (_, own) in enumerate(watched)
+        )
+
+    @property
     def extra(self) -> int:
         """How many numbers a state has more than that of a unit without events: see `HybridUnit.save`."""
         ports = sum(1 + port.cells for port in (*self.heard, *self.sent))
