@@ -241,7 +241,11 @@ def test_each_unit_is_closed_once_whatever_the_others_do() -> None:
 
 
 class Doubled(Ode):
-    """A subclass that means another unit than its equations say."""
+    """A subclass that means another unit than its equations say: one that can do less."""
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        return super().abilities & {Ability.NATIVE}
 
     def instantiate(self, name: str, start: float) -> Any:
         return Python([], name)

@@ -256,7 +256,8 @@ def usual_pace(scenario: Scenario | None) -> Pace | None:
     if scenario is None:
         return EventDriven()
     discrete = [
-        getattr(model, "announced", Ability.NEXT_EVENT in model.abilities)
+        # Asked first: to know its abilities, a nested scenario builds all that is in it.
+        model.announced if hasattr(model, "announced") else Ability.NEXT_EVENT in model.abilities
         for model in scenario.units.values()
     ]
     return EventDriven() if discrete and all(discrete) else None
