@@ -268,3 +268,35 @@ def test_held_inputs_are_told(settings: dict[str, Any], told: bool) -> None:
     found = up.experiment(scenario, until=1.0, **settings)
     text = up.explain(found, program=False)
     assert ("inputs are held (follower.u)" in text) is told
+
+
+class Bucket:
+    """Fills at one unit a second, and stops where it is full, from which on it runs over."""
+
+    def __init__(self, name: str, start: float, parameters: Any) -> None:
+        self.level = 0.375
+
+    def get(self, port: str) -> float:
+        return self.level
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        full = t + 1.0 - self.level
+        reached = full if early and t < full < to else to
+        self.level = min(self.level + reached - t, 1.0)
+        return reached
+
+
+@pytest.mark.parametrize("events", ["auto", "interruption"])
+def test_others_follow_a_unit_that_stops_at_events_which_nobody_else_knows(events: Any) -> None:
+    full = up.PythonUnit(Bucket, [up.Port("level", up.Causality.OUTPUT)], abilities=[up.Ability.EARLY_RETURN])
+    scenario = up.Scenario({"bucket": full, "point": point(1.0, 0.0)})
+    trace = up.simulate(scenario, pace=0.25, until=1.0, events=events)
+    assert trace.time.tolist() == [0.0, 0.25, 0.5, 0.625, 0.75, 1.0]
+    assert any("bucket" in note and "Interruptible" in note for note in trace.notes)
+    other = up.simulate(scenario, pace=0.25, until=1.0, events="auto", coupling="gauss_seidel")
+    assert 0.625 not in other.time
+    assert any("goes on by itself" in note for note in other.notes)
+    assert any(
+        "nobody sees events inside bucket coming" in note
+        for note in up.simulate(scenario, pace=0.25, until=1.0, events="look_ahead").notes
+    )

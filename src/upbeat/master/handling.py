@@ -51,9 +51,13 @@ def handled(events: Events, pace: Pace, coupling: Coupling, closed: Scenario) ->
             )
         return Handling(_plain(pace), coupling, (way,))
     case = _Case(pace, coupling, closed)
-    if not case.watched:
+    if case.watched:
+        return _HANDLERS[events](case)
+    if not case.stopping:
         return Handling(pace, coupling, ("there are no events to look for: steps are as the pace says",))
-    return _HANDLERS[events](case)
+    if events in ("auto", "interruption"):
+        return _interrupted(case) if events == "interruption" else _followed(case, pace)
+    return Handling(pace, coupling, (f"nobody sees events inside {', '.join(case.stopping)} coming",))
 
 
 def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None:
@@ -87,12 +91,28 @@ class _Case(NamedTuple):
         seen = {*looked_at(self.closed), *(with_own_events(self.closed) if _looking(self.pace) else ())}
         return [path_of(self.closed, unit) for unit in self.closed.units if unit in seen]
 
+    @property
+    def stopping(self) -> list[str]:
+        """Those that stop at events inside which nobody else knows of: FMUs that return early, nests."""
+        return [
+            unit
+            for unit, model in self.units.items()
+            if Ability.EARLY_RETURN in model.abilities and type(bare(model)) is not Ode
+            if unit not in self.watched
+        ]
+
+    @property
+    def free(self) -> bool:
+        """Whether the coupling may be one in which units stop: it is already, or it is the usual one."""
+        return self.coupling == Jacobi() or isinstance(self.coupling, Interruptible)
+
     def says(self, what: str, watched: Sequence[str]) -> str:
         return f"events of {', '.join(watched)}: {what}"
 
     def others(self) -> list[str]:
         """About those that have no part in events."""
-        rest = [unit for unit in self.units if unit not in self.watched]
+        known = {*self.watched, *self.stopping}
+        rest = [unit for unit in self.units if unit not in known]
         return [f"{', '.join(rest)}: no condition of an event looks at it"] if rest else []
 
 
@@ -116,14 +136,28 @@ def _revised(case: _Case) -> Handling:
 
 
 def _interrupted(case: _Case) -> Handling:
-    if not isinstance(case.coupling, Interruptible) and case.coupling != Jacobi():
+    if not case.free:
         raise MasterError(
             f'events="interruption" is the coupling Interruptible, and {type(case.coupling).__name__} is '
             "another one: leave out one of the two."
         )
     what = "located by the unit that goes first, to which the others follow (Interruptible), as was asked"
     coupling = case.coupling if isinstance(case.coupling, Interruptible) else Interruptible()
-    return Handling(case.pace, coupling, (case.says(what, case.watched), *case.others()))
+    told = (case.says(what, [*case.watched, *case.stopping]), *case.others())
+    return Handling(case.pace, coupling, told)
+
+
+def _followed(case: _Case, pace: Pace, said: Sequence[str] = ()) -> Handling:
+    """With this pace, and the others following those who stop at events inside, where the coupling can."""
+    if not case.stopping:
+        return Handling(pace, case.coupling, (*said, *case.others()))
+    if not case.free:
+        name = type(case.coupling).__name__
+        way = f"not waited for: with {name} it goes on by itself to the end of the step"
+        return Handling(pace, case.coupling, (*said, case.says(way, case.stopping), *case.others()))
+    way = "it stops at them by itself, and the others follow (Interruptible)"
+    coupling = case.coupling if isinstance(case.coupling, Interruptible) else Interruptible()
+    return Handling(pace, coupling, (*said, case.says(way, case.stopping), *case.others()))
 
 
 def _automatic(case: _Case) -> Handling:
@@ -143,11 +177,11 @@ def _automatic(case: _Case) -> Handling:
         whole = (
             replace(case.pace, pace=_inside(case.pace)) if isinstance(case.pace, Revised) else Revised(inner)
         )
-        return Handling(whole, coupling, (case.says(step + back, case.watched), *case.others()))
+        return _followed(case, whole, [case.says(step + back, case.watched)])
     cannot = f"because {', '.join(unable)} cannot be set back"
     stopping = _stopping(case.closed)
     able = [unit for unit in case.watched if unit in stopping]
-    if able and (coupling == Jacobi() or isinstance(coupling, Interruptible)):
+    if able and case.free:
         coupling = coupling if isinstance(coupling, Interruptible) else Interruptible()
         found.append(
             case.says(
@@ -159,7 +193,7 @@ def _automatic(case: _Case) -> Handling:
     rest = [unit for unit in case.watched if unit not in able or not isinstance(coupling, Interruptible)]
     if rest:
         found.append(case.says(f"{step}; no step is repeated, {cannot}", rest))
-    return Handling(pace if pace is not None else case.pace, coupling, (*found, *case.others()))
+    return _followed(case._replace(coupling=coupling), pace if pace is not None else case.pace, found)
 
 
 _HANDLERS = {
