@@ -157,11 +157,15 @@ def by_euler(unit: Any) -> Any:
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(scenarios())
 def test_euler_steps_apart_are_euler_steps_together(scenario: up.Scenario) -> None:
-    """Jacobi with held inputs, every unit by Euler's method, is Euler's method on the whole: bit for bit."""
+    """Jacobi with held inputs, every unit by Euler's method, is Euler's method on the whole: bit for bit.
+
+    Without events: these end a step of the solver early, and a step of the whole is not one of its parts.
+    """
     assume(all(type(unit) in (up.Ode, up.Function) for unit in scenario.units.values()))
+    assume(not any(isinstance(unit, up.Ode) and unit.equations.events for unit in scenario.units.values()))
     assume(not scenario.graph.loops)
     units = {name: by_euler(unit) for name, unit in scenario.units.items()}
-    scenario = Scenario.from_parts(replace(scenario._parts, units=units))
+    scenario = Scenario.from_parts(replace(scenario._parts, units=units, events=()))
     apart = run(scenario, step=0.25, record=["*"])
     together = run(scenario.monolith("euler"), step=0.25, record=["*"])
     assert sorted(apart.names) == sorted(together.names)
