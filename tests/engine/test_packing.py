@@ -55,8 +55,9 @@ class Drive:
     """A machine and its loop, as a run has them, and everything that can be seen of both."""
 
     def __init__(self, experiment: up.Experiment, engine: str) -> None:
-        self.program, pace = experiment.master.build(experiment.closed)
-        units, span = experiment.closed.units, experiment.span
+        arranged = experiment.master.arranged(experiment.closed)
+        self.program, pace = experiment.master.build(arranged)
+        units, span = arranged.units, experiment.span
         nothing = Selection((), ())
         self.machine: Any
         self.loop: Loop

@@ -62,6 +62,12 @@ class Interpreter:
         self._made_of = program, models
         self._layout = program.layout
         self._ends = program.now, program.next
+        self._texts = frozenset(
+            register.first + i
+            for register in program.layout.registers
+            if register.kind is Kind.STRING
+            for i in range(register.size)
+        )
         self._cells: Cells = list(program.layout.start)
         self._clock = dict.fromkeys(models, start)
         self._slots: dict[int, tuple[Kept, dict[int, Value]]] = {}
@@ -103,7 +109,7 @@ class Interpreter:
                 give, course = units[unit].set, self._calls.course(instruction)
                 return lambda: give(port, course())
             case Let(to, value):
-                compute = evaluator(value, self._layout.of(to).kind)
+                compute = evaluator(value, self._layout.of(to).kind, self._texts)
                 return lambda: cells.__setitem__(to, compute(cells))
             case Solve(size, matrix, right, to):
                 return lambda: solve(cells, size, matrix, right, to)
@@ -150,7 +156,7 @@ class Interpreter:
 
     def _test(self, condition: Expr) -> Callable[[], bool]:
         """What decides which way a program goes on."""
-        holds, cells = evaluator(condition, Kind.BOOLEAN), self._cells
+        holds, cells = evaluator(condition, Kind.BOOLEAN, self._texts), self._cells
         return lambda: bool(holds(cells))
 
     def _call(self, unit: str, call: str, function: Callable[..., Any], *arguments: Any) -> Any:

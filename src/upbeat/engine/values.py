@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from upbeat.core.expr import Cell, Expr, Kernel
@@ -11,8 +11,11 @@ from upbeat.core.ports import Kind, Port, Value
 Cells = list[Value]
 
 
-def evaluator(value: Expr, kind: Kind) -> Callable[[Cells], Value]:
-    """A function of the cells that gives `value` as `kind`; a bare cell is copied as it is."""
+def evaluator(value: Expr, kind: Kind, texts: Collection[int] = ()) -> Callable[[Cells], Value]:
+    """A function of the cells that gives `value` as `kind`; a bare cell is copied as it is.
+
+    `texts` are the cells that hold strings. All one can do with them is compare them.
+    """
     if isinstance(value, Cell):
         source = value.index
         if kind is Kind.STRING:
@@ -21,7 +24,18 @@ def evaluator(value: Expr, kind: Kind) -> Callable[[Cells], Value]:
         return lambda cells: convert(cells[source])
     kernel = Kernel.over_cells((value,))
     function, sources, convert = kernel.python(), kernel.input_cells, _FROM_FLOAT[kind]
+    if any(source in texts for source in sources):
+        return lambda cells: convert(function(_numbered([cells[i] for i in sources]))[0])
     return lambda cells: convert(function([float(cells[i]) for i in sources])[0])
+
+
+def _numbered(values: Cells) -> list[float]:
+    """Numbers as they are; equal texts become equal numbers, as in the pool of the native engine."""
+    pool: dict[str, float] = {}
+    return [
+        pool.setdefault(value, float(len(pool))) if isinstance(value, str) else float(value)
+        for value in values
+    ]
 
 
 def _nearest(value: float) -> int:

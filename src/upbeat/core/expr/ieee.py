@@ -15,8 +15,10 @@ def divide(a: float, b: float) -> float:
     try:
         return a / b
     except ZeroDivisionError:
-        if a == 0.0 or a != a:
-            return math.nan
+        if a != a:
+            return a
+        if a == 0.0:
+            return math.inf - math.inf  # the sign of what the machine calls no number, as 0/0 has it in C
         return math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
