@@ -34,6 +34,7 @@ class _Nesting:
     def __init__(self, allow_python: bool) -> None:
         self._allow_python = allow_python
         self._read: dict[Path, tuple[ScenarioFile, Master]] = {}
+        self._made: dict[tuple[Path, EngineName, bool], Nested] = {}
 
     def inside(self, chain: tuple[Path, ...]) -> Nest:
         return lambda table, folder: self._nested(table, folder, chain)
@@ -55,7 +56,9 @@ class _Nesting:
         if resolved not in self._read:
             self._read[resolved] = self._file(path, chain)
         file, master = self._read[resolved]
-        made = Nested(file.scenario, master, engine, flatten)
+        # Units of one file are of one model: what it builds to know itself is built once for all of them.
+        key = (resolved, engine, flatten)
+        made = self._made.setdefault(key, Nested(file.scenario, master, engine, flatten))
         if _units(made, {}) > MOST_UNITS:
             raise InvalidInput(f"{path} stands for more than {MOST_UNITS:,} units")
         return made
