@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import NamedTuple
 
-from upbeat.core.expr import ONE, ZERO, Cell, Expr, Name, Op, apply, names, substitute, time_derivative
+from upbeat.core.expr import (
+    ONE,
+    ZERO,
+    Cell,
+    Expr,
+    Name,
+    Op,
+    any_of,
+    apply,
+    names,
+    substitute,
+    time_derivative,
+)
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Kind
 from upbeat.master.coupling import Blocks
@@ -168,7 +179,7 @@ def jumps(wiring: Wiring, ends: Collection[tuple[str, str]]) -> tuple[Reg, Block
         kept = wiring.registers.new(unique(f"{name}′at the start"), Kind.INTEGER)
         begin.append(Let(kept, Cell(register)))
         changes.append(apply(Op.NE, Cell(register), Cell(kept)))
-    inside = Let(jumped, _any(changes))
+    inside = Let(jumped, any_of(changes))
     changes.append(Cell(struck))
     for unit in sorted({unit for unit, _ in ends}):
         if not isinstance(bare(wiring.scenario.units[unit]), Discrete):
@@ -185,11 +196,4 @@ def jumps(wiring: Wiring, ends: Collection[tuple[str, str]]) -> tuple[Reg, Block
             cell = Cell(wiring.outputs[end] + i)
             before.append(Let(kept + i, cell))
             changes.append(apply(Op.NE, cell, Cell(kept + i)))
-    return jumped, tuple(begin), (*before, inside), Let(jumped, _any(changes))
-
-
-def _any(truths: Sequence[Expr]) -> Expr:
-    while len(truths) > 1:
-        pairs = [truths[i : i + 2] for i in range(0, len(truths), 2)]
-        truths = [reduce(lambda a, b: apply(Op.OR, a, b), pair) for pair in pairs]
-    return truths[0] if truths else ZERO
+    return jumped, tuple(begin), (*before, inside), Let(jumped, any_of(changes))

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.master.leaders import Leader
 from upbeat.master.port_registers import End
 from upbeat.master.program import If, Instruction, Let, Reg, Set
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.watcher import watchers
-
-
-def refuse_reactive(wiring: Wiring) -> None:
-    """Inputs that must know the end of a step cannot: who goes first does not."""
-    ends = [end for unit in wiring.scenario.units for end in wiring.connected(unit)]
-    names = [wiring.label(end) for end in ends if wiring.port(end).reactive]
-    if names:
-        raise MasterError(
-            f"{', '.join(names)}: reactive inputs expect the value at the end of the step, which an "
-            "Interruptible coupling does not always know. Use GaussSeidel()."
-        )
 
 
 def sweep(

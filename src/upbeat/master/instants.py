@@ -16,7 +16,7 @@ from math import inf
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError, suggest
-from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, apply
+from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.core.ports import Kind
 from upbeat.master.dataflow import Flow, Resource, Ripples, outdated
 from upbeat.master.event_wiring import EventWiring, Link
@@ -285,8 +285,7 @@ class _Instant:
 
 def _some(links: Sequence[Link]) -> Expr:
     """Whether any of them is present."""
-    there: list[Expr] = [Cell(link.present) for link in links]
-    return reduce(lambda a, b: apply(Op.OR, a, b), there)
+    return any_of([Cell(link.present) for link in links])
 
 
 def _fire(name: str, value: Reg, present: Reg) -> If:

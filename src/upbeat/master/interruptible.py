@@ -16,8 +16,17 @@ from upbeat.core.ports import Kind
 from upbeat.master import checks
 from upbeat.master.approximation import Hold
 from upbeat.master.conditions import Watch, followed, jumps
-from upbeat.master.coupling import Blocks, Jacobi, Outputs, Sequence, check_loops, check_outputs, exchange
-from upbeat.master.following import refuse_reactive, sweep
+from upbeat.master.coupling import (
+    Blocks,
+    Jacobi,
+    Outputs,
+    Sequence,
+    check_loops,
+    check_outputs,
+    exchange,
+    refuse_reactive,
+)
+from upbeat.master.following import sweep
 from upbeat.master.leaders import Leader, able_to, believed, deciding, hidden, leaders_of
 from upbeat.master.leading import choice, chosen
 from upbeat.master.loops import LoopSolver, Newton
@@ -110,7 +119,7 @@ class Interruptible:
 
     def blocks(self, wiring: Wiring) -> Blocks:
         leaders = leaders_of(wiring, self._allowed)
-        refuse_reactive(wiring)
+        refuse_reactive(wiring, "an Interruptible")
         order = unit_order(wiring.scenario)
         parts = exchange(wiring, Jacobi(self.outputs, self.loops), Sequence(order, frozenset()))
         asked = wiring.registers.new("interruptible′asked")

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from math import inf
 
-from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, apply
+from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.core.ports import Kind
 from upbeat.master.conditions import WIDTH, Watch
 from upbeat.master.program import Instruction, Let, Reg
@@ -83,14 +82,14 @@ def chosen(
         ]
     lets.append(Let(choice.lead, Cell(who)))
     lets.append(Let(wiring.next, apply(Op.MIN, Cell(wiring.next), Cell(wiring.now) + Cell(predicted.pause))))
-    alone = _any([apply(Op.LT, Cell(soonest), NEVER), Cell(jumped), *predicted.blind])
+    alone = any_of([apply(Op.LT, Cell(soonest), NEVER), Cell(jumped), *predicted.blind])
     lets.append(Let(choice.first, apply(Op.WHERE, alone, lead, ZERO) if beside else lead))
     return [*lets, *predicted.after]
 
 
 def _best(lead: Expr, units: Sequence[int]) -> Expr:
     """Who leads, if it is one of these; else the first of them."""
-    stays = _any([apply(Op.EQ, lead, Number(float(k))) for k in units])
+    stays = any_of([apply(Op.EQ, lead, Number(float(k))) for k in units])
     return apply(Op.WHERE, stays, lead, Number(float(units[0])))
 
 
@@ -155,7 +154,7 @@ class _Predicted:
         lets = self.lets
         lets.append(Let(self._from, NEVER))
         aboves = [self._condition(k, i, curved) for i, k in enumerate(places)]
-        lets.append(Let(self._above, _any(aboves)))
+        lets.append(Let(self._above, any_of(aboves)))
         # What is not above zero now must rise first.
         lets.append(Let(self._from, apply(Op.WHERE, Cell(self._above), ZERO, Cell(self._from))))
         lets += [Let(self._at, Cell(self._from)), Let(self._last, ZERO)]
@@ -207,7 +206,3 @@ class _Predicted:
 def _if_above(number: Expr, value: Expr) -> Expr:
     """The value if the number is above zero, else never; so it is if the number is none."""
     return apply(Op.WHERE, apply(Op.GT, number, ZERO), value, NEVER)
-
-
-def _any(truths: Sequence[Expr]) -> Expr:
-    return reduce(lambda a, b: apply(Op.OR, a, b), truths)

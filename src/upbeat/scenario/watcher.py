@@ -14,7 +14,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Model
-from upbeat.core.expr import ONE, Apply, Expr, Name, Number, Op, apply, names, substitute
+from upbeat.core.expr import ONE, Apply, Expr, Name, Number, Op, any_of, apply, names, substitute
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.connection import Connection
@@ -222,7 +222,7 @@ def _made(
     for i, event in enumerate(watched):
         own = {port for port, _ in event.then}
         rivals = [due[e.name] for e in watched[:i] if not own.isdisjoint(port for port, _ in e.then)]
-        alone = Apply(Op.NOT, (_any(rivals),)) if rivals else ONE
+        alone = Apply(Op.NOT, (any_of(rivals),)) if rivals else ONE
         fires[event.name] = Apply(Op.AND, (due[event.name], alone)) if rivals else due[event.name]
     sent = tuple(sent)
     emissions = [Emission(event.name, fires[event.name], (ONE,)) for event in watched]
@@ -232,7 +232,7 @@ def _made(
         for fired, others in reversed(writers[:-1]):
             pairs = zip(others, cells, strict=True)
             cells = tuple(Apply(Op.WHERE, (fired, one, other)) for one, other in pairs)
-        emissions.append(Emission(port, _any([fired for fired, _ in writers]), cells))
+        emissions.append(Emission(port, any_of([fired for fired, _ in writers]), cells))
     kept: list[tuple[str, Expr]] = []
     for event in watched:
         if event.name in links:
@@ -250,7 +250,7 @@ def _made(
     for name in links:
         is_false[name] = Apply(Op.AND, (is_false[name], Apply(Op.NOT, (fires[name],))))
     rearmed = tuple((armed[e.name], Apply(Op.OR, (is_false[e.name], waits[e.name]))) for e in watched)
-    busy = _any([*due.values(), *again])
+    busy = any_of([*due.values(), *again])
     happened = [Port(e.name, Causality.OUTPUT, Kind.BOOLEAN, event=True) for e in watched]
     heard = [
         Port(link.port, Causality.INPUT, Kind.BOOLEAN, event=True, internal=True) for link in links.values()
@@ -284,14 +284,6 @@ def _told(link: _Linked, armed: str, indicator: Expr) -> Expr:
     due = Apply(Op.AND, (Name(armed), Apply(Op.AND, (later, near))))
     news = Apply(Op.AND, (Name(f"{link.port}?"), due))
     return Apply(Op.OR, (Name(link.told), news))
-
-
-def _any(truths: Sequence[Expr]) -> Expr:
-    """Whether one of them holds; halved again and again, so that a thousand of them are no deep tree."""
-    if len(truths) == 1:
-        return truths[0]
-    half = len(truths) // 2
-    return Apply(Op.OR, (_any(truths[:half]), _any(truths[half:])))
 
 
 def watchers(units: Mapping[str, Model]) -> dict[str, Watcher]:

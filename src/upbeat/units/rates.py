@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from upbeat.core.expr import Expr, Lookup, fold, names, show, time_derivative
+from upbeat.core.expr import looks_up, names, show, time_derivative
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.changing import free_name
@@ -62,7 +62,7 @@ class _Growing:
         if any(self._inputs[name].kind is Kind.REAL for name in seen if name in self._inputs):
             return None
         cells = tuple(time_derivative(cell, self._rates) for cell in own)
-        if any(_looks_up(cell) for cell in cells):
+        if any(looks_up(cell) for cell in cells):
             return None
         self.made += 1
         size = output.port.size
@@ -77,7 +77,3 @@ class _Growing:
             internal=True,
         )
         return Output(port, Definition(port.name, tuple(map(show, cells)), size, cells=cells))
-
-
-def _looks_up(expr: Expr) -> bool:
-    return fold(expr, lambda _: False, lambda node, args: isinstance(node, Lookup) or any(args))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from upbeat.core.expr import Expr, Lookup, Name, fold, show, substitute
+from upbeat.core.expr import Expr, Name, looks_up, show, substitute
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Port
 from upbeat.units.changing import free_name
@@ -40,7 +40,7 @@ def tells(equations: Equations, name: str) -> Expr | None:
         names = cell_names(output.port.name, output.port.size)
         if name in names:
             cell = equations.written_out(output.definition.cells[names.index(name)])
-            return None if _looks_up(cell) else cell
+            return None if looks_up(cell) else cell
     return None
 
 
@@ -58,10 +58,6 @@ def marked_like(before: Equations, made: Equations, stops: Stops) -> Equations:
         sent=tuple(map(as_known, made.sent)),
         outputs=tuple(replace(output, port=as_known(output.port)) for output in made.outputs),
     )
-
-
-def _looks_up(expr: Expr) -> bool:
-    return fold(expr, lambda _: False, lambda node, args: isinstance(node, Lookup) or any(args))
 
 
 def with_stops(

@@ -161,6 +161,14 @@ def apply(op: Op, *args: Node | float) -> Apply:
     return Apply(op, tuple(lift(arg) for arg in args))
 
 
+def any_of(truths: Sequence[Expr]) -> Expr:
+    """Whether one of them holds; halved again and again, so that a thousand of them are no deep tree."""
+    if len(truths) < 2:
+        return truths[0] if truths else ZERO
+    half = len(truths) // 2
+    return apply(Op.OR, any_of(truths[:half]), any_of(truths[half:]))
+
+
 def lift(value: Node | float) -> Expr:
     """A plain number as a constant; an expression as it is."""
     return value if isinstance(value, Expr) else Number(float(value))  # type: ignore[arg-type]
@@ -205,6 +213,11 @@ def fold_all(
         else:
             values[id(node)] = leaf(node)
     return [values[id(root)] for root in roots]
+
+
+def looks_up(expr: Expr) -> bool:
+    """Whether it reads an interpolation table."""
+    return fold(expr, lambda _: False, lambda node, args: isinstance(node, Lookup) or any(args))
 
 
 def names(expr: Expr) -> frozenset[str]:
