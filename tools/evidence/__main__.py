@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.evidence.claims import AREAS, Claim
+from tools.evidence.areas import AREAS
+from tools.evidence.claim import Claim
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "evidence"

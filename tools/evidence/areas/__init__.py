@@ -1,0 +1,14 @@
+"""What was asked for, one file for each area: its claims, in the order of the page."""
+
+from __future__ import annotations
+
+from tools.evidence.areas import events, fmus, foundation, hybrid, loops
+from tools.evidence.claim import Claim
+
+AREAS: dict[str, tuple[Claim, ...]] = {
+    "Foundation: overhead, start, orders": foundation.CLAIMS,
+    "Loops, constraints, error control, nesting": loops.CLAIMS,
+    "Discrete events and long runs": hybrid.CLAIMS,
+    "FMUs": fmus.CLAIMS,
+    "Events": events.CLAIMS,
+}
