@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import upbeat as up
-from upbeat.engine import native
+from upbeat.engine.native import machine as native
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from fmu_maker import make

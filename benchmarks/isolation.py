@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import upbeat as up
-from upbeat.engine.entry import Entry
+from upbeat.engine.native.entry import Entry
 from upbeat.units.process.child import Child, Order
 from upbeat.units.process.piped import Piped
 

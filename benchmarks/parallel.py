@@ -23,9 +23,9 @@ from functools import partial
 from pathlib import Path
 
 import upbeat as up
-from upbeat.engine import native
-from upbeat.engine.heuristic import Plan, Rule
-from upbeat.engine.operations import operations, schedule
+from upbeat.engine.native import machine as native
+from upbeat.engine.parallel.heuristic import Plan, Rule
+from upbeat.engine.parallel.operations import operations, schedule
 from upbeat.units import ports
 
 HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ import statistics
 import sys
 from time import perf_counter, process_time
 
-from upbeat.engine.heuristic import Rule, Task, bounds, by_rule, planned
+from upbeat.engine.parallel.heuristic import Rule, Task, bounds, by_rule, planned
 
 GRAPHS = 200
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import upbeat as up
-from upbeat.engine.native import available
+from upbeat.engine.native.machine import available
 
 THERMOSTAT = """
 upbeat = 1

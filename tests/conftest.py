@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from fmu_maker import COMPILER, MODELS, make
-from upbeat.engine import native
+from upbeat.engine.native import machine as native
 
 # How long an example takes says more about the machine than about the code.
 _CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import runpy
 import sys
 from pathlib import Path
@@ -62,3 +63,14 @@ def test_stations_are_passed_in_their_order(title: str, engine: str, tmp_path: P
 
 def test_the_picture_is_up_to_date() -> None:
     assert WALK["PICTURE"].read_text(encoding="utf-8") == WALK["picture"](), "make walk"
+
+
+def test_the_page_lists_every_folder_in_its_own_words() -> None:
+    page = (ROOT / "docs" / "walk.md").read_text()
+    rows = {line.split(" | ")[0]: line for line in page.splitlines() if line.startswith("| `")}
+    folders = sorted((ROOT / "src" / "upbeat").glob("*/**/__init__.py"))
+    for first in folders:
+        says = ast.get_docstring(ast.parse(first.read_text())) or ""
+        name = first.parent.relative_to(ROOT / "src" / "upbeat").as_posix()
+        assert rows.pop(f"| `{name}/`", "") == f"| `{name}/` | {says.splitlines()[0].rstrip('.')} |"
+    assert not rows

@@ -33,38 +33,44 @@ class Station(NamedTuple):
 
 SIGNAL = (
     Station("cli.run", "call", "upbeat run file.toml"),
-    Station("engine.files", "read_experiment", "the file becomes an experiment"),
-    Station("scenario.files", "read_scenario", "its text becomes tables with line numbers"),
-    Station("units.ode", "Ode.__init__", "equations become models with typed ports"),
+    Station("engine.formats.files", "read_experiment", "the file becomes an experiment"),
+    Station("scenario.files.reading", "read_scenario", "its text becomes tables with line numbers"),
+    Station("units.equations.ode", "Ode.__init__", "equations become models with typed ports"),
     Station("scenario.assemble", "assemble", "connections find their ports; all mistakes at once"),
     Station("scenario.connection", "connect", "units of measure are converted into the formula"),
     Station("master.master", "Master.build", "the master becomes a program"),
     Station("master.port_registers", "PortRegisters.__init__", "each port gets a register; copies share one"),
-    Station("master.coupling", "sweep", "the order: Set, Advance, Get"),
+    Station("master.couplings.coupling", "sweep", "the order: Set, Advance, Get"),
     Station("engine.run", "Run.__init__", "an engine, a recorder, a loop"),
-    Station("engine.interpret", "Interpreter.__init__", "each instruction becomes a call", "interpret"),
-    Station("engine.lower", "lower", "each instruction becomes a row of a table", "native"),
-    Station("units.ode", "_Model.instantiate", "a unit with its solver", "interpret"),
-    Station("units.ode", "_Model.enter", "a unit in the core, as bytecode", "native"),
+    Station(
+        "engine.interpreter.interpret", "Interpreter.__init__", "each instruction becomes a call", "interpret"
+    ),
+    Station("engine.native.lower", "lower", "each instruction becomes a row of a table", "native"),
+    Station("units.equations.ode", "_Model.instantiate", "a unit with its solver", "interpret"),
+    Station("units.equations.ode", "_Model.enter", "a unit in the core, as bytecode", "native"),
     Station("engine.loop", "Loop.step", "propose, step, review, commit", "interpret"),
-    Station("engine.native_loop", "NativeLoop.go", "the same in C++, many steps a call", "native"),
-    Station("units.solved_unit", "SolvedUnit.advance", "the unit's own solver over the step", "interpret"),
+    Station("engine.native.loop", "NativeLoop.go", "the same in C++, many steps a call", "native"),
+    Station("units.solving.unit", "SolvedUnit.advance", "the unit's own solver over the step", "interpret"),
     Station("trace.recorder", "Recorder.row", "a row of registers is kept", "interpret"),
     Station("trace.recorder", "Recorder.block", "a chunk of rows is kept", "native"),
-    Station("trace.csvsink", "CsvSink.write", "chunks go to the file while the run goes on"),
+    Station("trace.files.csvsink", "CsvSink.write", "chunks go to the file while the run goes on"),
     Station("trace.trace", "Trace.from_recorder", "what is left is read when it is asked for"),
 )
 
 EVENT = (
-    Station("scenario.events", "read_events", "`when` becomes conditions z, `then` new values"),
+    Station("scenario.events.declared", "read_events", "`when` becomes conditions z, `then` new values"),
     Station(
-        "scenario.watcher", "with_watcher", "a discrete unit watches z; models grow inputs to be changed"
+        "scenario.events.watcher",
+        "with_watcher",
+        "a discrete unit watches z; models grow inputs to be changed",
     ),
-    Station("master.lookahead", "LookAhead.prepare", "registers for z and its rates"),
-    Station("master.instants", "instants", "what happens at an instant: look, send, jump"),
+    Station("master.paces.lookahead", "LookAhead.prepare", "registers for z and its rates"),
+    Station("master.events.instants", "instants", "what happens at an instant: look, send, jump"),
     Station("engine.loop", "Loop.step", "a step ends where the event is expected", "interpret"),
-    Station("engine.native_loop", "NativeLoop.go", "the same in C++", "native"),
-    Station("master.lookahead", "LookAhead.propose", "the polynomial through z meets zero", "interpret"),
+    Station("engine.native.loop", "NativeLoop.go", "the same in C++", "native"),
+    Station(
+        "master.paces.lookahead", "LookAhead.propose", "the polynomial through z meets zero", "interpret"
+    ),
     Station("trace.eventcolumns", "EventColumns.append", "what fired goes into the log", "interpret"),
     Station("trace.eventcolumns", "EventColumns.extend", "what fired goes into the log", "native"),
 )

@@ -1,5 +1,5 @@
 // The Python module upbeat._native: plain data in, cells and rows out. What the errors mean and how
-// they read is said in Python (engine/native.py).
+// they read is said in Python (engine/native/machine.py).
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -191,7 +191,7 @@ NB_MODULE(_native, module) {
   // A script that ends with an uncaught error keeps its last traceback, and with it a machine, to the very
   // end. That is no leak, and no time for a page of warnings.
   nb::set_leak_warnings(false);
-  module.doc() = "Upbeat's native engine. Use it through upbeat.engine.native.";
+  module.doc() = "Upbeat's native engine. Use it through upbeat.engine.native.machine.";
 
   nb::class_<Kernel>(module, "Kernel")
       .def("__init__",

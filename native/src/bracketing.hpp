@@ -1,4 +1,4 @@
-// Where to look next for an event that lies between two times: the twin of upbeat.master.bracketing, bit for bit.
+// Where to look next for an event that lies between two times: the twin of upbeat.master.paces.bracketing, bit for bit.
 #pragma once
 
 namespace upbeat {

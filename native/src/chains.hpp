@@ -1,4 +1,4 @@
-// Events that come one right after the other: the twin of upbeat.master.chains, and of `visible` in margins, bit for bit.
+// Events that come one right after the other: the twin of upbeat.master.paces.chains, and of `visible` in margins, bit for bit.
 #pragma once
 
 #include <algorithm>

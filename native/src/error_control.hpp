@@ -1,4 +1,4 @@
-// Steps as long as a tolerance allows: the twin of ErrorControl in upbeat.master.error_control, bit for bit.
+// Steps as long as a tolerance allows: the twin of ErrorControl in upbeat.master.paces.error_control, bit for bit.
 #pragma once
 
 #include <deque>

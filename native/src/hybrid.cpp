@@ -1,4 +1,4 @@
-// See hybrid.hpp. The order of floating-point operations is that of upbeat.units.hybrid.
+// See hybrid.hpp. The order of floating-point operations is that of upbeat.units.equations.hybrid.
 #include "hybrid.hpp"
 
 #include <algorithm>

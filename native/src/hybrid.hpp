@@ -1,4 +1,4 @@
-// A unit given by equations with events: the twin of upbeat.units.hybrid, which says what happens when.
+// A unit given by equations with events: the twin of upbeat.units.equations.hybrid, which says what happens when.
 #pragma once
 
 #include <cstdint>

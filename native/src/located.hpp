@@ -1,5 +1,5 @@
 // Events inside a step: where along a solution some function changes its sign first. The twin of
-// upbeat.units.located, bit for bit.
+// upbeat.units.solving.located, bit for bit.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Steps that end where an event is expected: the twin of LookAhead in upbeat.master.lookahead, bit for bit.
+// Steps that end where an event is expected: the twin of LookAhead in upbeat.master.paces.lookahead, bit for bit.
 #pragma once
 
 #include <deque>

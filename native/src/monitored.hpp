@@ -1,4 +1,4 @@
-// Steps that are proven to be stable one after the other: the twin of Monitored in upbeat.master.monitored.
+// Steps that are proven to be stable one after the other: the twin of Monitored in upbeat.master.paces.monitored.
 #pragma once
 
 #include "pace.hpp"

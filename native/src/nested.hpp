@@ -1,5 +1,5 @@
 // A scenario as a unit: a machine and a pace of its own, driven by whoever runs the one around it. The twin of
-// NestedUnit in upbeat.engine.nested, bit for bit.
+// NestedUnit in upbeat.engine.nesting.model, bit for bit.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // A unit given by equations: states that its own solver advances, outputs computed from time, states
-// and inputs. Without states it is a function. The twin of upbeat.units.solved_unit, bit for bit.
+// and inputs. Without states it is a function. The twin of upbeat.units.solving.unit, bit for bit.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Paces that run in the core: how far the next step goes, and whether it stands. Each is the twin of one in
-// upbeat.master.pace, bit for bit.
+// upbeat.master.paces.pace, bit for bit.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// When a number will fall to zero: the twin of upbeat.master.prediction, bit for bit.
+// When a number will fall to zero: the twin of upbeat.master.paces.prediction, bit for bit.
 #pragma once
 
 #include <cstddef>

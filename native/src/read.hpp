@@ -35,7 +35,7 @@ std::vector<T> copied(const Flat<T>& values) {
   return {values.data(), values.data() + values.size()};
 }
 
-// From upbeat.units.lowered.SolverTable.
+// From upbeat.units.equations.lowered.SolverTable.
 inline SolverTables read_solver(nb::handle given) {
   SolverTables solver;
   solver.method = nb::cast<std::int32_t>(given.attr("code")) == 0 ? Method::Fixed : Method::Adaptive;

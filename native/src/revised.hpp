@@ -1,4 +1,4 @@
-// Steps that go back to events: the twin of Revised in upbeat.master.revised, bit for bit.
+// Steps that go back to events: the twin of Revised in upbeat.master.paces.revised, bit for bit.
 #pragma once
 
 #include <deque>

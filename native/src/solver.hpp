@@ -1,6 +1,6 @@
 // Explicit Runge-Kutta integrators over a Butcher tableau: equal micro-steps, or an embedded pair
 // with step-size control. The order of floating-point operations is the one that the Python twin
-// (units/integrate.py) documents; both give the same bits.
+// (units/solving/integrate.py) documents; both give the same bits.
 #pragma once
 
 #include <cstdint>

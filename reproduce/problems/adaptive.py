@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 import upbeat as up
 from problems.policies import EXACT, FER1, FER10, MASSES, PENDULA, STEP, masses_scenario, pendulum_scenario
-from upbeat.stability.optimal import stabilise_best, stabilise_greedily
+from upbeat.stability.switched.optimal import stabilise_best, stabilise_greedily
 
 Part = tuple[Any, bool]
 PICTURE = Path("build/reproduce/adaptive.png")

@@ -1,4 +1,4 @@
-"""The C++ core as Python sees it; `upbeat.engine.native` is the way to use it."""
+"""The C++ core as Python sees it; `upbeat.engine.native.machine` is the way to use it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, overload

@@ -19,10 +19,22 @@ from upbeat.core.errors import MasterError, ModelError
 from upbeat.core.expr import Cell, Expr, Name, Number, Op, apply, parse
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.time import Span
-from upbeat.master.approximation import Approximation
-from upbeat.master.coupling import Blocks, Coupling, Exchange, Sequence, exchange, sweep
-from upbeat.master.course import Course, Place
-from upbeat.master.pace import HasTwin, Hears, Notes, Pace, Prepares, Proposal, Read, Reviews, State, Twin
+from upbeat.master.blocks import Blocks
+from upbeat.master.couplings.coupling import Coupling, Exchange, Sequence, exchange, sweep
+from upbeat.master.inputs.approximation import Approximation
+from upbeat.master.inputs.course import Course, Place
+from upbeat.master.paces.pace import (
+    HasTwin,
+    Hears,
+    Notes,
+    Pace,
+    Prepares,
+    Proposal,
+    Read,
+    Reviews,
+    State,
+    Twin,
+)
 from upbeat.master.program import (
     Advance,
     Due,

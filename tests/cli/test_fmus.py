@@ -14,7 +14,7 @@ import pytest
 
 import upbeat as up
 from upbeat.cli.main import main
-from upbeat.engine.fmus import fmu_experiment, nice_step, talking, unit_names
+from upbeat.engine.formats.fmus import fmu_experiment, nice_step, talking, unit_names
 
 Made = Callable[[str, int], Path]
 Said = pytest.CaptureFixture[str]

@@ -11,8 +11,8 @@ import pytest
 
 import upbeat as up
 from upbeat.cli.main import main
-from upbeat.engine import native
-from upbeat.engine.operations import operations
+from upbeat.engine.native import machine as native
+from upbeat.engine.parallel.operations import operations
 from upbeat.engine.profile import profile
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -11,7 +11,7 @@ from upbeat.core.expr import Name, names, parse, show
 from upbeat.core.names import MAX_NAME, bare, matching, objection_to, resolve, split
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.discrete import Discrete, Mode, Variable
-from upbeat.units.ode import Function, Ode
+from upbeat.units.equations.ode import Function, Ode
 from upbeat.units.python import PythonFunction
 from upbeat.units.shorthand import ports
 

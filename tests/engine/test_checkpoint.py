@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import upbeat as up
 from strategies import experiments
-from upbeat.engine.checkpoint import Stored, interval, read_checkpoint
+from upbeat.engine.checkpoints.checkpoint import Stored, interval, read_checkpoint
 from upbeat.engine.portable import fingerprints, portable
 from upbeat.trace.statistics import Statistics
 
@@ -417,7 +417,8 @@ def test_a_run_killed_after_its_last_step(tmp_path: Path) -> None:
     kept: list[bytes] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "upbeat.engine.keeper.Keeper.done", lambda self, outcome: kept.append(path.read_bytes())
+            "upbeat.engine.checkpoints.keeper.Keeper.done",
+            lambda self, outcome: kept.append(path.read_bytes()),
         )
         whole = up.simulate(MASSES, out=out, checkpoint=path, **SETTINGS)
     same(up.resume(path), whole)

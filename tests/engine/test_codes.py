@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import upbeat as up
-from upbeat.scenario.files import read_text, scenario_text
+from upbeat.scenario.files.reading import read_text, scenario_text
 from upbeat.units.shorthand import ports
 
 ITEMS = {"off": 1, "heat": 4, "cool": -2}

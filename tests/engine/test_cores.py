@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import upbeat as up
-from upbeat.engine import native
 from upbeat.engine.choose import Choice
-from upbeat.engine.cores import on_cores, shared_out
-from upbeat.engine.lower import lower
+from upbeat.engine.native import machine as native
+from upbeat.engine.native.lower import lower
+from upbeat.engine.parallel.cores import on_cores, shared_out
 from upbeat.engine.schedule import flaw
 from upbeat.master.dataflow import Flow, dependencies
 from upbeat.units import ports

@@ -17,11 +17,11 @@ import upbeat as up
 from shapes import REALS
 from strategies import experiments, on_engine
 from upbeat.core.expr import evaluate, names
-from upbeat.engine import native
-from upbeat.engine.cores import shared_out
-from upbeat.engine.heuristic import planned
-from upbeat.engine.interpret import Interpreter
-from upbeat.engine.operations import operations, schedule, tasks
+from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.native import machine as native
+from upbeat.engine.parallel.cores import shared_out
+from upbeat.engine.parallel.heuristic import planned
+from upbeat.engine.parallel.operations import operations, schedule, tasks
 from upbeat.engine.run import Run
 from upbeat.engine.schedule import Schedule, flaw
 from upbeat.master.dataflow import Flow, dependencies, reordered

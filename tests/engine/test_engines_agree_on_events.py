@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import upbeat as up
-from upbeat.engine import native
+from upbeat.engine.native import machine as native
 
 needs_native = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
 thorough = settings(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
-from upbeat.engine import native
+from upbeat.engine.native import machine as native
 
 ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
 pytestmark = pytest.mark.parametrize("engine", ENGINES)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
-from upbeat.engine.files import file_of
+from upbeat.engine.formats.files import file_of
 
 DECAY = up.Scenario(
     units={

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import upbeat as up
 from upbeat.core.time import Span
-from upbeat.engine.flatten import flattened
+from upbeat.engine.nesting.flatten import flattened
 from upbeat.report.explain import explain, explain_data
 
 H = 0.05

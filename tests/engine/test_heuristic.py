@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upbeat.engine.heuristic import Plan, Rule, Task, bounds, by_rule, planned
+from upbeat.engine.parallel.heuristic import Plan, Rule, Task, bounds, by_rule, planned
 
 EPS = 1e-9
 

@@ -13,7 +13,7 @@ from discrete_models import MOTION, model_of, systems
 from upbeat.core.errors import UnitError
 from upbeat.core.expr import Name, Number, parse
 from upbeat.core.ports import Causality, Kind, Port, Signal
-from upbeat.engine import native
+from upbeat.engine.native import machine as native
 from upbeat.master.program import Advance, Due, Get, Instruction, Jump, Layout, Program, Register, Set
 from upbeat.units.discrete import Discrete, Emission, Mode, Variable
 
@@ -193,7 +193,7 @@ def test_machine_code_gives_the_same_bits(data: st.DataObject) -> None:
     script = data.draw(scripts(MOTION))
     here = play(MOTION.instantiate("m", 0.0), MOTION, script)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("upbeat.engine.entry._WORTH_COMPILING", 1)
+        patch.setattr("upbeat.engine.native.entry._WORTH_COMPILING", 1)
         compiled = Core(MOTION, 0.0, jit=True)
     assert compiled.machine._compiled
     assert play(compiled, MOTION, script) == here

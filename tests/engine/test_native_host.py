@@ -16,11 +16,11 @@ import upbeat as up
 from upbeat.core.abilities import Ability, Core
 from upbeat.core.errors import StepError, UnitError
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.engine import native
 from upbeat.engine.choose import choose
-from upbeat.engine.core_loop import CoreLoop, Status, Stretch
-from upbeat.engine.native import Machine
-from upbeat.engine.tables import Code
+from upbeat.engine.native import machine as native
+from upbeat.engine.native.core_loop import CoreLoop, Status, Stretch
+from upbeat.engine.native.machine import Machine
+from upbeat.engine.native.tables import Code
 from upbeat.master.program import Advance, Block, Get, Layout, Program, Register
 from upbeat.units import Function, Ode, PythonUnit
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from upbeat.core.expr import Apply, Cell, Expr, Kernel, Lookup, Name, Number, Op, Table1, Table2, parse
 from upbeat.core.expr.operations import LOOKUP1, LOOKUP2, OPS
-from upbeat.engine import native
-from upbeat.engine.entry import Entry
+from upbeat.engine.native import machine as native
+from upbeat.engine.native.entry import Entry
 
 pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
 

@@ -20,10 +20,10 @@ from upbeat.core.abilities import Core
 from upbeat.core.errors import StepError, UnitError
 from upbeat.core.expr import Apply, Cell, Number, Op
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.engine import native
-from upbeat.engine.core_loop import CoreLoop, Status, Stretch
-from upbeat.engine.native import Machine
-from upbeat.master.pace import Fixed
+from upbeat.engine.native import machine as native
+from upbeat.engine.native.core_loop import CoreLoop, Status, Stretch
+from upbeat.engine.native.machine import Machine
+from upbeat.master.paces.pace import Fixed
 from upbeat.master.program import Advance, Block, Fire, Get, If, Layout, Let, Program, Register, Set
 from upbeat.trace.log import StepLog
 from upbeat.units import Euler, NativeUnit, Ode, PythonUnit

@@ -11,10 +11,10 @@ import pytest
 from upbeat.core.errors import StepError, UnitError
 from upbeat.core.expr import Apply, Cell, Expr, Number, Op
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.engine import native
-from upbeat.engine.interpret import Interpreter
-from upbeat.engine.lower import lower
-from upbeat.engine.tables import Code
+from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.native import machine as native
+from upbeat.engine.native.lower import lower
+from upbeat.engine.native.tables import Code
 from upbeat.master.program import (
     Advance,
     Block,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from upbeat.core.abilities import Model
 from upbeat.core.ports import Causality, Kind
-from upbeat.engine import native
-from upbeat.engine.interpret import Interpreter
+from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.native import machine as native
 from upbeat.master.program import Advance, Get, Layout, Program, Register, Set
 from upbeat.units import RK4, DormandPrince, Euler, Function, Midpoint, Ode
 

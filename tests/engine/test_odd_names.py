@@ -16,7 +16,7 @@ from odd_units import integrator
 from upbeat.cli.main import main
 from upbeat.core.expr import Name, show
 from upbeat.core.names import objection_to_port
-from upbeat.scenario.files import read_text
+from upbeat.scenario.files.reading import read_text
 from upbeat.units.shorthand import ports
 
 SETTINGS = {"pace": 0.25, "until": 1.0}

@@ -19,10 +19,10 @@ import upbeat as up
 from strategies import experiments
 from upbeat.core.packed import pack_values, unpack_values
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.engine import native
-from upbeat.engine.interpret import Interpreter
+from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.engine.loop import Loop
-from upbeat.engine.native_loop import NativeLoop
+from upbeat.engine.native import machine as native
+from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.packing import fingerprint
 from upbeat.engine.selection import Selection
 from upbeat.master.dataflow import held_slots

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
-from upbeat.engine.files import file_of
+from upbeat.engine.formats.files import file_of
 from upbeat.trace.lateness import Lateness
 
 DECAY = up.Scenario(units={"tank": up.Ode(states={"x": "-x"}, outputs=["x"], start={"x": 1.0})})

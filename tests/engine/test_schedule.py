@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import upbeat as up
-from upbeat.engine.heuristic import planned
-from upbeat.engine.operations import Operation, operations, tasks
+from upbeat.engine.parallel.heuristic import planned
+from upbeat.engine.parallel.operations import Operation, operations, tasks
 from upbeat.engine.schedule import Item, Schedule, flaw
 from upbeat.units import ports
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
-from upbeat.master.coupling import Blocks
+from upbeat.master.blocks import Blocks
 from upbeat.master.wiring import Wiring
 
 H, N = 0.25, 12

@@ -14,7 +14,7 @@ import upbeat as up
 from moving_models import happened, point
 from odd_units import integrator
 from upbeat.core.errors import Problems, UpbeatError
-from upbeat.master.margins import margin
+from upbeat.master.paces.margins import margin
 from upbeat.master.settings import master_from, settings_of
 
 FIRST = math.sqrt(2 / 9.81)

@@ -13,7 +13,7 @@ import upbeat as up
 from devs import LABELS, Endless, Network, State, simulated
 from upbeat.core.expr import Expr, Name, Number, Op, apply
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.master.instants import Simultaneous
+from upbeat.master.events.instants import Simultaneous
 
 MOST = 40
 ENUM = {"event": True, "items": list(LABELS)}

@@ -13,7 +13,7 @@ import upbeat as up
 from conftest import ENGINES
 from moving_models import HERMITE, TWO, happened, point, reasons
 from upbeat.core.errors import MasterError, UpbeatError
-from upbeat.scenario.files import read_text
+from upbeat.scenario.files.reading import read_text
 
 METHODS = ["published", "secant", "quadratic", "hermite", "hermite2", "auto"]
 

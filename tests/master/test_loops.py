@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import upbeat as up
-from upbeat.engine import native
+from upbeat.engine.native import machine as native
 
 ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
 SOLVERS = [up.Newton(), up.Newton(derivatives="differences"), up.FixedPoint(), up.Anderson()]

@@ -10,7 +10,7 @@ import pytest
 
 import upbeat as up
 from upbeat.core.errors import Problems
-from upbeat.master.pace import Proposal
+from upbeat.master.paces.pace import Proposal
 from upbeat.master.settings import master_from
 
 

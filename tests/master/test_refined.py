@@ -10,7 +10,7 @@ import pytest
 
 import upbeat as up
 from upbeat.core.ports import Port
-from upbeat.engine import native
+from upbeat.engine.native import machine as native
 
 ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
 ENGINE_FILE = Path(__file__).parents[2] / "examples" / "engine.toml"

@@ -9,8 +9,8 @@ import pytest
 
 from upbeat.core.expr import Cell, Kernel, Name, fold
 from upbeat.core.expr.nodes import with_args
-from upbeat.master.estimate import Watched
-from upbeat.master.worst import worst_of
+from upbeat.master.algebra.worst import worst_of
+from upbeat.master.paces.estimate import Watched
 
 
 def worst(values: tuple[float, ...]) -> float:

@@ -10,12 +10,12 @@ from scenario_models import Fake, fake, input_, output
 from upbeat.core.errors import MasterError, ModelError, ScenarioError
 from upbeat.core.expr import evaluate, parse
 from upbeat.core.ports import Kind
-from upbeat.master.approximation import Hold
+from upbeat.master.inputs.approximation import Hold
 from upbeat.master.master import Master
-from upbeat.master.pace import Fixed
-from upbeat.scenario.event_connection import EventConnection, Sender
-from upbeat.scenario.files import read_text
-from upbeat.scenario.lines import Lines
+from upbeat.master.paces.pace import Fixed
+from upbeat.scenario.events.connection import EventConnection, Sender
+from upbeat.scenario.files.lines import Lines
+from upbeat.scenario.files.reading import read_text
 from upbeat.scenario.scenario import Scenario
 from upbeat.units import Function, Ode
 

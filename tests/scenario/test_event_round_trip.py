@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from scenario_models import fake, input_, output
 from upbeat.core.ports import Kind
+from upbeat.scenario.files.written import scenario_tables, toml_text
 from upbeat.scenario.scenario import Scenario
-from upbeat.scenario.written import scenario_tables, toml_text
 
 ORDERS = ("toIdle", "toWork", "true", "0")
 MODES = ("toAuto", "toOff")

@@ -11,7 +11,7 @@ import pytest
 from upbeat.core.errors import FileProblem, InvalidInput, Problem, Problems, ScenarioError
 from upbeat.core.expr import show
 from upbeat.core.ports import Kind
-from upbeat.scenario.files import LARGEST, read_scenario, read_text, scenario_text, write_scenario
+from upbeat.scenario.files.reading import LARGEST, read_scenario, read_text, scenario_text, write_scenario
 from upbeat.scenario.scenario import Scenario
 from upbeat.units import RK4, Euler, Function, Ode
 

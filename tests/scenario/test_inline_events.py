@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scenario_models import Fake, fake, input_, output
 from upbeat.core.expr import evaluate
 from upbeat.core.ports import Causality, Kind
-from upbeat.scenario.event_connection import Sender
-from upbeat.scenario.inline import inlined
-from upbeat.scenario.inline_events import CannotInline
+from upbeat.scenario.events.connection import Sender
+from upbeat.scenario.merging.inline import inlined
+from upbeat.scenario.merging.inline_events import CannotInline
 from upbeat.scenario.scenario import Scenario
 
 ORDERS = ("toIdle", "toWork")

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 import upbeat as up
 from strategies import scenarios
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.implicit import Implicit
+from upbeat.units.equations.implicit import Implicit
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from upbeat.core.errors import InvalidInput, ScenarioError
-from upbeat.scenario.files import read_scenario, read_text, scenario_text
+from upbeat.scenario.files.reading import read_scenario, read_text, scenario_text
 from upbeat.scenario.scenario import Scenario
 from upbeat.units import PythonDiscrete, PythonFunction, PythonOde, PythonUnit
 

@@ -12,7 +12,7 @@ import pytest
 import upbeat as up
 from upbeat.core.errors import ScenarioError
 from upbeat.core.expr import show
-from upbeat.scenario.files import read_text, scenario_text
+from upbeat.scenario.files.reading import read_text, scenario_text
 
 MASS = up.Ode(
     {"x": "v", "v": "-g"},

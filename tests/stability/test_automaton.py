@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upbeat.core.errors import InvalidInput
-from upbeat.stability.automaton import Automaton
-from upbeat.stability.lifts import Lift
+from upbeat.stability.switched.automaton import Automaton
+from upbeat.stability.switched.lifts import Lift
 
 
 @st.composite

@@ -9,7 +9,7 @@ import pytest
 
 import upbeat as up
 from stability_models import FIGURE, Chord, jacobi, masses, radius
-from upbeat.stability.induced import Inducing
+from upbeat.stability.linear.induced import Inducing
 
 
 @pytest.mark.parametrize("outputs", ["solved", "lagged"])

@@ -11,9 +11,9 @@ import pytest
 import upbeat as up
 from stability_models import FIGURE, Chord, masses
 from upbeat.core.expr import parse
-from upbeat.stability.affine import affine
-from upbeat.stability.exponential import exponential
-from upbeat.stability.steps import stable_steps
+from upbeat.stability.linear.affine import affine
+from upbeat.stability.linear.exponential import exponential
+from upbeat.stability.verdicts.steps import stable_steps
 
 LIMITS = [
     (up.Jacobi(), up.Hold(), 0.3346),

@@ -12,7 +12,7 @@ import pytest
 
 import upbeat as up
 from upbeat.core.errors import InvalidInput
-from upbeat.stability.policies import reduced
+from upbeat.stability.switched.policies import reduced
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,7 +78,7 @@ class Worst:
         return ()
 
     def propose(self, state: Any, t: float, limit: float, read: Any) -> Any:
-        from upbeat.master.pace import Proposal
+        from upbeat.master.paces.pace import Proposal
 
         step = 0.2 if self._rng is None else float(self._rng.choice([0.1, 0.2]))
         return Proposal(min(t + step, limit), "whatever"), state
@@ -120,7 +120,7 @@ def test_inputs_that_look_back_make_policies_of_sequences() -> None:
 
     class Rounds(Worst):
         def propose(self, state: Any, t: float, limit: float, read: Any) -> Any:
-            from upbeat.master.pace import Proposal
+            from upbeat.master.paces.pace import Proposal
 
             phase = round((t % 0.6) / 0.05) % 12  # 0, then 2 (0.1), then 7 (0.35)
             return Proposal(min(t + (0.1 if phase == 0 else 0.25), limit), "in rounds"), state

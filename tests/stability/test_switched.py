@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from upbeat.core.errors import InvalidInput, MissingExtra
-from upbeat.stability.automaton import Automaton
-from upbeat.stability.certificate import Certificate
-from upbeat.stability.cycles import search
-from upbeat.stability.decide import Stability, decide
-from upbeat.stability.optimal import cheapest_cut, stabilise_best, stabilise_greedily
-from upbeat.stability.radius import joint_radius
-from upbeat.stability.stabilise import stabilise
-from upbeat.stability.switched import SwitchedSystem
+from upbeat.stability.switched.automaton import Automaton
+from upbeat.stability.switched.certificate import Certificate
+from upbeat.stability.switched.cycles import search
+from upbeat.stability.switched.decide import Stability, decide
+from upbeat.stability.switched.optimal import cheapest_cut, stabilise_best, stabilise_greedily
+from upbeat.stability.switched.radius import joint_radius
+from upbeat.stability.switched.stabilise import stabilise
+from upbeat.stability.switched.system import SwitchedSystem
 
 ROOT = Path(__file__).parents[2]
 

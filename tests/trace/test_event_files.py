@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from sample_traces import COLUMNS, ENTRIES, KINDS, fired, row, rows_of, sample_events
 from upbeat.core.errors import FileProblem, RecordingError
 from upbeat.trace import Ending, EventLog, Occurrence, Outcome, Recorder, Trace, TraceWarning, open_sink, read
-from upbeat.trace.csvevents import read_events
+from upbeat.trace.files.csvevents import read_events
 
 try:
     import pyarrow as _  # noqa: F401
@@ -180,7 +180,7 @@ def test_a_full_disk_keeps_the_events_before(
     recorder = Recorder(COLUMNS, open_sink(path), chunk_rows=1, kinds=KINDS)
     recorder.events.append(*fired(0))
     recorder.row(*row(0))
-    monkeypatch.setattr("upbeat.trace.output.Appender.append", _full)
+    monkeypatch.setattr("upbeat.trace.files.output.Appender.append", _full)
     recorder.events.append(*fired(1))
     with pytest.raises(RecordingError, match="No space"):
         recorder.row(*row(1))

@@ -396,7 +396,7 @@ def test_parquet_without_its_extra_says_what_to_type(tmp_path: Path, monkeypatch
 @needs_parquet
 def test_parquet_is_written_in_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr("upbeat.trace.parquet._GROUP_BYTES", 6 * 8 * 20)
+    monkeypatch.setattr("upbeat.trace.files.parquet._GROUP_BYTES", 6 * 8 * 20)
     record(tmp_path / "run.parquet", 50)
     assert parquet.ParquetFile(tmp_path / "run.parquet").num_row_groups == 3
     assert rows_of(read(tmp_path / "run.parquet")) == [row(i) for i in range(50)]

@@ -13,7 +13,7 @@ from scipy.integrate import solve_ivp
 import upbeat as up
 from upbeat.core.abilities import Ability
 from upbeat.units import Cvode, solver_from
-from upbeat.units.solved_unit import SolvedUnit
+from upbeat.units.solving.unit import SolvedUnit
 
 pytest.importorskip("sksundae")
 

@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 import upbeat as up
-from upbeat.units.implicit import Implicit
-from upbeat.units.solvers import SolverError
+from upbeat.units.equations.implicit import Implicit
+from upbeat.units.solving.solvers import SolverError
 
 CUBIC = up.Ode(
     {"x": "-z + u"},

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upbeat.units import RK4, DormandPrince, Euler, Midpoint
-from upbeat.units.integrate import integrator
-from upbeat.units.located import TOLERANCE, Watch, crossings
+from upbeat.units.solving.integrate import integrator
+from upbeat.units.solving.located import TOLERANCE, Watch, crossings
 
 SOLVERS = [Euler(micro=50), Midpoint(micro=50), RK4(micro=50), DormandPrince(rtol=1e-10, atol=1e-12)]
 

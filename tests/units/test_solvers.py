@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from upbeat.core.errors import ModelError
 from upbeat.units import RK4, DormandPrince, Euler, Midpoint, Ode, SolverError, solver_from
-from upbeat.units.integrate import Adaptive, integrator
-from upbeat.units.solvers import METHODS, solver_spec
-from upbeat.units.tableau import DORMAND_PRINCE
+from upbeat.units.solving.integrate import Adaptive, integrator
+from upbeat.units.solving.solvers import METHODS, solver_spec
+from upbeat.units.solving.tableau import DORMAND_PRINCE
 
 
 def oscillator(t, x):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from upbeat.cli.console import complain
 from upbeat.core.errors import InvalidInput, RunError
 from upbeat.engine.experiment import Experiment
-from upbeat.master.monitored import Monitored
+from upbeat.master.paces.monitored import Monitored
 from upbeat.report.stability import changes, sentence
-from upbeat.stability.decide import Stability
-from upbeat.stability.judge import stability_of
-from upbeat.stability.policies import table_holds
+from upbeat.stability.switched.decide import Stability
+from upbeat.stability.switched.policies import table_holds
+from upbeat.stability.verdicts.judge import stability_of
 
 
 class Unstable(InvalidInput):

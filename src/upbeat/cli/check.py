@@ -29,7 +29,7 @@ def add_to(commands: Any) -> None:
 
 def _tried(made: Experiment, options: argparse.Namespace) -> tuple[str, ...]:
     """What cannot be known of units without trying them; what is wrong is raised."""
-    from upbeat.engine.deep import depths  # which knows FMUs, and few checks are deep
+    from upbeat.engine.checking.deep import depths  # which knows FMUs, and few checks are deep
 
     found = depths(made.flat.scenario, made.span)
     if found.wrong:

@@ -26,7 +26,7 @@ def add_to(commands: Any) -> None:
 
 
 def call(options: argparse.Namespace) -> Exit:
-    from upbeat.engine.ssp import write_ssp
+    from upbeat.engine.formats.ssp import write_ssp
 
     made = scenario_options.experiment(options)
     beside = options.file.with_suffix(".ssd")

@@ -10,7 +10,7 @@ from typing import Any
 from upbeat.cli.console import complain, say
 from upbeat.cli.exits import exit_for
 from upbeat.core.errors import Interrupted, Problem, RunError, ScenarioError, UnitError
-from upbeat.trace.sinks import kept_in
+from upbeat.trace.files.sinks import kept_in
 from upbeat.trace.trace import Trace
 
 

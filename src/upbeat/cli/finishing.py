@@ -16,7 +16,7 @@ from upbeat.cli.progress import Progress
 from upbeat.core.errors import Interrupted, RunError
 from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment, Report
-from upbeat.master.pace import Fixed
+from upbeat.master.paces.pace import Fixed
 from upbeat.report.plot import checked_target, plot
 from upbeat.report.summary import between_units, summary
 from upbeat.trace.trace import Trace

@@ -15,7 +15,7 @@ from upbeat.engine.experiment import Experiment
 
 def given(path: Path) -> bool:
     """Whether this is an FMU, or a folder with an unpacked one."""
-    from upbeat.engine.fmus import is_fmu
+    from upbeat.engine.formats.fmus import is_fmu
 
     return is_fmu(path)
 
@@ -60,7 +60,7 @@ def experiment(
     options: argparse.Namespace, settings: Mapping[str, Any], values: Mapping[str, Any], writing: bool
 ) -> Experiment:
     """The experiment with the FMUs of the command line; what was chosen for it is said."""
-    from upbeat.engine.fmus import fmu_experiment
+    from upbeat.engine.formats.fmus import fmu_experiment
 
     more = [Path(name) for name in getattr(options, "names", ())] if hasattr(options, "connect") else []
     for path in more:
@@ -98,6 +98,6 @@ def logged(made: Experiment, options: argparse.Namespace) -> Experiment:
     """The same with all FMUs saying everything, if that was asked for."""
     if not getattr(options, "fmu_log", False):
         return made
-    from upbeat.engine.fmus import talking
+    from upbeat.engine.formats.fmus import talking
 
     return replace(made, scenario=talking(made.scenario))

@@ -22,7 +22,7 @@ def add_to(commands: Any) -> None:
 
 
 def call(options: argparse.Namespace) -> Exit:
-    from upbeat.engine.ssp import import_ssp
+    from upbeat.engine.formats.ssp import import_ssp
 
     imported = import_ssp(options.file, options.folder, variant=options.variant)
     for remark in imported.remarks:

@@ -9,7 +9,7 @@ from typing import Any
 from upbeat.cli import finishing
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput
-from upbeat.engine.checkpoint import Stored, read_checkpoint
+from upbeat.engine.checkpoints.checkpoint import Stored, read_checkpoint
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.resume import experiment_of, resume
 

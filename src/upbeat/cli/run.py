@@ -9,7 +9,7 @@ from typing import Any
 from upbeat.cli import finishing, scenario_options
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput
-from upbeat.engine.checkpoint import Checkpoint
+from upbeat.engine.checkpoints.checkpoint import Checkpoint
 from upbeat.engine.experiment import Experiment
 
 

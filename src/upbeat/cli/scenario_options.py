@@ -13,7 +13,7 @@ from upbeat.cli import fmu_options
 from upbeat.core.errors import InvalidInput, ScenarioError
 from upbeat.core.names import bare
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.files import read_experiment
+from upbeat.engine.formats.files import read_experiment
 from upbeat.master.handling import Events
 from upbeat.scenario.signals import read_signals
 

@@ -12,10 +12,10 @@ from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.operations import operations
+from upbeat.engine.parallel.operations import operations
 from upbeat.engine.profile import Profile, place, profile, recalled
 from upbeat.report.schedule import chart_data, chart_text, charts
-from upbeat.scenario.inline import path_of
+from upbeat.scenario.merging.inline import path_of
 
 
 def add_to(commands: Any) -> None:

@@ -19,11 +19,11 @@ from upbeat.report.plot import checked_target
 from upbeat.report.stability import along, changes, describe, sentence
 from upbeat.report.stability_plot import plot_map, plot_stability
 from upbeat.report.switched import describe_steps
-from upbeat.stability.along import Along, stability_along
-from upbeat.stability.compare import Alternative, compare_couplings
-from upbeat.stability.grid import StabilityMap, stability_map
-from upbeat.stability.judge import At, Stability, stability_of
-from upbeat.stability.policies import certified
+from upbeat.stability.switched.policies import certified
+from upbeat.stability.verdicts.along import Along, stability_along
+from upbeat.stability.verdicts.compare import Alternative, compare_couplings
+from upbeat.stability.verdicts.grid import StabilityMap, stability_map
+from upbeat.stability.verdicts.judge import At, Stability, stability_of
 
 POINTS = 40
 """On each side of a map, unless the option says how many."""

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 from upbeat.core.abilities import Model
 from upbeat.core.time import Span
-from upbeat.engine import native
 from upbeat.engine.choose import Choice
-from upbeat.engine.interpret import Interpreter
+from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
-from upbeat.engine.native_loop import NativeLoop
+from upbeat.engine.native import machine as native
+from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.schedule import Schedule
 from upbeat.engine.selection import Selection
-from upbeat.master.pace import Pace, twin
+from upbeat.master.paces.pace import Pace, twin
 from upbeat.master.program import Program
 from upbeat.trace.recorder import Recorder
 

@@ -15,13 +15,13 @@ from statistics import median_low
 from upbeat.core.errors import RunError
 from upbeat.core.ports import Kind
 from upbeat.core.time import Span
-from upbeat.engine.flatten import Flat
-from upbeat.engine.interpret import Interpreter
+from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.engine.loop import Loop
+from upbeat.engine.nesting.flatten import Flat
 from upbeat.engine.selection import select
+from upbeat.master.couplings.refined import Refined
 from upbeat.master.master import Master
 from upbeat.master.program import Get, Program, Reg
-from upbeat.master.refined import Refined
 
 STEPS = 50
 """So many steps are looked at: a fixed number, so that the order is the same every time."""

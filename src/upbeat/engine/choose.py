@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import InvalidInput
-from upbeat.engine import native
+from upbeat.engine.native import machine as native
 
 EngineName = Literal["auto", "native", "interpret"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from upbeat.engine.loop import ENDLESS
-from upbeat.master.pace import State
+from upbeat.master.paces.pace import State
 from upbeat.trace.log import StepLog
 
 

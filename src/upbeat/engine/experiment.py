@@ -13,23 +13,23 @@ from upbeat.core.errors import InvalidInput, MasterError, Problem, Problems
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.changes import measured_changes, wants_changes, with_changes
-from upbeat.engine.checkpoint import Checkpoint, Stored, checkpoint_from
+from upbeat.engine.checking.remarks import step_remarks
+from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored, checkpoint_from
 from upbeat.engine.choose import Choice, EngineName, choose
-from upbeat.engine.cores import Times, on_cores, shared_out
-from upbeat.engine.flatten import Flat, flattened, kept_nested
 from upbeat.engine.isolation import Isolation, separated, together
+from upbeat.engine.nesting.flatten import Flat, flattened, kept_nested
+from upbeat.engine.parallel.cores import Times, on_cores, shared_out
 from upbeat.engine.realtime import RealTime
-from upbeat.engine.remarks import step_remarks
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings, Tables, checked_cores, checked_every, usual_pace
 from upbeat.master.master import Master, as_pace
-from upbeat.master.pace import Fixed, Pace
+from upbeat.master.paces.pace import Fixed, Pace
 from upbeat.master.program import Program
-from upbeat.scenario.inline import path_of
+from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals
 from upbeat.trace.trace import Trace
-from upbeat.units.solvers import Solver
+from upbeat.units.solving.solvers import Solver
 
 _log = logging.getLogger("upbeat.run")
 

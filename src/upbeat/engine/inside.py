@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from upbeat.core.abilities import Model
 from upbeat.core.ports import Causality, Port
-from upbeat.master.pace import Twin
+from upbeat.master.paces.pace import Twin
 from upbeat.master.program import Program
 
 

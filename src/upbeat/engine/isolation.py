@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
-from upbeat.engine.nested import Nested
+from upbeat.engine.nesting.model import Nested
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.fmi.probe import known_to_fail

@@ -12,7 +12,7 @@ from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
 from upbeat.engine.selection import Selection, stories
 from upbeat.engine.texts import REJECTED
-from upbeat.master.pace import EventDriven, Hears, Notes, Pace, Reviews, State, Tells, retries
+from upbeat.master.paces.pace import EventDriven, Hears, Notes, Pace, Reviews, State, Tells, retries
 from upbeat.master.program import Program, arrival
 from upbeat.trace.events import EventLog
 from upbeat.trace.log import StepLog

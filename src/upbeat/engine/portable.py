@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from upbeat.core.errors import InvalidInput, ScenarioError
+from upbeat.engine.checkpoints.fingerprint import digests
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.files import load, write_scenario
-from upbeat.engine.fingerprint import digests
+from upbeat.engine.formats.files import load, write_scenario
 from upbeat.scenario.signals import Signals
 
 _NAME = "scenario.toml"

@@ -18,15 +18,15 @@ from typing import Any
 from upbeat.core.atomic import replace_file
 from upbeat.core.errors import FileProblem, InvalidInput
 from upbeat.core.ports import Signal, Value
-from upbeat.engine import native
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.interpret import Interpreter
+from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Fired, Machine
-from upbeat.engine.operations import Operation, operations
+from upbeat.engine.native import machine as native
+from upbeat.engine.parallel.operations import Operation, operations
 from upbeat.engine.selection import select
 from upbeat.master.program import Program
-from upbeat.scenario.inline import path_of
+from upbeat.scenario.merging.inline import path_of
 
 FORMAT = 1
 SECONDS = 1.0

@@ -24,7 +24,7 @@ from upbeat.trace.log import StepLog
 
 if TYPE_CHECKING:
     from upbeat.engine.drive import Drive
-    from upbeat.master.pace import State
+    from upbeat.master.paces.pace import State
 
 Late = Literal["warn", "skip", "stop"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from upbeat.engine.checkpoint import Stored
-from upbeat.engine.keeper import Keeper
+from upbeat.engine.checkpoints.checkpoint import Stored
+from upbeat.engine.checkpoints.keeper import Keeper
 from upbeat.engine.selection import Selection, event_kinds
 from upbeat.master.program import Program
 from upbeat.trace.eventkinds import EventKind
+from upbeat.trace.files.side import SideSink
+from upbeat.trace.files.sinks import open_sink
 from upbeat.trace.recorder import Recorder
-from upbeat.trace.side import SideSink
-from upbeat.trace.sinks import open_sink
 
 
 def recorder_for(

@@ -9,17 +9,17 @@ from typing import Any
 
 from upbeat.core.abilities import Ability, doubt
 from upbeat.core.errors import FileProblem, InvalidInput, UpbeatError
-from upbeat.engine.checkpoint import Checkpoint, Stored, read_checkpoint
+from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored, read_checkpoint
+from upbeat.engine.checkpoints.keeper import Keeper
 from upbeat.engine.experiment import Experiment, Report
-from upbeat.engine.flatten import Flat
-from upbeat.engine.keeper import Keeper
+from upbeat.engine.nesting.flatten import Flat
 from upbeat.engine.packing import Packing
 from upbeat.engine.portable import differences, fingerprints, made_from, portable
 from upbeat.engine.run import Run
 from upbeat.master.program import Program
-from upbeat.scenario.inline import path_of
-from upbeat.trace.output import check_place
-from upbeat.trace.sinks import rows_of
+from upbeat.scenario.merging.inline import path_of
+from upbeat.trace.files.output import check_place
+from upbeat.trace.files.sinks import rows_of
 from upbeat.trace.trace import Trace, read
 from upbeat.version import __version__
 

@@ -15,20 +15,20 @@ from upbeat.core.errors import Interrupted, InvalidInput, RunError, StepError, U
 from upbeat.core.ports import Signal, Value
 from upbeat.core.time import Span
 from upbeat.engine.building import built
-from upbeat.engine.checkpoint import Stored
+from upbeat.engine.checking.unconverted import tell_unconverted
+from upbeat.engine.checkpoints.checkpoint import Stored
+from upbeat.engine.checkpoints.keeper import Keeper, set_back
 from upbeat.engine.choose import Choice
 from upbeat.engine.drive import Drive
 from upbeat.engine.interrupt import interruptible
-from upbeat.engine.keeper import Keeper, set_back
 from upbeat.engine.loop import ENDLESS
 from upbeat.engine.machine import Machine
 from upbeat.engine.realtime import Paced, RealTime
 from upbeat.engine.recording import recorder_for
 from upbeat.engine.schedule import Schedule
 from upbeat.engine.selection import select
-from upbeat.engine.unconverted import tell_unconverted
 from upbeat.master.dataflow import forgetful
-from upbeat.master.pace import Pace
+from upbeat.master.paces.pace import Pace
 from upbeat.master.program import Program, Reg
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.log import Outcome, StepLog

@@ -86,7 +86,7 @@ def _unpickled(data: bytes) -> Model:
 
 def _entered(model: Model, name: str, start: float, slopes: Any) -> tuple[Any, Any]:
     """The Python unit, if there is one, and the unit as the core takes it."""
-    from upbeat.engine.entry import Entry
+    from upbeat.engine.native.entry import Entry
 
     entry = Entry(jit=False)
     if slopes is not None and Ability.NATIVE in model.abilities and isinstance(model, Native):

@@ -13,20 +13,20 @@ from upbeat.core.errors import InvalidInput, Problem, Problems, suggest
 from upbeat.core.names import bare, matching, split
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
-from upbeat.engine.checkpoint import Checkpoint
+from upbeat.engine.checkpoints.checkpoint import Checkpoint
 from upbeat.engine.choose import EngineName
 from upbeat.engine.isolation import isolation_from
 from upbeat.engine.realtime import RealTime, overruled, real_time_from, with_policy
-from upbeat.master.approximation import Approximation
-from upbeat.master.coupling import Coupling
+from upbeat.master.couplings.coupling import Coupling
+from upbeat.master.events.instants import Simultaneous
 from upbeat.master.handling import Events
-from upbeat.master.instants import Simultaneous
-from upbeat.master.pace import EventDriven, Pace
+from upbeat.master.inputs.approximation import Approximation
+from upbeat.master.paces.pace import EventDriven, Pace
 from upbeat.master.settings import master_from
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals
-from upbeat.trace.output import check_place
-from upbeat.trace.sinks import check_suffix
+from upbeat.trace.files.output import check_place
+from upbeat.trace.files.sinks import check_suffix
 from upbeat.units.process import When
 
 MOST_CORES = 1024

@@ -9,18 +9,18 @@ from typing import Literal, NamedTuple, get_args
 
 from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
-from upbeat.master.conditions import looked_at
-from upbeat.master.coupling import Coupling, Jacobi
-from upbeat.master.error_control import ErrorControl
-from upbeat.master.inside import with_own_events
-from upbeat.master.interruptible import Interruptible
-from upbeat.master.lookahead import LookAhead
-from upbeat.master.pace import EventDriven, Fixed, Pace
-from upbeat.master.revised import Revised, usual_step
-from upbeat.scenario.inline import path_of
+from upbeat.master.couplings.coupling import Coupling, Jacobi
+from upbeat.master.couplings.interruptible import Interruptible
+from upbeat.master.events.conditions import looked_at
+from upbeat.master.events.inside import with_own_events
+from upbeat.master.paces.error_control import ErrorControl
+from upbeat.master.paces.lookahead import LookAhead
+from upbeat.master.paces.pace import EventDriven, Fixed, Pace
+from upbeat.master.paces.revised import Revised, usual_step
+from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.stops import located, with_stops
-from upbeat.units.ode import Ode
+from upbeat.units.equations.ode import Ode
 from upbeat.units.process import bare
 
 Events = Literal["auto", "look_ahead", "revision", "interruption", "off"]

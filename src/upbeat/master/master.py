@@ -8,21 +8,21 @@ from dataclasses import dataclass, field, replace
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Causality, Kind
 from upbeat.master import checks
-from upbeat.master.approximation import Approximation, Hold
 from upbeat.master.columns import columns
-from upbeat.master.coupling import Coupling, Jacobi, unknowns
-from upbeat.master.derivatives import grown, lines, with_derivative_sources, with_rates
+from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
+from upbeat.master.events.inside import with_indicators
+from upbeat.master.events.instants import Simultaneous, instants
 from upbeat.master.handling import Events, checked, handled, noticed_late
 from upbeat.master.held import held_inputs
-from upbeat.master.inside import with_indicators
-from upbeat.master.instants import Simultaneous, instants
+from upbeat.master.inputs.approximation import Approximation, Hold
+from upbeat.master.inputs.derivatives import grown, lines, with_derivative_sources, with_rates
 from upbeat.master.needs import check_abilities
-from upbeat.master.pace import Fixed, Pace, prepared
+from upbeat.master.paces.pace import Fixed, Pace, prepared
 from upbeat.master.program import Program
 from upbeat.master.wiring import Wiring
-from upbeat.scenario.functions import Conditions
+from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.watcher import watchers
 from upbeat.scenario.scenario import Scenario
-from upbeat.scenario.watcher import watchers
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
-from upbeat.master.pace import Pace, retries
+from upbeat.master.paces.pace import Pace, retries
 from upbeat.master.program import Advance, Due, Program, Save, Slope
 
 

@@ -13,13 +13,13 @@ from upbeat.core.abilities import Ability
 from upbeat.core.expr import Cell, Expr, Op, apply, substitute
 from upbeat.core.expr import cells as expr_cells
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.master.approximation import Approximation, Hold
-from upbeat.master.derivatives import rate
+from upbeat.master.inputs.approximation import Approximation, Hold
+from upbeat.master.inputs.derivatives import rate
 from upbeat.master.program import Let, Reg
 from upbeat.master.registers import Registers
-from upbeat.scenario.functions import Conditions
+from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.scenario import Scenario
-from upbeat.scenario.watcher import Watcher
 
 End = tuple[str, str]
 """A port in the scenario: (unit, port)."""

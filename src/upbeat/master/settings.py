@@ -7,23 +7,31 @@ from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 from upbeat.core.errors import InvalidInput, Problems, suggest
-from upbeat.master.approximation import Approximation, Continuous, Hermite, Hold, Linear, Polynomial, Smooth
-from upbeat.master.constrained import Constrained
-from upbeat.master.coupling import Coupling, GaussSeidel, Jacobi
-from upbeat.master.error_control import ErrorControl
+from upbeat.master.algebra.loops import Anderson, FixedPoint, LoopSolver, Newton
+from upbeat.master.couplings.constrained import Constrained
+from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
+from upbeat.master.couplings.interruptible import Interruptible
+from upbeat.master.couplings.iterated import Iterated
+from upbeat.master.couplings.multirate import MultiRate
+from upbeat.master.couplings.negotiated import Negotiated
+from upbeat.master.couplings.refined import Refined
+from upbeat.master.events.instants import Simultaneous
 from upbeat.master.handling import checked
-from upbeat.master.instants import Simultaneous
-from upbeat.master.interruptible import Interruptible
-from upbeat.master.iterated import Iterated
-from upbeat.master.lookahead import LookAhead
-from upbeat.master.loops import Anderson, FixedPoint, LoopSolver, Newton
+from upbeat.master.inputs.approximation import (
+    Approximation,
+    Continuous,
+    Hermite,
+    Hold,
+    Linear,
+    Polynomial,
+    Smooth,
+)
 from upbeat.master.master import Master
-from upbeat.master.monitored import Monitored
-from upbeat.master.multirate import MultiRate
-from upbeat.master.negotiated import Negotiated
-from upbeat.master.pace import EventDriven, Fixed, Pace
-from upbeat.master.refined import Refined
-from upbeat.master.revised import Revised
+from upbeat.master.paces.error_control import ErrorControl
+from upbeat.master.paces.lookahead import LookAhead
+from upbeat.master.paces.monitored import Monitored
+from upbeat.master.paces.pace import EventDriven, Fixed, Pace
+from upbeat.master.paces.revised import Revised
 
 COUPLINGS: dict[str, type] = {
     "jacobi": Jacobi,

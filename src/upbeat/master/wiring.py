@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from upbeat.core.expr import Cell
-from upbeat.master.approximation import Approximation
-from upbeat.master.course import Course, Place
+from upbeat.master.inputs.approximation import Approximation
+from upbeat.master.inputs.course import Course, Place
 from upbeat.master.port_registers import End, Interval, PortRegisters
 from upbeat.master.program import Advance, Get, History, Instruction, Let, Reg, Set
 from upbeat.scenario.scenario import Scenario

@@ -11,7 +11,7 @@ from upbeat.core.errors import InvalidInput
 from upbeat.report.plot import checked_target
 from upbeat.report.stability_plot import saved
 from upbeat.report.style import INK, SMALL, TEXT
-from upbeat.stability.policies import Certified
+from upbeat.stability.switched.policies import Certified
 from upbeat.trace.extras import need
 
 MOST = 60

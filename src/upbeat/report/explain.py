@@ -14,12 +14,12 @@ from upbeat.engine.isolation import separated
 from upbeat.master.dataflow import carried
 from upbeat.master.listing import block_lines
 from upbeat.master.settings import settings_of
-from upbeat.scenario.event_connection import Sender
-from upbeat.scenario.events import Event
-from upbeat.scenario.inline import path_of
-from upbeat.units.ode import Function
+from upbeat.scenario.events.connection import Sender
+from upbeat.scenario.events.declared import Event
+from upbeat.scenario.merging.inline import path_of
+from upbeat.units.equations.ode import Function
 from upbeat.units.process import Isolated, bare
-from upbeat.units.solvers import solver_spec
+from upbeat.units.solving.solvers import solver_spec
 
 MOST_LINES = 60
 """A block longer than this is cut in the middle: people read its shape, programs read the JSON."""

@@ -15,7 +15,7 @@ from upbeat.report import steps as step_sizes
 from upbeat.report.panels import CROWD, LINES, Line, Panel, arrange, event_panels, select_events
 from upbeat.report.style import COLOURS, FRAME, INK, SMALL, TEXT, frame
 from upbeat.trace.extras import need
-from upbeat.trace.output import check_place, unwritable
+from upbeat.trace.files.output import check_place, unwritable
 from upbeat.trace.trace import Trace
 
 _STEMS = 400

@@ -8,11 +8,11 @@ from typing import Any
 
 from upbeat.core.errors import InvalidInput
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.heuristic import Task
-from upbeat.engine.operations import PYTHON, Operation
-from upbeat.engine.parallel import Parallel, parallel
+from upbeat.engine.parallel.heuristic import Task
+from upbeat.engine.parallel.operations import PYTHON, Operation
+from upbeat.engine.parallel.step import Parallel, parallel
 from upbeat.engine.profile import Profile
-from upbeat.scenario.inline import path_of
+from upbeat.scenario.merging.inline import path_of
 
 CROSSING = 2e-7
 """Seconds that a wait for another core costs when all cores are free: a guess, for the prediction."""

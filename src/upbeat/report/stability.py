@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, isfinite, log
 
-from upbeat.stability.along import Along
-from upbeat.stability.compare import Alternative
-from upbeat.stability.judge import Stability
+from upbeat.stability.verdicts.along import Along
+from upbeat.stability.verdicts.compare import Alternative
+from upbeat.stability.verdicts.judge import Stability
 
 _MANY = 1e6
 

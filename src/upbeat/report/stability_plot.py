@@ -9,10 +9,10 @@ import numpy as np
 
 from upbeat.report.plot import checked_target
 from upbeat.report.style import COLOURS, FRAME, INK, SMALL, TEXT, frame
-from upbeat.stability.grid import StabilityMap
-from upbeat.stability.judge import Stability
+from upbeat.stability.verdicts.grid import StabilityMap
+from upbeat.stability.verdicts.judge import Stability
 from upbeat.trace.extras import need
-from upbeat.trace.output import unwritable
+from upbeat.trace.files.output import unwritable
 
 GOOD, BAD, PALE = COLOURS[2], COLOURS[1], "#e3f2ec"
 

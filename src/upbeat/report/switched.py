@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upbeat.stability.policies import Certified
+from upbeat.stability.switched.policies import Certified
 
 SHOWN = 8
 """So many sequences are listed; more only counted."""

@@ -14,9 +14,9 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.checks import check_cells, check_measures, check_own_name, is_unit
 from upbeat.scenario.connection import Connection, ScenarioOutput, connect, deliver
 from upbeat.scenario.directory import Directory, End, Unclear, Wrong, by_hand
-from upbeat.scenario.event_connection import EventConnection, EventOutput
-from upbeat.scenario.event_links import connect_event, deliver_event, says_event
-from upbeat.scenario.events import Event, Readable, read_events
+from upbeat.scenario.events.connection import EventConnection, EventOutput
+from upbeat.scenario.events.declared import Event, Readable, read_events
+from upbeat.scenario.events.links import connect_event, deliver_event, says_event
 from upbeat.scenario.formula import formula
 from upbeat.scenario.values import with_parameters
 from upbeat.units.shorthand import KEYS, read_port

@@ -11,8 +11,8 @@ from upbeat.core.errors import Problems, suggest
 from upbeat.core.expr import RESERVED
 from upbeat.core.names import cell_names, objection_to
 from upbeat.core.ports import MAX_CELLS_IN_ALL, Causality, Kind, Port
-from upbeat.scenario.definitions import cells_of
 from upbeat.scenario.directory import EVENTS, INPUTS, Wrong
+from upbeat.scenario.files.definitions import cells_of
 
 if TYPE_CHECKING:
     from upbeat.scenario.assemble import Parts

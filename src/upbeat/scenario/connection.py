@@ -6,7 +6,7 @@
 * units of measure are converted, all through an expression (see `upbeat.scenario.dimensions`), if every
   port in it has one; otherwise all values are taken as they are. An input without a unit is not checked.
 * ``{ value = "a.y", convert = false }``: all values are taken as they are, whatever the units.
-* signals only: an event input is connected by `upbeat.scenario.event_links`.
+* signals only: an event input is connected by `upbeat.scenario.events.links`.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from upbeat.core.errors import InvalidInput, ModelError, suggest
 from upbeat.core.expr import Table1
 from upbeat.core.ports import Kind, Port
 from upbeat.scenario.directory import by_hand
-from upbeat.scenario.relay import relay
+from upbeat.scenario.events.relay import relay
 from upbeat.scenario.signals import TIME, Happenings, Signals, cells_of_inputs, column_names
-from upbeat.units.ode import Function
+from upbeat.units.equations.ode import Function
 from upbeat.units.shorthand import plain, port_spec
 
 

@@ -15,16 +15,16 @@ from upbeat.scenario.assemble import Parts, assemble
 from upbeat.scenario.checks import check_measures
 from upbeat.scenario.connection import Connection, ScenarioOutput, closed
 from upbeat.scenario.directory import CONDITIONS, EVENTS, INPUTS, by_hand
-from upbeat.scenario.event_connection import EventConnection, EventOutput, closed_senders
-from upbeat.scenario.functions import Conditions
+from upbeat.scenario.events.connection import EventConnection, EventOutput, closed_senders
+from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.graph import Graph
 from upbeat.scenario.values import with_values
 
 if TYPE_CHECKING:
-    from upbeat.scenario.events import Event
+    from upbeat.scenario.events.declared import Event
     from upbeat.scenario.origin import Origin
     from upbeat.scenario.signals import Signals
-    from upbeat.units.solvers import Solver
+    from upbeat.units.solving.solvers import Solver
 
 Value = str | float | Expr | Mapping[str, Any]
 """What an input can be connected to; a list of them gives each cell of an array its own.
@@ -45,11 +45,11 @@ class Scenario:
         )
 
     The left side of a connection is an input, the right side an expression over outputs and the scenario's
-    own inputs (see `upbeat.scenario.connection` for what fits where, and `upbeat.scenario.event_links` for
-    event inputs). Events are conditions between units, and what they change (see `upbeat.scenario.events`).
-    An input without a connection keeps its start value. All problems are found before a
-    `ScenarioError` is raised. Units keep their order: where the graph leaves a choice, the unit that was
-    declared first goes first.
+    own inputs (see `upbeat.scenario.connection` for what fits where, and `upbeat.scenario.events.links` for
+    event inputs). Events are conditions between units, and what they change (see
+    `upbeat.scenario.events.declared`). An input without a connection keeps its start value. All problems
+    are found before a `ScenarioError` is raised. Units keep their order: where the graph leaves a choice, the
+    unit that was declared first goes first.
     """
 
     units: dict[str, Model]
@@ -250,7 +250,7 @@ class Scenario:
         """The scenario with its events as a unit of their own: ``events``, added in front."""
         if not self.events:
             return self
-        from upbeat.scenario.watcher import with_watcher
+        from upbeat.scenario.events.watcher import with_watcher
 
         return self._with(with_watcher(self._parts))
 
@@ -265,7 +265,7 @@ class Scenario:
         `Function`; their solvers give way to `solver`, DormandPrince(rtol=1e-10, atol=1e-12) unless given.
         Where signals drive the scenario's inputs, write ``scenario.driven(signals).monolith()``.
         """
-        from upbeat.scenario.monolith import monolith
+        from upbeat.scenario.merging.monolith import monolith
 
         return monolith(self, solver)
 

@@ -18,13 +18,13 @@ from upbeat.core.names import split
 from upbeat.core.ports import Kind, Port
 from upbeat.scenario.connection import Connection
 from upbeat.scenario.directory import Directory, End
-from upbeat.scenario.event_connection import EventConnection, Sender
+from upbeat.scenario.events.connection import EventConnection, Sender
+from upbeat.scenario.events.watcher import Watcher, linked, watchers
 from upbeat.scenario.scenario import Scenario
-from upbeat.scenario.watcher import Watcher, linked, watchers
-from upbeat.units.changing import free_name
-from upbeat.units.ode import Ode
+from upbeat.units.equations.changing import free_name
+from upbeat.units.equations.ode import Ode
+from upbeat.units.equations.stopping import tells
 from upbeat.units.process import Isolated, bare
-from upbeat.units.stopping import tells
 
 Sight = tuple[str, str]
 """An event: the unit that watches for it, and its name there."""

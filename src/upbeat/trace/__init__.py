@@ -1,15 +1,15 @@
 """Results: recording rows into chunks, result files, and the trace that a user gets back."""
 
 from upbeat.trace.columns import TIME, Column, columns_of
-from upbeat.trace.csvsink import CsvSink
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog, Occurrence, UnknownEvent
-from upbeat.trace.journal import JournalSink
+from upbeat.trace.files.csvsink import CsvSink
+from upbeat.trace.files.journal import JournalSink
+from upbeat.trace.files.output import TraceWarning
+from upbeat.trace.files.parquet import ParquetSink
+from upbeat.trace.files.sinks import open_sink
 from upbeat.trace.log import Ending, Outcome, StepLog, StepRun
-from upbeat.trace.output import TraceWarning
-from upbeat.trace.parquet import ParquetSink
 from upbeat.trace.recorder import Recorder
-from upbeat.trace.sinks import open_sink
 from upbeat.trace.statistics import Statistics, Summary
 from upbeat.trace.store import FileSink, MemorySink, Sink, Source
 from upbeat.trace.trace import Trace, UnknownSignal, read

@@ -15,9 +15,9 @@ from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column, Pool, labels_of
 from upbeat.trace.events import EventLog, StoredEvents
 from upbeat.trace.extras import need
+from upbeat.trace.files.sinks import load, open_file
 from upbeat.trace.lateness import Lateness
 from upbeat.trace.log import Ending, Outcome, StepLog
-from upbeat.trace.sinks import load, open_file
 from upbeat.trace.statistics import Statistics, Summary
 from upbeat.trace.store import Arrays, Source
 

@@ -18,13 +18,22 @@ from upbeat.units.discrete import (
     Threshold,
     Variable,
 )
+from upbeat.units.equations.lowered import OdeTables
+from upbeat.units.equations.ode import Function, Ode
 from upbeat.units.inputs import MAX_DEGREE
-from upbeat.units.lowered import OdeTables
-from upbeat.units.ode import Function, Ode
 from upbeat.units.process import Isolated
 from upbeat.units.python import PythonFunction, PythonOde
 from upbeat.units.shorthand import ports
-from upbeat.units.solvers import RK4, Cvode, DormandPrince, Euler, Midpoint, Solver, SolverError, solver_from
+from upbeat.units.solving.solvers import (
+    RK4,
+    Cvode,
+    DormandPrince,
+    Euler,
+    Midpoint,
+    Solver,
+    SolverError,
+    solver_from,
+)
 
 __all__ = [
     "MAX_DEGREE",

@@ -21,8 +21,8 @@ from upbeat.units.shorthand import (
     read_ports,
     with_starts,
 )
-from upbeat.units.solved_unit import Behaviour, Equation, ExactUnit, remembered
-from upbeat.units.solvers import RK4, Euler, Solver, solver_from
+from upbeat.units.solving.solvers import RK4, Euler, Solver, solver_from
+from upbeat.units.solving.unit import Behaviour, Equation, ExactUnit, remembered
 
 
 def _deliver(port: Port) -> Callable[[Any], Value]:

@@ -244,7 +244,7 @@ GEOMETRY = '<ssd:ElementGeometry x1="0" y1="0" x2="10" y2="5"/>'
 @pytest.mark.supports("ssp", "Annotations, drawings, authors", "kept from import to export")
 @pytest.mark.supports("ssp", "Import to a scenario file", "yes: `upbeat import`")
 def test_annotations_go_through(ssp: Pack, tmp_path: Path) -> None:
-    from upbeat.engine.ssp import import_ssp
+    from upbeat.engine.formats.ssp import import_ssp
 
     inner = elements(component("b", "resources/gain2.fmu", u="input")) + NOTE
     inner = f'<ssd:System name="S">{inner}</ssd:System>'
@@ -277,7 +277,7 @@ def test_annotations_go_through(ssp: Pack, tmp_path: Path) -> None:
 
 
 def test_a_broken_ssp_leaves_no_folder(ssp: Pack, tmp_path: Path) -> None:
-    from upbeat.engine.ssp import import_ssp
+    from upbeat.engine.formats.ssp import import_ssp
 
     with pytest.raises(up.ScenarioError):
         import_ssp(ssp(ssd(elements(component("a", "resources/none.fmu")))), tmp_path / "there")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import upbeat as up
 from upbeat.core.errors import ModelError
-from upbeat.engine import native
+from upbeat.engine.native import machine as native
 
 ENGINES = ["interpret", *(["native"] if native.available()[0] else [])]
 

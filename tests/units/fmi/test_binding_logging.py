@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fmu_opened import Opened, opened
-from upbeat.engine import native
+from upbeat.engine.native import machine as native
 from upbeat.units.fmi.binding import logging as fmu_logging
 from upbeat.units.fmi.instance import FmuError
 

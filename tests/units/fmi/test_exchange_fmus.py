@@ -13,7 +13,7 @@ import pytest
 import upbeat as up
 from fmu_exports import casadi_fmu
 from upbeat.core.abilities import Ability
-from upbeat.engine import native
+from upbeat.engine.native import machine as native
 from upbeat.units import RK4, Cvode, DormandPrince, Euler, Midpoint, Solver
 
 Made = Callable[[str, int], Path]

@@ -12,8 +12,8 @@ import pytest
 
 import upbeat as up
 from upbeat.core.abilities import Ability
-from upbeat.engine import native
-from upbeat.engine.interpret import Interpreter
+from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.native import machine as native
 
 pytestmark = pytest.mark.skipif(not native.available()[0], reason="no native engine")
 Compiled = dict[tuple[str, int], Path]

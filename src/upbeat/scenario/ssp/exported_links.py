@@ -8,10 +8,10 @@ from typing import Any
 from upbeat.core.errors import Problems
 from upbeat.core.expr import Expr, evaluate, names
 from upbeat.core.ports import Kind
-from upbeat.scenario.affine import Affine as Form
-from upbeat.scenario.affine import affine
 from upbeat.scenario.connection import Connection, ScenarioOutput
 from upbeat.scenario.directory import INPUTS, End
+from upbeat.scenario.merging.affine import Affine as Form
+from upbeat.scenario.merging.affine import affine
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.ssp.exported_ports import ExportedPorts
 from upbeat.scenario.ssp.exported_units import converts, port_variables, unit_definition

@@ -15,8 +15,9 @@ from typing import Any
 
 from upbeat.core.atomic import replace_file
 from upbeat.core.errors import FileProblem, Problems
-from upbeat.scenario.definitions import ISOLATION, isolation_table
-from upbeat.scenario.files import ScenarioFile
+from upbeat.scenario.files.definitions import ISOLATION, isolation_table
+from upbeat.scenario.files.reading import ScenarioFile
+from upbeat.scenario.files.written import toml_text
 from upbeat.scenario.ssp.elements import OURS
 from upbeat.scenario.ssp.exported_links import Links
 from upbeat.scenario.ssp.exported_ports import ExportedPorts
@@ -31,7 +32,6 @@ from upbeat.scenario.ssp.exported_units import (
 from upbeat.scenario.ssp.keeping import Kept
 from upbeat.scenario.ssp.settings import UNIT_KEYS
 from upbeat.scenario.ssp.xmltext import document, element, group
-from upbeat.scenario.written import toml_text
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.fmi.xml import Element
 from upbeat.units.process import Isolated

@@ -18,8 +18,8 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, Problems, UpbeatError
 from upbeat.core.ports import Causality, Port
 from upbeat.scenario.assemble import assemble
-from upbeat.scenario.definitions import isolated
-from upbeat.scenario.files import ScenarioFile
+from upbeat.scenario.files.definitions import isolated
+from upbeat.scenario.files.reading import ScenarioFile
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.following import Following, Signal

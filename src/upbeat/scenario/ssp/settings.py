@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from upbeat.core.errors import InvalidInput, suggest
-from upbeat.scenario.definitions import ISOLATION
+from upbeat.scenario.files.definitions import ISOLATION
 from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.model import Description
 from upbeat.units.fmi.description import ModelDescription

@@ -10,7 +10,7 @@ from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, names
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, check_variable
-from upbeat.units.equations import TIME
+from upbeat.units.equations.data import TIME
 from upbeat.units.shorthand import Complaints, check_unique
 
 if TYPE_CHECKING:

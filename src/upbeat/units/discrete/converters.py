@@ -12,7 +12,7 @@ from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.units.discrete.converter import Converter, carried, formula, number, payload
 from upbeat.units.discrete.model import Assignments, Discrete, Emission, Mode, Variable
-from upbeat.units.equations import TIME
+from upbeat.units.equations.data import TIME
 from upbeat.units.shorthand import Complaints, check_settable, plain, with_starts
 
 _IN, _OUT = Causality.INPUT, Causality.OUTPUT

@@ -11,7 +11,7 @@ from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.expr import Expr
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
-from upbeat.units.equations import TIME
+from upbeat.units.equations.data import TIME
 from upbeat.units.shorthand import check_settable, with_starts
 
 if TYPE_CHECKING:

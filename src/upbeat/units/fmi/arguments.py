@@ -6,7 +6,7 @@ from typing import Any
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.units.fmi.description import CoSimulation, Interface, ModelDescription
-from upbeat.units.solvers import Cvode, DormandPrince, Solver, solver_from
+from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver, solver_from
 
 
 def solver_for(given: Any, interface: Interface, tolerance: float | None) -> Solver | None:

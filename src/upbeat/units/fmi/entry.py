@@ -10,7 +10,7 @@ from upbeat.units.fmi.description import CoSimulation, Type
 from upbeat.units.fmi.exchange.tables import lower_exchange
 from upbeat.units.fmi.launch import initialized
 from upbeat.units.fmi.tables import Keeper, lower
-from upbeat.units.solvers import Cvode
+from upbeat.units.solving.solvers import Cvode
 
 if TYPE_CHECKING:
     from upbeat.units.fmi.model import Fmu

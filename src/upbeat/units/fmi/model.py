@@ -24,7 +24,7 @@ from upbeat.units.fmi.launch import launch
 from upbeat.units.fmi.ports import Layout, choices, layout
 from upbeat.units.fmi.starts import Starts, sizes_of, with_starts
 from upbeat.units.fmi.unpacked import Key, describe
-from upbeat.units.solvers import Cvode, DormandPrince, Solver, solver_spec, with_tolerance
+from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver, solver_spec, with_tolerance
 
 InterfaceName = Literal["co-simulation", "model-exchange"]
 Rollback = Literal["check", "trust", "never"]

@@ -13,8 +13,8 @@ from upbeat.units.discrete.machine.logic import any_of, both, choice, either, ne
 from upbeat.units.discrete.machine.transitions import Transition, candidates
 from upbeat.units.discrete.machine.words import ELAPSED, STATE
 from upbeat.units.discrete.model import Assignments, Emission, Mode, Variable
-from upbeat.units.equations import TIME
-from upbeat.units.reactions import Sending
+from upbeat.units.equations.data import TIME
+from upbeat.units.equations.reactions import Sending
 
 _TIME = Name(TIME)
 _NEVER = Number(math.inf)

@@ -17,12 +17,12 @@ from upbeat.units.discrete.machine.transitions import (
 )
 from upbeat.units.discrete.machine.words import ELAPSED, STATE
 from upbeat.units.discrete.model import Discrete
-from upbeat.units.equations import Output, in_order, table_spec
-from upbeat.units.reactions import is_event, read_sent, read_variables
-from upbeat.units.scope import Raw, Scope
+from upbeat.units.equations.data import Output, in_order, table_spec
+from upbeat.units.equations.reactions import is_event, read_sent, read_variables
+from upbeat.units.equations.scope import Raw, Scope
+from upbeat.units.equations.spec import output_entries, read_tables
+from upbeat.units.equations.vocabulary import Vocabulary
 from upbeat.units.shorthand import Complaints, entries
-from upbeat.units.spec import output_entries, read_tables
-from upbeat.units.vocabulary import Vocabulary
 
 AT_THE_START = (
     "at the start no input has a value yet. Start in a state of its own, and leave it by a transition with "

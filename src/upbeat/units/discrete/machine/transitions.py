@@ -11,9 +11,9 @@ from upbeat.core.errors import suggest
 from upbeat.core.expr import ONE, ZERO, Expr, Number, simplify
 from upbeat.units.discrete.machine.chart import Chart, State
 from upbeat.units.discrete.model import Assignments
-from upbeat.units.reactions import Sending, heard_events, listed, sendings
+from upbeat.units.equations.reactions import Sending, heard_events, listed, sendings
+from upbeat.units.equations.vocabulary import Vocabulary
 from upbeat.units.shorthand import Complaints
-from upbeat.units.vocabulary import Vocabulary
 
 KEYS = ("from", "to", "after", "on", "when", "do", "emit")
 FIXED = (

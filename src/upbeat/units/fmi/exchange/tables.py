@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.units.equations.lowered import SolverTable, lower_solver
 from upbeat.units.fmi.description import ModelExchange
 from upbeat.units.fmi.exchange.state import sizes
 from upbeat.units.fmi.instance import Instance
 from upbeat.units.fmi.ports import Layout
 from upbeat.units.fmi.tables import FmuTables, Keeper, lower
-from upbeat.units.lowered import SolverTable, lower_solver
-from upbeat.units.solvers import Solver
+from upbeat.units.solving.solvers import Solver
 
 
 @dataclass(frozen=True, slots=True)

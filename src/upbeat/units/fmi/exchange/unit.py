@@ -7,7 +7,6 @@ from math import inf
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Causality, Port, Signal
-from upbeat.units.cvode import Multistep
 from upbeat.units.fmi.description import ModelExchange, Variable
 from upbeat.units.fmi.exchange.clockwork import Clockwork
 from upbeat.units.fmi.exchange.inputs import Inputs
@@ -19,9 +18,10 @@ from upbeat.units.fmi.instance import FmuError, Instance
 from upbeat.units.fmi.next_event import NextEvents
 from upbeat.units.fmi.sensitivity import slope
 from upbeat.units.fmi.tokens import Tokens
-from upbeat.units.integrate import Adaptive, Fixed, integrator
-from upbeat.units.located import Watch, crossings
-from upbeat.units.solvers import Solver, SolverError
+from upbeat.units.solving.cvode import Multistep
+from upbeat.units.solving.integrate import Adaptive, Fixed, integrator
+from upbeat.units.solving.located import Watch, crossings
+from upbeat.units.solving.solvers import Solver, SolverError
 
 ROUNDS = 1000
 """Too many rounds of event iteration at one instant, and too many events within a millionth of a step."""

@@ -1,0 +1,1 @@
+"""What is looked at before a run: what may go wrong, and what units declare wrongly."""

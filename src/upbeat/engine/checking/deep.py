@@ -1,0 +1,148 @@
+"""A deep check: whether outputs depend directly on the inputs that units declare, and on no others.
+
+Everything that puts ports in an order believes `Port.depends`. An output that changes with an input it claims
+not to depend on would be read too early, and be one step late without anybody noticing. So each input of each
+unit is changed by itself, and all outputs are looked at, at the start and after some steps. FMUs are tried
+in a process of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from upbeat.core.abilities import Ability, Model, instantiated
+from upbeat.core.errors import Problem
+from upbeat.core.ports import Causality, Kind, Port, Signal, Value
+from upbeat.core.time import Span
+from upbeat.engine.closing import close_all
+from upbeat.engine.texts import text_of
+from upbeat.scenario.merging.inline import path_of
+from upbeat.scenario.scenario import Scenario
+from upbeat.units.fmi.model import Fmu
+from upbeat.units.fmi.responses import undeclared
+from upbeat.units.process import bare
+
+PARTS = 100
+"""A unit is tried at the start, and again after two steps of so small a part of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """An output that changes with an input although it is declared not to depend on it directly."""
+
+    unit: str
+    output: str
+    input: str
+
+    @property
+    def problem(self) -> Problem:
+        what = (
+            f"output '{self.output}' changes as soon as input '{self.input}' does, but is declared not to "
+            "depend on it directly"
+        )
+        hint = (
+            f"Add \"{self.input}\" to what '{self.output}' depends on (of an FMU: in its ModelStructure). "
+            "Until then its value may be read one step late."
+        )
+        return Problem(("units", self.unit), what, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Depths:
+    """What a deep check found."""
+
+    wrong: tuple[Wrong, ...]
+    late: tuple[tuple[str, str], ...]
+    """Outputs and inputs, by full name: a direct dependency that shows only after the next step."""
+    untried: tuple[tuple[str, str], ...]
+    """Units, and why they could not be tried."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is no mistake, but should be known."""
+        slow = [
+            f"{output} follows {port} only after the next step, although it is declared to depend on it "
+            "directly: it is one communication step late in every coupling"
+            for output, port in self.late
+        ]
+        return (*slow, *(f"unit '{unit}' could not be tried: {why}" for unit, why in self.untried))
+
+
+def depths(scenario: Scenario, span: Span) -> Depths:
+    """Try all units of a scenario, each by itself."""
+    wrong: list[Wrong] = []
+    late: list[tuple[str, str]] = []
+    untried: list[tuple[str, str]] = []
+    for name, model in scenario.units.items():
+        if name in scenario.added_units:
+            continue
+        called, plain = path_of(scenario, name), bare(model)
+        if isinstance(plain, Fmu):
+            pairs, why = undeclared(plain)
+            late += [(f"{called}.{output}", f"{called}.{port}") for output, port in plain.lags()]
+        else:
+            pairs, why = _tried(name, model, span)
+        wrong += [Wrong(called, output, port) for output, port in pairs]
+        if why:
+            untried.append((called, why))
+    return Depths(tuple(wrong), tuple(late), tuple(untried))
+
+
+def _tried(name: str, model: Model, span: Span) -> tuple[list[tuple[str, str]], str]:
+    """The pairs (output, input) that are not declared, and what came in between."""
+    inputs = [p for p in model.ports if p.causality is Causality.INPUT and not p.event]
+    outputs = [p for p in model.ports if p.causality is Causality.OUTPUT and not p.event and not p.extra]
+    found: dict[tuple[str, str], None] = {}
+    step = (span.stop - span.start) / PARTS
+    unit: Any = None
+    try:
+        unit = instantiated(model, name, span.start)
+        for port in inputs:
+            unit.set(port.name, [_signal(port, port.initial)])
+        at = span.start
+        for _ in range(2):
+            for port in inputs:
+                before = _seen(unit, outputs)
+                for other in _others(port):
+                    unit.set(port.name, [_signal(port, other)])
+                    now = _seen(unit, outputs)
+                    found |= {
+                        (out.name, port.name): None
+                        for out, was, new in zip(outputs, before, now, strict=True)
+                        if was != new and port.name not in out.depends
+                    }
+                unit.set(port.name, [_signal(port, port.initial)])
+            if Ability.NEXT_EVENT in model.abilities:
+                break  # it cannot be led past its events without doing them
+            for _ in range(2):
+                at = unit.advance(at, at + step, False)
+    except Exception as cause:  # noqa: BLE001 - whatever a unit does, it is a finding
+        return list(found), text_of(cause)
+    finally:
+        if unit is not None:
+            close_all({name: unit})
+    return list(found), ""
+
+
+def _seen(unit: Any, outputs: Sequence[Port]) -> list[str]:
+    """All outputs as texts, which are the same only if the values are, NaN included."""
+    return [repr(unit.get(port.name)) for port in outputs]
+
+
+def _signal(port: Port, values: Sequence[Value]) -> Signal:
+    return values[0] if port.size is None else tuple(values)
+
+
+def _others(port: Port) -> list[Sequence[Value]]:
+    """Other values for an input; one alone may lie where a formula is flat."""
+    match port.kind:
+        case Kind.REAL:
+            return [[float(v) + by * (1.0 + abs(float(v))) for v in port.initial] for by in (0.5, -0.75, 3.0)]
+        case Kind.BOOLEAN:
+            return [[not v for v in port.initial]]
+        case Kind.INTEGER:
+            codes = port.codes or tuple(range(int(port.initial[0]) - 1, int(port.initial[0]) + 2))
+            return [[code] * port.cells for code in codes if code != port.initial[0]]
+    return []

@@ -1,0 +1,50 @@
+"""What may go wrong in a run and can be seen before it: steps of other lengths than a unit can take."""
+
+from __future__ import annotations
+
+from upbeat.core.abilities import Ability
+from upbeat.core.time import Span
+from upbeat.engine.nesting.flatten import Flat
+from upbeat.master.couplings.interruptible import Interruptible
+from upbeat.master.couplings.negotiated import Negotiated
+from upbeat.master.paces.pace import SLACK, Fixed
+from upbeat.scenario.merging.inline import path_of
+
+
+def step_remarks(flat: Flat, span: Span) -> tuple[str, ...]:
+    """Sentences about units that take only steps of one length, and steps that will, or may, have another.
+
+    Only the last step of a run may be shorter without an error; the results of that one may be wrong.
+    """
+    units = {path_of(flat.scenario, name): model for name, model in flat.scenario.units.items()}
+    steady = [name for name, model in units.items() if getattr(model, "steady", False)]
+    if not steady:
+        return ()
+    pace, found = flat.master.pace, []
+    if not isinstance(pace, Fixed):
+        found.append(f"the pace ({type(pace).__name__}) chooses others: take a fixed step (--step H, pace=H)")
+    elif rest := _rest(pace, span):
+        whole = span.stop - rest
+        found.append(
+            f"the last one, from {whole:.9g} to {span.stop:.9g}, will be shorter than {pace.step:.9g}: "
+            "choose times that are whole steps apart "
+            f"(--until {whole:.9g} or {whole + pace.step:.9g}), or another step"
+        )
+    if isinstance(flat.master.coupling, (Negotiated, Interruptible)):
+        found.append("the coupling lets units end them early: take another coupling if one does")
+    others = [n for n, model in units.items() if Ability.NEXT_EVENT in model.abilities and n not in steady]
+    others += [f"the event '{event.name}'" for event in flat.scenario.events]
+    if others:
+        what = f"{', '.join(others[:5])}{' …' if len(others) > 5 else ''} can end one in between"
+        found.append(f"{what}: a step that does ends the run with an error")
+    who = f"{', '.join(steady)}: the FMU takes only steps of one length"
+    return tuple(f"{who} (canHandleVariableCommunicationStepSize is false), and {what}" for what in found)
+
+
+def _rest(pace: Fixed, span: Span) -> float:
+    """How long a last step is that is shorter than the others; 0 if there is none."""
+    steps = (span.stop - span.start) / pace.step
+    whole = int(steps + SLACK)
+    if whole == 0 or steps - whole <= SLACK:
+        return 0.0  # a run of a single step has nothing to compare it with
+    return span.stop - (span.start + whole * pace.step)

@@ -1,0 +1,1 @@
+"""Experiments from files, and back: scenario files, FMUs alone, SSPs."""

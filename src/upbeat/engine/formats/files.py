@@ -1,0 +1,128 @@
+"""Experiments from scenario files, and back to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from upbeat.core.errors import Problems
+from upbeat.engine.checkpoints.checkpoint import checkpoint_from
+from upbeat.engine.experiment import Experiment
+from upbeat.engine.formats.fmus import fmu_experiment, is_fmu
+from upbeat.engine.formats.nested import master_table, nested_table, nesting
+from upbeat.engine.formats.ssp import is_system, system_file
+from upbeat.engine.isolation import isolation_table
+from upbeat.engine.profile import recalled
+from upbeat.engine.realtime import real_time_table
+from upbeat.engine.settings import Settings, Tables, checked_fields
+from upbeat.scenario.files import reading as files
+from upbeat.scenario.files.reading import ScenarioFile, read_scenario
+from upbeat.scenario.scenario import Scenario
+
+
+def load(
+    path: str | Path,
+    *,
+    values: Mapping[str, Any] | None = None,
+    step: float | None = None,
+    allow_python: bool = False,
+    **settings: Unpack[Settings],
+) -> Experiment:
+    """The experiment that a scenario file, an SSP or a single FMU describes; the latter two may be unpacked.
+
+    `values` overrides parameters and start values (``{"left.m": 2.0}``), `settings` what the file says
+    about the master, the run and the record; `step` is short for a fixed `pace`. All problems of the
+    file are reported together.
+    """
+    return read_experiment(
+        path, {"step": step, **settings}, values=values or {}, allow_python=allow_python, writing=False
+    )
+
+
+def read_experiment(
+    path: str | Path,
+    settings: Mapping[str, Any],
+    *,
+    values: Mapping[str, Any],
+    allow_python: bool,
+    writing: bool,
+) -> Experiment:
+    """As `load`; with `writing` it also is a problem if the results cannot go where they should."""
+    made = _read(path, settings, values=values, allow_python=allow_python, writing=writing)
+    measured = recalled(Path(path)) if made.cores > 1 else None
+    return made if measured is None else made.with_(times=measured.blocks)
+
+
+def _read(
+    path: str | Path,
+    settings: Mapping[str, Any],
+    *,
+    values: Mapping[str, Any],
+    allow_python: bool,
+    writing: bool,
+) -> Experiment:
+    if is_fmu(path):
+        made_of = fmu_experiment([Path(path)], settings, values=values, writing=writing).experiment
+        return made_of.with_(checkpoint=checkpoint_from(settings.get("checkpoint")))
+    if is_system(path):
+        return completed(system_file(path, settings, values=values), settings, Problems(), writing=writing)
+    made: list[Experiment] = []
+
+    def also(file: ScenarioFile, problems: Problems) -> None:
+        made.append(completed(file, settings, problems, writing=writing))
+
+    nest = nesting(Path(path), allow_python)
+    read_scenario(Path(path), allow_python=allow_python, values=values, also=also, nest=nest)
+    return made[0]
+
+
+def completed(
+    file: ScenarioFile, settings: Mapping[str, Any], problems: Problems, *, writing: bool
+) -> Experiment:
+    """The experiment of a file; raises its problems, those that were found before included."""
+    tables = Tables(file.master, file.run, file.record).overruled(settings)
+    fields = checked_fields(tables, file.scenario, problems, writing=writing)
+    if problems.found:
+        raise file.located(problems)
+    checkpoint = checkpoint_from(settings.get("checkpoint"))
+    signals = settings.get("signals")
+    return Experiment(scenario=file.scenario, signals=signals, checkpoint=checkpoint, **fields)
+
+
+def write_scenario(what: Experiment | Scenario, path: str | Path) -> None:
+    """Write a file that `load` reads back: a scenario, or an experiment with its master, run and record.
+
+    Signals are not part of it: give them to `load`, or to ``upbeat run --input``. Nested scenarios go to
+    files of their own beside it: that of the unit ``motor`` in ``car.toml`` to ``car_motor.toml``.
+    """
+    path = Path(path)
+    file = file_of(what) if isinstance(what, Experiment) else what
+    files.write_scenario(file, path, lambda name, model: nested_table(name, model, path))
+
+
+def file_of(experiment: Experiment) -> ScenarioFile:
+    """The experiment as a scenario file, ready to be written."""
+    master = master_table(experiment.master)
+    run: dict[str, Any] = {"until": experiment.span.stop}
+    if experiment.span.start:
+        run["start"] = experiment.span.start
+    if experiment.engine != "auto":
+        run["engine"] = experiment.engine
+    if experiment.jit:
+        run["jit"] = True
+    if experiment.cores != 1:
+        run["cores"] = experiment.cores
+    if not experiment.flatten:
+        run["flatten"] = False
+    run |= isolation_table(experiment.isolation)
+    if experiment.real_time is not None:
+        run["real_time"] = real_time_table(experiment.real_time)
+    record: dict[str, Any] = {}
+    if experiment.record is not None:
+        record["signals"] = list(experiment.record)
+    if experiment.every != 1:
+        record["every"] = experiment.every
+    if experiment.out is not None:
+        record["out"] = str(experiment.out)
+    return ScenarioFile(scenario=experiment.scenario, master=master, run=run, record=record)

@@ -1,0 +1,257 @@
+"""FMUs without a scenario file: the experiment that their names, and what they say themselves, describe."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from upbeat.core.abilities import Model
+from upbeat.core.errors import InvalidInput, Problem, Problems, ScenarioError, suggest
+from upbeat.core.expr.tokens import written
+from upbeat.core.names import split
+from upbeat.engine.experiment import Experiment
+from upbeat.engine.formats.fmu_inputs import Driven
+from upbeat.engine.nesting.model import Nested
+from upbeat.engine.settings import Tables, checked_fields
+from upbeat.scenario.assemble import assemble
+from upbeat.scenario.directory import INPUTS, Directory, Unclear, Wrong
+from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.values import with_values
+from upbeat.units.fmi.description import NAME
+from upbeat.units.fmi.model import Fmu
+from upbeat.units.process import Isolated
+
+STEPS = 1000
+"""So many steps there are to a run if nobody says how long one is."""
+USUAL_STOP = 1.0
+
+
+def is_fmu(path: str | Path) -> bool:
+    """Whether this is an FMU by its name, or a folder with an unpacked one."""
+    path = Path(path)
+    return path.suffix.lower() == ".fmu" or (path / NAME).is_file()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An experiment, and sentences about what was chosen because nobody said it."""
+
+    experiment: Experiment
+    notes: tuple[str, ...]
+
+
+def fmu_experiment(
+    paths: Sequence[Path],
+    settings: Mapping[str, Any],
+    *,
+    connect: Sequence[str] = (),
+    values: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    locals: Sequence[str] = (),
+    table: Path | None = None,
+    writing: bool = False,
+) -> Chosen:
+    """The experiment with these FMUs as units, named after their files.
+
+    `connect` has texts ``b.u=a.y``, `settings` what `load` takes, `options` are for all FMUs alike, `locals`
+    patterns ``a.body.*``. A `table` drives the inputs that its columns name (``a.u``). What the settings
+    leave open comes from the FMUs' default experiments. All problems are reported together.
+    """
+    problems = Problems()
+    names, notes = unit_names(paths)
+    units: dict[str, Fmu] = {}
+    all_alike = dict(options or {})
+    for name, path in zip(names, paths, strict=True):
+        try:
+            found = [*all_alike.get("locals", ()), *_patterns_for(name, locals)]
+            units[name] = Fmu(path, **all_alike | {"locals": found})
+        except InvalidInput as error:
+            problems.add((path.name,), str(error))
+    broken = set(names) - units.keys()
+    directory = Directory(units, (), broken)
+    pairs = []
+    for text in connect:
+        if (pair := _pair(text, directory)) is None:
+            problems.add(("connect=",), f"'{text}' is no connection", "Write input=output, as in b.u=a.y.")
+        else:
+            pairs.append(pair)
+    for pattern in locals:
+        if not any(_patterns_for(name, [pattern]) for name in names):
+            problems.add(
+                ("locals=",), f"'{pattern}' names no unit", suggest(split(pattern)[0], names, "units")
+            )
+    driven = None if table is None else Driven(table, units, {target for target, _ in pairs})
+    inputs = () if driven is None else tuple(driven.inputs.values())
+    pairs += [] if driven is None else [(target, port.name) for target, port in driven.inputs.items()]
+    parts = assemble(units, pairs, inputs, {}, {}, problems, broken)
+    parts = with_values(parts, values or {}, problems, broken)
+    scenario = Scenario.from_parts(parts, ", ".join(path.stem for path in paths))
+    tables, more = _tables(units, settings)
+    tables = tables.overruled({key: value for key, value in settings.items() if key != "signals"})
+    fields = checked_fields(tables, scenario, problems, writing=writing)
+    if problems.found:
+        raise ScenarioError([_named(problem) for problem in problems.found], "the command line")
+    signals = settings.get("signals") if driven is None else driven.signals()
+    made = Experiment(scenario=scenario, signals=signals, **fields)
+    return Chosen(made, (*notes, *more))
+
+
+def _patterns_for(unit: str, patterns: Sequence[str]) -> list[str]:
+    """Those of the patterns ``unit.variable`` that speak of this one, without its name."""
+    parts = [split(pattern) for pattern in patterns]
+    return [rest for head, rest in parts if rest and fnmatchcase(unit, head)]
+
+
+def _named(problem: Problem) -> Problem:
+    if problem.where[:1] == ("connections",):
+        return Problem(("connect=", *problem.where[1:]), problem.what, problem.hint)
+    return problem
+
+
+# -------------------------------------------------------------------- names and connections
+
+
+def unit_names(paths: Iterable[Path]) -> tuple[list[str], list[str]]:
+    """The names of the units: the stems of the files as identifiers, numbered where several are equal.
+
+    The second part says what differs from the names of the files.
+    """
+    paths = list(paths)
+    wanted = [_identifier(path.stem) for path in paths]
+    counts, seen = Counter(wanted), Counter[str]()
+    names: list[str] = []
+    for name in wanted:
+        seen[name] += 1
+        made = f"{name}_{seen[name]}" if counts[name] > 1 or name == INPUTS else name
+        while made in names or (made != name and made in wanted):
+            seen[name] += 1
+            made = f"{name}_{seen[name]}"
+        names.append(made)
+    changed = [(path, name) for path, name in zip(paths, names, strict=True) if name != path.stem]
+    return names, [f"the unit of {path} is called '{name}'" for path, name in changed]
+
+
+def _identifier(stem: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_") or "fmu"
+    return f"fmu_{name}" if name[0].isdigit() else name
+
+
+def _pair(text: str, directory: Directory) -> tuple[str, str] | None:
+    """Input and source. The other way round is understood, too, where it leaves no doubt."""
+    left, sign, right = (part.strip() for part in text.partition("="))
+    if not (sign and left and right):
+        return None
+    if _is(directory.target, right) and not _is(directory.target, left) and _is(directory.source, left):
+        return right, _quoted(left, directory)
+    return left, _quoted(right, directory)
+
+
+def _quoted(source: str, directory: Directory) -> str:
+    """A source that is one output as an expression, whatever its name looks like."""
+    return written(source) if "`" not in source and _is(directory.source, source) else source
+
+
+def _is(resolve: Any, text: str) -> bool:
+    try:
+        resolve(text)
+    except (Wrong, Unclear):
+        return False
+    return True
+
+
+# -------------------------------------------------------------------- the default experiment
+
+
+def _tables(units: Mapping[str, Fmu], settings: Mapping[str, Any]) -> tuple[Tables, list[str]]:
+    """What the FMUs say about how to be run, and in words what of it counts."""
+    said: list[str] = []
+    run: dict[str, Any] = {}
+    experiments = {name: model.description.experiment for name, model in units.items()}
+    for name, model in units.items():
+        odd = [note.what for note in model.description.warnings if note.where == "DefaultExperiment"]
+        said += [f"in the default experiment of {name} {what}" for what in odd]
+    if settings.get("start") is None:
+        starts = {name: e.start for name, e in experiments.items() if e.start}
+        if starts:
+            name, run["start"] = min(starts.items(), key=lambda item: item[1])
+            said.append(f"start = {run['start']:g}, as {name} says")
+    if settings.get("until") is None:
+        stops = {name: e.stop for name, e in experiments.items() if e.stop is not None}
+        if stops:
+            name, run["until"] = max(stops.items(), key=lambda item: item[1])
+            said.append(f"until = {run['until']:g}, as {name} says")
+        else:
+            run["until"] = run.get("start", settings.get("start") or 0.0) + USUAL_STOP
+            said.append(f"until = {run['until']:g}, since neither you nor an FMU says (--until)")
+    master: dict[str, Any] = {}
+    if settings.get("pace") is None and settings.get("step") is None:
+        times = run | {key: settings[key] for key in ("start", "until") if settings.get(key) is not None}
+        master["step"], why = _step(units, float(times["until"]) - float(times.get("start", 0.0)))
+        said.append(f"step = {master['step']:g}, {why}")
+    said += _tolerances(units)
+    return Tables(master, run, {}), said
+
+
+def _step(units: Mapping[str, Fmu], length: float) -> tuple[float, str]:
+    """The communication step, and why it is this one."""
+    steps = {name: step for name, m in units.items() if (step := m.description.experiment.step) is not None}
+    if steps:
+        name, step = min(steps.items(), key=lambda item: item[1])
+        return step, f"as {name} says"
+    if not 0 < length < math.inf:
+        return 1.0, "since the times are wrong anyway"  # which is complained about elsewhere
+    nice = nice_step(length / STEPS)
+    inner = {step for m in units.values() if (step := getattr(m.interface, "fixed_internal_step", None))}
+    if len(inner) == 1:
+        (own,) = inner
+        return own * max(1, math.floor(nice / own)), "a multiple of the FMU's own step (--step)"
+    return nice, f"about {STEPS} steps, since neither you nor an FMU says (--step)"
+
+
+def _tolerances(units: Mapping[str, Fmu]) -> list[str]:
+    """The tolerances that come from default experiments, each with those who say it."""
+    by_value: dict[float, list[str]] = {}
+    for name, model in units.items():
+        said = model.description.experiment.tolerance
+        if model.tolerance is None and said is not None and model.told_tolerance == said:
+            by_value.setdefault(said, []).append(name)
+    return [
+        f"tolerance = {value:g}, as {' and '.join(names)} {'says' if len(names) == 1 else 'say'}"
+        for value, names in by_value.items()
+    ]
+
+
+def nice_step(most: float) -> float:
+    """The largest of 1, 2, 5, 10, … times a power of ten that is not above `most`."""
+    power = math.floor(math.log10(most))
+    candidates = [float(f"{digit}e{power + more}") for more in (-1, 0, 1) for digit in (1, 2, 5)]
+    return max(step for step in candidates if step <= most * (1 + 1e-9))
+
+
+# -------------------------------------------------------------------- what they say
+
+
+def talking(scenario: Scenario) -> Scenario:
+    """The scenario with all FMUs saying everything, wherever they run and however deep they are."""
+    changed = {name: _talking(model) for name, model in scenario.units.items()}
+    return scenario.with_units(
+        {name: model for name, model in changed.items() if model is not scenario.units[name]}
+    )
+
+
+def _talking(model: Model) -> Model:
+    if isinstance(model, Fmu):
+        return model.with_logging(model.logging or True)
+    if isinstance(model, Isolated):
+        inner = _talking(model.model)
+        return model if inner is model.model else replace(model, model=inner)
+    if type(model) is Nested:
+        inside = talking(model.scenario)
+        return model if inside is model.scenario else replace(model, scenario=inside)
+    return model

@@ -1,0 +1,1 @@
+"""The reference engine: instructions one by one, in Python."""

@@ -1,0 +1,1 @@
+"""The native engine: programs as tables, run by the C++ core."""

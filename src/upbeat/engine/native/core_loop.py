@@ -1,0 +1,112 @@
+"""The loop in the native core, as Python sees it: asked to go on, it comes back with what it has done."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from upbeat.core.errors import ModelError, StepError
+from upbeat.engine.native.errors import CLOSED
+from upbeat.engine.native.fired import FiredColumns
+from upbeat.trace.log import RUNS, StepRuns
+
+if TYPE_CHECKING:
+    from upbeat import _native
+    from upbeat.engine.native.machine import Machine
+
+Chunk = npt.NDArray[np.float64]
+"""Rows of [time, cells...]; a cell that is not real holds the bits of an int64."""
+
+
+class Status(enum.IntEnum):
+    """Why `CoreLoop.run` came back."""
+
+    FINISHED = 0
+    FULL = 1
+    PAUSED = 2
+    FAILED = 3
+    STOPPED = 4
+
+
+class Stretch(NamedTuple):
+    """What the core has done since the call before: how far it came, and what it left to be taken over."""
+
+    status: Status
+    time: float
+    rows: int
+    """How many rows of the chunk are filled."""
+    steps: StepRuns
+    events: FiredColumns
+
+
+class CoreLoop:
+    """The loop in the core; it comes back to let Python take over what it has done and look up.
+
+    A stretch that failed is still a stretch: take it over, then call `fail`. Once the machine is closed,
+    `StepError` says so.
+    """
+
+    def __init__(self, machine: Machine, loop: _native.Loop) -> None:
+        from upbeat import _native
+
+        self._machine = machine
+        self._loop = loop
+        self._closed = _native.Closed
+        self._blocks = list(machine.tables.blocks)
+        self._reasons: dict[int, str] = {}
+
+    def begin(self, chunk: Chunk | None, limit: float = math.inf) -> Stretch:
+        """Everything that happens at the start time of a run to `limit`; its row goes into `chunk`."""
+        return self._stretch(self._loop.begin, chunk, limit)
+
+    def run(self, chunk: Chunk | None, limit: float, budget_s: float, most: int = 1 << 62) -> Stretch:
+        """Go on to the time `limit`, until `chunk` (rows × (1 + cells)) or the core's log is full, for about
+        `budget_s` seconds, or for `most` steps. The row at `limit` is always kept."""
+        return self._stretch(self._loop.run, chunk, limit, budget_s, most)
+
+    @property
+    def state(self) -> tuple[float, ...]:
+        """What the pace remembers: the numbers of its twin in Python."""
+        return tuple(self._loop.state)
+
+    def stand(self, state: Sequence[float]) -> None:
+        """Go on from what such a pace remembered."""
+        if not self._loop.stand([float(number) for number in state]):
+            raise ModelError(f"{tuple(state)} is not the state of such a pace: it remembers {self.state}")
+
+    def after(self, rows: int) -> None:
+        """So many rows have been offered before: thinning goes on in time with them."""
+        self._loop.after(rows)
+
+    def fail(self) -> NoReturn:
+        """Raise why the last stretch failed."""
+        self._machine.fail(reason=self._reason)
+
+    def _stretch(self, call: Callable[..., _native.Left], *arguments: Any) -> Stretch:
+        try:
+            code, time, rows, steps, events = call(*arguments)
+        except self._closed:
+            code = Status.STOPPED
+        if code == Status.STOPPED:
+            raise StepError(CLOSED)
+        runs = np.frombuffer(steps, RUNS)
+        reasons = {why: self._reason(why) for why in np.unique(runs["reason"]).tolist()}
+        blocks = {block: self._blocks[block] for block in np.unique(runs["block"]).tolist()}
+        return Stretch(
+            Status(code),
+            time,
+            rows,
+            StepRuns(runs, reasons, blocks),
+            self._machine.fired_columns(events),
+        )
+
+    def _reason(self, code: int) -> str:
+        if code not in self._reasons:
+            stops = self._machine.tables.stop_reasons
+            self._reasons[code] = stops[-2 - code] if code < -1 else self._loop.reason(code)
+        return self._reasons[code]

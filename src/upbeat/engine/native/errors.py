@@ -1,0 +1,194 @@
+"""What stopped the native core, in the words of the interpreter."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
+from typing import Any, NamedTuple
+
+from upbeat.core.errors import ModelError, RunError, StepError, UnitError
+from upbeat.core.ports import Kind, Port, Value
+from upbeat.engine.loop import MOST_RETRIES
+from upbeat.engine.native.tables import KINDS, Tables
+from upbeat.engine.packing import foreign
+from upbeat.engine.texts import (
+    NO_SLOPES,
+    NO_TIME,
+    REJECTED,
+    UNPACKABLE,
+    exhausted_text,
+    input_text,
+    output_text,
+    text_of,
+)
+from upbeat.master.program import Advance, Due, Get, Repeat, Set, Slope
+from upbeat.units.fmi.binding.calls import why
+
+
+class Fault(enum.IntEnum):
+    """`Fault` of native/src/error.hpp, which says what the other numbers mean in each case."""
+
+    REFUSED = 1
+    NOT_FINITE = 2
+    NOT_REACHED = 3
+    UNABLE = 4
+    EXHAUSTED = 5
+    EMPTY_SLOT = 6
+    NO_PROGRESS = 7
+    BAD_STEP = 8
+    REJECTED = 9
+    STOPPED = 10
+    BAD_BYTES = 11
+
+
+class CoreError(NamedTuple):
+    """`Error` of native/src/error.hpp, and what Python raised, if it was that."""
+
+    fault: int
+    call: int
+    row: int
+    unit: int
+    cell: int
+    time: float
+    start: float
+    until: float
+    value: float
+    status: int
+    message: str
+    cause: BaseException | None
+    inside: tuple[tuple[Any, ...], list[float], str] | None = None
+    """What failed in a nested unit: its error, its cells, and the reason of its pace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What gives the numbers of a program in the core their names."""
+
+    tables: Tables
+    ports: Mapping[tuple[str, str], Port]
+    by_address: frozenset[str] = frozenset()
+    inside: Mapping[str, Names] = field(default_factory=dict)
+    """Of the units that are scenarios themselves."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """What people call units, where that is not their name."""
+    complaints: Mapping[str, Callable[[], Sequence[str]]] = field(default_factory=dict)
+    """Of FMUs: what they said of late about something that went wrong."""
+
+
+_CALLS = {
+    1: "get", 2: "set", 3: "advance", 4: "jump", 5: "save", 6: "restore", 7: "instantiate", 8: "slope",
+    9: "to_bytes", 10: "due", 11: "from_bytes",
+}  # fmt: skip
+_SET, PACK, UNPACK = 2, 9, 11
+_FUNCTIONS = {**_CALLS, PACK: "pack", UNPACK: "unpack"}
+"""The same as unit.h names them."""
+FMU_FAILED = 2
+"""What an FMU's unit returns if the FMU itself failed, and may have said why (see native/fmi)."""
+CLOSED = "the run was closed while it was at work"
+
+
+def blame(
+    error: CoreError,
+    names: Names,
+    read: Callable[[int], Value],
+    *,
+    reason: Callable[[int], str] = str,
+) -> RunError:
+    """The error to raise; `reason` gives the pace's reasons.
+
+    What is no error of a unit (Ctrl-C, a unit of a nested run) passes through: it is raised here.
+    """
+    tables, ports = names.tables, names.ports
+    time, until = error.time, error.until
+    origin = tables.origins[error.row] if error.row >= 0 else None
+    match error.fault:
+        case Fault.EXHAUSTED:
+            assert isinstance(origin, Repeat)
+            return StepError(exhausted_text(origin, read, tables.now, tables.next))
+        case Fault.EMPTY_SLOT:
+            return StepError("nothing was saved")
+        case Fault.NO_PROGRESS:
+            return StepError(f"the step from t = {time:.9g} did not move on, and no event fired")
+        case Fault.BAD_STEP if isnan(until):
+            return StepError(reason(error.cell))
+        case Fault.BAD_STEP:
+            return StepError(
+                f"the pace asked for a step from {time:.17g} to {until:.17g}, "
+                f"which does not lie between now and the stop time {error.value:.17g}"
+            )
+        case Fault.REJECTED:
+            last = reason(error.cell)
+            text = f"the step from t = {time:.9g} was rejected {MOST_RETRIES} times; last: {last}"
+            return StepError(f"{text}. {REJECTED}")
+        case Fault.STOPPED:
+            return StepError(CLOSED)
+    name = tables.units[error.unit]
+    if error.inside is not None:
+        return _inside(name, names.inside[name], *error.inside)
+    match origin:
+        case Get(port=port):
+            call = f"get('{port}')"
+        case Set(port=port):
+            call = f"set('{port}')"
+        case Slope(output=output, input=port):
+            call = f"slope('{output}', '{port}')"
+        case Advance():
+            call = f"advance({error.start:.9g}, {until:.9g})"
+        case _ if error.call == _SET:  # outside any block
+            call = f"set('{[port for unit, port in ports if unit == name][error.cell]}')"
+        case _:
+            call = f"{_CALLS[error.call]}()"
+    match error.fault:
+        case Fault.NOT_FINITE if isinstance(origin, Due):
+            text = NO_TIME
+        case Fault.NOT_FINITE:
+            assert isinstance(origin, (Get, Set))
+            index = "" if ports[name, origin.port].size is None else f"[{error.cell}]"
+            say = output_text if isinstance(origin, Get) else input_text
+            text = say(f"{origin.port}{index}", error.value)
+        case Fault.NOT_REACHED:
+            text = f"it stopped at {error.value:.9g} instead of {until:.9g}"
+        case Fault.UNABLE if error.call in (PACK, UNPACK):
+            text = UNPACKABLE
+        case Fault.UNABLE:
+            text = NO_SLOPES if isinstance(origin, Slope) else "it cannot be set back to an earlier state"
+        case _:
+            text = _refusal(error, name in names.by_address)
+            if error.status == FMU_FAILED and name in names.complaints:
+                text += why(names.complaints[name]())
+    return UnitError(text, unit=name, call=call, time=time)
+
+
+def _inside(name: str, names: Names, error: tuple[Any, ...], cells: Sequence[float], reason: str) -> RunError:
+    """What failed in the nested unit `name`, with the whole way to it."""
+
+    def read(cell: int) -> Value:
+        return int(cells[cell]) if names.tables.kinds[cell] == KINDS[Kind.INTEGER] else cells[cell]
+
+    found = blame(CoreError(*error), names, read, reason=lambda _: reason)
+    if isinstance(found, UnitError):
+        way = f"{name}.{names.paths.get(found.unit, found.unit)}"
+        return UnitError(found.reason, unit=way, call=found.call, time=found.time)
+    return StepError(f"inside '{name}': {found}")
+
+
+def not_taken(error: CoreError, tables: Tables) -> ModelError | None:
+    """The error to raise if it was a unit that did not take the bytes of a state."""
+    if error.fault != Fault.REFUSED or error.call != UNPACK:
+        return None
+    if error.cause is not None and not isinstance(error.cause, Exception):
+        return None  # Ctrl-C
+    return foreign(tables.units[error.unit], error.cause or error.message)
+
+
+def _refusal(error: CoreError, by_address: bool) -> str:
+    cause, message = error.cause, error.message
+    if isinstance(cause, RunError) or (cause is not None and not isinstance(cause, Exception)):
+        raise cause
+    if cause is not None:
+        return message or text_of(cause)
+    if by_address:
+        return f"NativeFailure: {message or f'{_FUNCTIONS[error.call]} returned status {error.status}'}"
+    return message

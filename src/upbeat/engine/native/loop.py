@@ -1,0 +1,82 @@
+"""The loop on the native engine, for paces that the core knows: stretches of steps, or one by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from upbeat.core.time import Span
+from upbeat.engine.loop import ENDLESS, Loop
+from upbeat.engine.native.core_loop import Chunk, Status, Stretch
+from upbeat.engine.native.machine import Machine
+from upbeat.engine.selection import Selection
+from upbeat.master.paces.pace import Pace, State, twin
+from upbeat.master.program import Program
+from upbeat.trace.log import StepLog
+from upbeat.trace.recorder import Recorder
+
+FOREVER = 1e9
+"""Seconds that no single step takes."""
+
+
+class NativeLoop(Loop):
+    """As `Loop`, but pace, step log and recording are in the core."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        program: Program,
+        pace: Pace,
+        span: Span,
+        selection: Selection,
+        recorder: Recorder | None,
+    ) -> None:
+        super().__init__(machine, program, pace, span, selection, recorder)
+        self._strings = machine.strings
+        self._shapes = machine.tables.events
+        known = twin(pace)
+        if known is None:
+            raise ValueError(f"{pace} has no twin in the native core")
+        if recorder is None:
+            self._core = machine.loop(known, None)
+        else:
+            self._core = machine.loop(known, selection.cells, recorder.every)
+
+    def begin(self) -> None:
+        chunk = self._chunk(1)
+        self._take(chunk, self._core.begin(chunk, self.limit))
+
+    def step(self) -> None:
+        chunk = self._chunk(1)
+        self._take(chunk, self._core.run(chunk, self.limit, FOREVER, most=1))
+
+    def go(self, seconds: float, most: int = ENDLESS) -> None:
+        chunk = self._chunk(0 if self._recorder is None else self._recorder.chunk_rows)
+        self._take(chunk, self._core.run(chunk, self.limit, seconds, most))
+
+    def after(self, steps: StepLog) -> None:
+        super().after(steps)
+        self._core.after(1 + steps.count)
+
+    def standing(self) -> tuple[float, State]:
+        return self.time, self._core.state
+
+    def stand(self, standing: tuple[float, State]) -> None:
+        self._core.stand(standing[1])
+        self.time = standing[0]
+
+    def _chunk(self, rows: int) -> Chunk | None:
+        return None if self._recorder is None else np.empty((rows, 1 + len(self._cells)))
+
+    def _take(self, chunk: Chunk | None, done: Stretch) -> None:
+        """Take over what the core has done, also if it failed in the end."""
+        self.time = done.time
+        self.steps.extend(done.steps)
+        if len(done.events.codes) and self._recorder is not None:
+            fired, more = done.events.told(self._stories, self._shapes)
+            self.events.extend(*fired, strings=self._strings, more=more)
+        if len(done.steps.runs) or len(done.events.codes):  # else the time is what it was
+            self._so_far = int(np.count_nonzero(done.events.times == self.time))
+        if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full
+            self._recorder.block(chunk[: done.rows], self._strings)
+        if done.status is Status.FAILED:
+            self._core.fail()

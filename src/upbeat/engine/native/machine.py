@@ -1,0 +1,216 @@
+"""The native engine: the same programs, lowered to tables and run by the C++ core (`upbeat._native`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any, NoReturn
+
+from upbeat.core.abilities import Ability, Model, Native, instantiated
+from upbeat.core.errors import MissingExtra, RunError, StepError, UnitError
+from upbeat.core.places import Place, Places
+from upbeat.core.ports import Kind, Signal, Value
+from upbeat.engine.closing import close_all
+from upbeat.engine.machine import Fired
+from upbeat.engine.native.core_loop import CoreLoop
+from upbeat.engine.native.entry import Entry, names_of, step_blocks
+from upbeat.engine.native.errors import CoreError, blame, not_taken
+from upbeat.engine.native.fired import FiredColumns, Raw
+from upbeat.engine.native.lower import lower, port_numbers, slopes_asked
+from upbeat.engine.native.tables import KINDS, Tables
+from upbeat.engine.packing import Packing
+from upbeat.engine.schedule import Schedule
+from upbeat.engine.texts import text_of
+from upbeat.master.paces.pace import Twin
+from upbeat.master.program import Program
+
+
+def available() -> tuple[bool, str]:
+    """Whether the core can be used, and a sentence that says so, or why not."""
+    if find_spec("upbeat._native") is None:
+        return False, "Upbeat was installed where there was no C++ compiler"
+    try:
+        from upbeat import _native  # noqa: F401
+    except ImportError as reason:
+        return False, f"the compiled part of Upbeat cannot be loaded ({reason})"
+    return True, "the compiled part of Upbeat is there"
+
+
+class Machine:
+    """A machine (see `engine.machine`) in C++. With `jit`, expression units run as machine code ([jit]).
+
+    Blocks with a schedule are done by as many threads as it has cores, the caller's being the first of them:
+    whatever calls Python belongs there (see `engine.cores`).
+
+    One caller at a time: while the core works (without the GIL), calls from other threads raise
+    `_native.Busy`, a RuntimeError. Only `close` may come at any time: the core is asked to come back, and
+    the units are let go when it has.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        models: Mapping[str, Model],
+        start: float,
+        *,
+        jit: bool = False,
+        strings: list[str] | None = None,
+        schedules: Mapping[str, Schedule] | None = None,
+    ) -> None:
+        from upbeat import _native
+
+        self.fired: list[Fired] = []
+        self.strings: list[str] = [] if strings is None else strings
+        """The texts of string cells, by number. It grows in place: pass an empty list to share it."""
+        self._made_of = program, models
+        self._numbers = {unit: port_numbers(model) for unit, model in models.items()}
+        self._tables = lower(program, models, schedules)
+        self._step_blocks = step_blocks(self._tables, program)
+        self._has_strings = any(register.kind is Kind.STRING for register in program.layout.registers)
+        self._places = Places(1)  # place 0 is for the core's own loop
+        self._python: dict[str, Any] = {}
+        entry = Entry(jit)
+        self._compiled = entry.compiled  # which must live as long as the machine
+        entered: dict[str, Any] = {}
+        try:
+            slopes = slopes_asked(program)
+            for name, model in models.items():
+                entered[name] = self._enter(entry.asked(slopes.get(name, ())), name, model, start)
+            kernels = [entry.kernel(kernel) for kernel in self._tables.kernels]
+            self._machine = _native.Machine(self._tables, kernels, list(entered.values()), start)
+            self._names = names_of(self._tables, models, entered, {})
+        except BaseException:
+            close_all(entered | self._python)
+            raise
+        try:
+            self._check(self._machine.begin_units())
+        except BaseException:
+            self.close()
+            raise
+        self.note_strings()
+
+    def _enter(self, entry: Entry, name: str, model: Model, start: float) -> Any:
+        try:
+            if Ability.NATIVE in model.abilities and isinstance(model, Native):
+                return model.enter(entry, name, start)
+            unit = instantiated(model, name, start)
+            self._python[name] = unit
+            return entry.callback(model, unit)
+        except (UnitError, StepError, MissingExtra):
+            raise
+        except Exception as cause:
+            raise UnitError(text_of(cause), unit=name, call="instantiate", time=start) from cause
+
+    # ---------------------------------------------------------------- the machine of the loop
+
+    @property
+    def tables(self) -> Tables:
+        """The program as the core sees it."""
+        return self._tables
+
+    def execute(self, block: str) -> None:
+        self._check(self._machine.execute(self._tables.blocks[block]))
+        if self._tables.events:
+            fired = self.fired_columns(self._machine.take_fired())
+            self.fired += fired.entries(self._tables.events, self.strings)
+
+    def fired_columns(self, raw: Raw) -> FiredColumns:
+        """What the core says has fired."""
+        self.note_strings()
+        return FiredColumns.read(raw, tuple(self._tables.events))
+
+    def read(self, cell: int) -> Value:
+        value: Value = self._machine.read(cell)
+        return value
+
+    def row(self, cells: tuple[int, ...]) -> Sequence[Value]:
+        return [self._machine.read(cell) for cell in cells]
+
+    def write(self, cell: int, value: Value) -> None:
+        self._machine.write(cell, value)
+
+    def set_input(self, unit: str, port: str, *coefficients: Signal) -> None:
+        known = self._names.ports[unit, port]
+        values = [v for c in coefficients for v in ((c,) if known.size is None else c)]  # type: ignore[union-attr]
+        number, kind = self._numbers[unit][port], KINDS[known.kind]
+        at = self._tables.units.index(unit)
+        done = self._machine.set_input(at, number, kind, values, len(coefficients))
+        self._check(done)
+
+    def save(self) -> Place:
+        token = self._places.take()
+        self._check(self._machine.save(token.number))
+        return token
+
+    def restore(self, token: Place) -> None:
+        self._own(token)
+        self._check(self._machine.restore(token.number))
+
+    def _own(self, token: Place) -> None:
+        if not self._places.owns(token):
+            raise StepError("this state was saved by another machine")
+
+    @cached_property
+    def _packing(self) -> Packing:
+        return Packing(*self._made_of)
+
+    def to_bytes(self, token: Place) -> bytes:
+        return self._packing.sealed(self.pack(token))
+
+    def from_bytes(self, data: bytes) -> Place:
+        return self.unpack(self._packing.opened(data))
+
+    def pack(self, token: Place) -> bytes:
+        self._own(token)
+        body = self._machine.pack(token.number)
+        if body is None:
+            self.fail()
+        return body
+
+    def unpack(self, body: bytes) -> Place:
+        self._packing.read(body)  # what is wrong is said in the words of the interpreter
+        token = self._places.take()
+        if not self._machine.unpack(token.number, body):
+            error = CoreError(*self._machine.take_error())
+            raise not_taken(error, self._tables) or self._blame(error) from error.cause
+        self.note_strings()
+        return token
+
+    def close(self) -> None:
+        units, self._python = self._python, {}
+        self._machine.close(lambda: close_all(units))
+
+    # ---------------------------------------------------------------- the whole loop in the core
+
+    def loop(
+        self, pace: Twin | tuple[str, tuple[float, ...]], cells: Sequence[int] | None, every: int = 1
+    ) -> CoreLoop:
+        """The loop in the core with this pace (see `Pace.native`), recording `cells`, or nothing."""
+        from upbeat import _native
+
+        columns = None if cells is None else list(cells)
+        name, parameters, texts = Twin(*pace)
+        loop = _native.Loop(
+            self._machine, name, list(parameters), list(texts), self._step_blocks, columns, every
+        )
+        return CoreLoop(self, loop)
+
+    def note_strings(self) -> None:
+        """Fetch the texts that are new in the core's pool."""
+        if self._has_strings:
+            self.strings += self._machine.strings(len(self.strings))
+
+    # ---------------------------------------------------------------- errors
+
+    def _check(self, done: bool) -> None:
+        if not done:
+            self.fail()
+
+    def fail(self, reason: Callable[[int], str] = str) -> NoReturn:
+        """Raise what the core says."""
+        error = CoreError(*self._machine.take_error())
+        raise self._blame(error, reason) from error.cause
+
+    def _blame(self, error: CoreError, reason: Callable[[int], str] = str) -> RunError:
+        return blame(error, self._names, self.read, reason=reason)

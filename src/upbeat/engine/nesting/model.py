@@ -1,0 +1,238 @@
+"""A scenario as a model again: nested in another one, with a master, a rate and an engine of its own.
+
+It lives with the engines because it runs one. From outside it is a model like any other: its inputs and
+outputs are those of the scenario. What runs is in `upbeat.engine.nesting.unit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from upbeat.core.abilities import Ability, Core, doubt, speaks_for_itself
+from upbeat.core.errors import MasterError
+from upbeat.core.ports import Causality, Port, Value
+from upbeat.engine.choose import EngineName, choose
+from upbeat.engine.inside import Inside
+from upbeat.engine.nesting.events import EventNestedUnit
+from upbeat.engine.nesting.unit import NestedUnit, Running
+from upbeat.engine.packing import fingerprint
+from upbeat.master.couplings.interruptible import Interruptible
+from upbeat.master.couplings.negotiated import Negotiated
+from upbeat.master.master import Master
+from upbeat.master.paces.error_control import ErrorControl
+from upbeat.master.paces.onwards import onwards
+from upbeat.master.paces.pace import Pace, twin
+from upbeat.master.program import Program
+from upbeat.scenario.directory import INPUTS
+from upbeat.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from upbeat.engine.nesting.flatten import Flat
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A model whose units are runs of `scenario` under `master`.
+
+    Its inputs and outputs are the scenario's own, except inputs that its coupling finds from constraints; an
+    output depends directly on those inputs that reach it at the same instant inside. Any depth of nesting
+    works. It can be set back, and its state be turned into bytes, if all inner units allow it. If
+    all inner units are native and the inner pace is, too, the whole of it runs in the native core. If its
+    coupling is `Negotiated` or `Interruptible` and a unit inside may stop early, it may, too. Unless
+    `flatten` is off, its units take its place where that means the same (see
+    `upbeat.engine.nesting.flatten`).
+    """
+
+    scenario: Scenario
+    master: Master
+    engine: EngineName = "auto"
+    flatten: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.scenario, Scenario):
+            raise MasterError(
+                f"the first argument of Nested is a Scenario, not {self.scenario!r}. "
+                "Write up.Scenario(units={…}, connections={…}, outputs={…})."
+            )
+        if not isinstance(self.master, Master):
+            raise MasterError(
+                f"the second argument of Nested is a Master, not {self.master!r}. "
+                "Write up.Master(up.Fixed(0.01))."
+            )
+        if not self.scenario.outputs and not self._has_events:
+            raise MasterError(
+                'a nested scenario needs outputs of its own: Scenario(…, outputs={"y": "unit.port"})'
+            )
+        onwards(self.master.pace)  # may refuse, and that is said here rather than in the run
+        if self._has_events:
+            self._check_events()
+
+    def _check_events(self) -> None:
+        """What a scenario that behaves as one discrete-event unit cannot do."""
+        for output in self.scenario.event_outputs:
+            for sender in output.senders:
+                if sender.source[0] == INPUTS:
+                    raise MasterError(
+                        f"the event output '{output.port.name}' passes the event input '{sender.source[1]}' "
+                        "straight on: as one unit, a nested scenario sends only what a unit inside sends. "
+                        "Connect whoever is to get it to where the event comes from."
+                    )
+        pace = self.master.pace
+        if isinstance(pace, ErrorControl) and not self.discrete and None in (pace.first, pace.least):
+            raise MasterError(
+                "the next step of a nested scenario with events must be known outside before it is made, and "
+                "this ErrorControl takes its first and its shortest step from the length of the run. "
+                "Give both: ErrorControl(…, first=1e-3, least=1e-9)."
+            )
+
+    @property
+    def _has_events(self) -> bool:
+        return bool(self.scenario.event_outputs) or any(port.event for port in self.scenario.inputs)
+
+    @cached_property
+    def whole(self) -> Scenario:
+        """What runs inside: the scenario with its events as a unit."""
+        return self.scenario.watched()
+
+    @property
+    def discrete(self) -> bool:
+        """Whether nothing inside moves on its own between events."""
+        return all(
+            model.discrete if isinstance(model, Nested) else Ability.NEXT_EVENT in model.abilities
+            for model in self.whole.units.values()
+        )
+
+    @property
+    def announced(self) -> bool:
+        """Whether everything that is to be seen outside happens at times that are known before."""
+        return self._has_events or self.discrete
+
+    @cached_property
+    def _flat(self) -> Flat:
+        from upbeat.engine.nesting.flatten import flattened  # which knows what a nested scenario is
+
+        return flattened(self.scenario, self.master)
+
+    @cached_property
+    def _built(self) -> tuple[Program, Pace]:
+        program, pace = self._flat.master.build(self._flat.scenario, driven=self._has_events)
+        return program, onwards(pace)
+
+    def check(self) -> None:
+        """Build what runs inside: a master that does not fit is said here, before anything runs."""
+        self._built  # noqa: B018
+
+    @cached_property
+    def ports(self) -> tuple[Port, ...]:
+        outputs = [
+            replace(output.port, causality=Causality.OUTPUT, depends=self._direct(output.sources))
+            for output in self.scenario.outputs
+        ]
+        events = (replace(output.port, causality=Causality.OUTPUT) for output in self.scenario.event_outputs)
+        return (*self._open, *outputs, *events)
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """The inputs that the coupling inside finds by itself: from outside there are none of these."""
+        return self.master.unknowns
+
+    @property
+    def _open(self) -> tuple[Port, ...]:
+        """The scenario's inputs that somebody outside may drive."""
+        return tuple(port for port in self.scenario.inputs if port.name not in self.unknowns)
+
+    def _direct(self, sources: Sequence[tuple[str, str]]) -> frozenset[str]:
+        """The scenario inputs that reach these outputs of inner units at the same instant."""
+        ports = {(unit, p.name): p for unit, model in self.whole.units.items() for p in model.ports}
+        links = {(c.unit, c.port): c.sources for c in self.whole.connections}
+        own = {port.name for port in self._open}
+        seen: set[tuple[str, str]] = set()
+        found: set[str] = set()
+        waiting = list(sources)
+        while waiting:
+            unit, port = end = waiting.pop()
+            if end in seen:
+                continue
+            seen.add(end)
+            if end not in ports:
+                found |= {port} & own
+                continue
+            for name in ports[end].depends:
+                waiting += links.get((unit, name), ())
+            if unit in self._reacting:
+                waiting += self._seen_by_events
+        return frozenset(found)
+
+    @property
+    def _reacting(self) -> set[str]:
+        """Units that may answer at once to what reaches them: instants happen inside by themselves."""
+        units = self.whole.units
+        return set() if self._has_events else {u for u in units if Ability.NEXT_EVENT in units[u].abilities}
+
+    @property
+    def _seen_by_events(self) -> list[tuple[str, str]]:
+        """Where all signals come from that such units see, or that events carry between them."""
+        links = [c.sources for c in self.whole.connections if c.unit in self._reacting]
+        links += [sender.reads for c in self.whole.event_connections for sender in c.senders]
+        return [end for ends in links for end in ends]
+
+    @cached_property
+    def abilities(self) -> frozenset[Ability]:
+        inside = [model.abilities for model in self.whole.units.values()]
+        found = {a for a in (Ability.ROLLBACK, Ability.SERIALISE) if all(a in own for own in inside)}
+        if self._inside is not None:
+            found |= {Ability.NATIVE}
+        if self._has_events or any(Ability.NEXT_EVENT in own for own in inside):
+            found |= {Ability.NEXT_EVENT}
+        running = self._flat.scenario.units.values()  # to which the coupling may have added something
+        stops = any(Ability.EARLY_RETURN in model.abilities for model in running)
+        if stops and isinstance(self._flat.master.coupling, (Negotiated, Interruptible)):
+            found |= {Ability.EARLY_RETURN}
+        return frozenset(found)
+
+    def verify(self, ability: Ability) -> str | None:
+        """A nest can be set back as far as everything in it can."""
+        if ability not in (Ability.ROLLBACK, Ability.SERIALISE):
+            return None
+        found = ((unit, doubt(model, ability)) for unit, model in self.whole.units.items())
+        return next((f"its unit '{unit}': {finding}" for unit, finding in found if finding), None)
+
+    @cached_property
+    def _inside(self) -> Inside | None:
+        """What the native core runs, if all of it is native and the pace has a twin there."""
+        flat, ports = self._flat, self.ports
+        if self._has_events:  # the core has no calls for them
+            return None
+        if not speaks_for_itself(type(self)) or choose(self.engine, flat.scenario.units).name != "native":
+            return None
+        if any(Ability.NATIVE not in model.abilities for model in flat.scenario.units.values()):
+            return None
+        if any(port.event for port in ports):  # an event of the nest is no cell of its program
+            return None
+        program, pace = self._built
+        known = twin(pace)
+        paths = flat.scenario.origin.paths if flat.scenario.origin is not None else {}
+        free = flat.scenario.free_inputs
+        return known and Inside(program, known, flat.scenario.units, ports, free, paths)
+
+    def enter(self, core: Core, name: str, start: float) -> object:
+        """The unit inside the native core, with its loop and all."""
+        assert self._inside is not None
+        return core.nested(self._inside, start)
+
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        """All that a state inside is made of, in short."""
+        return (fingerprint(self._built[0], self._flat.scenario.units).hex(),)
+
+    def instantiate(self, name: str, start: float) -> NestedUnit:
+        program, pace = self._built
+        inside = Running(self._flat.scenario, program, pace, self.engine, self.unknowns, self.discrete)
+        return (EventNestedUnit if self._has_events else NestedUnit)(inside, name, start)
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Nested:
+        """Other values inside: ``{"motor.k": 2.0}``, or start values of the scenario's inputs."""
+        return replace(self, scenario=self.scenario.with_values(values))

@@ -1,0 +1,139 @@
+"""One running nested scenario: a loop of its own that whoever runs the outer one drives as a unit.
+
+An input's course reaches the inside as it is and is sampled there at the inner communication points, and
+setting it back sets all inner units and registers back.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+from upbeat.core.errors import InvalidInput, ModelError, StepError, UnitError, suggest
+from upbeat.core.packed import Reader
+from upbeat.core.ports import Signal
+from upbeat.core.time import Onwards
+from upbeat.engine.choose import EngineName, choose
+from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.loop import Loop
+from upbeat.engine.machine import Machine
+from upbeat.engine.native import machine as native
+from upbeat.engine.selection import Selection
+from upbeat.master.paces.pace import Pace
+from upbeat.master.program import Program
+from upbeat.scenario.scenario import Scenario
+
+
+class Running(NamedTuple):
+    """What runs inside a nested scenario, and how."""
+
+    scenario: Scenario
+    program: Program
+    pace: Pace
+    engine: EngineName
+    unknowns: tuple[str, ...]  # the inputs that the coupling inside finds by itself
+    discrete: bool  # whether nothing inside moves on its own between events
+
+
+class NestedUnit:
+    """One run of a nested scenario, driven by whoever runs the outer one."""
+
+    instants = True
+    """Whether what happens inside at an instant happens by itself."""
+
+    def __init__(self, inside: Running, name: str, start: float) -> None:
+        closed, program = inside.scenario, inside.program
+        self._inside = inside
+        self._name = name
+        self._program = program
+        self._paths = closed.origin.paths if closed.origin is not None else {}
+        self._free = {name: end for name, end in closed.free_inputs.items() if name not in inside.unknowns}
+        kind = native.Machine if choose(inside.engine, closed.units).name == "native" else Interpreter
+        self._machine: Machine = self._within(kind, program, closed.units, start)
+        span, nothing = Onwards(start), Selection((), ())
+        self._loop = Loop(self._machine, program, inside.pace, span, nothing, None, instants=self.instants)
+        self._stale = False
+        try:
+            self._within(self._loop.begin)
+        except BaseException:
+            self.close()  # nobody else knows of the units inside yet
+            raise
+
+    def get(self, port: str) -> Signal | None:
+        self._refresh()
+        shown = self._program.columns[port]
+        values = self._machine.row(tuple(range(shown.register, shown.register + shown.cells)))
+        return values[0] if shown.cells == 1 else tuple(values)
+
+    def set(self, port: str, coefficients: Sequence[Signal]) -> None:
+        if port not in self._free:
+            raise InvalidInput(f"there is no input '{port}'. {suggest(port, self._free, 'inputs')}")
+        unit, inner = self._free[port]
+        self._within(self._machine.set_input, unit, inner.name, *coefficients)
+        self._stale = True
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self._refresh()
+        self._loop.limit = to
+        while not self._loop.finished:
+            self._within(self._loop.step)
+            if early and self._loop.short:
+                break
+        return self._loop.time
+
+    def _refresh(self) -> None:
+        """After `set`, exchange again at the present time, so that everybody inside sees the new course."""
+        if self._stale:
+            self._within(self._loop.exchange)
+            self._stale = False
+
+    def due(self) -> float:
+        """When something inside will happen by itself, as far as that is known: the outside stops there."""
+        self._refresh()
+        return inf if self._program.due is None else float(self._machine.read(self._program.due))
+
+    def jump(self) -> bool:
+        return False
+
+    def save(self) -> Any:
+        return self._machine.save(), self._loop.standing(), self._stale
+
+    def restore(self, token: Any) -> None:
+        machine, standing, self._stale = token
+        self._machine.restore(machine)
+        self._loop.stand(standing)
+
+    def to_bytes(self, token: Any) -> bytes:
+        """Time, whether inputs have changed, what the pace remembers; then the machine inside."""
+        machine, (time, state), stale = token
+        return struct.pack(f"<dQQ{len(state)}d", time, stale, len(state), *state) + self._machine.pack(
+            machine
+        )
+
+    def from_bytes(self, data: bytes) -> Any:
+        """The token that `to_bytes` was given, in another process or by another engine perhaps."""
+        reader = Reader(data)
+        try:
+            (time,) = struct.unpack("<d", reader.take(8))
+            stale, count = reader.word(), reader.word()
+            state = struct.unpack(f"<{count}d", reader.take(8 * count))
+            if count != len(self._loop.standing()[1]):
+                raise ValueError("its pace remembers something else")
+        except (ValueError, struct.error) as error:
+            raise ModelError(f"not a state of this nested scenario: {error}") from None
+        return self._machine.unpack(reader.rest()), (time, state), bool(stale)
+
+    def close(self) -> None:
+        self._machine.close()
+
+    def _within(self, call: Any, *arguments: Any) -> Any:
+        """An error inside names the whole way to the unit that failed."""
+        try:
+            return call(*arguments)
+        except UnitError as error:
+            way = f"{self._name}.{self._paths.get(error.unit, error.unit)}"
+            raise UnitError(error.reason, unit=way, call=error.call, time=error.time) from error.__cause__
+        except StepError as error:
+            raise StepError(f"inside '{self._name}': {error}") from error.__cause__

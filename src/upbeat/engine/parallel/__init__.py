@@ -1,0 +1,1 @@
+"""Several cores: operations, how long they take, and who does what when."""

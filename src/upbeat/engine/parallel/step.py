@@ -1,0 +1,80 @@
+"""A step of a program on several cores: its operations, the plan for them, and the schedule that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from upbeat.core.abilities import Model
+from upbeat.engine.parallel.heuristic import Bounds, Plan, Task, bounds, planned
+from upbeat.engine.parallel.operations import Operation, operations, schedule, tasks
+from upbeat.engine.schedule import Schedule
+from upbeat.master.program import Program
+
+GUESSED = {"state": 1e-6, "loop": 2e-6, "out": 5e-8, "in": 2e-8, "other": 2e-8}
+"""Seconds that an operation takes where nobody has measured it: all that matters is that states take long."""
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """How a block runs on several cores."""
+
+    operations: tuple[Operation, ...]
+    tasks: tuple[Task, ...]
+    plan: Plan
+    schedule: Schedule
+
+    @property
+    def total(self) -> float:
+        """How long the block takes on one core."""
+        return sum(task.duration for task in self.tasks)
+
+    @property
+    def speedup(self) -> float:
+        """How many times faster the plan is than one core, if waiting costs nothing."""
+        return self.total / self.plan.makespan if self.plan.makespan else 1.0
+
+    def makespan(self, crossing: float) -> float:
+        """How long the plan takes if every wait for another core costs so much more."""
+        idle, end = [0.0] * len(self.schedule.cores), [0.0] * len(self.tasks)
+        for number in self.plan.order:
+            core = self.plan.core[number]
+            ready = [end[b] + crossing * (self.plan.core[b] != core) for b in self.tasks[number].before]
+            end[number] = idle[core] = max([idle[core], *ready]) + self.tasks[number].duration
+        return max(idle)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What no plan for as many cores can do better than."""
+        return bounds(self.tasks, len(self.schedule.cores))
+
+    @cached_property
+    def critical(self) -> tuple[int, ...]:
+        """The numbers of the operations on the critical path, in order."""
+        longest = [0.0] * len(self.tasks)
+        for number, task in enumerate(self.tasks):
+            longest[number] = max((longest[b] for b in task.before), default=0.0) + task.duration
+        path: list[int] = []
+        last = max(range(len(longest)), key=lambda k: longest[k], default=None)
+        while last is not None:
+            path.append(last)
+            last = max(self.tasks[last].before, key=lambda k: longest[k], default=None)
+        return tuple(reversed(path))
+
+
+def parallel(
+    program: Program,
+    block: str,
+    models: Mapping[str, Model],
+    cores: int,
+    times: Mapping[str, float] | None = None,
+    called: Callable[[str], str] = str,
+) -> Parallel:
+    """The block on so many cores. `times` are the durations of operations by name, as far as they are known;
+    the trace is the same whatever they are."""
+    found = operations(program, block, models, called)
+    known = {op.name: GUESSED[op.kind] for op in found} | dict(times or {})
+    made = tasks(found, models, known)
+    plan = planned(made, cores)
+    return Parallel(found, made, plan, schedule(found, plan, cores))

@@ -1,0 +1,1 @@
+"""Algebraic loops: cut open, solved, judged."""

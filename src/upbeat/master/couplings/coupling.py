@@ -1,0 +1,248 @@
+"""Couplings: `Jacobi` and `GaussSeidel`, as programs.
+
+Both are a *sweep* (every unit advances over the step) followed by an *exchange* (outputs are read
+and inputs handed on at the new communication point). They differ in the order of the sweep and in
+which inputs see the new values of units that went before.
+
+An exchange hands each input its course for the step to come. That course starts at the value the
+input has now, so the same `Set` also serves the outputs that depend on it directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+from upbeat.core.errors import MasterError, suggest
+from upbeat.master import checks
+from upbeat.master.algebra.loops import LoopSolver, Newton
+from upbeat.master.blocks import Blocks
+from upbeat.master.couplings.exchange import settled, stale_outputs
+from upbeat.master.port_registers import End
+from upbeat.master.program import Block, Instruction
+from upbeat.master.wiring import Guess, Wiring
+from upbeat.scenario.graph import unit_order
+
+Outputs = Literal["solved", "lagged"]
+
+
+class Coupling(Protocol):
+    """Turns wiring into blocks. Raises `MasterError` when the scenario does not allow it."""
+
+    def blocks(self, wiring: Wiring) -> Blocks: ...
+
+
+def unknowns(coupling: Coupling) -> tuple[str, ...]:
+    """The free inputs that a coupling finds by itself, if it says so in `unknowns`: nobody drives those."""
+    return tuple(getattr(coupling, "unknowns", ()))
+
+
+class Sequence(NamedTuple):
+    """The order in which units advance, and the inputs that see what went before them."""
+
+    order: tuple[str, ...]
+    reactive: frozenset[End]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Jacobi:
+    """All units advance side by side, on what was known at the start of the step.
+
+    `outputs` says what an output that depends directly on an input shows at a communication point:
+    "solved", outputs and inputs are evaluated in dependency order until they agree, algebraic loops
+    by `loops`; "lagged", an output read after a step still reflects the inputs of that step.
+    """
+
+    outputs: Outputs = "solved"
+    loops: LoopSolver = field(default_factory=Newton)
+
+    def __post_init__(self) -> None:
+        check_outputs(self.outputs)
+        check_loops(self.loops, "Jacobi")
+
+    def sequence(self, wiring: Wiring) -> Sequence:
+        refuse_reactive(wiring, "a Jacobi")
+        return Sequence(tuple(wiring.scenario.units), frozenset())
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        return assemble(wiring, self, self.sequence(wiring))
+
+
+@dataclass(frozen=True, slots=True)
+class GaussSeidel:
+    """Units advance one after the other; later ones see what earlier ones have reached.
+
+    The order comes from the feedthrough graph unless it is given. An input declared *delayed*
+    still gets the value at the start of the step; an input declared *reactive* must come after its
+    sources; any other sees the new value when all its sources went before. `outputs` and `loops` as
+    for `Jacobi`.
+    """
+
+    order: tuple[str, ...] | None = None
+    outputs: Outputs = "solved"
+    loops: LoopSolver = field(default_factory=Newton)
+
+    def __post_init__(self) -> None:
+        check_outputs(self.outputs)
+        check_loops(self.loops, "GaussSeidel")
+        if self.order is not None:
+            listed = isinstance(self.order, (list, tuple)) and all(isinstance(u, str) for u in self.order)
+            if not listed:
+                raise MasterError(
+                    f'the order of GaussSeidel lists units, such as ("motor", "load"), not {self.order!r}'
+                )
+            object.__setattr__(self, "order", tuple(self.order))
+
+    def sequence(self, wiring: Wiring) -> Sequence:
+        order = self._checked_order(wiring)
+        whose = "given" if self.order else "from the feedthrough graph"
+        note = f"order of the units: {' → '.join(map(wiring.called, order))} ({whose})"
+        return Sequence(order, _reactive_inputs(wiring, order), note)
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        return assemble(wiring, self, self.sequence(wiring))
+
+    def _checked_order(self, wiring: Wiring) -> tuple[str, ...]:
+        units = wiring.scenario.units
+        if self.order is None:
+            return unit_order(wiring.scenario)
+        added = tuple(unit for unit in wiring.scenario.added_units if unit not in self.order)
+        order = added + self.order
+        known = [unit for unit in units if unit not in added]
+        for unit in order:
+            if unit not in units:
+                raise MasterError(
+                    f"the order names '{unit}', which is no unit. {suggest(unit, known, 'units')}"
+                )
+        missing = [unit for unit in units if unit not in order]
+        if missing or len(set(order)) != len(order):
+            raise MasterError(
+                "the order must name every unit once"
+                + (f"; missing: {', '.join(missing)}" if missing else f": {', '.join(self.order)}")
+            )
+        return order
+
+
+@dataclass(frozen=True, slots=True)
+class Sequenced:
+    """Order and reactive inputs as they are given: what flattening makes of different couplings."""
+
+    given: Sequence
+    loops: LoopSolver
+    outputs: Outputs = "solved"
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        return assemble(wiring, self, self.given)
+
+
+def check_loops(loops: object, kind: str) -> None:
+    """A loop solver is an object here; only settings (files, the arguments of `simulate`) know names."""
+    checks.has(loops, "solve", f"loops of {kind}", f"{kind}(loops=up.Newton())")
+
+
+def check_outputs(outputs: str) -> None:
+    """What an output shows at a communication point is one of two things."""
+    if outputs not in ("solved", "lagged"):
+        raise MasterError(f'outputs must be "solved" or "lagged", not {outputs!r}')
+
+
+def refuse_reactive(wiring: Wiring, who: str) -> None:
+    """No input may expect the value at the end of the step from a coupling that does not know it."""
+    names = [
+        wiring.label(end)
+        for unit in wiring.scenario.units
+        for end in wiring.connected(unit)
+        if wiring.port(end).reactive
+    ]
+    if names:
+        raise MasterError(
+            f"{', '.join(names)}: reactive inputs expect the value at the end of the step, which {who} "
+            'coupling does not know. Use GaussSeidel() (in a file: coupling = "gauss_seidel").'
+        )
+
+
+def _reactive_inputs(wiring: Wiring, order: tuple[str, ...]) -> frozenset[End]:
+    """The inputs that see the end of the step: all their sources go before them."""
+    rank = {unit: position for position, unit in enumerate(order)}
+    chosen: set[End] = set()
+    for connection in wiring.scenario.connections:
+        end = (connection.unit, connection.port)
+        reactive = wiring.port(end).reactive
+        late = [unit for unit, _ in connection.sources if rank[unit] >= rank[connection.unit]]
+        if reactive and late:
+            raise MasterError(
+                f"{wiring.label(end)} is reactive: it expects the value at the end of the step, but its "
+                f"source {' and '.join(map(wiring.called, late))} does not come before it in the order "
+                f"{' → '.join(map(wiring.called, order))}."
+            )
+        if not late and reactive is not False and connection.sources:
+            chosen.add(end)
+    return frozenset(chosen)
+
+
+def sweep(
+    wiring: Wiring, sequence: Sequence, guesses: Mapping[End, Guess] | None = None
+) -> list[Instruction]:
+    """Every unit over the step. `guesses` are end values assumed for inputs that see no new ones yet."""
+    order, reactive, known = sequence.order, sequence.reactive, guesses or {}
+    instructions: list[Instruction] = []
+    for unit in order:
+        for end in wiring.connected(unit):
+            if end in reactive or end in known:
+                instructions += wiring.remember(end, guess=known.get(end))
+            else:
+                instructions += wiring.begin(end)
+    for unit in order:
+        for end in wiring.connected(unit):
+            if end in reactive or end in known:
+                instructions += wiring.interpolate(end, guess=known.get(end))
+        instructions += wiring.advance(unit)
+        if reactive:
+            for end in wiring.outputs_of(unit):
+                instructions += wiring.get(end)
+    return instructions
+
+
+class Exchange(NamedTuple):
+    """What follows a sweep, what happens at the start, and what repeats an exchange from outside."""
+
+    after: Block
+    start: Block
+    again: Block
+    note: str
+
+
+def exchange(wiring: Wiring, coupling: Jacobi | GaussSeidel | Sequenced, sequence: Sequence) -> Exchange:
+    """Values read and handed on at a communication point, solved or lagged."""
+    graph, reactive, finish = wiring.scenario.graph, sequence.reactive, wiring.finish()
+    if coupling.outputs == "solved":
+        start = (*settled(wiring, reactive, coupling.loops, warm=False), *finish)
+        stale = stale_outputs(wiring, reactive) if reactive else None
+        after = (*settled(wiring, reactive, coupling.loops, stale), *finish)
+        note = "outputs are solved: evaluated in dependency order with the inputs of the same instant"
+        if graph.loops:
+            note += f"; algebraic loops by {coupling.loops}"
+        again = (*settled(wiring, reactive, coupling.loops), *finish)  # not `start`: loops go on from here
+        return Exchange(after, start, again, note)
+    targets = [end for unit in wiring.scenario.units for end in wiring.connected(unit)]
+    sets = [i for end in targets if end not in reactive for i in wiring.extrapolate(end)]
+    late = [] if reactive else [i for end in wiring.outputs for i in wiring.get(end)]
+    own = [
+        i for unit in wiring.scenario.added_units for end in wiring.outputs_of(unit) for i in wiring.get(end)
+    ]
+    note = "outputs are lagged: read after a step, they still reflect the inputs of that step"
+    if graph.loops:
+        note += "; the algebraic loops are broken by that delay and start from the inputs' start values"
+    start = (*settled(wiring, reactive, None), *finish)
+    # Inputs that a sweep takes care of, of units that events at one instant may concern before the next one.
+    alert = [i for end in targets if end in reactive and wiring.reacts(end[0]) for i in wiring.hold(end)]
+    return Exchange((*late, *sets, *finish), start, (*own, *sets, *alert, *finish), note)
+
+
+def assemble(wiring: Wiring, coupling: Jacobi | GaussSeidel | Sequenced, sequence: Sequence) -> Blocks:
+    """A sweep and an exchange, as blocks."""
+    parts = exchange(wiring, coupling, sequence)
+    notes = tuple(note for note in (sequence.note, parts.note) if note)
+    return Blocks(parts.start, {"step": (*sweep(wiring, sequence), *parts.after)}, parts.again, notes=notes)

@@ -1,0 +1,139 @@
+"""Step negotiation: units may stop before the end of a step, and all end it at the earliest stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from upbeat.core.abilities import Ability
+from upbeat.core.errors import MasterError
+from upbeat.core.expr import ZERO, Cell, Number, Op, apply
+from upbeat.master import checks
+from upbeat.master.blocks import Blocks
+from upbeat.master.couplings.coupling import Jacobi, exchange
+from upbeat.master.dataflow import live
+from upbeat.master.program import If, Instruction, Let, Recordable, Reg, Repeat, Restore, Save
+from upbeat.master.wiring import Wiring
+
+SHORT, MOST_SHORT = 1e-6, 1000
+"""So many steps in a row may be shorter than this part of what was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Negotiated:
+    """As `inner`, but a unit may take less than the step asked (thesis, algorithm 6).
+
+    Units that can be set back go first; the earliest stop among them becomes the end of the step, and
+    they repeat it up to there, until none stops earlier still (at most `most` times, then the run ends).
+    Then comes a unit that may stop but cannot be set back: if it does, the others are set back once more and
+    follow to its stop, and one that does not get there ends the run. Units that neither stop nor can be
+    set back come last. No unit is ever left at another time than the rest: two units that may stop and
+    cannot be set back are refused before the run.
+
+    `inner` is a `Jacobi` coupling: one after the other would mean that units follow values which a
+    later stop takes back. A thousand steps one after the other of less than a millionth of what was
+    asked end the run: it would never get anywhere.
+    """
+
+    inner: Jacobi = field(default_factory=Jacobi)
+    most: int = 100
+
+    def __post_init__(self) -> None:
+        checks.inner(self.inner, "Negotiated", (Jacobi,))
+        checks.count(self.most, "most of Negotiated")
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        sequence = self.inner.sequence(wiring)
+        parts = exchange(wiring, self.inner, sequence)
+        able = {unit: model.abilities for unit, model in wiring.scenario.units.items()}
+        back = [unit for unit in able if Ability.ROLLBACK in able[unit]]
+        rest = [unit for unit in able if unit not in back]
+        stopping = [unit for unit in rest if Ability.EARLY_RETURN in able[unit]]
+        steady = [unit for unit in rest if unit not in stopping]
+        if len(stopping) > 1:
+            raise MasterError(
+                f"{' and '.join(stopping)} may stop before the end of a step and cannot be set back: "
+                "whichever goes second may leave the first one ahead of the others. Give all but one of them "
+                "rollback, or put them into one unit."
+            )
+        stops = wiring.registers.new("negotiated′stops")
+        names = [unit for unit in able if Ability.EARLY_RETURN in able[unit]]
+        wanted, asked = wiring.registers.new("negotiated′wanted"), wiring.registers.new("negotiated′asked")
+        slot = wiring.registers.slot()
+        follow = self._units(wiring, back, early=False)
+        kept = live(wiring.registers.layout(), wiring.scenario.units, follow)
+        save = Save(tuple(back), tuple(r for r in kept if r not in wiring.whole), slot)
+        first = (Let(wanted, Cell(wiring.next)), *self._units(wiring, back, early=True))
+        step: list[Instruction] = [save, *first]
+        sooner = apply(Op.LT, Cell(wiring.next), Cell(wanted))
+        may_stop = [unit for unit in back if Ability.EARLY_RETURN in able[unit]]
+        if may_stop:
+            agree = self._earliest(wiring, may_stop, names, stops)
+            again = Repeat(
+                self.most,
+                (Restore(slot), *first, *agree),
+                apply(Op.NOT, sooner),
+                "fail",
+                f"agreeing with {', '.join(may_stop)} on the end of the step",
+                (("earliest stop", wiring.next),),
+                "A unit that stops earlier each time it is set back does not repeat what it did; raise most "
+                "if it gets there in the end.",
+            )
+            step += [*agree, If(sooner, (again,))]
+        if stopping:
+            step += [Let(wanted, Cell(wiring.next)), *self._units(wiring, stopping, early=True)]
+            step += [
+                *self._earliest(wiring, stopping, names, stops),
+                If(sooner, (Restore(slot), *follow)),
+            ]
+        if may_stop or stopping:
+            step += getting_on(wiring, asked, (*may_stop, *stopping))
+            step = [Let(asked, Cell(wiring.next)), Let(stops, ZERO), *step]
+        step += self._units(wiring, steady, early=False)
+        order = " → ".join(map(wiring.called, (*back, *stopping, *steady)))
+        known = ", ".join(map(wiring.called, back)) or "none"
+        note = f"steps are negotiated, in the order {order}; to be set back: {known}"
+        return Blocks(
+            parts.start,
+            {"step": (*step, *parts.after)},
+            parts.again,
+            notes=(note, parts.note),
+            stops=Recordable(stops, items=tuple(map(wiring.called, names))) if names else None,
+        )
+
+    def _units(self, wiring: Wiring, units: list[str], *, early: bool) -> tuple[Instruction, ...]:
+        """Units over the step, as far as they go."""
+        begin = [i for unit in units for end in wiring.connected(unit) for i in wiring.begin(end)]
+        stops = {u for u in units if early and Ability.EARLY_RETURN in wiring.scenario.units[u].abilities}
+        return (*begin, *(i for unit in units for i in wiring.advance(unit, early=unit in stops)))
+
+    def _earliest(self, wiring: Wiring, units: list[str], names: list[str], stops: Reg) -> list[Instruction]:
+        """The end of the step becomes the earliest stop, and `stops` the number of who stopped there."""
+        found: list[Instruction] = []
+        for unit in units:
+            reached = Cell(wiring.reached(unit))
+            who = apply(
+                Op.WHERE,
+                apply(Op.LT, reached, Cell(wiring.next)),
+                Number(1.0 + names.index(unit)),
+                Cell(stops),
+            )
+            found += [Let(stops, who), Let(wiring.next, apply(Op.MIN, reached, Cell(wiring.next)))]
+        return found
+
+
+def getting_on(wiring: Wiring, asked: Reg, units: tuple[str, ...]) -> list[Instruction]:
+    """End a run whose steps have become, and stay, so short that it would never end by itself."""
+    count = wiring.registers.new("short steps")
+    length, wanted = Cell(wiring.next) - Cell(wiring.now), Cell(asked) - Cell(wiring.now)
+    short = apply(Op.LT, length, SHORT * wanted)
+    moving = Repeat(
+        1,
+        (),
+        apply(Op.LE, Cell(count), float(MOST_SHORT)),
+        "fail",
+        f"getting on with {', '.join(map(wiring.called, units))}",
+        (("earliest stop", wiring.next),),
+        f"{MOST_SHORT} steps one after the other were shorter than {SHORT:g} of what was asked: a unit "
+        "that stops so often chatters, or tells its stops wrongly.",
+    )
+    return [Let(count, apply(Op.WHERE, short, Cell(count) + 1.0, 0.0)), moving]

@@ -1,0 +1,265 @@
+"""`Refined`: outputs, inputs and states each in their turn, so that no signal is late; and the older ways.
+
+After Ben Khaled et al., "Fast multi-core co-simulation of Cyber-Physical Systems" (2014). At a communication
+point, units with direct feedthrough want their inputs before they can tell their outputs. Looked at as
+wholes, such units in a circle have no first one, so *modular* methods let some output reflect an input that
+is one communication step old. Looked at port by port the circle mostly is none. All three methods are orders
+of one exchange; states always advance with the newest inputs there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, get_args
+
+from upbeat.core.abilities import Lagging
+from upbeat.core.errors import MasterError, suggest
+from upbeat.master import checks
+from upbeat.master.algebra.loops import LoopSolver, Newton
+from upbeat.master.blocks import Blocks
+from upbeat.master.couplings.coupling import (
+    Coupling,
+    Jacobi,
+    Sequence,
+    check_loops,
+    refuse_reactive,
+    sweep,
+)
+from upbeat.master.couplings.exchange import settled
+from upbeat.master.port_registers import End
+from upbeat.master.program import Block, Instruction
+from upbeat.master.wiring import Wiring
+from upbeat.scenario.graph import Graph
+
+Method = Literal["refined", "sv", "ev"]
+MOST_NAMES = 5
+"""So many sources of an input are named."""
+
+
+class Delay(NamedTuple):
+    """An output that is computed with inputs of the communication point before."""
+
+    output: End
+    inputs: tuple[End, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """Every output and input in its turn (`method` "refined"), or whole units ("sv", "ev").
+
+    * "refined": ports are evaluated in the order of their dependencies. No signal is delayed; real algebraic
+      loops are solved by `loops`. Inputs in `delays` are exceptions that you ask for: outputs reflect what
+      these were one communication step before, which also breaks loops.
+    * "sv", standard modular: unit by unit. Those without direct feedthrough come first, then those whose
+      outputs change slowly, then the rest. An input from a unit that comes later is one step old.
+    * "ev", relaxed modular: units with direct feedthrough do not wait for each other at all. Any input that
+      one of them has from another is one step old.
+
+    `changes` says how much the outputs of units change per step, relative to their size, for the order of
+    "sv". Without it, it is measured in a short run before.
+    """
+
+    method: Method = "refined"
+    delays: tuple[str, ...] = ()
+    loops: LoopSolver = field(default_factory=Newton)
+    changes: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(Method):
+            known = ", ".join(f'"{word}"' for word in get_args(Method))
+            raise MasterError(f"method of Refined must be one of {known}, not {self.method!r}")
+        listed = isinstance(self.delays, (list, tuple)) and all(isinstance(d, str) for d in self.delays)
+        if not listed:
+            raise MasterError(f'delays of Refined list inputs, such as ("load.torque",), not {self.delays!r}')
+        object.__setattr__(self, "delays", tuple(self.delays))
+        if self.delays and self.method != "refined":
+            raise MasterError(
+                f'delays are for the method "refined": "{self.method}" chooses by itself what is late'
+            )
+        if self.changes is not None:
+            if not isinstance(self.changes, Mapping):
+                raise MasterError(f'changes of Refined are such as {{"motor": 0.01}}, not {self.changes!r}')
+            for unit, change in self.changes.items():
+                checks.natural(change, f"the change of '{unit}'")
+        check_loops(self.loops, "Refined")
+
+    def blocks(self, wiring: Wiring) -> Blocks:
+        refuse_reactive(wiring, "a Refined")
+        sequence = Sequence(tuple(wiring.scenario.units), frozenset())
+        finish = tuple(wiring.finish())
+        if self.method == "refined":
+            late = frozenset(self._asked(wiring))
+            graph = _opened(wiring, late)
+            _refuse_lagging(wiring, late)
+            start = settled(wiring, (), self.loops, warm=False, graph=graph, late=late)
+            after = settled(wiring, (), self.loops, graph=graph, late=late)
+            notes = [_order_note(wiring, graph, self.loops)]
+        else:
+            order, why = self._order(wiring)
+            after, late = _modular(wiring, order, relaxed=self.method == "ev")
+            start = settled(wiring, (), None)  # nothing is late yet: there was no step before
+            notes = [why]
+        notes.append(_delay_note(wiring, found_delays(wiring, late)))
+        exchange: Block = (*after, *finish)
+        step = (*sweep(wiring, sequence), *exchange)
+        return Blocks((*start, *finish), {"step": step}, exchange, notes=tuple(notes))
+
+    def _asked(self, wiring: Wiring) -> list[End]:
+        """The inputs that the user wants to be late."""
+        known = {".".join(end): end for unit in wiring.scenario.units for end in wiring.connected(unit)}
+        for name in self.delays:
+            if name not in known:
+                raise MasterError(
+                    f"a delay is asked for '{name}', which is no connected input. "
+                    f"{suggest(name, known, 'connected inputs')}"
+                )
+        return [known[name] for name in self.delays]
+
+    def _order(self, wiring: Wiring) -> tuple[list[str], str]:
+        """The units as they take their turns, and why so."""
+        units = list(wiring.scenario.units)
+        for unit in self.changes or ():
+            if unit not in units:
+                raise MasterError(f"changes name '{unit}', which is no unit. {suggest(unit, units, 'units')}")
+        direct = [unit for unit in units if direct_inputs(wiring, unit)]
+        first = [unit for unit in units if unit not in direct]
+        texts = dict.fromkeys(first, "no direct feedthrough")
+        if self.method == "sv" and self.changes is None:
+            texts |= dict.fromkeys(direct, "as declared: how much outputs change was not measured")
+        elif self.changes is not None:
+            rate = {unit: self.changes.get(unit, 0.0) for unit in direct}
+            direct.sort(key=lambda unit: rate[unit])  # stable: declaration decides between equals
+            texts |= {unit: f"outputs change by {100 * rate[unit]:.3g} % per step" for unit in direct}
+        if self.method == "ev":
+            names = ", ".join(map(wiring.called, direct)) or "none"
+            return [
+                *first,
+                *direct,
+            ], f"units with direct feedthrough that do not wait for each other: {names}"
+        shown = [f"{wiring.called(u)} ({texts[u]})" for u in (*first, *direct) if u not in _hidden(wiring)]
+        return [*first, *direct], f"units take turns: {' → '.join(shown)}"
+
+
+def _hidden(wiring: Wiring) -> tuple[str, ...]:
+    """The units that nobody has written down."""
+    return wiring.scenario.added_units
+
+
+def as_jacobi(coupling: Coupling) -> Coupling:
+    """A refined coupling that delays nothing does what `Jacobi` does with solved outputs; others stay."""
+    if isinstance(coupling, Refined) and coupling.method == "refined" and not coupling.delays:
+        return Jacobi("solved", coupling.loops)
+    return coupling
+
+
+def direct_inputs(wiring: Wiring, unit: str) -> list[End]:
+    """The connected inputs of a unit that some output depends on directly; without any: no feedthrough."""
+    depended = {name for out in wiring.outputs_of(unit) for name in wiring.port(out).depends}
+    return [end for end in wiring.connected(unit) if end[1] in depended]
+
+
+def found_delays(wiring: Wiring, late: Collection[End]) -> list[Delay]:
+    """The outputs that reflect an input of the communication point before, because it is handed on late."""
+    found = []
+    for output in wiring.outputs:
+        old = tuple((output[0], name) for name in sorted(wiring.port(output).depends))
+        if inputs := tuple(end for end in old if end in late):
+            found.append(Delay(output, inputs))
+    return found
+
+
+def _opened(wiring: Wiring, late: Collection[End]) -> Graph:
+    """The graph of the scenario without the connections that are late."""
+    scenario = wiring.scenario
+    if not late:
+        return scenario.graph
+    kept = [c for c in scenario.connections if (c.unit, c.port) not in late]
+    return Graph(scenario.units, kept)
+
+
+def _modular(wiring: Wiring, order: list[str], *, relaxed: bool) -> tuple[list[Instruction], frozenset[End]]:
+    """One exchange, unit by unit; and the inputs that are handed on after the outputs of their unit."""
+    sources = {(c.unit, c.port): set(c.sources) for c in wiring.scenario.connections}
+    instructions: list[Instruction] = []
+    known: set[End] = set()
+    late: list[End] = []
+    fed: list[str] = []
+    for unit in order:
+        if direct_inputs(wiring, unit):
+            fed.append(unit)
+            continue
+        late += wiring.connected(unit)  # of no concern to its outputs
+        for end in wiring.outputs_of(unit):
+            instructions += wiring.get(end)
+            known.add(end)
+    for unit in fed:
+        for end in wiring.connected(unit):
+            if sources[end] <= known:
+                instructions += wiring.extrapolate(end)
+            else:
+                late.append(end)
+        for end in wiring.outputs_of(unit):
+            instructions += wiring.get(end)
+        if not relaxed:
+            known.update(wiring.outputs_of(unit))
+    for end in late:
+        instructions += wiring.extrapolate(end)
+    return instructions, frozenset(late)
+
+
+def _refuse_lagging(wiring: Wiring, late: Collection[End]) -> None:
+    """An output that others need at once must follow its unit's inputs before the next step."""
+    used = {source for connection in wiring.scenario.connections for source in connection.sources}
+    refused = []
+    for unit, model in wiring.scenario.units.items():
+        wanted = [end for end in direct_inputs(wiring, unit) if end not in late]
+        passed = [end for end in wiring.outputs_of(unit) if end in used]
+        if not isinstance(model, Lagging) or not wanted or not passed:
+            continue
+        lags = set(model.lags())
+        refused += [
+            (end, (unit, output))
+            for end in wanted
+            for output, name in sorted(lags)
+            if name == end[1] and (unit, output) in used
+        ]
+    if refused:
+        lines = [
+            f"{wiring.label(output)} is declared to depend directly on {wiring.label(end)}, and others need "
+            "it at once. But when this was tried, it followed only after the next step, as outputs of FMUs "
+            "for co-simulation may."
+            for end, output in refused
+        ]
+        asked = ", ".join(dict.fromkeys(f'"{".".join(end)}"' for end, _ in refused))
+        raise MasterError(
+            "\n".join(lines)
+            + f"\nAccept that they are one step late with delays = [{asked}], use interface = "
+            '"model-exchange" where the FMU offers it, or a coupling that does not wait for it (jacobi with '
+            'outputs = "lagged").'
+        )
+
+
+def _order_note(wiring: Wiring, graph: Graph, loops: LoopSolver) -> str:
+    scenario, hidden = wiring.scenario, _hidden(wiring)
+    units = [unit for unit in scenario.units if unit not in hidden]
+    outputs = sum(len(wiring.outputs_of(unit)) for unit in units)
+    inputs = sum(len(wiring.connected(unit)) for unit in units)
+    note = (
+        f"refined: {outputs} outputs, {inputs} inputs and {len(units)} states, each in its turn; inputs and "
+        "outputs agree at every communication point"
+    )
+    return note + (f"; algebraic loops by {loops}" if graph.loops else "")
+
+
+def _delay_note(wiring: Wiring, delays: Collection[Delay]) -> str:
+    if not delays:
+        return "no signal is delayed"
+    sources = {(c.unit, c.port): c.sources for c in wiring.scenario.connections}
+    texts = []
+    for output, inputs in delays:
+        origins = [wiring.label(source) for end in inputs for source in sources[end]]
+        more = f" and {len(origins) - MOST_NAMES} more" if len(origins) > MOST_NAMES else ""
+        old = f"{', '.join(map(wiring.label, inputs))} (from {', '.join(origins[:MOST_NAMES])}{more})"
+        texts.append(f"{wiring.label(output)}, because {old} is of the step before")
+    return f"delayed by one communication step: {'; '.join(texts)}"

@@ -1,0 +1,1 @@
+"""Events between units, in a program: conditions, instants, and what the log tells."""

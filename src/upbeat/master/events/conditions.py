@@ -1,0 +1,199 @@
+"""The conditions of a scenario's events as numbers that a pace follows, and what is known of their rates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from upbeat.core.expr import (
+    ONE,
+    ZERO,
+    Cell,
+    Expr,
+    Name,
+    Op,
+    any_of,
+    apply,
+    names,
+    substitute,
+    time_derivative,
+)
+from upbeat.core.names import resolve, split
+from upbeat.core.ports import Kind
+from upbeat.master.blocks import Blocks
+from upbeat.master.events.inside import counts, own_conditions
+from upbeat.master.program import Block, Let, Reg
+from upbeat.master.wiring import Wiring
+from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.watcher import watchers
+from upbeat.scenario.scenario import Scenario
+from upbeat.units.discrete.model import Discrete
+from upbeat.units.equations.ode import Function, Ode
+from upbeat.units.process import bare
+
+WIDTH = 3
+"""Of a sample: the value, its rate and its second derivative."""
+
+
+class Watch(NamedTuple):
+    """What the pace knows about its program."""
+
+    names: tuple[str, ...] = ()  # the events
+    counts: tuple[int, ...] = ()  # how many conditions each has
+    orders: tuple[int, ...] = ()  # of each condition: how many derivatives are known
+    first: Reg = 0  # the first of the registers of the conditions, WIDTH for each
+    jumped: Reg = 0  # whether an event has changed what they depend on
+    told: Reg = 0  # of each event: when it was first predicted, and for when
+
+
+class Known(NamedTuple):
+    """How many derivatives are known of a condition of an event, and why no more."""
+
+    event: str
+    order: int
+    missing: str
+
+
+def followed(
+    blocks: Blocks, wiring: Wiring, most: int, *, symbolic: bool = True
+) -> tuple[Blocks, Watch, list[Known]] | None:
+    """Blocks that compute all conditions and up to `most` derivatives; None if there are no events.
+
+    Without `symbolic`, derivatives count only where outputs declare them. A pace (or coupling) that calls
+    this has a property `derivatives`, by which the master knows what units are to give out for it.
+    """
+    conditions = _conditions(wiring) | own_conditions(wiring)
+    if not conditions:
+        return None
+    lets: list[Let] = []
+    known: list[Known] = []
+    unique = wiring.registers.unique
+    size = WIDTH * sum(map(len, conditions.values()))
+    first = wiring.registers.new(unique("conditions"), size=size)
+    for name, expressions in conditions.items():
+        for z in expressions:
+            rates, missing = _rates(z, wiring, most, symbolic)
+            place = first + WIDTH * len(known)
+            lets += [Let(place + k, substitute(cell, wiring.names)) for k, cell in enumerate(rates)]
+            known.append(Known(name, len(rates) - 1, missing))
+    jumped, begin, end, after = jumps(wiring, _ends(conditions, wiring))
+    ready = replace(
+        blocks,
+        start=(*blocks.start, *begin, *end, *lets),
+        steps={name: (*begin, *step, *end, *lets) for name, step in blocks.steps.items()},
+        exchange=(*blocks.exchange, *lets, after),
+    )
+    counts = tuple(map(len, conditions.values()))
+    orders = tuple(one.order for one in known)
+    return ready, Watch(tuple(conditions), counts, orders, first, jumped), known
+
+
+def looked_at(scenario: Scenario) -> list[str]:
+    """The units of a closed scenario that conditions of its events look at, through functions too."""
+    looking = {
+        *watchers(scenario.units),
+        *(u for u, m in scenario.units.items() if isinstance(m, Conditions)),
+    }
+    seen = {source for c in scenario.connections if c.unit in looking for source, _ in c.sources}
+    return [unit for unit in scenario.units if unit in seen - looking]
+
+
+def _conditions(wiring: Wiring) -> dict[str, tuple[Expr, ...]]:
+    """The conditions of all events by name, over the outputs of units."""
+    found: dict[str, tuple[Expr, ...]] = {}
+    for unit, watcher in watchers(wiring.scenario.units).items():
+        seen = {c.port: c.cells[0] for c in wiring.scenario.connections if c.unit == unit}
+        for event in watcher.events:
+            name = wiring.scenario.column(unit, event.name)
+            found[name] = tuple(substitute(z, seen) for z in event.conditions)
+    return found
+
+
+def _rates(z: Expr, wiring: Wiring, most: int, symbolic: bool) -> tuple[list[Expr], str]:
+    """The condition and as many of its derivatives as are known of outputs; and why there are no more."""
+    found = [z]
+    for _ in range(most):
+        rates: dict[str, Expr] = {}
+        for name in sorted(names(found[-1])):
+            unit, port, index = _source(name, wiring)
+            derivative = wiring.port((unit, port)).derivative
+            if wiring.port((unit, port)).kind is not Kind.REAL:
+                rates[name] = ZERO
+            elif derivative is None or (wiring.port((unit, derivative)).internal and not symbolic):
+                return found, _missing(unit, port, wiring, symbolic)
+            else:
+                rates[name] = Name(f"{unit}.{derivative}{index}")
+        found.append(time_derivative(found[-1], rates))
+    return found, ""
+
+
+def _missing(unit: str, port: str, wiring: Wiring, symbolic: bool) -> str:
+    label, known = wiring.label((unit, port)), wiring.port((unit, port))
+    if isinstance(wiring.scenario.units[unit], Conditions):
+        return f"{known.description} is a Python function, of which only values are known"
+    if symbolic and isinstance(bare(wiring.scenario.units[unit]), Ode | Function):
+        what = f"the {known.description} in {wiring.called(unit)}" if known.internal else f"'{label}'"
+        return f"how {what} changes depends on how inputs change, or on a table"
+    return f"'{label}' does not say which output is its derivative"
+
+
+def _source(name: str, wiring: Wiring) -> tuple[str, str, str]:
+    """The unit and port of a name in a condition, and the index of the cell as it is written."""
+    unit, rest = split(name)
+    port, index = resolve(rest, {known for owner, known in wiring.outputs if owner == unit})
+    return unit, port, "" if index is None else f"[{index}]"
+
+
+def _ends(conditions: Mapping[str, Sequence[Expr]], wiring: Wiring) -> set[tuple[str, str]]:
+    """All outputs of the units that conditions look at, through functions too, and what drives these units:
+    where that jumps, conditions go another way from now on, though they are what they were."""
+    units = {split(name)[0] for zs in conditions.values() for z in zs for name in names(z)}
+    scenario = wiring.scenario
+    seen = {unit for unit in units if isinstance(scenario.units[unit], Conditions)}
+    units |= {source for c in scenario.connections if c.unit in seen for source, _ in c.sources}
+    drives = {end for c in scenario.connections if c.unit in units for end in c.sources}
+    return {end for unit in units for end in wiring.outputs_of(unit)} | (drives & wiring.outputs.keys())
+
+
+def jumps(wiring: Wiring, ends: Collection[tuple[str, str]]) -> tuple[Reg, Block, Block, Let]:
+    """A register that says whether an instant has changed one of these outputs, or something has happened
+    to or inside a unit; what to do at the start and at the end of a step for that, and whenever they may
+    change.
+
+    An event that reaches a unit may leave all its outputs as they are, and yet change where they go from
+    here (a force, a parameter): the instant says so itself (`Wiring.struck`). Not for discrete units, whose
+    outputs stay until they jump again.
+
+    Every step pays for what is done in it, so it compares no outputs: that is left to the instant. In the
+    order of their registers they are kept by one copy.
+    """
+    unique = wiring.registers.unique
+    jumped = wiring.registers.new(unique("jumped"), Kind.BOOLEAN)
+    struck = wiring.registers.new(unique("struck"), Kind.BOOLEAN)
+    begin: list[Let] = [Let(struck, ZERO)]
+    before: list[Let] = []
+    changes: list[Expr] = []
+    counted = counts(wiring)
+    for name, register in counted.items():
+        kept = wiring.registers.new(unique(f"{name}′at the start"), Kind.INTEGER)
+        begin.append(Let(kept, Cell(register)))
+        changes.append(apply(Op.NE, Cell(register), Cell(kept)))
+    inside = Let(jumped, any_of(changes))
+    changes.append(Cell(struck))
+    for unit in sorted({unit for unit, _ in ends}):
+        if not isinstance(bare(wiring.scenario.units[unit]), Discrete):
+            wiring.struck.setdefault(unit, []).extend((Let(struck, ONE), Let(jumped, ONE)))
+    for end in sorted(ends, key=lambda end: wiring.outputs[end]):
+        port = wiring.port(end)
+        known = (
+            wiring.label(end) in counted or port.extra
+        )  # what an FMU tells of its last step has not jumped
+        if port.kind is Kind.STRING or known:
+            continue
+        kept = wiring.registers.new(unique(f"{wiring.label(end)}′before"), port.kind, port.cells)
+        for i in range(port.cells):
+            cell = Cell(wiring.outputs[end] + i)
+            before.append(Let(kept + i, cell))
+            changes.append(apply(Op.NE, cell, Cell(kept + i)))
+    return jumped, tuple(begin), (*before, inside), Let(jumped, any_of(changes))

@@ -1,0 +1,58 @@
+"""Events inside units, as far as units say what leads to them: a pace can see these coming, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from upbeat.core.abilities import Model
+from upbeat.core.expr import Expr, Name
+from upbeat.core.ports import Kind
+from upbeat.master.program import Reg
+from upbeat.master.wiring import Wiring
+from upbeat.scenario.scenario import Scenario
+from upbeat.units.equations.ode import Ode
+from upbeat.units.process import Isolated
+
+
+def with_indicators(scenario: Scenario) -> Scenario:
+    """The scenario whose units give out the conditions of their own events, and count these, if they can."""
+    made = {name: _indicating(model) for name, model in scenario.units.items()}
+    return scenario.with_units({name: new for name, new in made.items() if new is not scenario.units[name]})
+
+
+def _indicating(model: Model) -> Model:
+    inner: Any = model.model if isinstance(model, Isolated) else model
+    changed = isinstance(inner, Ode) and type(inner) is not Ode  # what somebody made of it may mean more
+    if changed or not hasattr(inner, "indicating"):
+        return model
+    made = inner.indicating()
+    if made is inner:
+        return model
+    return replace(model, model=made) if isinstance(model, Isolated) else made
+
+
+def with_own_events(scenario: Scenario) -> list[str]:
+    """The units that have events inside which a pace can see coming."""
+    indicating = with_indicators(scenario).units.items()
+    return [unit for unit, model in indicating if any(port.indicates for port in model.ports)]
+
+
+def own_conditions(wiring: Wiring) -> dict[str, tuple[Expr, ...]]:
+    """The conditions of events inside units by name, ``unit.event``."""
+    found: dict[str, tuple[Expr, ...]] = {}
+    for unit, model in wiring.scenario.units.items():
+        for port in model.ports:
+            if port.indicates:
+                name = f"{wiring.called(unit)}.{port.indicates}"
+                found[name] = (*found.get(name, ()), Name(f"{unit}.{port.name}"))
+    return found
+
+
+def counts(wiring: Wiring) -> dict[str, Reg]:
+    """The registers that count events inside units: where one has changed, something has happened."""
+    return {
+        wiring.label(end): register
+        for end, register in wiring.outputs.items()
+        if wiring.port(end).internal and wiring.port(end).kind is Kind.INTEGER
+    }

@@ -1,0 +1,1 @@
+"""What inputs do between communication points: held, extrapolated, interpolated."""

@@ -1,0 +1,182 @@
+"""What an input does between communication points.
+
+An approximation writes the `Let`s that compute the coefficients which `Set` hands over. It has two
+faces: *extrapolate* (only the value at the start of the step is known) and *interpolate* (the
+source has already gone ahead, so the value at the end is known too). Its memory is in registers:
+restarting a history means writing minus infinity into its time registers (`Course.history`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar, Protocol
+
+from upbeat.core.errors import MasterError
+from upbeat.core.expr import Cell, Number, Op, apply
+from upbeat.master.inputs.course import Course, Place
+from upbeat.master.inputs.history import extrapolated, interpolated
+from upbeat.master.inputs.polynomials import Point, through
+from upbeat.master.program import Let
+from upbeat.master.registers import Registers
+
+MOST = 5
+"""Inputs are polynomials of at most this degree (`units.inputs.MAX_DEGREE`, `UPBEAT_MAX_DEGREE`)."""
+
+
+class Approximation(Protocol):
+    """Chooses the polynomial that an input follows over a step."""
+
+    @property
+    def derivatives(self) -> int:
+        """How many derivatives of the input it wants to know."""
+        ...
+
+    def extrapolate(self, place: Place, registers: Registers) -> Course:
+        """The course from the time in `place.next` on, when the value there is all that is known.
+
+        A course `at_start` runs from `place.now` to `place.next` instead, and the value holds at
+        `place.now`.
+        """
+        ...
+
+    def interpolate(self, place: Place, registers: Registers) -> Course:
+        """The course from `place.now` to `place.next`, when `place.ahead` holds at `place.next`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Constant: the value at the start of the step, or the one at its end where that is known."""
+
+    derivatives: ClassVar[int] = 0
+
+    def extrapolate(self, place: Place, registers: Registers) -> Course:
+        return Course(by=(place.value,))
+
+    def interpolate(self, place: Place, registers: Registers) -> Course:
+        return Course(by=(place.ahead[0],))
+
+
+@dataclass(frozen=True, slots=True)
+class Polynomial:
+    """The polynomial of degree `order` through the latest values; lower while there are fewer."""
+
+    order: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.order, bool) or not isinstance(self.order, int) or not 1 <= self.order <= MOST:
+            raise MasterError(
+                f"the order of a polynomial is a whole number from 1 to {MOST}, not {self.order!r}"
+            )
+
+    derivatives: ClassVar[int] = 0
+
+    def extrapolate(self, place: Place, registers: Registers) -> Course:
+        return extrapolated(place, registers, self.order)
+
+    def interpolate(self, place: Place, registers: Registers) -> Course:
+        return interpolated(place, registers, self.order - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A straight line: the secant of the last step continued, or the chord where the end is known."""
+
+    derivatives: ClassVar[int] = 0
+
+    def extrapolate(self, place: Place, registers: Registers) -> Course:
+        return extrapolated(place, registers, 1)
+
+    def interpolate(self, place: Place, registers: Registers) -> Course:
+        return interpolated(place, registers, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Hermite:
+    """Through values and derivatives at both ends of the last step (or of this one): cubic with the
+    first derivative, quintic with the second one too. Needs outputs that declare their `derivative`.
+
+    Where an output cannot tell its derivatives yet (an FMU's, before its first step and after events), the
+    input is held, or follows the chord where the end is known; no slope is made up."""
+
+    derivatives: int = 1
+
+    def __post_init__(self) -> None:
+        if self.derivatives not in (1, 2):
+            raise MasterError(f"Hermite uses 1 or 2 derivatives, not {self.derivatives!r}")
+
+    def extrapolate(self, place: Place, registers: Registers) -> Course:
+        return extrapolated(place, registers, 1)
+
+    def interpolate(self, place: Place, registers: Registers) -> Course:
+        return interpolated(place, registers, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Continuous:
+    """Extrapolated interpolation: a straight line from where the last step's course ended to the
+    latest value, so that an input never jumps at a communication point (thesis, example 17)."""
+
+    derivatives: ClassVar[int] = 0
+
+    def extrapolate(self, place: Place, registers: Registers) -> Course:
+        base = registers.new(f"{place.name}′base", size=place.size)
+        slope = registers.new(f"{place.name}′slope", size=place.size)
+        begun = registers.new(f"{place.name}′begun", start=(-inf,))
+        running = apply(Op.GT, Cell(begun), Number(-inf))
+        length = Cell(place.next) - Cell(place.now)
+        # Where the last course got to is computed and not kept: the step may have ended before its aim.
+        since = Cell(place.now) - Cell(begun)
+        lets: list[Let] = []
+        for i in range(place.size):
+            value = Cell(place.value + i)
+            level = Cell(base + i) + Cell(slope + i) * since
+            lets.append(Let(base + i, apply(Op.WHERE, running, level, value)))
+            lets.append(Let(slope + i, (value - Cell(base + i)) / length))
+        lets.append(Let(begun, Cell(place.now)))
+        return Course(by=(base, slope), late=tuple(lets), at_start=True, history=(begun,))
+
+    def interpolate(self, place: Place, registers: Registers) -> Course:
+        return interpolated(place, registers, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Smooth:
+    """A cubic that leaves where, and as steeply as, the last step's course arrived, and arrives where
+    linear extrapolation would: no jumps and no kinks at communication points. Where the end of the step is
+    known, it is the parabola through both ends and the point before: no jumps."""
+
+    derivatives: ClassVar[int] = 0
+
+    def extrapolate(self, place: Place, registers: Registers) -> Course:
+        past = registers.new(f"{place.name}′past", size=place.size)
+        when = registers.new(f"{place.name}′when", start=(-inf,))
+        secant = registers.new(f"{place.name}′secant", size=place.size)
+        start, lean = registers.new(f"{place.name}′start"), registers.new(f"{place.name}′lean")
+        by = tuple(registers.new(f"{place.name}′c{k}", size=place.size) for k in range(4))
+        running = apply(Op.GT, Cell(when), Number(-inf))
+        length = Cell(place.next) - Cell(place.now)
+        since = Cell(place.now) - Cell(when)  # as in Continuous: the last step may have ended before its aim
+        lets: list[Let] = []
+        for i in range(place.size):
+            value, steep = Cell(place.value + i), Cell(secant + i)
+            c0, c1, c2, c3 = (Cell(register + i) for register in by)
+            level = c0 + since * (c1 + since * (c2 + since * c3))
+            slope = c1 + since * (2.0 * c2 + since * (3.0 * c3))
+            rise = (value - Cell(past + i)) / since
+            lets.append(Let(secant + i, apply(Op.WHERE, running, rise, Number(0.0))))
+            lets.append(Let(start, apply(Op.WHERE, running, level, value)))
+            lets.append(Let(lean, apply(Op.WHERE, running, slope, Number(0.0))))
+            end = value + steep * length
+            points = [
+                Point(Cell(place.now), (Cell(start), Cell(lean)), sure=True),
+                Point(Cell(place.next), (end, steep), sure=True),
+            ]
+            lets += [Let(by[k] + i, coefficient) for k, coefficient in enumerate(through(points))]
+            lets.append(Let(past + i, value))
+        lets.append(Let(when, Cell(place.now)))
+        return Course(by=by, late=tuple(lets), at_start=True, history=(when,))
+
+    def interpolate(self, place: Place, registers: Registers) -> Course:
+        return interpolated(place, registers, 1)

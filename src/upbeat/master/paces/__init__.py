@@ -1,0 +1,1 @@
+"""Paces: how far the next step goes, why, and whether it stands."""

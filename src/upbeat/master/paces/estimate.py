@@ -1,0 +1,259 @@
+"""Error estimates as instructions: what a step-size control reads, added to the blocks of any coupling.
+
+Each estimate turns step blocks into ones that also leave, for every watched port, its error over its
+tolerance in a register. Nothing here knows which coupling wrote the blocks: a step block goes from
+the time in register `now` to the one in `next`, and that is all that is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from upbeat.core.expr import Cell, Expr, Op, apply
+from upbeat.core.ports import Kind
+from upbeat.master.algebra.worst import worst_of
+from upbeat.master.blocks import Blocks
+from upbeat.master.dataflow import Flow, Resource, live, touched
+from upbeat.master.inputs.approximation import (
+    MOST,
+    Approximation,
+    Continuous,
+    Hermite,
+    Hold,
+    Linear,
+    Polynomial,
+    Smooth,
+)
+from upbeat.master.inputs.course import Place
+from upbeat.master.port_registers import End
+from upbeat.master.program import Block, Instruction, Let, Reg, Restore, Save, Set, walk
+from upbeat.master.wiring import Wiring
+from upbeat.units.equations.data import Equations
+
+ROUNDING = 16 * 2.0**-52
+"""What two ways of computing a value may differ by, relative to it, without meaning anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A real port whose error counts, by the name it has in a trace. Scale: tolerance·(nominal + |value|)."""
+
+    end: End
+    name: str
+    register: Reg
+    cells: int
+    tolerance: float
+    nominal: float
+
+    def error(self, differences: Sequence[Expr]) -> Expr:
+        """The largest of the differences, one per cell, over the scale there."""
+        parts = [
+            apply(Op.ABS, difference)
+            / (self.tolerance * (apply(Op.ABS, Cell(self.register + i)) + self.nominal))
+            for i, difference in enumerate(differences)
+        ]
+        return worst_of(parts)
+
+
+class Estimate(NamedTuple):
+    """Blocks that estimate, the first register of the errors, and the power of the step they grow with."""
+
+    blocks: Blocks
+    errors: Reg
+    power: int
+
+
+def order_of(approximation: Approximation) -> int:
+    """The order of convergence that inputs of this kind give a coupling: one more than the degree they
+    reproduce. `Continuous` is a step late and `Smooth` aims at a straight line. Unknown ones count as 1."""
+    match approximation:
+        case Linear() | Smooth():
+            return 2
+        case Polynomial(order):
+            return order + 1
+        case Hermite(derivatives):
+            return 2 * (derivatives + 1)
+        case Hold() | Continuous() | _:
+            return 1
+
+
+def lowest_order(wiring: Wiring) -> int:
+    """The order of a coupling is that of its worst input; inputs that are not real do not count."""
+    ends = [end for unit in wiring.scenario.units for end in wiring.connected(unit)]
+    real = [wiring.approximation(end) for end in ends if wiring.port(end).kind is Kind.REAL]
+    return min((order_of(approximation) for approximation in real), default=1)
+
+
+def driven(blocks: Blocks, wiring: Wiring) -> frozenset[Reg]:
+    """The cells of inputs that the coupling finds by itself, of all that follows them at one instant, and of
+    outputs whose rates do.
+
+    What is found for a step depends on where the step lies: a force that is held while it closes a gap is the
+    larger the shorter the step, and so is the velocity it leaves. No step would be short enough for these.
+    """
+    connected = {end for unit in wiring.scenario.units for end in wiring.connected(unit)}
+    handed = (i for step in blocks.steps.values() for i in walk(step) if isinstance(i, Set))
+    found = {(i.unit, i.port) for i in handed} - connected
+    if not found:
+        return frozenset()
+    flow = Flow(wiring.registers.layout(), wiring.scenario.units)
+    _, spoilt = touched(blocks.exchange, flow, [("input", *end) for end in found])
+    steered: set[Resource] = set()
+    for unit, model in wiring.scenario.units.items():
+        equations = getattr(model, "equations", None)
+        if isinstance(equations, Equations):
+            inputs = {port.name for port in equations.inputs if ("input", unit, port.name) in spoilt}
+            ends = [(unit, name) for name in equations.steered(inputs)]
+            steered |= {("cell", wiring.outputs[e] + i) for e in ends for i in range(wiring.port(e).cells)}
+    _, behind = touched(blocks.exchange, flow, steered)
+    return frozenset(r[1] for r in spoilt | behind if isinstance(r, tuple) and r[0] == "cell")
+
+
+def richardson(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order: int) -> Estimate:
+    """Each step once as a whole and again in two halves; the halves stand.
+
+    With two halves of order p, what they still are away from the solution is their distance from the
+    whole step over 2^p - 1. That is a local error, so it grows with the power p + 1 of the step.
+    What may be rounding does not count, or short steps would never be good enough.
+    """
+    new = wiring.registers.new
+    kept = [new(f"{port.name}′whole", size=port.cells) for port in watched]
+    errors = new("error", size=len(watched))
+    begin, end = new("whole step′from"), new("whole step′to")
+    slot = wiring.registers.slot()
+    save = Save(tuple(wiring.scenario.units), _live(blocks, wiring), slot)
+    now, until = Cell(wiring.now), Cell(wiring.next)
+    keep = [
+        Let(to + i, Cell(p.register + i)) for p, to in zip(watched, kept, strict=True) for i in range(p.cells)
+    ]
+    judge: list[Instruction] = []
+    for k, (port, whole) in enumerate(zip(watched, kept, strict=True)):
+        distances: list[Expr] = []
+        for i in range(port.cells):
+            value = Cell(port.register + i)
+            distance = apply(Op.ABS, value - Cell(whole + i)) - ROUNDING * apply(Op.ABS, value)
+            distances.append(apply(Op.MAX, 0.0, distance))  # in this order, or "not a number" would get lost
+        judge.append(Let(errors + k, port.error(distances) / float(2**order - 1)))
+
+    def doubled(step: Block) -> Block:
+        return (
+            save,
+            *step,
+            *keep,
+            Let(begin, now),
+            Let(end, until),  # what the whole step reached: units may have agreed on less than was asked
+            Restore(slot),
+            Let(wiring.next, now + 0.5 * (Cell(end) - now)),
+            *step,
+            Let(wiring.now, until),
+            Let(wiring.next, Cell(end)),
+            *step,
+            Let(wiring.now, Cell(begin)),
+            *judge,
+        )
+
+    steps = {name: doubled(step) for name, step in blocks.steps.items()}
+    return Estimate(replace(blocks, steps=steps), errors, order + 1)
+
+
+def _live(blocks: Blocks, wiring: Wiring) -> tuple[Reg, ...]:
+    """The registers that a step reads from before it. Its two ends are written by hand."""
+    layout, units = wiring.registers.layout(), wiring.scenario.units
+    found = {r for step in blocks.steps.values() for r in live(layout, units, (*step, *blocks.instant))}
+    return tuple(sorted(found - {wiring.now, wiring.next}))
+
+
+def milne(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order: int) -> Estimate:
+    """What an input was expected to be at the end of the step, against what it is.
+
+    The error of an *input* over a step, not of a state: it moves states by about its size times the
+    step, so it already is an error per time.
+    """
+    ahead = {port: _Ahead(port, wiring, wiring.approximation(port.end), "ahead") for port in watched}
+    return _predicted(
+        blocks,
+        wiring,
+        order,
+        list(ahead.values()),
+        [
+            port.error([Cell(port.register + i) - one.value(i) for i in range(port.cells)])
+            for port, one in ahead.items()
+        ],
+    )
+
+
+def orders(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order: int) -> Estimate:
+    """What an input was expected to be at the end of the step, against a polynomial of the next degree.
+
+    Where there is none of the next degree, one of a lower degree, which sees more error than there is.
+    """
+    pairs: list[tuple[_Ahead, _Ahead]] = []
+    for port in watched:
+        chosen = wiring.approximation(port.end)
+        degree = order_of(chosen) if order_of(chosen) <= MOST else MOST - 1
+        order = min(order, degree)
+        other = Polynomial(degree)
+        pairs.append((_Ahead(port, wiring, chosen, "ahead"), _Ahead(port, wiring, other, "other")))
+    return _predicted(
+        blocks,
+        wiring,
+        order,
+        [one for pair in pairs for one in pair],
+        [
+            port.error([one.value(i) - other.value(i) for i in range(port.cells)])
+            for port, (one, other) in zip(watched, pairs, strict=True)
+        ],
+    )
+
+
+class _Ahead:
+    """The course of an input by an approximation, kept beside the coupling's own.
+
+    Beside, because a coupling hands over what it likes: an input that sees the end of the step
+    (Gauss-Seidel, Iterated) has no extrapolated course there, and its error is wanted all the same.
+    """
+
+    def __init__(self, port: Watched, wiring: Wiring, approximation: Approximation, mark: str) -> None:
+        name, kind = f"{port.name}′{mark}", wiring.port(port.end).kind
+        sources = wiring.known(port.end)[: approximation.derivatives + 1]
+        known = tuple(
+            wiring.registers.new(f"{name} at start{'′' * k}", kind, port.cells) for k in range(len(sources))
+        )
+        unsure = wiring.unsure(port.end) and len(known) > 1
+        place = Place(name, kind, port.cells, known, known, wiring.now, wiring.next, unsure)
+        course = approximation.extrapolate(place, wiring.registers)
+        wiring.beside(port.end, course)
+        copies = [
+            Let(to + i, Cell(s + i)) for to, s in zip(known, sources, strict=True) for i in range(port.cells)
+        ]
+        self.before: list[Let] = list(course.late) if course.at_start else []
+        self.after: list[Let] = copies if course.at_start else [*copies, *course.late]
+        self._by = course.by
+        self._length = Cell(wiring.next) - Cell(wiring.now)
+
+    def value(self, cell: int) -> Expr:
+        """What was expected at the end of the step."""
+        value: Expr = Cell(self._by[-1] + cell)
+        for register in self._by[-2::-1]:
+            value = value * self._length + Cell(register + cell)
+        return value
+
+
+def _predicted(
+    blocks: Blocks, wiring: Wiring, power: int, ahead: Sequence[_Ahead], errors: Sequence[Expr]
+) -> Estimate:
+    """Blocks that judge before they take the new values in."""
+    first = wiring.registers.new("error", size=len(errors))
+    before = [let for one in ahead for let in one.before]
+    after = [let for one in ahead for let in one.after]
+    judge = [Let(first + k, error) for k, error in enumerate(errors)]
+    changed = replace(
+        blocks,
+        start=(*blocks.start, *after),
+        steps={name: (*before, *step, *judge, *after) for name, step in blocks.steps.items()},
+        exchange=(*blocks.exchange, *after),
+        instant=(*blocks.instant, *after) if blocks.instant else (),
+    )
+    return Estimate(changed, first, power)

@@ -1,0 +1,230 @@
+"""A pace that lets another one choose among steps that are proven to be stable one after the other, only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from upbeat.core.errors import MasterError
+from upbeat.core.time import Span
+from upbeat.master import checks
+from upbeat.master.blocks import Blocks
+from upbeat.master.paces.pace import (
+    SLACK,
+    Hears,
+    Notes,
+    Pace,
+    Proposal,
+    Read,
+    Reviews,
+    State,
+    Tells,
+    Twin,
+    prepared,
+    retries,
+    twin,
+)
+from upbeat.master.wiring import Wiring
+
+MOST = 1000
+"""Steps to choose from."""
+
+
+class _Head(NamedTuple):
+    """What the monitor remembers before what the pace inside does."""
+
+    node: float  # where it stands in the table
+    taken: float  # which of the steps is under way; -1: none of them
+    until: float  # where that one ends
+    stood: float  # 1: the step before should have been shorter, and no shorter one was proven
+
+
+@dataclass(frozen=True)
+class Monitored:
+    """Steps as `pace` wants them, as far as they are among `steps` and proven to be stable in this sequence.
+
+    `leads` is the table of an automaton: ``leads[node][k]`` is the node to which ``steps[k]`` leads from
+    `node`, or -1 where that step is not allowed. A request is rounded down to one of the steps; where that
+    one is not allowed, the nearest that is takes its place, and the log says so. Only where less than the
+    shortest step is left before the stop time or a known event is a step made that no proof covers. Where the
+    pace inside rejects a step and no shorter one is allowed, the step stands.
+
+    Make one with `up.certified(…).monitor(pace)`.
+    """
+
+    pace: Pace
+    steps: tuple[float, ...]
+    leads: tuple[tuple[int, ...], ...]
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        checks.has(self.pace, "propose", "the pace of Monitored", "up.certified(…).monitor(up.Fixed(0.1))")
+        try:
+            object.__setattr__(self, "steps", tuple(self.steps))
+            object.__setattr__(self, "leads", tuple(map(tuple, self.leads)))
+        except TypeError:
+            raise MasterError("steps and leads of Monitored are lists; up.certified(…) makes them") from None
+        for step in self.steps:
+            checks.positive(step, "each of the steps of Monitored")
+        if not 0 < len(self.steps) <= MOST or any(a >= b for a, b in pairwise(self.steps)):
+            raise MasterError(
+                f"Monitored chooses among 1 to {MOST} steps, in ascending order: {self.steps!r}"
+            )
+        _check_table(self.leads, len(self.steps), self.start)
+
+    @cached_property
+    def grants(self) -> tuple[tuple[int, ...], ...]:
+        """By node and step asked for, the step that is made."""
+        count = range(len(self.steps))
+        return tuple(tuple(self._nearest(row, asked, len(count)) for asked in count) for row in self.leads)
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """What the log says about steps that are not the ones asked for; the native twin numbers them so."""
+        sizes = [f"{step:g}" for step in self.steps]
+        return (
+            "what is left, which no proof covers",
+            "after a step that should have been shorter, where no shorter one is proven",
+            *(f"{size}, the next of the proven steps" for size in sizes),
+            *(f"{size} instead of {asked}, which is not proven here" for asked in sizes for size in sizes),
+        )
+
+    @property
+    def retries(self) -> bool:
+        return retries(self.pace)
+
+    # ---------------------------------------------------------------- before the run
+
+    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
+        ready, pace = prepared(self.pace, blocks, wiring)
+        sizes = ", ".join(f"{step:g}" for step in self.steps)
+        note = (
+            f"steps are one of {sizes}, in sequences that are proven to be stable ({len(self.leads)} nodes)"
+        )
+        return replace(ready, notes=(*ready.notes, note)), replace(self, pace=pace)
+
+    def native(self) -> Twin | None:
+        inner = twin(self.pace)
+        if type(self) is not Monitored or inner is None:
+            return None
+        numbers = (len(self.steps), len(self.leads), self.start, *self.steps)
+        table = (lead for row in self.leads for lead in row)
+        grants = (grant for row in self.grants for grant in row)
+        return Twin(
+            "monitored",
+            (*map(float, (*numbers, *table, *grants)), *inner.parameters),
+            (inner.name, *self.texts, *inner.texts),
+        )
+
+    # ---------------------------------------------------------------- while it runs
+
+    def begin(self, span: Span) -> State:
+        return (*_Head(float(self.start), -1.0, span.start, 0.0), *self.pace.begin(span))
+
+    def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
+        head, inner = _Head(*state[:4]), state[4:]
+        wanted, inner = self.pace.propose(inner, t, limit, read)
+        row = int(head.node)
+        fits = self._count(limit - t)
+        asked = max(self._count(wanted.until - t) - 1, 0)
+        taken = self.grants[row][asked]
+        if taken >= fits:
+            taken = self._nearest(self.leads[row], asked, fits)
+        if taken < 0:
+            step = wanted._replace(until=limit, reason=self.texts[0])
+        else:
+            step = self._step(wanted, t, limit, asked, taken)
+        if head.stood != 0.0:
+            step = step._replace(reason=self.texts[1])
+        return step, (head.node, float(taken), step.until, 0.0, *inner)
+
+    def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
+        if not isinstance(self.pace, Reviews):
+            return None, state
+        head, inner = _Head(*state[:4]), state[4:]
+        again, inner = self.pace.review(inner, t, reached, read)
+        if again is None:
+            return None, (*head, *inner)
+        below = self._count((head.until - t) * (1.0 - 2.0 * SLACK))
+        asked = max(self._count(again.until - t) - 1, 0)
+        taken = self._nearest(self.leads[int(head.node)], asked, below)
+        if taken < 0:
+            return None, (*head._replace(stood=1.0), *inner)
+        step = self._step(again, t, head.until, asked, taken)
+        return step, (head.node, float(taken), step.until, head.stood, *inner)
+
+    def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
+        """The step under way has led somewhere, if it was made as a whole."""
+        head, inner = _Head(*state[:4]), state[4:]
+        taken = int(head.taken)
+        if taken >= 0 and t >= head.until - SLACK * self.steps[taken]:
+            head = head._replace(node=float(self.leads[int(head.node)][taken]))
+        if isinstance(self.pace, Notes):
+            inner = self.pace.note(inner, t, fired, read)
+        return (head.node, -1.0, t, head.stood, *inner)
+
+    def anew(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
+        """The pace inside hears of it."""
+        return (
+            (*state[:4], *self.pace.anew(state[4:], t, fired, read))
+            if isinstance(self.pace, Hears)
+            else state
+        )
+
+    def tells(self, state: State) -> tuple[Sequence[float], int]:
+        """What the pace inside has to say."""
+        return self.pace.tells(state[4:]) if isinstance(self.pace, Tells) else ((), 0)
+
+    def _step(self, wanted: Proposal, t: float, limit: float, asked: int, taken: int) -> Proposal:
+        """The step `taken`, on the pace's own grid where it asked for just that one."""
+        size = self.steps[taken]
+        until = t + size
+        exact = abs(wanted.until - until) <= SLACK * size
+        if exact:
+            until = wanted.until
+        if until > limit - SLACK * size:
+            until = limit
+        if taken != asked:
+            count = len(self.steps)
+            return wanted._replace(until=until, reason=self.texts[2 + count + asked * count + taken])
+        if not exact:
+            return wanted._replace(until=until, reason=self.texts[2 + taken])
+        return wanted._replace(until=until)
+
+    def _count(self, length: float) -> int:
+        """How many of the steps are not longer than this."""
+        room = length * (1.0 + SLACK)
+        count = 0
+        for step in self.steps:
+            if step <= room:
+                count += 1
+        return count
+
+    def _nearest(self, row: Sequence[int], asked: int, below: int) -> int:
+        """The allowed one of the first `below` steps that is nearest to the one asked for; -1: none."""
+        found, away = -1, 0.0
+        for k in range(below):
+            distance = abs(self.steps[k] - self.steps[asked])
+            if row[k] >= 0 and (found < 0 or distance < away):
+                found, away = k, distance
+        return found
+
+
+def _check_table(leads: Sequence[Sequence[int]], count: int, start: int) -> None:
+    nodes = len(leads)
+    if not nodes or type(start) is not int or not 0 <= start < nodes:
+        raise MasterError(f"start of Monitored is one of its {nodes} nodes, counted from 0, not {start!r}")
+    for node, row in enumerate(leads):
+        if len(row) != count:
+            raise MasterError(
+                f"node {node} of Monitored says where {len(row)} steps lead, but there are {count} steps"
+            )
+        if not all(type(lead) is int and -1 <= lead < nodes for lead in row):
+            raise MasterError(
+                f"node {node} of Monitored leads to {list(row)}: nodes are 0 to {nodes - 1}, or -1"
+            )
+        if max(row) < 0:
+            raise MasterError(f"node {node} of Monitored allows no step at all")

@@ -1,0 +1,1 @@
+"""Events of a scenario: conditions, event connections, and who watches for them."""

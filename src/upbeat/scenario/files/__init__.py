@@ -1,0 +1,1 @@
+"""Scenario files: tables to models and scenarios, and back."""

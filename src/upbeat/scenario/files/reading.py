@@ -1,0 +1,287 @@
+"""Scenario files: TOML in, TOML out. Reading one never executes code.
+
+    upbeat = 1                                  # the version of the format
+    name = "two masses"
+
+    [models.mass]                               # a model to be used by several units
+    states = { x = "v", v = "(F - c*x)/m" }     # states: an ode; without them: a function
+    inputs = { F = { unit = "N" } }
+    outputs = ["x"]
+    parameters = { m = 1.0, c = 1.0 }
+
+    [units.left]
+    model = "mass"                              # with its own values:
+    parameters = { m = 2.0 }
+    start = { x = 1.0 }
+
+    [units.right]                               # or with equations of its own
+    outputs = { F = "-k*u" }
+    inputs = ["u"]
+    parameters = { k = 3.0 }
+
+    [units.trailer]                             # or another scenario, with the master of its own file
+    scenario = "trailer.toml"
+
+    [connections]                               # input = expression over outputs and scenario inputs
+    left.F = "right.F + push"
+    right.u = "left.x"
+                                                # or, of event inputs, as `upbeat.scenario.events.links` says
+    [inputs]                                    # of the scenario itself
+    push = { unit = "N", start = 0.0 }
+
+    [outputs]
+    load = { value = "right.F", unit = "kN" }
+
+    [events.touch]                              # between units, see `upbeat.scenario.events.declared`
+    when = "left.x > 2.0 and left.v > 0"
+    then = { left.v = "-left.v" }
+
+    [master]                                    # checked by the master, the loop and the recorder
+    step = 0.01
+    [run]
+    until = 10.0
+    [record]
+    signals = ["left.*"]
+
+A unit or model has a `kind` ("ode", "function" or "python", see `upbeat.scenario.files.python_models`),
+`states`, `start`, `inputs`, `outputs`, `parameters`, `locals`, `tables`, `solver`: all that
+`upbeat.units.equations.spec` reads.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from upbeat.core.abilities import Model
+from upbeat.core.errors import FileProblem, Problem, Problems, ScenarioError, suggest
+from upbeat.scenario.assemble import assemble
+from upbeat.scenario.files.definitions import Definitions, Nest
+from upbeat.scenario.files.fmu_models import fmu_table
+from upbeat.scenario.files.lines import Lines
+from upbeat.scenario.files.written import Special, scenario_tables, toml_text
+from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.values import with_values
+
+VERSION = 1
+LARGEST = 10_000_000
+"""In bytes. A file that is larger is not a scenario; its data belong into a CSV file."""
+
+_TABLES = ("models", "units", "connections", "inputs", "outputs", "events", "master", "run", "record")
+_KEYS = ("upbeat", "name", *_TABLES)
+
+
+@dataclass(frozen=True)
+class ScenarioFile:
+    """What a file says: the scenario, and the settings for the layers above as plain tables."""
+
+    scenario: Scenario
+    master: Mapping[str, Any] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)
+    record: Mapping[str, Any] = field(default_factory=dict)
+    source: str = field(default="", compare=False)
+    lines: Lines | None = field(default=None, compare=False, repr=False)
+
+    def locate(self, problem: Problem) -> Problem:
+        """The problem with the line of the key that it is about."""
+        return _locate(problem, self.lines)
+
+    def located(self, problems: Problems) -> ScenarioError:
+        """All problems with their lines, as an error to raise."""
+        return _located(problems, self.source, self.lines)
+
+
+Also = Callable[[ScenarioFile, Problems], None]
+
+
+# -------------------------------------------------------------------- reading
+
+
+def read_scenario(
+    path: str | Path,
+    *,
+    allow_python: bool = False,
+    values: Mapping[str, Any] | None = None,
+    also: Also | None = None,
+    nest: Nest | None = None,
+) -> ScenarioFile:
+    """The scenario in a file. All its problems are reported together, with their lines.
+
+    `values` overrides parameters and start values: ``{"left.m": 2.0}``. `also` lets a layer above report
+    what is wrong with its settings in the same go; the scenario that it sees may be incomplete.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > LARGEST:
+            raise FileProblem(
+                f"{path}: is larger than {LARGEST / 1e6:.0f} MB, which no scenario needs. "
+                "Put long tables of data into a CSV file and use --input"
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        raise FileProblem(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise FileProblem(f"{path}: line {line}: is not a text in UTF-8; save it as UTF-8") from None
+    return read_text(
+        text,
+        source=str(path),
+        allow_python=allow_python,
+        values=values,
+        folder=path.parent,
+        also=also,
+        nest=nest,
+    )
+
+
+def read_text(
+    text: str,
+    *,
+    source: str = "",
+    allow_python: bool = False,
+    values: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+    also: Also | None = None,
+    nest: Nest | None = None,
+) -> ScenarioFile:
+    """The scenario in a text; Python modules that it names are looked for in `folder`."""
+    content = _parse(text, source or "the text")
+    lines = Lines(text)
+    problems = Problems()
+    tables = _tables(content, problems)
+    definitions = Definitions(tables["models"], problems, allow_python=allow_python, folder=folder, nest=nest)
+    made = {name: definitions.unit(name, table) for name, table in tables["units"].items()}
+    definitions.unused()
+    units = {name: model for name, model in made.items() if model is not None}
+    broken = made.keys() - units.keys()
+    pairs = list(_pairs(tables["connections"], ""))
+    if not made:
+        problems.add(
+            ("units",), "the file has no units", 'Add at least one: [units.left] with states = { x = "-x" }.'
+        )
+        broken = {""}
+    parts = assemble(
+        units, pairs, tables["inputs"], tables["outputs"], {}, problems, broken, events=tables["events"]
+    )
+    parts = with_values(parts, values or {}, problems, broken)
+    scenario = Scenario.from_parts(parts, content.get("name", ""))
+    file = ScenarioFile(scenario, tables["master"], tables["run"], tables["record"], source, lines)
+    if also is not None:
+        also(file, problems)
+    if problems.found:
+        raise file.located(problems)
+    return file
+
+
+def _parse(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax(str(error), text, source) from None
+    except ValueError:  # the limit of Python on digits
+        raise FileProblem(f"{source}: contains a number with thousands of digits") from None
+    except RecursionError:
+        raise FileProblem(f"{source}: is nested too deeply to be a scenario") from None
+
+
+def _syntax(message: str, text: str, source: str) -> FileProblem:
+    what, _, _ = message.partition(" (at ")
+    rows = text.split("\n")
+    place = re.search(r"at line (\d+), column (\d+)", message)
+    if place is None:
+        last = max((i for i, row in enumerate(rows, 1) if row.strip()), default=1)
+        return FileProblem(
+            f"{source}: line {last}: {what}: the file ends too early, as if it had been cut off\n"
+            f"    {rows[last - 1][:100]}"
+        )
+    line, column = int(place[1]), int(place[2])
+    hint = ""
+    if "overwrite" in what or "declare" in what:
+        hint = (
+            "\n    The same key or table is there twice. An input has one source: to combine two, "
+            'write an expression, such as "left.F" = "a.y + b.y".'
+        )
+    first = max(0, column - 60)
+    pointer = f"    {rows[line - 1][first : first + 100]}\n    {' ' * (column - 1 - first)}^"
+    return FileProblem(f"{source}: line {line}, column {column}: {what}\n{pointer}{hint}")
+
+
+def _tables(content: Mapping[str, Any], problems: Problems) -> dict[str, dict[str, Any]]:
+    """The tables of a file, all there and all tables; with complaints about everything else."""
+    for key in content:
+        if key not in _KEYS:
+            problems.add((key,), f"unknown key '{key}'", suggest(key, _KEYS, "keys"))
+    version = content.get("upbeat", VERSION)
+    if version != VERSION or isinstance(version, bool):
+        problems.add(
+            ("upbeat",),
+            f"this is version {version!r} of the format, and this Upbeat reads version {VERSION}",
+            "Install a newer Upbeat (pip install -U upbeat), or write upbeat = 1.",
+        )
+    if not isinstance(content.get("name", ""), str):
+        problems.add(("name",), "the name must be a text", 'Write name = "…".')
+    tables: dict[str, dict[str, Any]] = {}
+    for key in _TABLES:
+        table = content.get(key, {})
+        if not isinstance(table, dict):
+            problems.add(
+                (key,), f"'{key}' must be a table, not {table!r}", f"Write [{key}] on a line of its own."
+            )
+            table = {}
+        tables[key] = table
+    return tables
+
+
+def _pairs(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    """Connections; ``left.F = …`` without quotation marks is a table in a table to TOML.
+
+    Behind the port, a table is a value: ``light.control = { event = "officer.cmd" }``.
+    """
+    for key, value in table.items():
+        if isinstance(value, Mapping) and "." not in prefix + key:
+            yield from _pairs(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _locate(problem: Problem, lines: Lines | None) -> Problem:
+    return problem if lines is None else replace(problem, line=lines.of(problem.where))
+
+
+def _located(problems: Problems, source: str, lines: Lines | None) -> ScenarioError:
+    found = [_locate(problem, lines) for problem in problems.found]
+    found.sort(key=lambda problem: problem.line or 0)
+    return ScenarioError(found, source)
+
+
+# -------------------------------------------------------------------- writing
+
+
+def write_scenario(what: ScenarioFile | Scenario, path: str | Path, special: Special | None = None) -> None:
+    """Write a file that `read_scenario` reads back as an equal scenario.
+
+    FMUs stay where they are: the file names them relative to its own place.
+    """
+    folder = Path(path).parent
+
+    def placed(name: str, model: Model) -> dict[str, Any] | None:
+        return (special and special(name, model)) or fmu_table(model, folder)
+
+    text = scenario_text(what, placed)
+    try:
+        Path(path).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise FileProblem(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def scenario_text(what: ScenarioFile | Scenario, special: Special | None = None) -> str:
+    """The text of a scenario file; `special` gives the tables of models that only layers above know."""
+    file = what if isinstance(what, ScenarioFile) else ScenarioFile(what)
+    settings = {"master": file.master, "run": file.run, "record": file.record}
+    return toml_text({"upbeat": VERSION, **scenario_tables(file.scenario, special), **settings})

@@ -1,0 +1,1 @@
+"""Scenarios with fewer units and the same meaning: nests inlined, equations merged into one unit."""

@@ -1,0 +1,1 @@
+"""Programs on linear forms: what a step does to small deviations, as a matrix."""

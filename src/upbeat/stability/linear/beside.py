@@ -1,0 +1,226 @@
+"""The linear part of one unit, beside the unit: rows for its states and for the courses of its inputs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from upbeat.core.ports import Kind, Port
+from upbeat.stability.linear.flows import Moving
+
+Array = npt.NDArray[np.float64]
+Rows = Array | None
+"""One row per cell over the extended state; None: all zero."""
+Course = tuple[float, tuple[Rows, ...]]
+"""Its origin, and the rows of each coefficient."""
+
+
+class Beside(Protocol):
+    """What a machine of linear forms needs of a unit: the derivatives of whatever the unit does.
+
+    Call order as for the unit itself; `leave` before and `arrive` after the unit advances.
+    """
+
+    accuracy: float
+    linear: bool
+    """Whether it is proven to be linear (or affine)."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of its states."""
+        ...
+
+    def begin(self, states: Array) -> None:
+        """The rows of its states; inputs are held at what they are until they are given."""
+        ...
+
+    def states(self) -> Array: ...
+
+    def give(self, port: str, time: float, rows: Sequence[Rows]) -> None:
+        """An input follows a course with these rows from `time` on."""
+        ...
+
+    def course(self, port: str) -> Course | None:
+        """The course that an input follows; None if nothing in it moves."""
+        ...
+
+    def read(self, port: str) -> Rows:
+        """The rows of an output now."""
+        ...
+
+    def leave(self) -> Any: ...
+
+    def arrive(self, left: Any, t: float, to: float) -> None: ...
+
+    def save(self) -> Any: ...
+
+    def restore(self, token: Any) -> None: ...
+
+    def values(self) -> list[float]:
+        """What its states are."""
+        ...
+
+    def put(self, values: Sequence[float]) -> None:
+        """Other values for its states."""
+        ...
+
+
+class Moved(ABC):
+    """What goes beside any unit that moves: rows are kept here; how it moves is up to the kinds of unit."""
+
+    accuracy: float
+    linear: bool
+    labels: tuple[str, ...]
+
+    def __init__(self, labels: tuple[str, ...], inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        self.labels = labels
+        self._rows = np.zeros((len(labels), 0))
+        self._courses: Mapping[str, Course] = {}
+        self._inputs = _places(inputs)
+        self._outputs = {port.name: (*place, port.kind is Kind.REAL) for port, place in _placed(outputs)}
+
+    @property
+    @abstractmethod
+    def _now(self) -> float:
+        """The unit's own time."""
+
+    @abstractmethod
+    def _gains(self) -> tuple[Array, Array]:
+        """How all cells of outputs react to states and inputs, now."""
+
+    @abstractmethod
+    def _flow(self, left: Any, t: float, to: float, moving: Moving) -> Array:
+        """How the states at `to` react to those at `t` and to coefficients (see `stability.flows`)."""
+
+    @abstractmethod
+    def leave(self) -> Any: ...
+
+    @abstractmethod
+    def values(self) -> list[float]: ...
+
+    @abstractmethod
+    def put(self, values: Sequence[float]) -> None: ...
+
+    def begin(self, states: Array) -> None:
+        self._rows, self._courses = states, {}
+
+    def states(self) -> Array:
+        return self._rows
+
+    def give(self, port: str, time: float, rows: Sequence[Rows]) -> None:
+        while rows and rows[-1] is None:
+            rows = rows[:-1]
+        rest = {name: course for name, course in self._courses.items() if name != port}
+        self._courses = rest | {port: (time, tuple(rows))} if rows else rest
+
+    def course(self, port: str) -> Course | None:
+        return self._courses.get(port)
+
+    def read(self, port: str) -> Rows:
+        first, count, real = self._outputs.get(port, (0, 0, False))
+        if not real:
+            return None
+        by_state, by_input = (part[first : first + count] for part in self._gains())
+        rows = by_state @ self._rows
+        for name, (origin, coefficients) in self._courses.items():
+            place, cells = self._inputs[name]
+            gain = by_input[:, place : place + cells]
+            if gain.any():
+                rows = rows + gain @ _at(coefficients, self._now - origin)
+        return rows if rows.any() else None
+
+    def arrive(self, left: Any, t: float, to: float) -> None:
+        if not self.labels or to <= t:
+            return
+        size, columns = self._rows.shape
+        moving = [
+            (self._inputs[name][0] + cell, _around(coefficients, t - origin, cell, columns))
+            for name, (origin, coefficients) in self._courses.items()
+            for cell in range(self._inputs[name][1])
+        ]
+        through = self._flow(left, t, to, Moving(tuple((place, len(rows)) for place, rows in moving)))
+        states = through[:, :size] @ self._rows
+        if moving:
+            states = states + through[:, size:] @ np.vstack([rows for _, rows in moving])
+        self._rows = states
+
+    def save(self) -> Any:
+        return self._rows, self._courses
+
+    def restore(self, token: Any) -> None:
+        self._rows, self._courses = token
+
+
+def _placed(ports: Sequence[Port]) -> list[tuple[Port, tuple[int, int]]]:
+    """Where the cells of each port are among those of all, and how many there are."""
+    found, first = [], 0
+    for port in ports:
+        found.append((port, (first, port.cells)))
+        first += port.cells
+    return found
+
+
+def _places(ports: Sequence[Port]) -> dict[str, tuple[int, int]]:
+    return {port.name: place for port, place in _placed(ports)}
+
+
+def _around(coefficients: Sequence[Rows], tau: float, cell: int, columns: int) -> Array:
+    """The rows of one cell's coefficients around a point so long after the origin of the course."""
+    rows = np.array([np.zeros(columns) if part is None else part[cell] for part in coefficients])
+    return rows if tau == 0.0 else Moving(((0, len(rows)),)).shifted(tau) @ rows
+
+
+def _at(coefficients: Sequence[Rows], tau: float) -> Array:
+    """The rows of a course so long after its origin."""
+    total: Array | None = None
+    for k, rows in enumerate(coefficients):
+        if rows is not None:
+            part = rows * tau**k
+            total = part if total is None else total + part
+    assert total is not None  # courses without rows are not kept
+    return total
+
+
+class Still:
+    """Beside a unit that gives out nothing that moves with the others: all its rows are zero."""
+
+    accuracy = 0.0
+    linear = True
+    labels: tuple[str, ...] = ()
+
+    def begin(self, states: Array) -> None:
+        self._none = states
+
+    def states(self) -> Array:
+        return self._none
+
+    def give(self, port: str, time: float, rows: Sequence[Rows]) -> None:
+        pass
+
+    def course(self, port: str) -> Course | None:
+        return None
+
+    def read(self, port: str) -> Rows:
+        return None
+
+    def leave(self) -> None:
+        pass
+
+    def arrive(self, left: None, t: float, to: float) -> None:
+        pass
+
+    def save(self) -> None:
+        pass
+
+    def restore(self, token: None) -> None:
+        pass
+
+    def values(self) -> list[float]:
+        return []
+
+    def put(self, values: Sequence[float]) -> None:
+        pass

@@ -1,0 +1,156 @@
+"""How the states of a unit at the end of a step depend on those at its start and on its inputs' courses.
+
+A flow is a matrix over the states, then the coefficients of all inputs that move, around the start of the
+step: the states at its end are the flow times both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, comb, factorial
+
+import numpy as np
+import numpy.typing as npt
+
+from upbeat.stability.linear.exponential import exponential
+from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver
+from upbeat.units.solving.tableau import DORMAND_PRINCE, Tableau
+
+Array = npt.NDArray[np.float64]
+Rates = Callable[[float, Array], tuple[Array, Array, Array]]
+"""At a time and a state: the derivatives f, ∂f/∂x and ∂f/∂u."""
+
+FINE = 0.1
+"""Solvers that look after their own error are followed in steps of about this part of the fastest motion."""
+MOST = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """The inputs that move: the place of each cell among all inputs, and its number of coefficients."""
+
+    cells: tuple[tuple[int, int], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(count for _, count in self.cells)
+
+    def values(self, tau: float, inputs: int) -> Array:
+        """What every input cell is so long after the start, as a matrix over all coefficients."""
+        matrix = np.zeros((inputs, self.size))
+        column = 0
+        for place, count in self.cells:
+            matrix[place, column : column + count] = tau ** np.arange(count)
+            column += count
+        return matrix
+
+    def shifted(self, tau: float) -> Array:
+        """The matrix that gives the coefficients around a point so long after the start."""
+        matrix = np.zeros((self.size, self.size))
+        column = 0
+        for _, count in self.cells:
+            for k in range(count):
+                for power in range(k, count):
+                    matrix[column + k, column + power] = comb(power, k) * tau ** (power - k)
+            column += count
+        return matrix
+
+
+def followed(
+    tableau: Tableau, count: int, rates: Rates, t: float, to: float, x: Array, moving: Moving
+) -> Array:
+    """The flow through the steps of a solver, with derivatives taken wherever the solver takes them.
+
+    It belongs to the numbers that the solver computes, not to the solution that they come close to.
+    """
+    size = len(x)
+    matrix = np.hstack([np.eye(size), np.zeros((size, moving.size))])
+    h = (to - t) / count
+    for i in range(count):
+        begin = t + i * h
+        slopes: list[Array] = []
+        stages: list[Array] = []
+        for c, weights in zip(tableau.c, tableau.a, strict=True):
+            at, state, row = begin + c * h, x, matrix
+            for weight, slope, stage in zip(weights, slopes, stages, strict=True):
+                if weight:
+                    state, row = state + h * weight * slope, row + h * weight * stage
+            rate, by_state, by_input = rates(at, state)
+            slopes.append(rate)
+            stage = by_state @ row
+            stage[:, size:] += by_input @ moving.values(at - t, by_input.shape[1])
+            stages.append(stage)
+        for weight, slope, stage in zip(tableau.b, slopes, stages, strict=True):
+            if weight:
+                x, matrix = x + h * weight * slope, matrix + h * weight * stage
+    return matrix
+
+
+def stepped(
+    tableau: Tableau, count: int, by_state: Array, by_input: Array, length: float, moving: Moving
+) -> Array:
+    """The same for constant matrices: all micro-steps are alike, so they are a power of one."""
+    size = len(by_state)
+
+    def rates(_t: float, x: Array) -> tuple[Array, Array, Array]:
+        return np.zeros(len(x)), by_state, by_input
+
+    one = followed(tableau, 1, rates, 0.0, length / count, np.zeros(size), moving)
+    if count == 1:
+        return one
+    lower = np.hstack([np.zeros((moving.size, size)), moving.shifted(length / count)])
+    whole: Array = np.linalg.matrix_power(np.vstack([one, lower]), count)
+    return whole[:size]
+
+
+def exact(by_state: Array, by_input: Array, length: float, moving: Moving) -> Array:
+    """The flow of the solution itself, for constant matrices.
+
+    By the exponential of one matrix that holds the states and the derivatives of all inputs. Adding up the
+    integral of the inputs by quadrature instead goes wrong for stiff units.
+    """
+    size = len(by_state)
+    matrix = np.zeros((size + moving.size, size + moving.size))
+    matrix[:size, :size] = by_state * length
+    scale = np.ones(moving.size)
+    column = 0
+    for place, count in moving.cells:
+        matrix[:size, size + column] = by_input[:, place] * length
+        for k in range(count):
+            scale[column + k] = factorial(k)
+            if k + 1 < count:
+                matrix[size + column + k, size + column + k + 1] = length
+        column += count
+    flow: Array = exponential(matrix)[:size]
+    flow[:, size:] *= scale
+    return flow
+
+
+def flow(
+    solver: Solver,
+    rates: Rates,
+    t: float,
+    to: float,
+    x: Array,
+    moving: Moving,
+    *,
+    constant: bool,
+    ideal: bool,
+) -> Array:
+    """What a unit with this solver makes of a step; `ideal`: as if it made no error of its own.
+
+    Solvers that control their own error count as making none.
+    """
+    length = to - t
+    if isinstance(solver, (DormandPrince, Cvode)) or ideal:
+        _, by_state, by_input = rates(t, x)
+        if constant:
+            return exact(by_state, by_input, length, moving)
+        speed = float(np.abs(by_state).sum(axis=1).max(initial=0.0)) * length
+        count = min(MOST, max(4, ceil(speed / FINE)))
+        return followed(DORMAND_PRINCE, count, rates, t, to, x, moving)
+    if constant:
+        _, by_state, by_input = rates(t, x)
+        return stepped(solver.tableau, solver.count(length), by_state, by_input, length, moving)
+    return followed(solver.tableau, solver.count(length), rates, t, to, x, moving)

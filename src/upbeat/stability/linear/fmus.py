@@ -1,0 +1,203 @@
+"""Beside FMUs: by their derivatives where they tell them, otherwise by trying."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from upbeat.core.names import cell_names
+from upbeat.core.ports import Causality, Kind, Port
+from upbeat.stability.linear.beside import Array, Moved
+from upbeat.stability.linear.flows import Moving, exact
+from upbeat.stability.linear.jacobians import ROUGH, Differences, Jacobian
+from upbeat.units.fmi.cosimulation import CoSimulationUnit
+from upbeat.units.fmi.description import Variable
+from upbeat.units.fmi.exchange import Exchange
+from upbeat.units.fmi.instance import Instance
+from upbeat.units.fmi.model import Fmu
+from upbeat.units.inputs import NUMBERS
+from upbeat.units.solving.unit import Behaviour, from_number
+
+
+def _real(ports: Sequence[Port], causality: Causality) -> tuple[Port, ...]:
+    return tuple(p for p in ports if p.causality is causality and p.kind is Kind.REAL and not p.event)
+
+
+class Exchanged:
+    """An FMU for model exchange as a unit with equations (see `stability.jacobians.Equated`)."""
+
+    def __init__(self, unit: Exchange, model: Fmu) -> None:
+        self._unit = unit
+        self.behaviour = Behaviour(
+            inputs=_real(model.ports, Causality.INPUT),
+            outputs=_real(model.ports, Causality.OUTPUT),
+            state=(),
+            solver=model.effective_solver,
+            derivatives=lambda t, x, u: self.at(t, x, u, unit.instance.derivatives) if x else (),
+            compute=lambda t, x, u: self.at(t, x, u, self._outputs),
+            convert=NUMBERS,
+            deliver=from_number,
+        )
+        self.constants = None
+        description = model.description
+        names = [(name, description.by_name[name]) for name in description.states]
+        self.labels = tuple(
+            cell
+            for name, state in names
+            for cell in cell_names(name, state.cells if state.dimensions else None)
+        )
+
+    @property
+    def instance(self) -> Instance:
+        return self._unit.instance
+
+    @property
+    def time(self) -> float:
+        return self._unit.time
+
+    @property
+    def state(self) -> tuple[float, ...]:
+        return self._unit.state
+
+    def inputs_at(self, t: float) -> list[Any]:
+        return list(self._unit.inputs.courses.at(t))
+
+    def put(self, state: Sequence[float]) -> None:
+        self._unit.put(state)
+
+    def _outputs(self) -> list[float]:
+        cells: list[float] = []
+        for port in self.behaviour.outputs:
+            value: Any = self._unit.get(port.name)
+            cells += [float(value)] if port.size is None else [float(v) for v in value]
+        return cells
+
+    def at(self, t: float, x: Sequence[float], u: Sequence[Any], result: Any) -> Any:
+        """What the FMU gives at a time and a state, with these inputs; then it is where it was."""
+        self._unit.look_from(t, x)
+        self._write(u)
+        try:
+            return result()
+        finally:
+            self._unit.look_from(self._unit.time, self._unit.state)
+            self._write(self.inputs_at(self._unit.time))
+
+    def _write(self, u: Sequence[Any]) -> None:
+        first = 0
+        for port in self.behaviour.inputs:
+            own = u[first : first + port.cells]
+            self._unit.inputs.entry(port.name).write(own[0] if port.size is None else tuple(own))
+            first += port.cells
+
+
+class ExchangeSlopes:
+    """The derivatives that an FMU for model exchange tells."""
+
+    accuracy = ROUGH
+    constant = False
+
+    def __init__(self, model: Fmu) -> None:
+        description = model.description
+        self._states = [description.by_name[name] for name in description.states]
+        self._rates = [description.by_name[each.variable] for each in description.structure.derivatives]
+        self._known = [model.layout.variables[port.name] for port in _real(model.ports, Causality.INPUT)]
+        self._given = [model.layout.variables[port.name] for port in _real(model.ports, Causality.OUTPUT)]
+
+    def dynamics(self, unit: Any, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+        return self._slopes(unit, t, x, u, self._rates)
+
+    def outputs(self, unit: Any, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+        return self._slopes(unit, t, x, u, self._given)
+
+    def _slopes(
+        self, unit: Exchanged, t: float, x: Sequence[float], u: Sequence[Any], unknown: Sequence[Variable]
+    ) -> tuple[Array, Array]:
+        instance = unit.instance
+        found: tuple[Array, Array] = unit.at(
+            t,
+            x,
+            u,
+            lambda: (_slopes(instance, unknown, self._states), _slopes(instance, unknown, self._known)),
+        )
+        return found
+
+
+def exchange_jacobian(unit: Exchanged, model: Fmu) -> Jacobian:
+    """What the FMU tells about its derivatives; where it tells nothing, differences."""
+    if model.interface.directional_derivatives and scalar(model):
+        return ExchangeSlopes(model)
+    return Differences(unit.behaviour)
+
+
+class Directional(Moved):
+    """Beside an FMU for co-simulation that knows its directional derivatives.
+
+    Nothing is known about the solver inside, so it counts as exact; its equations as those of this instant.
+    """
+
+    accuracy = ROUGH
+    linear = False
+
+    def __init__(self, unit: CoSimulationUnit, model: Fmu) -> None:
+        description = model.description
+        self._states = [description.by_name[name] for name in description.states]
+        self._rates = [description.by_name[each.variable] for each in description.structure.derivatives]
+        inputs, outputs = _real(model.ports, Causality.INPUT), _real(model.ports, Causality.OUTPUT)
+        self._known = [model.layout.variables[port.name] for port in inputs]
+        self._given = [model.layout.variables[port.name] for port in outputs]
+        super().__init__(tuple(description.states), inputs, outputs)
+        self._unit = unit
+        self._readers = [unit.instance.reader(state) for state in self._states]
+
+    @property
+    def _now(self) -> float:
+        return self._unit.time
+
+    def _gains(self) -> tuple[Array, Array]:
+        instance = self._unit.instance
+        return _slopes(instance, self._given, self._states), _slopes(instance, self._given, self._known)
+
+    def leave(self) -> tuple[Array, Array]:
+        instance = self._unit.instance
+        return _slopes(instance, self._rates, self._states), _slopes(instance, self._rates, self._known)
+
+    def _flow(self, left: tuple[Array, Array], t: float, to: float, moving: Moving) -> Array:
+        return exact(*left, to - t, moving)
+
+    def values(self) -> list[float]:
+        return [float(read()) for read in self._readers]  # type: ignore[arg-type]
+
+    def put(self, values: Sequence[float]) -> None:
+        """Its states belong to the FMU alone."""
+
+
+def _slopes(instance: Instance, unknowns: Sequence[Variable], knowns: Sequence[Variable]) -> Array:
+    if not unknowns or not knowns:
+        return np.zeros((len(unknowns), len(knowns)))
+    return np.array([instance.directional(unknowns, [known], (1.0,)) for known in knowns]).T
+
+
+class Readable:
+    """A handle for an FMU for co-simulation: its states can be read, not written."""
+
+    writable = False
+
+    def __init__(self, unit: CoSimulationUnit, model: Fmu) -> None:
+        description = model.description
+        self.labels = tuple(description.states)
+        self._readers = [unit.instance.reader(description.by_name[name]) for name in self.labels]
+
+    def read(self) -> list[float]:
+        return [float(reader()) for reader in self._readers]  # type: ignore[arg-type]
+
+    def write(self, values: Sequence[float]) -> None:
+        raise NotImplementedError  # `writable` says so
+
+
+def scalar(model: Fmu) -> bool:
+    """Whether states and real ports are single numbers: arrays may change their size."""
+    ports = (*_real(model.ports, Causality.INPUT), *_real(model.ports, Causality.OUTPUT))
+    states = [model.description.by_name[name] for name in model.description.states]
+    return all(port.size is None for port in ports) and not any(state.dimensions for state in states)

@@ -1,0 +1,247 @@
+"""The interpreter on linear forms: a program runs as ever, and beside every value goes its derivative.
+
+A *row* says how a value depends on the extended state, to first order. Whatever an instruction does to
+values it does to rows by the chain rule, so one machine serves every coupling there is. Where a program
+decides something (`If`, `Repeat`), somebody has to stand somewhere: at rest a loop is solved before it
+begins, and its rows would never be. So decisions are those of a *neighbour*, the same program a little
+way off; for linear programs, whose rows are the same everywhere, the machine is its own neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from upbeat.core.abilities import Model
+from upbeat.core.errors import StepError
+from upbeat.core.expr import ONE, Cell, Expr, Kernel, cells, directional_derivative
+from upbeat.core.ports import Kind, Signal, Value
+from upbeat.engine.interpreter.calls import Action
+from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interpreter.values import evaluator
+from upbeat.master.program import (
+    Advance,
+    Due,
+    Get,
+    Instruction,
+    Jump,
+    Let,
+    Program,
+    Restore,
+    Save,
+    Set,
+    Slope,
+    Solve,
+)
+from upbeat.stability.linear.beside import Beside, Rows
+
+Row = npt.NDArray[np.float64]
+
+
+class Forms(Interpreter):
+    """An interpreter whose cells have rows, and whose units have somebody beside them.
+
+    Rows are kept only where they are not zero. Unless it is `active`, nothing but values is computed.
+    """
+
+    def __init__(
+        self, program: Program, models: Mapping[str, Model], start: float, neighbour: Interpreter | None
+    ) -> None:
+        self.active = False
+        self.rows: dict[int, Row] = {}
+        self.courses: dict[tuple[str, str], tuple[float, list[Signal]]] = {}
+        """What every input was given last, and when."""
+        self.beside: dict[str, Beside] = {}
+        self._neighbour = neighbour
+        self._row_slots: dict[int, tuple[dict[int, Row], dict[str, Any]]] = {}
+        self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
+        super().__init__(program, models, start)
+
+    def write(self, cell: int, value: Value) -> None:
+        super().write(cell, value)
+        if self._neighbour is not None:
+            self._neighbour.write(cell, value)
+
+    def _test(self, condition: Expr) -> Callable[[], bool]:
+        if self._neighbour is None:
+            return super()._test(condition)
+        holds, there = evaluator(condition, Kind.BOOLEAN), self._neighbour
+        return lambda: bool(holds(there._cells))
+
+    def _action(self, instruction: Instruction) -> Action:
+        action = super()._action(instruction)
+        if isinstance(instruction, Set):
+            action = self._noted(instruction, action)
+        beside = self._linear(instruction)
+        if beside is None:  # If and Repeat, whose parts come one by one
+            return action
+        also: Action | None = None
+        if self._neighbour is not None:
+            also = Interpreter._action(self._neighbour, instruction)
+
+        def both() -> None:
+            after = beside() if self.active else None
+            action()
+            if also is not None:
+                also()
+            if after is not None:
+                after()
+
+        return both
+
+    def _noted(self, instruction: Set, action: Action) -> Action:
+        key, course = (instruction.unit, instruction.port), self._calls.course(instruction)
+
+        def noted() -> None:
+            action()
+            self.courses[key] = self._clock[instruction.unit], course()
+
+        return noted
+
+    # ---------------------------------------------------------------- what instructions do to rows
+
+    def _linear(self, instruction: Instruction) -> Callable[[], Action] | None:
+        """What is to be looked at before the instruction, which gives what is to be done after it."""
+        rows, beside = self.rows, self.beside
+        match instruction:
+            case Let(to, value):
+                return self._let(to, value)
+            case Get(unit, port, to):
+                count = self._ports[unit, port].cells + self._ports[unit, port].event
+                return lambda: lambda: self._store(to, count, beside[unit].read(port))
+            case Set(unit, port, by):
+                count = self._ports[unit, port].cells
+
+                def hand_over() -> None:
+                    beside[unit].give(port, self._clock[unit], [self._gather(r, count) for r in by])
+
+                return lambda: hand_over
+            case Advance(unit, start, _, reached):
+
+                def leave() -> Action:
+                    left, t = beside[unit].leave(), float(self._cells[start])
+
+                    def arrive() -> None:
+                        beside[unit].arrive(left, t, self._clock[unit])
+                        rows.pop(reached, None)
+
+                    return arrive
+
+                return leave
+            case Solve():
+                return lambda: self._solve(instruction)
+            case Slope(unit, output, port, to):
+                count = self._ports[unit, output].cells * self._ports[unit, port].cells
+                return lambda: lambda: self._store(to, count, None)
+            case Jump(_, cell) | Due(_, cell):
+                return lambda: lambda: self._store(cell, 1, None)
+            case Save(units, registers, slot):
+                extent = [r + i for r in registers for i in range(self._layout.of(r).size)]
+
+                def save() -> None:
+                    kept = {cell: rows[cell] for cell in extent if cell in rows}
+                    self._row_slots[slot] = kept, {unit: beside[unit].save() for unit in units}
+
+                return lambda: save
+            case Restore(slot):
+                return lambda: lambda: self._put_back(slot)
+        return None
+
+    def _let(self, to: int, value: Expr) -> Callable[[], Action]:
+        rows, values = self.rows, self._cells
+        if self._layout.of(to).kind is not Kind.REAL:
+            return lambda: lambda: self._store(to, 1, None)
+        if isinstance(value, Cell):
+            source = value.index
+
+            def copied() -> Action:
+                row = rows.get(source)
+                return lambda: self._put(to, row)
+
+            return copied
+        leaves = sorted(cells(value))
+        compute: Callable[[list[float]], list[float]] | None = None
+        sources: tuple[int, ...] = ()
+
+        def computed() -> Action:
+            nonlocal compute, sources
+            active = [leaf for leaf in leaves if leaf in rows]
+            if not active:
+                return lambda: self._put(to, None)
+            if compute is None:
+                partial = tuple(directional_derivative(value, {Cell(leaf): ONE}) for leaf in leaves)
+                kernel = Kernel.over_cells(partial)
+                compute, sources = kernel.python(), kernel.input_cells
+            slopes = dict(zip(leaves, compute([float(values[cell]) for cell in sources]), strict=True))
+            row: Row | None = None
+            for leaf in active:
+                slope = slopes[leaf]
+                if slope:
+                    if not np.isfinite(slope):
+                        raise StepError(
+                            f"{self._layout.name(to)} has no finite slope by {self._layout.name(leaf)} at "
+                            "this point: nothing linear comes close to it. Choose another point (at=…)."
+                        )
+                    part = slope * rows[leaf]
+                    row = part if row is None else row + part
+            return lambda: self._put(to, row)
+
+        return computed
+
+    def _solve(self, instruction: Solve) -> Action:
+        """As x = A⁻¹·b: dx = A⁻¹·(db - dA·x), with the x that comes out."""
+        rows, size = self.rows, instruction.size
+        matrix = np.array([float(self._cells[instruction.matrix + i]) for i in range(size * size)])
+        width = next((len(row) for row in rows.values()), 0)
+        right = np.zeros((size, width))
+        for i in range(size):
+            if instruction.right + i in rows:
+                right[i] = rows[instruction.right + i]
+        entries = [k for k in range(size * size) if instruction.matrix + k in rows]
+        moved = [rows[instruction.matrix + k] for k in entries]
+
+        def after() -> None:
+            for k, row in zip(entries, moved, strict=True):
+                right[k // size] -= row * float(self._cells[instruction.to + k % size])
+            if not right.any():
+                self._store(instruction.to, size, None)
+                return
+            try:
+                self._store(instruction.to, size, np.linalg.solve(matrix.reshape(size, size), right))
+            except np.linalg.LinAlgError:
+                raise StepError(
+                    "an algebraic loop is singular at this point: its outputs do not determine its inputs, "
+                    'so there is nothing to linearise. Break the loop (outputs="lagged") or change its gains.'
+                ) from None
+
+        return after
+
+    # ---------------------------------------------------------------- rows
+
+    def _put(self, cell: int, row: Row | None) -> None:
+        if row is None:
+            self.rows.pop(cell, None)
+        else:
+            self.rows[cell] = row
+
+    def _store(self, first: int, count: int, found: Rows) -> None:
+        for i in range(count):
+            self._put(first + i, None if found is None or i >= len(found) else found[i])
+
+    def _gather(self, first: int, count: int) -> Rows:
+        known = [self.rows.get(first + i) for i in range(count)]
+        if all(row is None for row in known):
+            return None
+        width = next(len(row) for row in known if row is not None)
+        return np.array([np.zeros(width) if row is None else row for row in known])
+
+    def _put_back(self, slot: int) -> None:
+        kept, units = self._row_slots[slot]
+        extent = self._slots[slot][1]
+        for cell in extent:
+            self._put(cell, kept.get(cell))
+        for unit, token in units.items():
+            self.beside[unit].restore(token)

@@ -1,0 +1,191 @@
+"""The partial derivatives of a unit's equations: symbolic for expressions, differences elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from upbeat.core.expr import Expr, Kernel, Number, differentiate, names, simplify
+from upbeat.core.names import cell_names
+from upbeat.core.ports import Kind, Port
+from upbeat.stability.linear.affine import affine
+from upbeat.units.equations.data import TIME, Equations
+from upbeat.units.solving.unit import Behaviour
+
+Array = npt.NDArray[np.float64]
+EXACT = 1e-15
+"""How well derivatives are known that were found by rules, relatively …"""
+ROUGH = 1e-9
+"""… and by differences."""
+STEP = 6e-6
+"""About the cube root of the rounding error: where central differences err least."""
+
+
+class Equated(Protocol):
+    """A unit with equations and a state of numbers, as `SolvedUnit` is one."""
+
+    @property
+    def time(self) -> float: ...
+
+    @property
+    def behaviour(self) -> Behaviour: ...
+
+    @property
+    def state(self) -> tuple[float, ...]: ...
+
+    @property
+    def constants(self) -> tuple[float, ...] | None: ...
+
+    def inputs_at(self, t: float) -> list[Any]: ...
+
+    def put(self, state: Sequence[float]) -> None: ...
+
+
+class Jacobian(Protocol):
+    """How derivatives (of states) and outputs react to states and inputs, cell by cell."""
+
+    accuracy: float
+    """Relative, of every entry."""
+    constant: bool
+    """Whether it is proven to be the same everywhere: then the unit is linear (or affine), between events."""
+
+    def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+        """∂f/∂x and ∂f/∂u."""
+        ...
+
+    def outputs(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+        """∂g/∂x and ∂g/∂u."""
+        ...
+
+
+class _Part:
+    """The Jacobian of several expressions by several names: a kernel for the entries that are not zero."""
+
+    def __init__(self, equations: Equations, cells: Sequence[Expr], by: Sequence[str]) -> None:
+        place = {name: j for j, name in enumerate(by)}
+        found: list[tuple[int, int, Expr]] = []
+        for i, cell in enumerate(cells):
+            for name in sorted(names(cell) & place.keys(), key=place.__getitem__):
+                entry = simplify(differentiate(cell, name))
+                if not (isinstance(entry, Number) and entry.value == 0.0):
+                    found.append((i, place[name], entry))
+        self.shape = (len(cells), len(by))
+        self.places = [(i, j) for i, j, _ in found]
+        self._compute = Kernel(equations.arguments, tuple(entry for _, _, entry in found)).python()
+
+    def __call__(self, arguments: Sequence[Any]) -> Array:
+        matrix = np.zeros(self.shape)
+        if self.places:
+            rows, columns = zip(*self.places, strict=True)
+            matrix[rows, columns] = self._compute(arguments)
+        return matrix
+
+
+class Symbolic:
+    """Of `Ode` and `Function`: by the rules of differentiation, at a kink those of the branch taken."""
+
+    accuracy = EXACT
+
+    def __init__(self, equations: Equations) -> None:
+        states = _cells([state.port for state in equations.states])
+        inputs = _cells(equations.inputs)
+        both = (*states, *inputs)
+        rates = equations.derivatives.outputs if equations.derivatives is not None else ()
+        self._split = len(states)
+        self._rates = _Part(equations, rates, both)
+        self._values = _Part(equations, equations.computed.outputs, both)
+        self._constants = equations.values
+        self.constant = affine((*rates, *equations.computed.outputs), both, {TIME}) and _continuous(equations)
+
+    def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+        return self._at(self._rates, unit, t, x, u)
+
+    def outputs(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+        return self._at(self._values, unit, t, x, u)
+
+    def _at(
+        self, part: _Part, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]
+    ) -> tuple[Array, Array]:
+        constants = self._constants if unit.constants is None else unit.constants
+        matrix = part((t, *x, *u, *constants))
+        return matrix[:, : self._split], matrix[:, self._split :]
+
+
+def _cells(ports: Sequence[Port]) -> tuple[str, ...]:
+    return tuple(name for port in ports for name in cell_names(port.name, port.size))
+
+
+def _continuous(equations: Equations) -> bool:
+    """Whether no value jumps between whole numbers: those have derivatives (zero) that say nothing."""
+    ports = (*equations.inputs, *(output.port for output in equations.outputs))
+    return all(port.kind is Kind.REAL for port in ports)
+
+
+class Differences:
+    """Of equations in Python: central differences. Nobody can prove that they are linear."""
+
+    accuracy = ROUGH
+    constant = False
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._is = behaviour
+        self._real = [port.kind is Kind.REAL for port in behaviour.inputs for _ in range(port.cells)]
+        self._given = [port.kind is Kind.REAL for port in behaviour.outputs for _ in range(port.cells)]
+
+    def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+        return self._differences(self._is.derivatives, [True] * len(x), t, x, u)
+
+    def outputs(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+        return self._differences(self._is.compute, self._given, t, x, u)
+
+    def _differences(
+        self, function: Callable[..., Any], given: list[bool], t: float, x: Sequence[float], u: Sequence[Any]
+    ) -> tuple[Array, Array]:
+        both = [*x, *u]
+        matrix = np.zeros((len(given), len(both)))
+        for j, value in enumerate(both):
+            if j >= len(x) and not self._real[j - len(x)]:
+                continue
+            step = STEP * max(1.0, abs(value))
+            ends = []
+            for moved in (value + step, value - step):
+                point = [*both[:j], moved, *both[j + 1 :]]
+                result = function(t, point[: len(x)], point[len(x) :])
+                ends.append([float(v) if real else 0.0 for v, real in zip(result, given, strict=True)])
+            matrix[:, j] = (np.array(ends[0]) - np.array(ends[1])) / (2.0 * step)
+        return matrix[:, : len(x)], matrix[:, len(x) :]
+
+
+class _ById:
+    """Equations as a key: many units share one model, and comparing long ones costs more than it saves."""
+
+    def __init__(self, equations: Equations) -> None:
+        self.equations = equations
+
+    def __hash__(self) -> int:
+        return id(self.equations)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and other.equations is self.equations
+
+
+@lru_cache(maxsize=512)
+def _symbolic(key: _ById) -> Symbolic:
+    return Symbolic(key.equations)
+
+
+def symbolic(equations: Equations) -> Symbolic:
+    """The derivatives of equations, found once."""
+    return _symbolic(_ById(equations))
+
+
+def jacobian(model: object, unit: Equated) -> Jacobian:
+    """The derivatives of a unit with a state of its own."""
+    equations = getattr(model, "equations", None)
+    if isinstance(equations, Equations):
+        return symbolic(equations)
+    return Differences(unit.behaviour)

@@ -1,0 +1,117 @@
+"""Who goes beside which unit, and whether a unit is proven to be linear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from upbeat.core.abilities import Ability, Model, Rollback
+from upbeat.core.errors import InvalidInput
+from upbeat.core.expr import names
+from upbeat.core.names import cell_names
+from upbeat.core.ports import Causality, Kind, Signal
+from upbeat.scenario.events.watcher import Watcher
+from upbeat.scenario.scenario import Scenario
+from upbeat.stability.linear.affine import affine
+from upbeat.stability.linear.beside import Beside, Still
+from upbeat.stability.linear.fmus import Directional, Exchanged, Readable, exchange_jacobian, scalar
+from upbeat.stability.linear.jacobians import jacobian, symbolic
+from upbeat.stability.linear.solved import Solved
+from upbeat.stability.linear.tokens import Tokens
+from upbeat.stability.linear.tried import Tried
+from upbeat.units.custom import PythonUnit
+from upbeat.units.equations.data import Equations
+from upbeat.units.fmi.exchange import Exchange
+from upbeat.units.fmi.model import Fmu
+from upbeat.units.solving.unit import SolvedUnit
+
+Courses = Mapping[tuple[str, str], tuple[float, list[Signal]]]
+"""What every input of every unit was given last, and when."""
+
+
+def beside(
+    name: str, key: str, model: Model, unit: Any, *, ideal: bool, courses: Courses, start: float, step: float
+) -> Beside:
+    """What keeps the linear part of a unit; `InvalidInput` says what it lacks for that.
+
+    `name` is what people call the unit, `key` its name in the scenario.
+    """
+    if isinstance(unit, SolvedUnit):
+        return Solved(unit, jacobian(model, unit), _labels(model, len(unit.state)), ideal=ideal)
+    if not any(_continuous(model)):
+        return Still()
+    given = {port.name: partial(courses.get, (key, port.name)) for port in model.ports}
+    if isinstance(model, Fmu):
+        return _beside_fmu(name, model, unit, given, ideal=ideal, step=step)
+    if isinstance(model, PythonUnit) and isinstance(unit, Rollback) and Ability.ROLLBACK in model.abilities:
+        if Ability.NEXT_EVENT in model.abilities:
+            raise InvalidInput(
+                f"'{name}' cannot be linearised: it reacts to events, and what happens then is no matrix."
+            )
+        try:
+            handle = Tokens(unit, model.ports, start, step)
+            return Tried(name, unit, model.ports, handle, given, step)
+        except Exception as cause:
+            raise InvalidInput(
+                f"'{name}' cannot be linearised: trying out what it does failed ({cause}). Its tokens should "
+                "be made of numbers, in tuples, lists, dictionaries or arrays."
+            ) from cause
+    raise InvalidInput(
+        f"'{name}' cannot be linearised: nothing is known of the states of a {type(model).__name__} that "
+        "can neither be set back nor tell its derivatives. Write it with equations (Ode, PythonOde), or give "
+        "it save() and restore() (Ability.ROLLBACK) with a token made of numbers."
+    )
+
+
+def _beside_fmu(name: str, model: Fmu, unit: Any, given: Any, *, ideal: bool, step: float) -> Beside:
+    if isinstance(unit, Exchange):
+        facts = Exchanged(unit, model)
+        return Solved(facts, exchange_jacobian(facts, model), facts.labels, ideal=ideal)
+    if not scalar(model):
+        raise InvalidInput(f"'{name}' cannot be linearised: it has arrays. Use it for model exchange.")
+    if model.interface.directional_derivatives:
+        return Directional(unit, model)
+    if Ability.ROLLBACK not in model.abilities:
+        raise InvalidInput(
+            f"'{name}' cannot be linearised: the FMU has no directional derivatives and cannot be set back. "
+            "One of them is needed; or use it for model exchange, if it allows that."
+        )
+    return Tried(name, unit, model.ports, Readable(unit, model), given, step)
+
+
+def _continuous(model: Model) -> Iterator[str]:
+    """The outputs of a unit that others can follow with rows of their own."""
+    if not isinstance(model, Watcher):
+        for port in model.ports:
+            if port.causality is Causality.OUTPUT and port.kind is Kind.REAL and not port.event:
+                yield port.name
+
+
+def _labels(model: object, count: int) -> tuple[str, ...]:
+    """The names of a unit's states."""
+    equations = getattr(model, "equations", None)
+    ports = (
+        [state.port for state in equations.states] if equations is not None else getattr(model, "states", ())
+    )
+    found = tuple(name for port in ports for name in cell_names(port.name, port.size))
+    return found if len(found) == count else tuple(f"state {i + 1}" for i in range(count))
+
+
+def doubts(scenario: Scenario, called: Mapping[str, str]) -> Iterator[str]:
+    """Why a scenario is not proven to be linear, in sentences; none if it is."""
+    for unit, model in scenario.units.items():
+        equations = getattr(model, "equations", None)
+        if not isinstance(equations, Equations):
+            if any(_continuous(model)):
+                yield f"{called[unit]} is a {type(model).__name__}, and nobody knows whether it is linear"
+            else:
+                yield f"what {called[unit]} does at events is left out"
+        elif equations.events:
+            yield f"{called[unit]} has events, and a matrix describes the time between them"
+        elif not symbolic(equations).constant:
+            yield f"{called[unit]} is not linear"
+    for connection in scenario.connections:
+        signals = {name for cell in connection.cells for name in names(cell)}
+        if not affine(connection.cells, signals):
+            yield f"the connection of {called[connection.unit]}.{connection.port} is not linear"

@@ -1,0 +1,72 @@
+"""Beside units whose equations are known, at least as functions, and whose solver is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from upbeat.stability.linear.beside import Array, Moved
+from upbeat.stability.linear.flows import Moving, flow
+from upbeat.stability.linear.jacobians import Equated, Jacobian
+
+KEPT = 64
+"""How many flows of a linear unit are remembered."""
+
+
+class Solved(Moved):
+    """The unit's own solver, followed step by step with derivatives; `ideal`: as if it made no error."""
+
+    def __init__(self, unit: Equated, jacobian: Jacobian, labels: tuple[str, ...], *, ideal: bool) -> None:
+        super().__init__(labels, unit.behaviour.inputs, unit.behaviour.outputs)
+        self._unit, self._jacobian, self._ideal = unit, jacobian, ideal
+        self.accuracy, self.linear = jacobian.accuracy, jacobian.constant
+        self._flows: dict[object, Array] = {}
+        self._known: tuple[Array, Array] | None = None
+        self._constants: object = None
+
+    @property
+    def _now(self) -> float:
+        return self._unit.time
+
+    def _fresh(self) -> None:
+        """Forget what was found with parameters that an event has changed since."""
+        if self._unit.constants != self._constants:
+            self._constants, self._known = self._unit.constants, None
+            self._flows.clear()
+
+    def _gains(self) -> tuple[Array, Array]:
+        self._fresh()
+        unit, now = self._unit, self._unit.time
+        if self._known is None or not self.linear:
+            self._known = self._jacobian.outputs(unit, now, unit.state, unit.inputs_at(now))
+        return self._known
+
+    def leave(self) -> Array:
+        return np.array(self._unit.state)
+
+    def _flow(self, left: Array, t: float, to: float, moving: Moving) -> Array:
+        unit, jacobian = self._unit, self._jacobian
+
+        def rates(at: float, state: Array) -> tuple[Array, Array, Array]:
+            values, given = state.tolist(), unit.inputs_at(at)
+            now = np.array(unit.behaviour.derivatives(at, values, given), dtype=float)
+            return (now, *jacobian.dynamics(unit, at, values, given))
+
+        solver = unit.behaviour.solver
+        if not self.linear:
+            return flow(solver, rates, t, to, left, moving, constant=False, ideal=self._ideal)
+        self._fresh()
+        # Steps that are repeated, and units with many micro-steps, are glad of this.
+        key = (to - t, moving)
+        if key not in self._flows:
+            if len(self._flows) >= KEPT:
+                self._flows.clear()
+            self._flows[key] = flow(solver, rates, t, to, left, moving, constant=True, ideal=self._ideal)
+        return self._flows[key]
+
+    def values(self) -> list[float]:
+        return list(self._unit.state)
+
+    def put(self, values: Sequence[float]) -> None:
+        self._unit.put(values)

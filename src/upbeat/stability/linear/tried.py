@@ -1,0 +1,273 @@
+"""Beside units that nobody can look into: what they do is tried out, from where they stand, and undone.
+
+All that is needed are the unit's own calls and rollback. States are whatever numbers can be read of it. Where
+they can be written, too, each is moved to both sides; where not, inputs move them, and how the
+unit goes on is fitted to what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from upbeat.core.errors import StepError
+from upbeat.core.ports import Causality, Kind, Port, Signal
+from upbeat.stability.linear.beside import Array, Moved, Rows
+from upbeat.stability.linear.flows import Moving
+
+STEP = 1e-4
+"""How far things are moved, relative to 1 + their size: further than the noise of a solver inside."""
+ACCURACY = 1e-7
+FAINT = 1e-7
+"""States that move so little, beside the others, cannot be told apart."""
+Course = tuple[float, list[Signal]]
+
+
+class Handle(Protocol):
+    """Where the states of a unit are found."""
+
+    labels: tuple[str, ...]
+    writable: bool
+
+    def read(self) -> list[float]: ...
+
+    def write(self, values: Sequence[float]) -> None: ...
+
+
+class Tried(Moved):
+    """Finds derivatives by moving states and inputs a little, and setting the unit back after it."""
+
+    accuracy = ACCURACY
+    linear = False
+
+    def __init__(
+        self,
+        name: str,
+        unit: Any,
+        ports: Sequence[Port],
+        handle: Handle,
+        courses: Mapping[str, Callable[[], Course | None]],
+        step: float,
+    ) -> None:
+        real = [port for port in ports if port.kind is Kind.REAL and not port.event]
+        inputs = [port for port in real if port.causality is Causality.INPUT]
+        self._given_out = [port for port in real if port.causality is Causality.OUTPUT]
+        super().__init__(handle.labels, inputs, self._given_out)
+        self._name, self._unit, self._handle, self._step = name, unit, handle, step
+        self._given, self._ports = courses, inputs
+        self._time = 0.0
+        self._known: tuple[Array, Array] | None = None
+        self._fitted: tuple[Array, Array] | None = None
+
+    @property
+    def _now(self) -> float:
+        return self._time
+
+    def begin(self, states: Array) -> None:
+        super().begin(states)
+        self._known = self._fitted = None
+
+    def give(self, port: str, time: float, rows: Sequence[Rows]) -> None:
+        super().give(port, time, rows)
+        self._time, self._known = time, None
+
+    def restore(self, token: Any) -> None:
+        super().restore(token)
+        self._known = None
+
+    def arrive(self, left: Any, t: float, to: float) -> None:
+        self._step = to - t
+        if not self.labels and to > t:
+            self._refuse_memory(left, t, to)
+        super().arrive(left, t, to)
+        self._time, self._known = to, None
+
+    def leave(self) -> Any:
+        return self._unit.save()
+
+    def values(self) -> list[float]:
+        return self._handle.read()
+
+    def put(self, values: Sequence[float]) -> None:
+        if self._handle.writable:
+            self._handle.write(values)
+
+    def _refuse_memory(self, left: Any, t: float, to: float) -> None:
+        """A unit that tells of no states must have none: what its inputs were is over when they are back."""
+        after = self._unit.save()
+        outputs = []
+        for away in (0.0, 1.0):
+            self._unit.restore(left)
+            courses = {port.name: self._course(port, t) for port in self._ports}
+            for port in self._ports:
+                self._set(port, [[row[0] + away] for row in courses[port.name]])
+            self._unit.advance(t, to, False)
+            for port in self._ports:
+                self._set(port, [[row[0]] for row in courses[port.name]])
+            outputs.append(self._outputs_now())
+        self._unit.restore(after)
+        if not np.allclose(outputs[0], outputs[1], rtol=1e-9, atol=1e-12):
+            raise StepError(
+                f"'{self._name}' cannot be linearised: it remembers what its inputs were, but tells nothing "
+                "of its states. An FMU can list them (ModelStructure, Derivatives), or be for model exchange."
+            )
+
+    # ---------------------------------------------------------------- trying
+
+    def _outputs_now(self) -> Array:
+        cells: list[float] = []
+        for port in self._given_out:
+            value = self._unit.get(port.name)
+            cells += [float(value)] if port.size is None else [float(v) for v in value]
+        return np.array(cells)
+
+    def _course(self, port: Port, t: float) -> list[list[float]]:
+        """The coefficients of each cell of an input around `t`."""
+        known = self._given[port.name]()
+        if known is None:
+            return [[float(value)] for value in port.initial]
+        origin, course = known
+        rows: list[Any] = [[c] if port.size is None else list(c) for c in course]  # type: ignore[arg-type]
+        moved: Array = Moving(((0, len(rows)),)).shifted(t - origin) @ np.array(rows, dtype=np.float64)
+        return [[float(value) for value in row] for row in moved.T]
+
+    def _set(self, port: Port, cells: Sequence[Sequence[float]]) -> None:
+        orders = zip(*cells, strict=True)
+        given: list[Signal] = [row[0] if port.size is None else tuple(row) for row in orders]
+        self._unit.set(port.name, given)
+
+    def _input_slopes(self, t: float, count: Sequence[int], result: Callable[[], Array]) -> list[Array]:
+        """How `result` reacts to the first coefficients of every input cell, each from the same point."""
+        token = self._unit.save()
+        columns: list[Array] = []
+        number = 0
+        for port in self._ports:
+            course = self._course(port, t)
+            for cell in range(port.cells):
+                for order in range(count[number]):
+                    ends = []
+                    far = STEP * (1.0 + abs(course[cell][0]))
+                    for side in (far, -far):
+                        moved = [list(row) + [0.0] * (order + 1 - len(row)) for row in course]
+                        moved[cell][order] += side
+                        self._unit.restore(token)
+                        self._set(port, moved)
+                        ends.append(result())
+                    columns.append((ends[0] - ends[1]) / (2.0 * far))
+                number += 1
+        self._unit.restore(token)
+        return columns
+
+    def _state_slopes(self, result: Callable[[], Array]) -> list[Array]:
+        token, values = self._unit.save(), self._handle.read()
+        columns: list[Array] = []
+        for i, value in enumerate(values):
+            ends = []
+            far = STEP * (1.0 + abs(value))
+            for side in (far, -far):
+                self._unit.restore(token)
+                self._handle.write([*values[:i], value + side, *values[i + 1 :]])
+                ends.append(result())
+            columns.append((ends[0] - ends[1]) / (2.0 * far))
+        self._unit.restore(token)
+        return columns
+
+    def _gains(self) -> tuple[Array, Array]:
+        if self._known is None:
+            cells, states = len(self._outputs_now()), len(self.labels)
+            direct = self._input_slopes(self._time, [1] * self._cells, self._outputs_now)
+            if not states:
+                by_state = np.zeros((cells, 0))
+            elif self._handle.writable:
+                by_state = np.array(self._state_slopes(self._outputs_now)).T
+            else:
+                by_state = self._fit(self._time)[1]
+            self._known = by_state, np.array(direct).T.reshape(cells, self._cells)
+        return self._known
+
+    @property
+    def _cells(self) -> int:
+        return sum(port.cells for port in self._ports)
+
+    def _flow(self, left: Any, t: float, to: float, moving: Moving) -> Array:
+        after = self._unit.save()
+        self._unit.restore(left)
+
+        def advanced() -> Array:
+            self._unit.advance(t, to, False)
+            return np.array(self._handle.read())
+
+        try:
+            counts = [0] * self._cells
+            for place, count in moving.cells:
+                counts[place] = count
+            columns = self._input_slopes(t, counts, advanced)
+            if self._handle.writable:
+                states = np.array(self._state_slopes(advanced)).T
+            else:
+                states = self._fit(t)[0]
+        finally:
+            self._unit.restore(after)
+        in_order = _by_place(moving, columns)
+        return np.hstack([states, np.array(in_order).T]) if in_order else states
+
+    def _fit(self, t: float) -> tuple[Array, Array]:
+        """How states and outputs follow from states, fitted to runs in which inputs moved them."""
+        if self._fitted is not None:
+            return self._fitted
+        unit, h, size = self._unit, self._step, len(self.labels)
+        token, turn = unit.save(), np.random.default_rng(7)
+        length, runs = size + 3, 2 + size
+
+        def run(moved: Array) -> tuple[list[Array], list[Array]]:
+            unit.restore(token)
+            states, outputs = [np.array(self._handle.read())], []
+            for k in range(length):
+                place = 0
+                for port in self._ports:
+                    course = self._course(port, t)
+                    for cell in range(port.cells):
+                        course[cell] = [course[cell][0] + moved[k, place]]
+                        place += 1
+                    self._set(port, [row[:1] for row in course])
+                outputs.append(self._outputs_now())
+                unit.advance(t + k * h, t + (k + 1) * h, False)
+                states.append(np.array(self._handle.read()))
+            return states, outputs
+
+        try:
+            base = run(np.zeros((length, self._cells)))
+            rows: list[Array] = []
+            ends: list[Array] = []
+            for _ in range(runs):
+                moved = 10.0 * STEP * turn.uniform(-1.0, 1.0, (length, self._cells))
+                states, outputs = run(moved)
+                for k in range(length):
+                    rows.append(np.concatenate([states[k] - base[0][k], moved[k]]))
+                    ends.append(np.concatenate([states[k + 1] - base[0][k + 1], outputs[k] - base[1][k]]))
+        finally:
+            unit.restore(token)
+        data = np.array(rows)
+        sizes = np.linalg.svd(data / (np.abs(data).max(axis=0) + 1e-300), compute_uv=False)
+        if not len(sizes) or sizes[-1] < FAINT * sizes[0]:
+            raise StepError(
+                f"'{self._name}' cannot be linearised: its inputs do not move all of its states ("
+                f"{', '.join(self.labels)}), and these can neither be set nor are derivatives known. An FMU "
+                "for model exchange, or one with directional derivatives, could be."
+            )
+        found: Array = np.asarray(np.linalg.lstsq(data, np.array(ends), rcond=None)[0].T, dtype=np.float64)
+        self._fitted = fitted = found[:size, :size], found[size:, :size]
+        return fitted
+
+
+def _by_place(moving: Moving, columns: list[Array]) -> list[Array]:
+    """Columns that come by the place of their inputs, in the order of `moving`."""
+    counts = dict(moving.cells)
+    first: dict[int, int] = {}
+    total = 0
+    for place in sorted(counts):
+        first[place] = total
+        total += counts[place]
+    return [columns[first[place] + k] for place, count in moving.cells for k in range(count)]

@@ -1,0 +1,1 @@
+"""Switched systems: sequences of steps of several kinds, proofs about them, and what to forbid."""

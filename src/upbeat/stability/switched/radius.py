@@ -1,0 +1,89 @@
+"""The joint spectral radius: how fast the worst sequence of a switched system grows, between two bounds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from upbeat.stability.switched.automaton import Automaton
+from upbeat.stability.switched.certificate import Certificate
+from upbeat.stability.switched.cycles import search
+from upbeat.stability.switched.decide import EDGES, LARGEST, Prover, Repeated, Stability, stressed_cycles
+from upbeat.stability.switched.lifts import Lift
+from upbeat.stability.switched.system import SwitchedSystem
+
+
+@dataclass(frozen=True)
+class JointRadius:
+    """Bounds of the growth per step of the worst sequence.
+
+    `lower` is reached by repeating `cycle`; `certificates`, one for each component, prove that nothing grows
+    faster than `upper`, which is infinite without a proof.
+    """
+
+    lower: float
+    upper: float
+    cycle: Repeated | None
+    certificates: tuple[Certificate, ...]
+
+    @property
+    def stability(self) -> Stability:
+        if self.upper < 1.0:
+            return Stability.STABLE
+        return Stability.UNSTABLE if self.lower >= 1.0 else Stability.UNDECIDED
+
+
+def joint_radius(
+    system: SwitchedSystem, *, tolerance: float = 1e-5, longest: int = 6, lift: int = 1, seconds: float = 60.0
+) -> JointRadius:
+    """Bounds that are apart by `tolerance` (relative), if time and lifts up to degree `lift` allow.
+
+    With an automaton this is the constrained joint spectral radius.
+    """
+    until = time.monotonic() + seconds
+    tried = search(system.automaton, system.matrices, longest, float("inf"), most=200_000).best
+    lower = Repeated((), 0.0)
+    if tried is not None:
+        policies = tuple(system.automaton.edges[e].symbol for e in tried.edges)
+        lower = Repeated(policies, tried.growth)
+    upper, proofs = 0.0, []
+    for nodes in system.automaton.components():
+        part = system.automaton.part(nodes)
+        lower, bound, proof = _component(part, system, lower, tolerance, lift, until)
+        upper = max(upper, bound)
+        proofs += proof
+    return JointRadius(lower.growth, upper, lower if lower.policies else None, tuple(proofs))
+
+
+def _component(
+    part: Automaton, system: SwitchedSystem, lower: Repeated, tolerance: float, most: int, until: float
+) -> tuple[Repeated, float, list[Certificate]]:
+    """Bisection of the rate for which there are forms."""
+    if system.size > LARGEST:
+        return lower, float("inf"), []
+    prover = Prover(part, system.matrices, until)
+    upper, best = float("inf"), []
+    rate = max(lower.growth, 1e-6) * (1.0 + tolerance)
+    for degree in range(most + 1):
+        if len(Lift(part, degree).windows) > EDGES:
+            break
+        graph = Lift(part, degree).automaton
+        low = lower.growth  # below it there is nothing to prove
+        while time.monotonic() < until:
+            proof, found = prover.proof(degree, rate)
+            if proof is not None:
+                upper, best = rate, [proof]
+            else:
+                low = max(low, rate)
+                for near in stressed_cycles(graph, prover.turned / rate, found):
+                    if near.growth * rate > lower.growth:
+                        policies = tuple(graph.edges[e].symbol for e in near.edges)
+                        lower = Repeated(policies, near.growth * rate)
+                        low = max(low, lower.growth)
+            if upper <= low * (1.0 + tolerance):
+                break
+            rate = min(0.5 * (low + upper), 2.0 * low) if upper > low else upper
+        if upper <= lower.growth * (1.0 + 2.0 * tolerance):
+            break
+        rate = 0.5 * (lower.growth + upper)
+    return lower, upper, best

@@ -1,0 +1,1 @@
+"""Verdicts on coupled scenarios: how stable, up to which step, and what else would be."""

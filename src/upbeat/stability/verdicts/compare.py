@@ -1,0 +1,110 @@
+"""Other couplings, orders and input approximations for the same scenario: what each would allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import Unpack
+
+from upbeat.core.errors import InvalidInput, RunError
+from upbeat.engine.experiment import Experiment
+from upbeat.engine.settings import Settings
+from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
+from upbeat.master.couplings.iterated import Iterated
+from upbeat.master.inputs.approximation import Approximation, Hold, Linear
+from upbeat.master.master import Master
+from upbeat.scenario.scenario import Scenario
+from upbeat.stability.verdicts.judge import At, Stability, experiment_of, stability_of, step_of
+
+ORDERS = 6
+"""All orders of the units are tried if there are not more of them than this."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A master for the same scenario, and the verdict on it. `present`: the one that was given."""
+
+    label: str
+    master: Master
+    result: Stability
+    present: bool = False
+
+
+def compare_couplings(
+    given: Scenario | Experiment,
+    *,
+    step: float | None = None,
+    at: At = "start",
+    ideal: bool = False,
+    scan: bool | tuple[float, float] | None = None,
+    **settings: Unpack[Settings],
+) -> tuple[Alternative, ...]:
+    """The verdicts on the given master and on others for the same scenario; arguments as of `stability_of`.
+
+    Jacobi and Gauss-Seidel in all orders of up to three units (else the one there is and its reverse), with
+    inputs held and linear, and two corrections of each step. The given one comes first, then those that
+    allow the largest steps. Couplings that the scenario does not fit are left out.
+    """
+    made = experiment_of(given, settings)
+    size = step_of(made, step)
+    found: list[Alternative] = []
+    for label, master in candidates(made):
+        present = master == made.master
+        try:
+            result = stability_of(made.with_(master=master), step=size, at=at, ideal=ideal, scan=scan)
+        except (InvalidInput, RunError):
+            if present:
+                raise
+            continue
+        found.append(Alternative(label, master, result, present))
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(one: Alternative) -> tuple[bool, float, float]:
+    return not one.present, -(one.result.largest_stable_step or 0.0), one.result.spectral_radius
+
+
+def candidates(made: Experiment) -> Iterator[tuple[str, Master]]:
+    """The given master and others, each with a name."""
+    own = made.master
+    seen = [own]
+    yield label(own.coupling, own.inputs), own
+    for coupling in _couplings(tuple(made.scenario.units)):
+        for inputs in (Hold(), Linear()):
+            master = replace(own, coupling=coupling, inputs=inputs)
+            if master not in seen:
+                seen.append(master)
+                yield label(coupling, inputs), master
+
+
+def _couplings(units: tuple[str, ...]) -> Iterator[Coupling]:
+    yield Jacobi()
+    all_of_them = list(permutations(units)) if len(units) <= 3 else [units, units[::-1]]
+    assert len(all_of_them) <= ORDERS
+    for order in all_of_them:
+        yield GaussSeidel(order)
+    yield Iterated(Jacobi(), corrections=2)
+    yield Iterated(GaussSeidel(units), corrections=2)
+
+
+def label(coupling: Coupling, inputs: Approximation) -> str:
+    """A coupling in a few words."""
+    match coupling:
+        case Jacobi():
+            what = "Jacobi"
+        case GaussSeidel(order):
+            what = "Gauss-Seidel" + ("" if order is None else f" {' → '.join(order)}")
+        case Iterated(inner, corrections=None):
+            return f"{label(inner, inputs)}, iterated"
+        case Iterated(inner):
+            return f"{label(inner, inputs)}, corrected {coupling.corrections} times"
+        case _:
+            what = type(coupling).__name__
+    lagged = ", lagged" if getattr(coupling, "outputs", "solved") == "lagged" else ""
+    return f"{what}{lagged}, {_inputs(inputs)}"
+
+
+def _inputs(inputs: Approximation) -> str:
+    order = getattr(inputs, "order", None)
+    return f"{type(inputs).__name__.lower()} inputs" + ("" if order is None else f" of order {order}")

@@ -1,0 +1,85 @@
+"""A map of stability: the spectral radius over step sizes and values of one parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from upbeat.core.errors import InvalidInput, RunError
+from upbeat.core.time import checked_step
+from upbeat.engine.experiment import Experiment
+from upbeat.engine.settings import Settings
+from upbeat.scenario.scenario import Scenario
+from upbeat.stability.linear.induced import Inducing
+from upbeat.stability.verdicts.judge import experiment_of
+from upbeat.stability.verdicts.spectrum import radius
+
+MOST = 250_000
+"""The most points of a map."""
+
+
+@dataclass(frozen=True)
+class StabilityMap:
+    """`radius[i, j]` is the spectral radius for ``values[i]`` of the parameter and ``steps[j]``.
+
+    Infinite where the program could not be followed.
+    """
+
+    parameter: str
+    values: tuple[float, ...]
+    steps: tuple[float, ...]
+    radius: npt.NDArray[np.float64]
+
+    @property
+    def stable(self) -> npt.NDArray[np.bool_]:
+        return self.radius < 1.0
+
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        rows = [[value if np.isfinite(value) else None for value in row] for row in self.radius.tolist()]
+        return {
+            "parameter": self.parameter,
+            "values": list(self.values),
+            "steps": list(self.steps),
+            "spectral_radius": rows,
+        }
+
+
+def stability_map(
+    given: Scenario | Experiment,
+    parameter: str,
+    values: Sequence[float],
+    steps: Sequence[float],
+    *,
+    ideal: bool = False,
+    **settings: Unpack[Settings],
+) -> StabilityMap:
+    """The spectral radius over `steps` and `values` of one parameter, such as ``"right.dc"``.
+
+    A start value will do as well: that of a scenario which is not linear says where it is linearised.
+    """
+    if isinstance(given, Scenario) and settings.get("pace") is None:
+        settings = {**settings, "pace": checked_step(steps[0])}
+    made = experiment_of(given, settings)
+    sizes = [checked_step(step, "a step of the map") for step in steps]
+    if not sizes or not len(values):
+        raise InvalidInput("a map needs at least one step and one value of the parameter")
+    if len(sizes) * len(values) > MOST:
+        raise InvalidInput(
+            f"a map of {len(values)} values × {len(sizes)} steps is too large: {MOST:,} points will do"
+        )
+    found = np.full((len(values), len(sizes)), inf)
+    for i, value in enumerate(values):
+        changed = made.with_(scenario=made.scenario.with_values({parameter: float(value)}))
+        with Inducing(changed, ideal=ideal) as inducing:
+            for j, step in enumerate(sizes):
+                try:
+                    found[i, j] = radius(inducing.at(step).matrix)
+                except (RunError, OverflowError):
+                    continue
+    return StabilityMap(parameter, tuple(float(v) for v in values), tuple(sizes), found)

@@ -1,0 +1,230 @@
+"""The verdict on a coupled scenario: can its co-simulation be trusted, and what would have to change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite, log10
+from typing import Any, Literal, Unpack
+
+from upbeat.core.errors import InvalidInput, RunError
+from upbeat.core.time import checked_step
+from upbeat.engine.experiment import Experiment, experiment
+from upbeat.engine.settings import Settings
+from upbeat.master.paces.pace import Fixed
+from upbeat.scenario.scenario import Scenario
+from upbeat.stability.linear.followed import Induced
+from upbeat.stability.linear.induced import Inducing
+from upbeat.stability.verdicts.spectrum import Mode, Spectrum, radius, spectrum
+from upbeat.stability.verdicts.steps import Steps, stable_steps
+
+Verdict = Literal["stable", "unstable", "undecided"]
+At = float | Literal["start", "rest"]
+PER_DECADE = 10
+"""How many steps are looked at between one and ten times its size, in scenarios that are not large."""
+LARGE = 250
+"""An extended state with more entries is looked at for its own step only, unless more is asked for."""
+
+
+@dataclass(frozen=True)
+class Stability:
+    """What can be said about one scenario under one master, for one size of communication steps.
+
+    `verdict` is "stable" (every motion decays), "unstable" (some motion grows) or "undecided". It holds
+    everywhere if the scenario is proven to be `linear`; otherwise it is *local*, about small motions around
+    the operating point, and says so wherever it is shown.
+    """
+
+    verdict: Verdict
+    model: Induced
+    spectrum: Spectrum
+    steps: Steps | None
+    """Which other steps are stable; None if that was not asked for."""
+
+    @property
+    def step(self) -> float:
+        return self.model.step
+
+    @property
+    def linear(self) -> bool:
+        return self.model.linear
+
+    @property
+    def local(self) -> bool:
+        return not self.model.linear
+
+    @property
+    def spectral_radius(self) -> float:
+        """By how much, at most, a motion grows over one communication step in the long run."""
+        return self.spectrum.radius
+
+    @property
+    def mode(self) -> Mode:
+        """The motion that decides."""
+        return self.spectrum.dominant
+
+    @property
+    def margin(self) -> float:
+        """How far the deciding eigenvalue is inside the unit circle; negative: outside."""
+        return 1.0 - self.mode.radius
+
+    @property
+    def largest_stable_step(self) -> float | None:
+        """Up to here, from zero, all steps are stable; None: unknown, or there are none."""
+        return self.steps.largest if self.steps is not None else None
+
+    def data(self) -> dict[str, Any]:
+        """Everything but the matrix, for JSON."""
+        mode = self.mode
+        return {
+            "verdict": self.verdict,
+            "local": self.local,
+            "spectral_radius": self.spectral_radius,
+            "margin": self.margin,
+            "step": self.step,
+            "largest_stable_step": self.largest_stable_step,
+            "stable_steps": None if self.steps is None else [[i.low, i.high] for i in self.steps.stable],
+            "steps_looked_at": None
+            if self.steps is None
+            else [self.steps.looked[0][0], self.steps.looked[-1][0]],
+            "mode": {
+                "eigenvalue": [mode.value.real, mode.value.imag],
+                "uncertainty": mode.uncertainty if isfinite(mode.uncertainty) else None,
+                "frequency": mode.frequency(self.step),
+                "rate": rate if isfinite(rate := mode.rate(self.step)) else None,
+                "ports": {name: round(share, 4) for name, share in mode.ports},
+            },
+            "free_motions": len(self.spectrum.free),
+            "size": self.model.size,
+            "at": self.model.at,
+            "notes": list(self.model.notes),
+        }
+
+
+def stability_of(
+    given: Scenario | Experiment,
+    *,
+    step: float | None = None,
+    at: At = "start",
+    ideal: bool = False,
+    scan: bool | tuple[float, float] | None = None,
+    points: int | None = None,
+    **settings: Unpack[Settings],
+) -> Stability:
+    """Whether the co-simulation of a scenario is stable, before it runs.
+
+        up.stability_of(scenario, pace=0.01, coupling="gauss_seidel")
+        up.stability_of(up.load("scenario.toml"), step=0.02)
+
+    The program that would run is followed for one communication step of size `step` (that of a fixed pace,
+    unless given), which gives the matrix that a step applies to all that it takes over from the step before.
+
+    Units that are not linear are linearised: `at` the "start", at "rest" (a point that a step leaves as it
+    is, searched for), or at a time of the run. `ideal` judges the coupling alone, as if units made no error
+    of their own. `scan` says whether to find the stable ones among other steps as well (of small
+    scenarios, unless told), or between which two; `points` how many are looked at.
+    """
+    made = experiment_of(given, settings)
+    size = step_of(made, step)
+    with Inducing(made, ideal=ideal) as inducing:
+        model = _model(inducing, size, at)
+        found = spectrum(model)
+        # Elsewhere than at the start every other step would mean another run.
+        usual = model.size <= LARGE and (model.linear or at in ("start", "rest"))
+        wanted = usual if scan is None else scan
+        steps = None
+        if wanted:
+            span = made.span.stop - made.span.start
+            steps = _steps(inducing, size, wanted, points, span, at, len(found.free), model.linear)
+        return Stability(verdict_on(found), model, found, steps)
+
+
+def induced(
+    given: Scenario | Experiment,
+    *,
+    step: float | None = None,
+    at: At = "start",
+    ideal: bool = False,
+    **settings: Unpack[Settings],
+) -> Induced:
+    """The matrix that one communication step applies to the extended state; arguments: see `stability_of`."""
+    made = experiment_of(given, settings)
+    with Inducing(made, ideal=ideal) as inducing:
+        return _model(inducing, step_of(made, step), at)
+
+
+def verdict_on(found: Spectrum) -> Verdict:
+    """Stable or unstable only where no rounding error could make it the other."""
+    mode = found.dominant
+    if mode.radius - mode.uncertainty > 1.0:
+        return "unstable"
+    if found.free or mode.radius + mode.uncertainty >= 1.0:
+        return "undecided"
+    return "stable"
+
+
+def experiment_of(given: Scenario | Experiment, settings: Settings) -> Experiment:
+    """What is to be judged; a scenario comes with its settings, an experiment has them."""
+    if isinstance(given, Experiment):
+        if settings:
+            raise InvalidInput(
+                f"an experiment has its settings already: leave out {', '.join(settings)}, or change them "
+                "with up.load(file, …) or experiment.with_(…)"
+            )
+        return given
+    if settings.get("until") is None:
+        settings = {**settings, "until": (settings.get("start") or 0.0) + 1e9}
+    return experiment(given, **settings)
+
+
+def step_of(made: Experiment, step: float | None) -> float:
+    """The size of the steps to be judged."""
+    if step is not None:
+        return checked_step(step, "the step of stability")
+    if isinstance(made.master.pace, Fixed):
+        return made.master.pace.step
+    raise InvalidInput(
+        f"the pace {type(made.master.pace).__name__} chooses steps as it goes, and a verdict is about steps "
+        "of one size. Say which: step=0.01, or --step 0.01."
+    )
+
+
+def _model(inducing: Inducing, step: float, at: At) -> Induced:
+    if at == "rest":
+        return inducing.rest(step)
+    if at == "start":
+        return inducing.at(step)
+    if isinstance(at, (int, float)) and not isinstance(at, bool) and isfinite(at):
+        return inducing.at(step, float(at))
+    raise InvalidInput(f'at is "start", "rest" or a time of the run, not {at!r}')
+
+
+def _steps(
+    inducing: Inducing,
+    step: float,
+    scan: bool | tuple[float, float],
+    points: int | None,
+    span: float,
+    at: At,
+    free: int,
+    linear: bool,
+) -> Steps:
+    def of(size: float) -> float:
+        try:
+            return radius(_model(inducing, size, at).matrix, free)
+        except (RunError, OverflowError, InvalidInput):
+            return inf  # no point to stand on: numbers grow out of bounds, or rest is not found
+
+    if isinstance(scan, tuple):
+        low, high = (checked_step(end, "an end of scan") for end in scan)
+        if not low < high:
+            raise InvalidInput(f"scan goes from a smaller step to a larger one, not from {low:g} to {high:g}")
+    else:
+        # Linearisations are about steps that are not too different; and their points move with the step.
+        wide = 10.0 if linear else 1.0
+        low, high = step / (10.0 * wide), max(2.0 * step, min(10.0 * wide**2 * step, span))
+        while low > 1e-8 * step and of(low) >= 1.0:
+            low /= 100.0
+    count = round(PER_DECADE * log10(high / low)) + 1 if points is None else points
+    if count < 2:
+        raise InvalidInput(f"points must be at least 2, not {points!r}")
+    return stable_steps(of, low, high, count, deep=6 if linear else 2)

@@ -1,0 +1,1 @@
+"""Result files: CSV, Parquet and the journal."""

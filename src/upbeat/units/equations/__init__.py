@@ -1,0 +1,1 @@
+"""Units given by equations, and what can be made of equations."""

@@ -1,0 +1,226 @@
+"""Units given by equations: `Ode` (differential equations) and `Function` (algebraic ones)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from upbeat.core.abilities import Ability, Core, speaks_for_itself
+from upbeat.core.expr import Expr
+from upbeat.core.ports import Port, Value
+from upbeat.units.equations.changing import changeable, with_changes
+from upbeat.units.equations.data import Equations
+from upbeat.units.equations.hybrid import HybridUnit
+from upbeat.units.equations.indicating import marked, with_indicators
+from upbeat.units.equations.lowered import OdeTables, lower
+from upbeat.units.equations.rates import with_rates
+from upbeat.units.equations.reaction_plan import reactions
+from upbeat.units.equations.spec import read_equations
+from upbeat.units.equations.stopping import Stops, marked_like, with_stops
+from upbeat.units.inputs import NUMBERS
+from upbeat.units.shorthand import Complaints
+from upbeat.units.solving.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
+from upbeat.units.solving.unit import Behaviour, Equation, SolvedUnit, from_number, remembered
+
+
+@dataclass(frozen=True, init=False)
+class _Model:
+    """What `Ode` and `Function` share. Two models are equal if they were written the same way."""
+
+    equations: Equations
+    solver: Solver
+
+    def __init__(self, equations: Equations, solver: Solver) -> None:
+        object.__setattr__(self, "equations", equations)
+        object.__setattr__(self, "solver", solver)
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Inputs, outputs, parameters."""
+        return self.equations.ports
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        alone = speaks_for_itself(type(self)) and not isinstance(self.solver, Cvode)
+        own = {Ability.DERIVATIVES} if speaks_for_itself(type(self)) else set()
+        own |= {Ability.NEXT_EVENT, Ability.EARLY_RETURN} if self.equations.events else set()
+        native = {Ability.NATIVE} if alone else set()
+        return frozenset({Ability.ROLLBACK, Ability.SERIALISE, *own, *native})
+
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        """What the bytes of its states hold: those of a model that remembers something else are refused."""
+        own = remembered([state.port for state in self.equations.states], self.solver)
+        return (*own, *(event.name for event in self.equations.events))
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
+        """The same model with other parameters, input starts or state starts."""
+        return self._with(self.equations.with_values(values))
+
+    def giving_rates(self, wanted: Mapping[str, int]) -> Self:
+        """The same model with outputs for so many time derivatives of these outputs, where they follow from
+        the equations alone."""
+        grown = with_rates(self.equations, wanted)
+        return self if grown is self.equations else self._with(grown)
+
+    def _with(self, equations: Equations) -> Self:
+        changed = object.__new__(type(self))
+        _Model.__init__(changed, equations, self.solver)
+        return changed
+
+    def instantiate(self, name: str, start: float) -> SolvedUnit:
+        """A unit for the interpreter, in its start state."""
+        equations = self.equations
+        values = list(equations.values)
+        compute = equations.computed.python()
+        derivatives = (equations.derivatives or equations.computed).python()
+
+        def slope(output: str, input: str) -> Equation:
+            kernel = equations.slope(output, input).python()
+            return lambda t, x, u: kernel((t, *x, *u, *values))
+
+        behaviour = Behaviour(
+            inputs=equations.inputs,
+            outputs=tuple(output.port for output in equations.outputs),
+            state=equations.start,
+            solver=self.solver,
+            derivatives=lambda t, x, u: derivatives((t, *x, *u, *values)),
+            compute=lambda t, x, u: compute((t, *x, *u, *values)),
+            convert=NUMBERS,
+            deliver=from_number,
+            slope=slope,
+        )
+        if equations.events:
+            return HybridUnit(behaviour, start, reactions(equations), values)
+        return SolvedUnit(behaviour, start)
+
+    def enter(self, core: Core, name: str, start: float) -> object:
+        """A unit for the native engine, in its start state."""
+        return core.ode(self.lower(core.slopes))
+
+    def lower(self, slopes: Sequence[tuple[str, str]] = ()) -> OdeTables:
+        """The same unit as flat tables, for the native engine, with the `slopes` of (output, input) pairs."""
+        return lower(self.equations, self.solver, slopes)
+
+    def to_spec(self) -> dict[str, Any]:
+        """The plain table that the constructor takes: ``type(model)(**model.to_spec()) == model``."""
+        return self.equations.to_spec()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As text: short, and independent of how expressions are represented.
+        return _rebuild, (type(self), self.to_spec())
+
+
+def _rebuild(kind: type[Any], spec: dict[str, Any]) -> Any:
+    return kind(**spec)
+
+
+@dataclass(frozen=True, init=False)
+class Ode(_Model):
+    """Ordinary differential equations, one expression per state, with their own solver.
+
+        Ode(states={"x": "v", "v": "(F - k*x)/m"}, start={"x": 1}, inputs=["F"], parameters={"k": 4, "m": 1})
+
+    `time` is a name in every expression. Without `outputs`, all states are given out. An output depends
+    directly on the inputs that its expression contains, through locals too. A state without a start
+    value starts at 0. `variables` change only at `events`, each of which happens when a condition becomes
+    true, located within the step of the solver, or when an event input in `on` has an event:
+
+        variables={"n": 0}, events={"hit": {"when": "x <= 0 and v < 0", "then": {"v": "-v", "n": "n + 1"}}}
+
+    `then` gives states, variables and parameters new values, reading everything before it writes
+    anything; `emit` sends event outputs. See `upbeat.units.equations.spec` and
+    `upbeat.units.shorthand` for all that can be written.
+    """
+
+    def __init__(
+        self,
+        states: Mapping[str, Any],
+        *,
+        start: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | Sequence[str] | None = None,
+        outputs: Mapping[str, Any] | Sequence[str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        tables: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None,
+        events: Mapping[str, Any] | None = None,
+        solver: Solver | str | Mapping[str, Any] | None = None,
+    ) -> None:
+        complaints = Complaints()
+        chosen: Solver = RK4()
+        with complaints.at("solver"):
+            chosen = RK4() if solver is None else solver_from(solver)
+        if not states:
+            complaints.add("states", "an ode needs at least one state; without any it is a function")
+        equations = read_equations(
+            complaints, states=states, start=start, inputs=inputs, outputs=outputs,
+            parameters=parameters, locals=locals, tables=tables, variables=variables, events=events,
+        )  # fmt: skip
+        super().__init__(equations, chosen)
+
+    def to_spec(self) -> dict[str, Any]:
+        """The plain table that the constructor takes: ``Ode(**ode.to_spec()) == ode``."""
+        return {**self.equations.to_spec(), "solver": solver_spec(self.solver)}
+
+    def indicating(self) -> Ode:
+        """The same model with outputs for the conditions of its events, if it has any."""
+        found = with_indicators(self.equations, self.to_spec())
+        if found is None:
+            return self
+        spec, made = found
+        grown = Ode(**spec)
+        return grown._with(marked(grown.equations, made))
+
+    @property
+    def changeable(self) -> dict[str, Port]:
+        """What `changing` can open to changes from outside."""
+        return changeable(self.equations)
+
+    def changing(self, names: Iterable[str]) -> tuple[Ode, dict[str, str]]:
+        """The same model with an event input for each of `names` that gives it a new value; and these
+        inputs by what they change."""
+        spec, ports = with_changes(self.equations, self.to_spec(), names)
+        return Ode(**spec), ports
+
+    def stopping(
+        self, conditions: Mapping[str, Sequence[Expr]], own: Mapping[str, Expr], foreign: Mapping[str, Port]
+    ) -> tuple[Ode, Stops]:
+        """The same model that also stops where one of `conditions` comes true, and what it has for that.
+
+        See `upbeat.units.equations.stopping`.
+        """
+        spec, stops = with_stops(self.equations, self.to_spec(), conditions, own, foreign)
+        made = Ode(**spec)
+        return made._with(marked_like(self.equations, made.equations, stops)), stops
+
+
+@dataclass(frozen=True, init=False)
+class Function(_Model):
+    """Algebraic equations: outputs computed from inputs, parameters and time, at once.
+
+    Function(inputs=["u"], outputs={"y": "gain*u"}, parameters={"gain": 2.0})
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Any] | Sequence[str] | None = None,
+        outputs: Mapping[str, Any] | Sequence[str] | None = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        tables: Mapping[str, Any] | None = None,
+    ) -> None:
+        complaints = Complaints()
+        if not outputs:
+            complaints.add("outputs", 'a function needs at least one: outputs = { y = "…" }')
+        equations = read_equations(
+            complaints,
+            inputs=inputs,
+            outputs=outputs or (),
+            parameters=parameters,
+            locals=locals,
+            tables=tables,
+        )
+        super().__init__(equations, Euler())  # never used: there is nothing to integrate

@@ -1,0 +1,1 @@
+"""Solvers: how the states of a unit get from one communication point to the next."""

@@ -1,0 +1,191 @@
+"""Solvers as data: which method integrates a unit between two communication points, and how finely."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, ClassVar, Literal
+
+from upbeat.core.errors import ModelError, UpbeatError, suggest
+from upbeat.units.solving import tableau
+from upbeat.units.solving.tableau import Tableau
+
+MAX_MICRO = 1_000_000_000
+"""The most micro-steps of one communication step: more is a mistake in the settings."""
+
+
+class SolverError(UpbeatError):
+    """A solver could not go on. The engine wraps it into a `UnitError` with unit, call and time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """`micro` equal steps per communication step; or as many as needed for them to be at most `step` long."""
+
+    micro: int = 1
+    step: float | None = None
+
+    method: ClassVar[str]
+    tableau: ClassVar[Tableau]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "micro", _whole(self.method, "micro", self.micro, MAX_MICRO))
+        if self.step is not None:
+            object.__setattr__(self, "step", _positive(self.method, "step", self.step))
+            if self.micro != 1:
+                raise ModelError(f"solver {self.method}: give micro or step, not both")
+
+    def count(self, length: float) -> int:
+        """How many micro-steps cover `length`: never one more because of a rounding error alone."""
+        if self.step is None:
+            return self.micro
+        wanted = math.ceil(min(length / self.step, 2.0 * MAX_MICRO) * (1.0 - 1e-9))
+        if wanted > MAX_MICRO:
+            raise SolverError(
+                f"steps of {self.step:g} would need more than {MAX_MICRO:,} micro-steps to cover {length:g}; "
+                "choose a larger step"
+            )
+        return max(1, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Euler(_Fixed):
+    """Explicit Euler, order 1."""
+
+    method = "euler"
+    tableau = tableau.EULER
+
+
+@dataclass(frozen=True, slots=True)
+class Midpoint(_Fixed):
+    """The explicit midpoint rule, order 2."""
+
+    method = "midpoint"
+    tableau = tableau.MIDPOINT
+
+
+@dataclass(frozen=True, slots=True)
+class RK4(_Fixed):
+    """The classical Runge-Kutta method, order 4."""
+
+    method = "rk4"
+    tableau = tableau.RK4
+
+
+@dataclass(frozen=True, slots=True)
+class DormandPrince:
+    """The 5(4) pair of Dormand and Prince with step-size control and dense output of order 4.
+
+    `first` is the first step tried (chosen from the equations if not given), `most` the longest
+    step allowed, `max_steps` the most steps tried, rejected ones included, in one communication step.
+    """
+
+    rtol: float = 1e-6
+    atol: float = 1e-9
+    first: float | None = None
+    most: float | None = None
+    max_steps: int = 100_000
+
+    method: ClassVar[str] = "dormand-prince"
+    tableau: ClassVar[Tableau] = tableau.DORMAND_PRINCE
+
+    def __post_init__(self) -> None:
+        _check_adaptive(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Cvode:
+    """CVODE of SUNDIALS, for stiff equations: variable order and step, implicit (needs ``upbeat[cvode]``).
+
+    `formula` is "bdf" for stiff equations or "adams" for smooth ones that are not. `first` and `most`
+    limit its steps, and `max_steps` is the most of them in one communication step. It stays warm from one
+    communication step to the next as long as no input changes.
+    """
+
+    rtol: float = 1e-6
+    atol: float = 1e-9
+    formula: Literal["bdf", "adams"] = "bdf"
+    first: float | None = None
+    most: float | None = None
+    max_steps: int = 100_000
+
+    method: ClassVar[str] = "cvode"
+
+    def __post_init__(self) -> None:
+        _check_adaptive(self)
+        if self.formula not in ("bdf", "adams"):
+            raise ModelError(f'solver cvode: formula must be "bdf" or "adams", not {self.formula!r}')
+
+
+def _check_adaptive(solver: DormandPrince | Cvode) -> None:
+    for name in ("rtol", "atol", "first", "most"):
+        value = getattr(solver, name)
+        if value is not None or name in ("rtol", "atol"):
+            object.__setattr__(solver, name, _positive(solver.method, name, value))
+    object.__setattr__(solver, "max_steps", _whole(solver.method, "max_steps", solver.max_steps, MAX_MICRO))
+
+
+RungeKutta = Euler | Midpoint | RK4 | DormandPrince
+"""The solvers that both engines have."""
+Solver = RungeKutta | Cvode
+
+METHODS: dict[str, type[Euler] | type[Midpoint] | type[RK4] | type[DormandPrince] | type[Cvode]] = {
+    kind.method: kind for kind in (Euler, Midpoint, RK4, DormandPrince, Cvode)
+}
+
+
+def _positive(method: str, name: str, value: object) -> float:
+    largest = sys.float_info.max  # a Python integer may lie beyond
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value <= largest:
+        raise ModelError(f"solver {method}: {name} must be positive and finite, not {value!r}")
+    return float(value)
+
+
+def _whole(method: str, name: str, value: object, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise ModelError(f"solver {method}: {name} must be a whole number from 1 to {most:,}, not {value!r}")
+    return value
+
+
+def solver_from(given: object) -> Solver:
+    """A solver from its shorthand: itself, ``"rk4"``, or ``{"method": "rk4", "micro": 10}``."""
+    if isinstance(given, Solver):
+        return given
+    settings: dict[str, Any]
+    if isinstance(given, str):
+        method, settings = given, {}
+    elif isinstance(given, Mapping) and isinstance(given.get("method"), str):
+        method, settings = given["method"], {key: value for key, value in given.items() if key != "method"}
+    else:
+        raise ModelError(
+            f'a solver is a name such as "rk4", or a table such as {{ method = "rk4", micro = 10 }}, '
+            f"not {given!r}"
+        )
+    if method not in METHODS:
+        raise ModelError(f"there is no solver {method!r}. {suggest(method, METHODS, 'solvers')}")
+    known = [field.name for field in fields(METHODS[method])]
+    for key in settings:
+        if key not in known:
+            raise ModelError(f"solver {method} has no setting {key!r}. {suggest(key, known, 'settings')}")
+    return METHODS[method](**settings)
+
+
+def with_tolerance(solver: Solver, rtol: float | None) -> Solver:
+    """The solver as exact as asked for, if it has an exactness and brings none of its own."""
+    if rtol is None or not isinstance(solver, (DormandPrince, Cvode)):
+        return solver
+    usual = type(solver)()
+    own = (solver.rtol, solver.atol) != (usual.rtol, usual.atol)
+    return solver if own else replace(solver, rtol=rtol, atol=rtol * (usual.atol / usual.rtol))
+
+
+def solver_spec(solver: Solver) -> str | dict[str, Any]:
+    """The shorthand that `solver_from` reads back: only what differs from the defaults."""
+    settings = {
+        field.name: getattr(solver, field.name)
+        for field in fields(solver)
+        if field.default is MISSING or getattr(solver, field.name) != field.default
+    }
+    return {"method": solver.method, **settings} if settings else solver.method
