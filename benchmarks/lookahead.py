@@ -8,13 +8,12 @@ is not counted: getting outputs, and the look of the scenario at its events wher
 
 "published" is the straight line of the paper, "best" the polynomial of degree five on values, rates and
 second derivatives. For one condition this is what a step costs at all; `per_condition` is the slope from the
-smallest to the largest N. The figures are medians of CPU time, in one process.
+smallest to the largest N. The three run in turns; the figures are medians of differences in CPU time.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import statistics
 import sys
@@ -44,26 +43,28 @@ def scenario(n: int) -> up.Scenario:
 
 
 def nanoseconds(system: up.Scenario, pace: Any, steps: int) -> float:
-    """CPU time of a step: the median over parts of a twentieth of a second, after which the run reports."""
-    marks: list[tuple[float, float]] = []
+    """CPU time of a step of one run."""
     with up.start(system, pace=pace, until=steps * STEP, engine="native", every=10**9) as run:
-        trace = run.finish(lambda t: marks.append((t, time.process_time())))
+        begun = time.process_time()
+        trace = run.finish()
+        spent = time.process_time() - begun
     assert abs(sum(step.count for step in trace.steps) - steps) <= 2, "an event came near"
-    parts = [
-        (later - sooner) / ((t1 - t0) / STEP)
-        for (t0, sooner), (t1, later) in itertools.pairwise(marks)
-        if t1 > t0
-    ]
-    return statistics.median(parts) * 1e9
+    return spent / steps * 1e9
 
 
-def measure(n: int, seconds: float) -> dict[str, float]:
-    """Nanoseconds per condition and step of both methods, less those of the fixed pace."""
-    steps = int(seconds * 1e9 / (150 * n))
+def measure(n: int, seconds: float, repeats: int) -> dict[str, float]:
+    """Nanoseconds per condition and step of both methods, less those of the fixed pace beside them."""
+    steps = int(seconds / repeats * 1e9 / (150 * n))
     system = scenario(n)
-    found = {name: nanoseconds(system, pace, steps) / n for name, pace in PACES.items()}
-    own = {f"{name}_ns": found[name] - found["fixed"] for name in PACES if name != "fixed"}
-    return {"n": n, "fixed_ns": found["fixed"]} | own
+    turns = [
+        {name: nanoseconds(system, pace, steps) / n for name, pace in PACES.items()} for _ in range(repeats)
+    ]
+
+    def median(name: str) -> float:
+        return statistics.median(turn[name] - turn["fixed"] for turn in turns)
+
+    own = {f"{name}_ns": median(name) for name in PACES if name != "fixed"}
+    return {"n": n, "fixed_ns": statistics.median(turn["fixed"] for turn in turns)} | own
 
 
 def main() -> int:
@@ -71,13 +72,16 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
-    arguments.add_argument("--seconds", type=float, default=2.0, help="about how long each run is")
+    arguments.add_argument(
+        "--seconds", type=float, default=2.0, help="about how long runs of one kind take"
+    )
+    arguments.add_argument("--repeats", type=int, default=15, help="how many runs of each kind")
     arguments.add_argument("--most", type=int, default=SIZES[-1], help="no more conditions than that")
     options = arguments.parse_args()
     rows = []
     print(f"{'conditions':>10}{'fixed':>10}{'+ published':>14}{'+ best':>10}   ns per condition and step")
     for n in (n for n in SIZES if n <= options.most):
-        row = measure(n, options.seconds)
+        row = measure(n, options.seconds, options.repeats)
         rows.append(row)
         print(
             f"{n:>10}{row['fixed_ns']:>10.1f}{row['published_ns']:>14.1f}{row['best_ns']:>10.1f}", flush=True

@@ -111,10 +111,25 @@ CLAIMS = (
         lambda d: d["delayed"]["gains"] > 0 and d["lookahead"]["gains"] == 0,
     ),
     ratio(
-        "LookAhead's own work per condition and step, best method",
+        "LookAhead's own work per condition and step, best method, slope from 1 to 1000 conditions",
         60.0,
         COST,
-        lambda d: d["best"]["worst_ns"],
+        lambda d: d["best"]["per_condition_ns"],
         times=" ns",
+    ),
+    ratio(
+        "… with one condition only",
+        60.0,
+        COST,
+        lambda d: d["rows"][0]["best_ns"],
+        "What a pace costs per step at all is in it, and has only this condition to be shared by.",
+        times=" ns",
+    ),
+    ratio(
+        "… growth from 10 to 1000 conditions",
+        1.5,
+        COST,
+        lambda d: d["best"]["growth"],
+        "With a thousand units and their events the work no longer fits into the nearest cache.",
     ),
 )
