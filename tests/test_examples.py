@@ -15,7 +15,9 @@ import upbeat as up
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCENARIOS = sorted(EXAMPLES.rglob("*.toml"))
-SCRIPTS = sorted(EXAMPLES.rglob("*.py"))
+SCRIPTS = sorted(
+    path for path in EXAMPLES.rglob("*.py") if path.parent.name != "parts"
+)  # which others import
 
 
 def command(path: Path) -> list[str]:

@@ -1,0 +1,334 @@
+"""The engine of examples/engine: its parts, that it keeps mass and energy, and that it runs as engines do."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from importlib import import_module
+from math import exp, pi, sqrt
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+
+FOLDER = Path(__file__).parents[2] / "examples" / "engine"
+CYCLE = 0.06
+"""Seconds: two turns at 2000 per minute."""
+CYLINDERS = ("c1", "c2", "c3", "c4")
+SWEPT, CLEARANCE = 1000 * pi / 4 * 0.0827**2 * 0.093, 1000 * pi / 4 * 0.0827**2 * 0.093 / 8
+"""L, from bore, stroke and a compression ratio of 9."""
+TIGHT = up.DormandPrince(rtol=1e-8, atol=1e-10)
+
+
+@cache
+def script() -> ModuleType:
+    """generate.py of the example."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        return import_module("generate")
+    finally:
+        sys.path.remove(str(FOLDER))
+
+
+@cache
+def scenario() -> up.Scenario:
+    return up.load(FOLDER / "engine.toml").scenario
+
+
+def opened(**more: dict[str, str]) -> up.Scenario:
+    """The engine with more outputs by unit: expressions over anything inside."""
+    units: dict[str, Any] = {}
+    for name, model in scenario().units.items():
+        spec = model.to_spec()
+        kind = "cylinder" if name in CYLINDERS else name
+        units[name] = up.Ode(**{**spec, "outputs": spec["outputs"] | more.get(kind, {})})
+    return up.Scenario(units, script().links(), inputs=scenario().inputs)
+
+
+def run(what: up.Scenario, until: float, **settings: Any) -> up.Trace:
+    return up.simulate(what, pace=settings.pop("pace", 250e-6), until=until, **settings)
+
+
+# -- what it is made of --------------------------------------------------------------------------
+
+
+def test_the_file_is_what_the_script_writes() -> None:
+    generate = script()
+    assert (FOLDER / "engine.toml").read_text() == generate.text(generate.starts())
+
+
+def test_it_is_as_large_as_the_published_one() -> None:
+    paper = {"states": 118, "indicators": 312, "inputs": 91, "outputs": 98}
+    assert script().sizes(scenario()) == paper
+
+
+def test_every_unit_has_feedthrough_and_no_output_depends_on_itself() -> None:
+    for name, model in scenario().units.items():
+        driven = {connection.port for connection in scenario().connections if connection.unit == name}
+        assert any(port.depends & driven for port in (o.port for o in model.equations.outputs)), name
+    assert not scenario().graph.loops
+
+
+def alone(outputs: dict[str, str], start: dict[str, float], until: float, pace: float) -> up.Trace:
+    """Expressions over the inside of a cylinder that starts like this, between steady manifolds."""
+    spec = scenario().units["c1"].to_spec()
+    states = {name: dict(entry) for name, entry in spec["states"].items()}
+    for name, number in start.items():
+        states[name]["start"] = number
+    inputs = dict.fromkeys(("f_im", "b_im", "f_em", "b_em"), 0.0)
+    inputs |= {"p_im": 100.0, "T_im": 300.0, "p_em": 110.0, "T_em": 1000.0, "speed": 200.0, "spark": -15.0}
+    inputs |= {"fuel": 40.0, "inject": 190.0, "T_coolant": 363.0}
+    cylinder = up.Ode(**{**spec, "states": states, "inputs": inputs, "outputs": outputs})
+    return up.simulate(up.Scenario({"c": cylinder}), pace=pace, until=until)
+
+
+def value(outputs: dict[str, str], start: dict[str, float]) -> dict[str, float]:
+    """The same at the start, when the events that belong there have happened."""
+    trace = alone(outputs, start, 1e-12, 1e-12)
+    return {name: float(trace[f"c.{name}"][-1]) for name in outputs}
+
+
+def test_the_crank_drive_sweeps_its_volume() -> None:
+    for angle, expected in ((0.0, CLEARANCE), (180.0, CLEARANCE + SWEPT)):
+        assert value({"v": "V"}, {"phi": angle})["v"] == pytest.approx(expected, rel=1e-9)
+    trace = alone({"v": "V", "slope": "dV"}, {"phi": 370.0}, pi / 200, 1e-5)  # half a turn at 200 rad/s
+    middle = (trace["c.v"][2:-1] - trace["c.v"][:-3]) / (200.0 * 2e-5)
+    np.testing.assert_allclose(trace["c.slope"][1:-2], middle, atol=1e-6)
+
+
+def gas(pressure: float, kelvin: float, volume: float) -> dict[str, float]:
+    """Mass and inner energy for a pressure: c_v = R/0.4 at 300 K, R/0.25 at 2500 K, and linear in between."""
+    mass = pressure * volume / (0.287 * kelvin)
+    slope = (0.287 / 0.25 - 0.287 / 0.4) / 2200
+    heat = 0.287 / 0.4 - 300 * slope
+    return {"m": mass, "U": mass * (heat * kelvin + slope * kelvin**2 / 2)}
+
+
+def test_valves_let_gas_through_as_nozzles_do() -> None:
+    middle = 475.0  # the highest lift of the intake valves: the area is that of the port, less the stem
+    size = 0.36 * 82.7
+    area = 2 * 0.65 * pi / 4 * ((size - 2.8) ** 2 - 6.0**2)
+    volume = value({"v": "V"}, {"phi": middle})["v"]
+    k = 1.4
+    for ratio in (0.3, 0.7, 0.9):
+        psi = sqrt(2 * k / (k - 1) * (ratio ** (2 / k) - ratio ** ((k + 1) / k)))
+        if ratio < (2 / (k + 1)) ** (k / (k - 1)):
+            psi = sqrt(k) * (2 / (k + 1)) ** ((k + 1) / (2 * (k - 1)))
+        into = {"phi": middle, **gas(100.0 * ratio, 350.0, volume)}
+        expected = area * 100.0 / sqrt(287 * 300.0) * psi
+        assert value({"w": "intake_flow"}, into)["w"] == pytest.approx(expected, rel=1e-6)
+        back = {"phi": middle, **gas(100.0 / ratio, 350.0, volume)}
+        expected = -area * 100.0 / ratio / sqrt(287 * 350.0) * psi
+        assert value({"w": "intake_flow"}, back)["w"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_lift_of_a_valve_opens_it_without_jumps() -> None:
+    """Three formulas for three ranges of lift: they meet where one follows another."""
+    trace = alone({"a": "intake_area", "stage": "intake_stage", "phi": "phi"}, {"phi": 345.0}, 0.023, 1e-5)
+    area, stage = trace["c.a"], trace["c.stage"]
+    assert list(dict.fromkeys(stage[trace["c.phi"] < 475])) == [1, 2, 3]
+    assert area[0] == area[-1] == 0.0
+    assert np.abs(np.diff(area)).max() < 0.003 * area.max()
+    assert area.max() == pytest.approx(2 * 0.65 * pi / 4 * ((0.36 * 82.7 - 2.8) ** 2 - 36), rel=1e-9)
+
+
+def test_walls_take_heat_by_woschnis_formula() -> None:
+    state = {"phi": 100.0, **gas(1500.0, 2000.0, value({"v": "V"}, {"phi": 100.0})["v"])}
+    found = value({"h": "film_coefficient", "motored": "motored", "v": "V"}, state)
+    p_ref, t_ref, v_ref = 110.0, 380.0, 0.45  # the reference at the start
+    motored = p_ref * (v_ref / found["v"]) ** 1.32
+    assert found["motored"] == pytest.approx(motored, rel=1e-12)
+    speed = 2.28 * 2 * 0.093 * 200.0 / (2 * pi)
+    speed += 3.24e-3 * SWEPT * t_ref / (p_ref * v_ref) * (1500.0 - motored)
+    expected = 3.26 * 0.0827**-0.2 * 1500.0**0.8 * 2000.0**-0.55 * speed**0.8
+    assert found["h"] == pytest.approx(expected, rel=1e-6)
+
+
+# -- what it keeps -------------------------------------------------------------------------------
+
+VOLUMES = ("boost", "cool", "im", "em", "tail")
+AIR_AUDIT = {
+    "mass": " + ".join(f"m_{name}" for name in VOLUMES),
+    "energy": " + ".join(f"U_{name}" for name in VOLUMES)
+    + " + 0.5*inertia*(1000*n)**2 + core_holds*T_core + manifold_holds*T_manifold + brick_holds*T_brick",
+    "carbon": "f_im_mass + f_em_mass + (b_im_mass + b_em_mass)/15.6",
+    "fuel_held": "f_im_mass + f_em_mass",
+    "mass_in": "w_c - w_round - pipe_flow",
+    "energy_in": "w_c*h_0 - h_round - h_pipe - 0.05*power_t - core_cools*(T_core - T_0)"
+    " - manifold_cools*(T_manifold - T_0) - tail_cools*(T_brick - T_0)",
+    "carbon_in": "f_plate + b_plate/15.6 - f_out - b_out/15.6",
+    "fuel_in": "f_plate - f_out",
+}
+COOLED = " + ".join(
+    f"{name}_cools*(T_{wall} - T_coolant)"
+    for name, wall in (("head", "head"), ("piston", "piston"), ("liner", "liner"), ("intake", "intake"))
+)
+WALLS = " + ".join(f"{name}_holds*T_{name}" for name in ("head", "piston", "liner"))
+CYLINDER_AUDIT = {
+    "mass": "m + film + vapour",
+    "energy": f"U + {WALLS} + port_holds*(T_intake + T_exhaust)",
+    "carbon": "f + film + vapour + b/15.6",
+    "fuel_held": "f + film + vapour",
+    "mass_in": "spray - leak_flow",
+    "energy_in": f"-p*growth - leak_h - ({COOLED}) - exhaust_port_cools*(T_exhaust - T_coolant)",
+    "carbon_in": "spray - leak_f - leak_b/15.6",
+    "fuel_in": "spray - leak_f",
+    "work_done": "p*growth",
+}
+
+
+@cache
+def audited() -> up.Trace:
+    """Two cycles of the engine in one piece, with what crosses its border summed up by units of their own."""
+    kinds = ("mass", "energy", "carbon", "fuel")
+    air = {f"audit_{key}": text for key, text in AIR_AUDIT.items()}
+    cylinder = {f"audit_{key}": text for key, text in CYLINDER_AUDIT.items()}
+    whole = opened(air=air, cylinder=cylinder)
+    border = up.Ode({kind: f"{kind}_in" for kind in kinds}, inputs=[f"{kind}_in" for kind in kinds])
+    units = {**whole.units, "border": border}
+    links: dict[str, Any] = dict(script().links())
+    for kind in kinds:
+        links[f"border.{kind}_in"] = " + ".join(f"{unit}.audit_{kind}_in" for unit in ("air", *CYLINDERS))
+    whole = up.Scenario(units, links, inputs=scenario().inputs)
+    return run(whole.monolith(TIGHT), 2 * CYCLE, pace=CYCLE / 240)
+
+
+def held(trace: up.Trace, kind: str) -> np.ndarray:
+    return sum(trace[f"{unit}.audit_{kind}"] for unit in ("air", *CYLINDERS))  # type: ignore[return-value]
+
+
+@pytest.mark.slow
+def test_mass_is_kept() -> None:
+    trace = audited()
+    gained = held(trace, "mass") - held(trace, "mass")[0]
+    passed = 2 * CYCLE * 41.0  # g: air and fuel that went through
+    assert np.abs(gained - trace["border.mass"]).max() < 1e-6 * passed
+
+
+@pytest.mark.slow
+def test_carbon_is_kept() -> None:
+    """Fuel, and the fuel in burnt gas: burning makes 15.6 g of burnt gas of 1 g of fuel and 14.6 g of air."""
+    trace = audited()
+    gained = held(trace, "carbon") - held(trace, "carbon")[0]
+    assert np.abs(gained - trace["border.carbon"]).max() < 1e-6 * 2 * CYCLE * 2.7
+
+
+@pytest.mark.slow
+def test_energy_is_kept() -> None:
+    """Heat of gas and walls, motion of the turbocharger and what can still be released of fuel."""
+    trace = audited()
+    stored = held(trace, "energy") + 43.0e3 * held(trace, "fuel_held")
+    crossed = trace["border.energy"] + 43.0e3 * trace["border.fuel"]
+    released = 43.0e3 * 2 * CYCLE * 2.7  # J
+    assert np.abs(stored - stored[0] - crossed).max() < 1e-6 * released
+    assert np.abs(crossed).max() > 0.01 * released, "something did cross the border"
+
+
+@pytest.mark.slow
+def test_a_cycle_closes() -> None:
+    """After a cycle all is where it was, but for what drifts slowly: walls, turbocharger, controller."""
+    trace = audited()
+    last, before = len(trace.time) - 1, len(trace.time) - 1 - 240
+    for name in ("c1.pressure", "c3.temperature", "air.p_im_out", "air.p_em_out", "air.torque"):
+        assert trace[name][last] == pytest.approx(trace[name][before], rel=3e-3), name
+
+
+# -- how it runs ---------------------------------------------------------------------------------
+
+
+@cache
+def second() -> up.Trace:
+    return up.load(FOLDER / "engine.toml", until=0.48, record=["*"]).run()
+
+
+def test_manifolds_and_mixture_are_plausible() -> None:
+    trace = second()
+    assert 115 < trace["air.p_im_out"].mean() < 127  # kPa: boosted, as 180 N·m of two litres need it
+    assert np.ptp(trace["air.p_im_out"]) < 10
+    assert trace["air.p_em_out"].mean() > trace["air.p_tail_out"].mean() > 101.3
+    assert 1000 < trace["air.T_em_out"].mean() < 1300
+    assert trace["air.oxygen"] == pytest.approx(1.0, abs=0.01)
+    for unit in CYLINDERS:
+        assert trace[f"{unit}.mixture"][-1] == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_torque_is_the_one_that_was_asked_for() -> None:
+    trace = second()
+    whole = trace.time > 0.48 - 4 * CYCLE - 1e-9
+    assert trace["air.torque"][whole].mean() == pytest.approx(180.0, rel=0.03)
+    power = trace["air.power"][whole].mean()
+    fuel = 43.0e3 / 0.98 * trace["control.fuel"][whole].mean() / 1000 * 4 / CYCLE  # W
+    assert 0.25 < power / fuel < 0.40, "the efficiency of such an engine"
+
+
+def test_the_indicated_work_is_the_area_of_the_diagram() -> None:
+    """∮ p dV by the trapezoidal rule over samples, against the integral inside."""
+    trace = run(scenario(), 0.18, pace=50e-6, record=["c1.*"], coupling="refined")
+    angle = trace["c1.crank_angle"]
+    crank, rod, turned = 0.093 / 2, 0.144, np.radians(angle)
+    way = crank + rod - crank * np.cos(turned) - np.sqrt(rod**2 - (crank * np.sin(turned)) ** 2)
+    volume = CLEARANCE + 1000 * pi / 4 * 0.0827**2 * way
+    ends = np.flatnonzero(np.diff(angle) < 0) + 1
+    first, last = ends[0], ends[1]
+    p = trace["c1.pressure"]
+    mean = (p[first : last + 1] + p[first - 1 : last]) / 2
+    area = float(np.sum(mean * np.diff(volume[first - 1 : last + 1])))
+    imep = trace["c1.mean_pressure"][last]
+    assert imep == pytest.approx(area / SWEPT, rel=2e-3)
+    assert 900 < imep < 1500
+    heat = 0.04 * 43.0e3  # J of some 40 mg
+    assert imep * SWEPT / heat < 1 - 9.0**-0.4, "no more than the ideal process"
+
+
+def test_cylinders_fire_in_turn_once_in_two_turns() -> None:
+    trace = second()
+    peaks = {}
+    for unit in CYLINDERS:
+        p = trace[f"{unit}.pressure"]
+        top = np.flatnonzero((p[1:-1] > p[:-2]) & (p[1:-1] >= p[2:]) & (p[1:-1] > 3000)) + 1
+        assert np.diff(trace.time[top]) == pytest.approx(CYCLE, abs=1e-3)
+        assert np.all((trace[f"{unit}.crank_angle"][top] > 5) & (trace[f"{unit}.crank_angle"][top] < 40))
+        peaks[unit] = trace.time[top]
+    order = sorted(CYLINDERS, key=lambda unit: peaks[unit][peaks[unit] > peaks["c1"][0] - 1e-9][0])
+    assert order == ["c1", "c3", "c4", "c2"]
+    torque = trace["air.torque"][: round(0.48 / 250e-6)]
+    spectrum = np.abs(np.fft.rfft(torque - torque.mean()))
+    assert np.fft.rfftfreq(len(torque), 250e-6)[spectrum.argmax()] == pytest.approx(4 / CYCLE)
+
+
+def test_the_charge_burns_as_wiebe_says() -> None:
+    trace = run(scenario(), 0.06, pace=50e-6, record=["c3.*", "control.spark"], coupling="refined")
+    angle, burnt, spark = trace["c3.crank_angle"], trace["c3.burnt_part"], trace["control.spark"]
+    fired = (angle > spark + 0.6) & (angle < spark + 54)
+    begin = angle[np.flatnonzero(fired)[0]] - 0.6
+    expected = np.array([1 - exp(np.log(1e-3) * ((a - begin) / 55) ** 3) for a in angle[fired]])
+    assert np.abs(burnt[fired] - expected).max() < 0.04  # the spark lies within 0.6° of `begin`
+    assert np.all(np.diff(burnt[fired]) > 0)
+
+
+# -- both engines, split and in one piece ------------------------------------------------------------
+
+
+def test_both_engines_agree() -> None:
+    plan = up.load(FOLDER / "engine.toml", until=0.01, record=["*"])
+    native, reference = plan.with_(engine="native").run(), plan.with_(engine="interpret").run()
+    for name in native.names:
+        np.testing.assert_array_equal(native[name], reference[name], err_msg=name)
+
+
+@pytest.mark.slow
+def test_in_parts_it_converges_to_the_engine_in_one_piece() -> None:
+    """With inputs that are held, at least as fast as the step falls."""
+    truth = run(scenario().monolith(TIGHT), CYCLE, pace=CYCLE / 120, record=["air.torque", "air.p_im_out"])
+    errors = []
+    for count in (120, 240, 480):
+        trace = run(scenario(), CYCLE, pace=CYCLE / count, every=count // 120, coupling="refined")
+        off = [np.abs(trace[name] - truth[name]).mean() for name in ("air.torque", "air.p_im_out")]
+        errors.append(off)
+    first, second, third = np.array(errors)
+    assert np.all(second < 0.62 * first)
+    assert np.all(third < 0.62 * second)
