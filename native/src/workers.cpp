@@ -115,8 +115,8 @@ void Workers::serve(std::size_t core) {
 void Workers::do_list(std::size_t core) {
   Core& own = *cores_[core];
   const Pause pause = core == 0 ? pause_ : Pause{};
-  const std::vector<Part>& list = (*shares_)[core];
-  const std::uint64_t base = base_;
+  const std::vector<Part>& list = (*own.shares)[core];
+  const std::uint64_t base = own.base;
   std::uint64_t done = base;
   for (const Part& part : list) {
     for (const Spot& spot : part.waits) {
@@ -135,11 +135,13 @@ void Workers::do_list(std::size_t core) {
 }
 
 std::ptrdiff_t Workers::run(const Shares& shares) {
-  shares_ = &shares;
   std::size_t longest = 0;
   for (std::size_t core = 0; core < shares.size(); ++core) {
-    cores_[core]->failed = false;
-    cores_[core]->progress.renew();
+    Core& other = *cores_[core];
+    if (other.failed) other.failed = false;  // not written in vain: that would take it away from its core
+    other.progress.renew();
+    other.shares = &shares;
+    other.base = base_;
     longest = std::max(longest, shares[core].size());
   }
   for (std::size_t core = 1; core < shares.size(); ++core) {

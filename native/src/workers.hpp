@@ -23,7 +23,10 @@ struct Pause {
 
 // A count that only grows: one thread raises it, others wait for it. What was written before it was raised is
 // seen by whoever has waited.
-class alignas(64) Flag {
+//
+// What waiting threads look at comes last, so that whatever lies behind a flag reaches them with it, in one line
+// of the cache (`line`). What lies before it is for those who sleep, who are in no hurry.
+class Flag {
  public:
   void raise(std::uint64_t to) {
     count_.store(to, std::memory_order_seq_cst);
@@ -35,7 +38,9 @@ class alignas(64) Flag {
     given_up_.store(true, std::memory_order_seq_cst);
     wake();
   }
-  void renew() { given_up_.store(false, std::memory_order_relaxed); }
+  void renew() {
+    if (given_up_.load(std::memory_order_relaxed)) given_up_.store(false, std::memory_order_relaxed);
+  }
 
   // Until it is raised so far; false if it was given up before.
   bool await(std::uint64_t wanted, const Pause& pause) {
@@ -48,12 +53,15 @@ class alignas(64) Flag {
   void sleep(std::uint64_t wanted);
   void wake();
 
+  std::mutex mutex_;
+  std::condition_variable raised_;
   std::atomic<std::uint64_t> count_{0};
   std::atomic<bool> given_up_{false};
   std::atomic<std::int32_t> sleepers_{0};
-  std::mutex mutex_;
-  std::condition_variable raised_;
 };
+
+// How much memory cores hand to each other at a time.
+constexpr std::size_t line = 64;
 
 // The thread that calls `run` is core 0; the others are threads that live as long as this object.
 class Workers {
@@ -76,9 +84,13 @@ class Workers {
 
  private:
   struct Core {
-    Flag begin;     // how often it has been told to begin
-    Flag progress;  // `base_` and how many parts of its list are done
+    // Written by core 0, while this one has nothing to do.
+    alignas(line) Flag begin;  // how often it has been told to begin
+    const Shares* shares = nullptr;
+    std::uint64_t base = 0;
     std::uint64_t begun = 0;
+    // Written by this one.
+    alignas(line) Flag progress;  // `base` and how many parts of its list are done
     bool failed = false;
     std::thread thread;
   };
@@ -91,10 +103,8 @@ class Workers {
   void* self_;
   std::vector<std::unique_ptr<Core>> cores_;
   Pause pause_;
-  // What follows is written while nobody works.
-  const Shares* shares_ = nullptr;
-  std::uint64_t base_ = 0;
   std::atomic<bool> over_{false};
+  alignas(line) std::uint64_t base_ = 0;  // for core 0 alone: all else here is read by all of them
 };
 
 // Why these shares cannot be done by anybody (rows of which there are `rows`), or nullptr.
