@@ -174,3 +174,38 @@ def test_an_edge_that_an_fmu_for_co_simulation_does_not_follow_is_refused(
     file.write_text(DELAYED.replace('"refined"', '"jacobi"'))
     assert main(["check", str(file), "--deep"]) == 0
     assert "warning: pump.f follows pump.u only after the next step" in capsys.readouterr().out
+
+
+RACY = """
+upbeat = 1
+[models.pump]
+kind = "fmu"
+file = "pump.fmu"
+[units.left]
+model = "pump"
+[units.right]
+model = "pump"
+[master]
+step = 0.1
+[run]
+until = 1.0
+"""
+
+
+@needs_compiler
+def test_fmus_that_disturb_each_other_on_two_threads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All instances compute in the same place: that cannot be seen on one core."""
+    file = tmp_path / "it.toml"
+    make(MODELS["racy", 2], 2, tmp_path).replace(tmp_path / "pump.fmu")
+    file.write_text(RACY)
+    assert main(["check", str(file), "--deep"]) == 0
+    capsys.readouterr()
+    assert main(["check", str(file), "--deep", "--cores", "2"]) == 3
+    said = capsys.readouterr().err
+    assert "left, right are of one FMU, and two of it disturb each other" in said
+    assert 'isolation = "process"' in said
+    assert main(["check", str(file), "--deep", "--cores", "2", "--isolation", "process"]) == 0
+    make(MODELS["nothing", 2], 2, tmp_path).replace(tmp_path / "pump.fmu")
+    assert main(["check", str(file), "--deep", "--cores", "2"]) == 0

@@ -22,6 +22,9 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="also try every unit: do its outputs depend on the inputs that it declares, and on no others?",
     )
+    parser.add_argument(
+        "--cores", type=int, metavar="N", help="for a run on N cores (default: as the file says)"
+    )
     parser.add_argument("--quiet", action="store_true", help="say nothing when all is well")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
     parser.set_defaults(call=call)
@@ -31,7 +34,7 @@ def _tried(made: Experiment, options: argparse.Namespace) -> tuple[str, ...]:
     """What cannot be known of units without trying them; what is wrong is raised."""
     from upbeat.engine.checking.deep import depths  # which knows FMUs, and few checks are deep
 
-    found = depths(made.flat.scenario, made.span)
+    found = depths(made.flat.scenario, made.span, made.cores)
     if found.wrong:
         raise ScenarioError([wrong.problem for wrong in found.wrong], str(options.file))
     return found.remarks
@@ -39,7 +42,7 @@ def _tried(made: Experiment, options: argparse.Namespace) -> tuple[str, ...]:
 
 def call(options: argparse.Namespace) -> Exit:
     try:
-        made = scenario_options.experiment(options, writing=True)
+        made = scenario_options.experiment(options, {"cores": options.cores}, writing=True)
         choice = made.choice()
         made.scenario.check_measures()
         remarks = (*made.remarks, *(_tried(made, options) if options.deep else ()))

@@ -3,13 +3,15 @@
 Everything that puts ports in an order believes `Port.depends`. An output that changes with an input it claims
 not to depend on would be read too early, and be one step late without anybody noticing. So each input of each
 unit is changed by itself, and all outputs are looked at, at the start and after some steps. FMUs are tried
-in a process of their own.
+in a process of their own. Where several cores are asked for, two units of one FMU are also tried at the same
+time: they may share memory that nobody knows of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from upbeat.core.abilities import Ability, Model, instantiated
@@ -21,7 +23,7 @@ from upbeat.engine.texts import text_of
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.fmi.model import Fmu
-from upbeat.units.fmi.responses import undeclared
+from upbeat.units.fmi.responses import disturbed, undeclared
 from upbeat.units.process import bare
 
 PARTS = 100
@@ -50,10 +52,27 @@ class Wrong:
 
 
 @dataclass(frozen=True, slots=True)
+class Disturbed:
+    """Units of one FMU that do something else on two threads at the same time than each by itself."""
+
+    units: tuple[str, ...]
+    why: str
+
+    @property
+    def problem(self) -> Problem:
+        what = (
+            f"{', '.join(self.units)} are of one FMU, and two of it disturb each other when they run at the "
+            f"same time: {self.why}"
+        )
+        hint = 'Give them processes of their own (isolation = "process"), or run on one core.'
+        return Problem(("units", self.units[0]), what, hint)
+
+
+@dataclass(frozen=True, slots=True)
 class Depths:
     """What a deep check found."""
 
-    wrong: tuple[Wrong, ...]
+    wrong: tuple[Wrong | Disturbed, ...]
     late: tuple[tuple[str, str], ...]
     """Outputs and inputs, by full name: a direct dependency that shows only after the next step."""
     untried: tuple[tuple[str, str], ...]
@@ -70,9 +89,9 @@ class Depths:
         return (*slow, *(f"unit '{unit}' could not be tried: {why}" for unit, why in self.untried))
 
 
-def depths(scenario: Scenario, span: Span) -> Depths:
-    """Try all units of a scenario, each by itself."""
-    wrong: list[Wrong] = []
+def depths(scenario: Scenario, span: Span, cores: int = 1) -> Depths:
+    """Try all units of a scenario, each by itself; for several cores, those of one FMU also two at a time."""
+    wrong: list[Wrong | Disturbed] = list(_disturbed(scenario) if cores > 1 else ())
     late: list[tuple[str, str]] = []
     untried: list[tuple[str, str]] = []
     for name, model in scenario.units.items():
@@ -88,6 +107,18 @@ def depths(scenario: Scenario, span: Span) -> Depths:
         if why:
             untried.append((called, why))
     return Depths(tuple(wrong), tuple(late), tuple(untried))
+
+
+def _disturbed(scenario: Scenario) -> Iterator[Disturbed]:
+    """The FMUs of which there are several in this process, and which cannot bear that."""
+    found: dict[tuple[Path, str], list[str]] = {}
+    for name, model in scenario.units.items():
+        if isinstance(model, Fmu):
+            found.setdefault((model.path, model.interface_name), []).append(name)
+    for names in found.values():
+        model = scenario.units[names[0]]
+        if len(names) > 1 and isinstance(model, Fmu) and (why := disturbed(model)):
+            yield Disturbed(tuple(path_of(scenario, name) for name in names), why)
 
 
 def _tried(name: str, model: Model, span: Span) -> tuple[list[tuple[str, str]], str]:

@@ -1,4 +1,4 @@
-"""How the outputs of an FMU respond to its inputs: tried once, in a process that may be thrown away.
+"""How an FMU responds to its inputs, and to others of its kind: tried once, in a process to be thrown away.
 
 An FMU declares which outputs depend directly on which inputs. Real ones forget some; and outputs of FMUs for
 co-simulation may show a change of an input only after the next step, which is no direct dependency at all.
@@ -66,6 +66,19 @@ def undeclared(model: Fmu) -> tuple[list[tuple[str, str]], str]:
         if output in depends and name not in depends[output]
     ]
     return sorted(pairs), why
+
+
+def disturbed(model: Fmu) -> str:
+    """What goes wrong where two units of this FMU run on two threads at the same time; empty: nothing."""
+    what = f"threads-{model.interface_name}"
+    found = known.recall(model.path, what)
+    if found is None:
+        from upbeat.units.fmi.probe.trials import threads  # trials are made of models
+
+        trial = attempt(threads, {"path": str(model.path), "settings": settings_of(model)})
+        found = trial.found["threads"][2] if "threads" in trial.found else trial.why
+        known.remember(model.path, what, found, lasting=not trial.failure)
+    return str(found)
 
 
 def _outputs(model: Fmu) -> list[Port]:
