@@ -4,7 +4,8 @@ Units of 50 µs in a ring (Jacobi). `speedup`: the time of a run on one core ove
 for two threads that do the same work and never wait for each other. `edge_ns`: a chain of units that do
 nothing, each on another core than the one before it, compared with the same chain on one core. `busy_ratio`:
 the speed of two cores over that of one while a second process keeps each core busy. All variants are
-interleaved, and the figures are medians of wall-clock time.
+interleaved, and the figures are medians of wall-clock time. `repeats`: how many runs of ten steps of 64
+units on two cores end with the bits of one core.
 """
 
 from __future__ import annotations
@@ -18,21 +19,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 import upbeat as up
 from upbeat.engine.native import machine as native
+from upbeat.engine.parallel.cores import shared_out
 from upbeat.engine.parallel.heuristic import Plan, Rule
 from upbeat.engine.parallel.operations import operations, schedule
+from upbeat.engine.schedule import Schedule
 from upbeat.units import ports
 
 HERE = Path(__file__).parent
 INCLUDE = HERE.parent / "native" / "include"
 UNIT_SECONDS = 50e-6
 CHAIN = 64
-ROUNDS = 7
+ROUNDS, REPEATS = 7, 1000
 EFFICIENCY, EDGE_NS, BUSY = 0.95, 1000.0, 0.5
 SPIN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
 
@@ -110,6 +113,27 @@ def edge_ns(library: ctypes.CDLL, steps: int = 2000) -> float:
     return 1e9 * more / (steps - 10) / made.crossings
 
 
+def repeats(library: ctypes.CDLL, work: int) -> dict[str, int]:
+    """How often the same ten steps, each of which depends on all before it, end the same."""
+    scenario = ring(library, 64, work)
+    program = up.Master(up.Fixed(1.0)).program(scenario)
+    schedules = shared_out(program, scenario.units, 2)
+
+    def bits(shared: Mapping[str, Schedule]) -> tuple[str, ...]:
+        machine = native.Machine(program, scenario.units, 0.0, schedules=shared)
+        machine.execute("start")
+        for k in range(10):
+            machine.write(program.now, float(k))
+            machine.write(program.next, float(k + 1))
+            machine.execute("step")
+        seen = tuple(float(machine.read(i)).hex() for i in range(program.layout.cells))
+        machine.close()
+        return seen
+
+    one = bits({})
+    return {"n": REPEATS, "identical": sum(bits(schedules) == one for _ in range(REPEATS))}
+
+
 def busy_ratio(library: ctypes.CDLL, work: int, steps: int) -> float:
     """One core over two, while every core is busy with something else as well."""
     command = [sys.executable, "-c", SPIN.format(seconds=120)]
@@ -148,6 +172,7 @@ def main() -> int:
             "sixty_four_units": speedups(library, 64, work, max(1, options.steps // 32)),
             "edge_ns": edge_ns(library),
             "busy_ratio": busy_ratio(library, work, max(1, options.steps // 2)),
+            "repeats": repeats(library, max(1, work // 50)),
         }
     print(f"{'':22}{'asked':>12}{'here':>10}")
     for name in ("two_units", "sixty_four_units"):
@@ -158,6 +183,9 @@ def main() -> int:
         print(f"{name:22}{f'≥ {EFFICIENCY}':>12}{share:10.3f}   ({shown})")
     print(f"{'edge_ns':22}{f'< {EDGE_NS:g}':>12}{result['edge_ns']:10.1f}")
     print(f"{'busy_ratio':22}{f'≥ {BUSY}':>12}{result['busy_ratio']:10.3f}")
+    same = result["repeats"]
+    assert isinstance(same, dict)
+    print(f"{'repeats':22}{f'{REPEATS} the same':>12}{same['identical']:10}")
     if options.json:
         print(json.dumps(result))
     return 0

@@ -19,6 +19,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
 
 
+needs_native = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return Path(shutil.copy(EXAMPLES / "tank.toml", tmp_path / "tank.toml"))
@@ -68,7 +71,7 @@ def test_a_profile_of_another_program_is_not_used(file: Path, capsys: pytest.Cap
     assert "is of another program" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 99}', '{"format": 1, "microseconds": {"step": 3}}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 99}', '{"format": 2, "microseconds": {"step": 3}}'])
 def test_a_damaged_profile_is_an_error(file: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     file.with_name("tank.profile.json").write_text(text)
     assert main(["schedule", str(file)]) == 3
@@ -79,6 +82,67 @@ def test_a_damaged_profile_is_an_error(file: Path, text: str, capsys: pytest.Cap
 def test_wrong_cores(file: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schedule", str(file), *wrong]) == 3
     assert "cores must be a whole number" in capsys.readouterr().err
+
+
+@needs_native
+def test_a_wait_is_measured_and_counts(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(file), "--seconds", "0.05", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert 0.01 < found["crossing_us"] < 1e4
+    assert main(["schedule", str(file), "--cores", "2", "--json"]) == 0
+    step = json.loads(capsys.readouterr().out)["blocks"]["step"]
+    assert step["wait_us"] == pytest.approx(found["crossing_us"], abs=1e-3)
+    spent = step["one_core_us"] / step["predicted_speedup"]
+    assert spent >= step["makespan_us"] + 2 * step["wait_us"] - 1e-6
+
+
+@needs_native
+def test_explain_says_the_schedule_in_words(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(file), "--quiet"]) == 0
+    assert "\nCores\n" not in capsys.readouterr().out
+    assert main(["explain", str(file), "--quiet", "--cores", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "Cores\n  asked for: 2, here: " in said
+    assert "core 0, the thread that calls: " in said
+    assert "how long anything takes is guessed" in said
+    assert main(["profile", str(file), "--seconds", "0.05", "--quiet"]) == 0
+    kept = file.with_name("tank.profile.json")
+    data = json.loads(kept.read_text())
+    data["microseconds"]["step"] |= dict.fromkeys(data["microseconds"]["step"], 100.0)
+    kept.write_text(json.dumps(data))
+    assert main(["explain", str(file), "--quiet", "--cores", "2"]) == 0
+    said = capsys.readouterr().out
+    assert f"times from {kept}: predicted to be 1." in said
+    assert "limited by " in said
+    assert main(["explain", str(file), "--json", "--cores", "2"]) == 0
+    block = json.loads(capsys.readouterr().out)["cores"]["blocks"]["step"]
+    assert block["shared"]
+    assert sum(core["share"] for core in block["cores"]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--cores", "0"], "cores must be a whole number from 1 to 1024, not 0"),
+        (["--cores", "-2"], "not -2"),
+        (["--cores", "2000"], "not 2000"),
+        (["--cores", "2", "--engine", "interpret"], "cores = 2 is for the native engine"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "explain", "check"])
+def test_cores_that_cannot_be(
+    file: Path, command: str, wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, str(file), *wrong]) == 3
+    assert said in capsys.readouterr().err
+
+
+def test_a_profile_that_cannot_be_written(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.with_name("tank.profile.json").mkdir()
+    assert main(["profile", str(file), "--seconds", "0.05"]) == 3
+    said = capsys.readouterr().err
+    assert "tank.profile.json" in said
+    assert "Traceback" not in said
 
 
 def test_wrong_seconds(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,9 +13,12 @@ import upbeat as up
 from upbeat.engine.choose import Choice
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.lower import lower
-from upbeat.engine.parallel.cores import on_cores, shared_out
+from upbeat.engine.parallel.cores import INSTANTS, cores_here, on_cores, shared_out
+from upbeat.engine.parallel.operations import operations
+from upbeat.engine.parallel.profiles import FORMAT, Profile
 from upbeat.engine.schedule import flaw
 from upbeat.master.dataflow import Flow, dependencies
+from upbeat.report.explain import explain_data
 from upbeat.units import ports
 
 pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
@@ -195,22 +198,110 @@ def test_files_say_it_and_profiles_are_used(tmp_path: Path) -> None:
     up.write_scenario(up.experiment(RING, pace=0.1, until=1.0, cores=2), file)
     assert "cores = 2" in file.read_text()
     made = up.load(file)
-    assert (made.cores, made.times) == (2, None)
+    assert (made.cores, made.profile) == (2, None)
     assert up.load(file, cores=1).cores == 1
-    profile = {"format": 1, "engine": "native", "steps": 3, "microseconds": {"step": {"state u0": 50.0}}}
-    (tmp_path / "ring.profile.json").write_text(json.dumps(profile))
+    kept(tmp_path, made, {"state u0": 50.0})
     measured = up.load(file)
-    assert measured.times == {"step": {"state u0": pytest.approx(5e-5)}}
+    assert measured.profile is not None
+    assert measured.profile.blocks["step"]["state u0"] == pytest.approx(5e-5)
     assert bits(measured.run()) == bits(up.load(file, cores=1).run())
-    program, units = measured.program(), measured.flat.scenario.units
-    (schedule,) = shared_out(program, units, 2, measured.times).values()
-    block = program.steps["step"]
+    block = measured.program().steps["step"]
+    schedule = measured.sharing()["step"].schedule
+    assert schedule is not None
     alone = next(
         {getattr(block[i], "unit", None) for item in items for i in item.instructions}
         for items in schedule.cores
         if any(getattr(block[i], "unit", None) == "u0" for item in items for i in item.instructions)
     )
     assert alone == {"u0"}  # which takes longer than all the others together
+
+
+def kept(folder: Path, made: up.Experiment, times: dict[str, float], crossing: float | None = 0.2) -> None:
+    """A profile beside ring.toml: these operations take so many microseconds, and all others 1."""
+    found = operations(made.program(), "step", made.flat.scenario.units)
+    data = {
+        "format": FORMAT,
+        "engine": "native",
+        "steps": 3,
+        "microseconds": {"step": {op.name: times.get(op.name, 1.0) for op in found}},
+        "instants_us": 0.0,
+        "crossing_us": crossing,
+    }
+    (folder / "ring.profile.json").write_text(json.dumps(data))
+
+
+def test_a_step_that_several_cores_would_make_slower_is_left_to_one(tmp_path: Path) -> None:
+    file = tmp_path / "ring.toml"
+    up.write_scenario(up.experiment(RING, pace=0.1, until=1.0, cores=2), file)
+    kept(tmp_path, up.load(file), {}, crossing=30.0)
+    made = up.load(file)
+    shared = made.sharing()["step"]
+    assert shared.schedule is None
+    assert "which have to wait for each other" in shared.why
+    assert bits(made.run()) == bits(up.load(file, cores=1).run())
+    said = up.explain(made, program=False)
+    assert f"step: by one core, because {shared.why}" in said
+    # What a wait costs was never measured: what is asked for is done.
+    kept(tmp_path, up.load(file), {}, crossing=None)
+    assert up.load(file).sharing()["step"].schedule is not None
+
+
+def test_a_profile_of_another_program_is_not_used_and_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "ring.toml"
+    up.write_scenario(up.experiment(RING, pace=0.1, until=0.3, cores=2), file)
+    kept(tmp_path, up.load(file), {"state u0": 50.0})
+    up.write_scenario(up.experiment(up.Scenario(UNITS), pace=0.1, until=0.3, cores=2), file)
+    made = up.load(file)
+    assert not made.sharing()["step"].measured
+    made.run()
+    assert "ring.profile.json are of another program, and are not used" in caplog.text
+    assert "how long anything takes is guessed" in up.explain(made, program=False)
+
+
+def test_more_threads_than_cores_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    many = cores_here() + 7
+    up.simulate(RING, pace=0.1, until=0.1, cores=many)
+    assert f"{many} cores are asked for, and this process may use {cores_here()}" in caplog.text
+
+
+def test_the_schedule_in_words() -> None:
+    units = {**UNITS, "p": counting()}
+    made = up.experiment(up.Scenario(units, AROUND), pace=0.1, until=1.0, cores=2)
+    found = operations(made.program(), "step", units)
+    times = {op.name: 1e-4 if op.name == "state p" else 1e-5 * (op.kind == "state") for op in found}
+    made = made.with_(profile=Profile({"step": times}, 10, "native", 0.0, 1e-7, "times from here"))
+    said = up.explain(made, program=False)
+    assert "step: shared by 2 cores" in said
+    assert "core 0, the thread that calls: p (62 % of the work)" in said
+    assert "core 1: u0, u1, u2, u3, u4, u5 (38 % of the work)" in said
+    assert "times from here: predicted to be 1.6" in said
+    assert "limited by the critical path" in said or "limited by Python" in said
+    data = explain_data(made)["cores"]
+    assert data["blocks"]["step"]["python"] == ["p"]
+    assert explain_data(made.with_(cores=1))["cores"] is None
+
+
+def test_what_is_nested_or_happens_at_instants_is_said_to_be_on_one_core() -> None:
+    inner = up.Scenario({"m": unit(1)}, inputs={"u": {}}, connections={"m.u": "u"}, outputs={"y": "m.x"})
+    ball = up.Ode(
+        {"h": "v", "v": "-9.81"},
+        start={"h": 1.0},
+        outputs=["h"],
+        events={"hit": {"when": "h <= 0", "then": {"v": "-0.7*v"}}},
+    )
+    units = {"car": up.Nested(inner, up.Master(up.Fixed(0.1)), flatten=False), "ball": ball, "a": unit(0)}
+    scenario = up.Scenario(units, {"car.u": "a.x", "a.u": "car.y"})
+    made = up.experiment(scenario, pace=0.1, until=1.0, cores=3)
+    said = up.explain(made, program=False)
+    assert f"instants: by one core, because {INSTANTS}" in said
+    assert "car: a unit of its own, so all of it is on one core (it was asked to stay nested)" in said
+    assert bits(made.run()) == bits(made.with_(cores=1).run())
+    # Flattened, its units are shared out like all others, by their own names.
+    flat = made.with_(scenario=up.Scenario(units | {"car": up.Nested(inner, up.Master(up.Fixed(0.1)))},
+                                           {"car.u": "a.x", "a.u": "car.y"}))  # fmt: skip
+    assert "car.m" in up.explain(flat, program=False)
 
 
 def test_processes_and_python_units_on_several_cores() -> None:

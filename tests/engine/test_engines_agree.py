@@ -22,6 +22,7 @@ from upbeat.engine.native import machine as native
 from upbeat.engine.parallel.cores import shared_out
 from upbeat.engine.parallel.heuristic import planned
 from upbeat.engine.parallel.operations import operations, schedule, tasks
+from upbeat.engine.parallel.profiles import Profile
 from upbeat.engine.run import Run
 from upbeat.engine.schedule import Schedule, flaw
 from upbeat.master.dataflow import Flow, dependencies, reordered
@@ -213,7 +214,7 @@ def test_threads_give_the_same_trace(experiment: up.Experiment, seed: int, cores
         name: {operation.name: rng.expovariate(1.0) for operation in operations(program, name, models)}
         for name in program.steps
     }
-    schedules = shared_out(program, models, cores, times)
+    schedules = shared_out(program, models, cores, Profile(times, 1, "native"))
     for name, made in schedules.items():
         assert flaw(made, dependencies(program.steps[name], flow)) is None
     one, two = outcome(experiment, program), outcome(experiment, program, schedules=schedules)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import upbeat as up
-from upbeat.engine.profile import Profile
+from upbeat.engine.parallel.profiles import Profile
 from upbeat.report.chart import draw
-from upbeat.report.schedule import CROSSING, Chart, chart_data, chart_text, charts
+from upbeat.report.schedule import Chart, chart_data, chart_text, charts
 from upbeat.units import ports
 
 MS = 1e-3
+CROSSING = 2e-7
 
 
 def unit(**more: object) -> up.Ode:
@@ -33,7 +35,7 @@ def chart(
     names = [f"state {name}" for name in units]
     times = {name: states[name.removeprefix("state ")] for name in names}
     times |= {f"out {name}.y": rest for name in units} | {f"in {name}": rest for name in connections}
-    (made,) = charts(experiment, cores, Profile({"step": times}, 1, "native"))
+    (made,) = charts(experiment, cores, Profile({"step": times}, 1, "native", 0.0, CROSSING))
     return made
 
 
@@ -101,6 +103,29 @@ def test_one_core_is_one_core() -> None:
 def test_wrong_numbers_of_cores(cores: int) -> None:
     with pytest.raises(up.InvalidInput, match="whole number from 1 to 1024"):
         chart({"a": unit()}, {}, cores, {"a": MS})
+
+
+def test_what_happens_at_instants_counts_and_is_done_by_one_core() -> None:
+    made = chart({"a": unit(), "b": unit()}, {}, 2, {"a": MS, "b": MS})
+    more = replace(made, instants=MS)
+    # 1 ms of 3 is not shared out, so two cores are less than twice as fast (Amdahl).
+    assert more.predicted == pytest.approx(3 / (2 + 2 * CROSSING / MS))
+    assert "at instants    1 ms more, by one core" in chart_text(more)
+    assert chart_data(more)["instants_us"] == pytest.approx(1000.0)
+    most = replace(made, instants=2 * MS)
+    assert most.limit.startswith("what happens at instants is one chain")
+
+
+def test_without_threads_to_measure_it_with_waits_are_not_counted() -> None:
+    made = replace(chart({"a": unit(), "b": unit()}, {"a.u": "b.y"}, 2, {"a": MS, "b": MS}), crossing=None)
+    assert made.predicted == pytest.approx(2.0)
+    assert "which nobody has measured" in chart_text(made)
+    assert chart_data(made)["wait_us"] is None
+
+
+def test_one_unit_has_nothing_for_a_second_core() -> None:
+    made = chart({"a": unit()}, {}, 2, {"a": MS})
+    assert made.limit == "there is nothing for a second core to do: a"
 
 
 def test_a_line_for_every_core() -> None:

@@ -17,13 +17,16 @@ def add_to(commands: Any) -> None:
         "explain", help="show units, order, loops, program and engine", description=__doc__
     )
     scenario_options.add_to(parser)
+    parser.add_argument(
+        "--cores", type=int, metavar="N", help="what N cores would do (default: as the file says)"
+    )
     parser.add_argument("--quiet", action="store_true", help="without the program")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
     parser.set_defaults(call=call)
 
 
 def call(options: argparse.Namespace) -> Exit:
-    made = scenario_options.experiment(options)
+    made = scenario_options.experiment(options, {"cores": options.cores})
     if options.json:
         say(json.dumps(explain_data(made)))
     else:

@@ -9,7 +9,8 @@ from typing import Any
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
-from upbeat.engine.profile import SECONDS, profile, written
+from upbeat.engine.parallel.profiles import written
+from upbeat.engine.profile import SECONDS, profile
 
 MOST = 12
 """So many operations are shown; the file has all of them."""
@@ -43,4 +44,8 @@ def call(options: argparse.Namespace) -> Exit:
                 say(f"  {1e6 * times[name]:10.4g} µs  {100 * times[name] / whole:5.1f} %  {name}")
             if len(times) > MOST:
                 say(f"  … {len(times) - MOST} more")
+        if found.instants:
+            say(f"instants: {1e6 * found.instants:.4g} µs per step")
+        if found.crossing is not None:
+            say(f"a wait of one core for another: {1e6 * found.crossing:.4g} µs")
     return Exit.OK

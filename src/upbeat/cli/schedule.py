@@ -13,7 +13,8 @@ from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.parallel.operations import operations
-from upbeat.engine.profile import Profile, place, profile, recalled
+from upbeat.engine.parallel.profiles import Profile, place, recalled
+from upbeat.engine.profile import profile
 from upbeat.report.schedule import chart_data, chart_text, charts
 from upbeat.scenario.merging.inline import path_of
 
@@ -77,4 +78,4 @@ def _measured(made: Experiment, file: Path) -> tuple[Profile, str]:
         found = operations(program, name, flat.scenario.units, lambda unit: path_of(flat.scenario, unit))
         if name in kept.blocks and not kept.covers(name, found):
             return profile(made), f"measured just now, because {place(file)} is of another program"
-    return kept, f"times from {place(file)}"
+    return kept, kept.source

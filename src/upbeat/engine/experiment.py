@@ -18,7 +18,8 @@ from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored, checkpoint_
 from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.isolation import Isolation, separated, together
 from upbeat.engine.nesting.flatten import Flat, flattened, kept_nested
-from upbeat.engine.parallel.cores import Times, on_cores, shared_out
+from upbeat.engine.parallel.cores import Shared, core_remarks, on_cores, sharing
+from upbeat.engine.parallel.profiles import Profile
 from upbeat.engine.realtime import RealTime
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings, Tables, checked_cores, checked_every, usual_pace
@@ -41,8 +42,8 @@ Report = Callable[[float], None]
 class Experiment:
     """Everything a run needs. `record` are patterns over ``unit.port`` names; None means all outputs.
 
-    On several `cores`, `times` are the seconds that operations take, by block and name, as far as they are
-    known (see `engine.profile`): they decide who does what, and nothing else.
+    On several `cores`, a `profile` has the seconds that operations take, as far as they are known: they
+    decide who does what, and nothing else.
 
     Unless `flatten` is off, the units of nested scenarios run side by side with the others wherever that
     means the same.
@@ -58,7 +59,7 @@ class Experiment:
     signals: Signals | None = None
     jit: bool = False
     cores: int = 1
-    times: Times | None = None
+    profile: Profile | None = None
     flatten: bool = True
     isolation: Isolation = field(default_factory=Isolation)
     real_time: RealTime | None = None
@@ -96,7 +97,23 @@ class Experiment:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What may go wrong and can be seen before the run, in sentences."""
-        return step_remarks(self.flat, self.span)
+        flat = self.flat
+        return self._remarks(flat, self._shared(flat, flat.master.program(flat.scenario), self._choice(flat)))
+
+    def _remarks(self, flat: Flat, shared: Mapping[str, Shared]) -> tuple[str, ...]:
+        found = step_remarks(flat, self.span)
+        return (*found, *core_remarks(self.cores, shared, self.profile)) if shared else found
+
+    def sharing(self) -> Mapping[str, Shared]:
+        """What becomes of each step of the program on several cores; nothing where one does all the work."""
+        flat = self.flat
+        return self._shared(flat, flat.master.program(flat.scenario), self._choice(flat))
+
+    def _shared(self, flat: Flat, program: Program, choice: Choice) -> Mapping[str, Shared]:
+        if self.cores == 1 or choice.name != "native":
+            return {}
+        units, profile = flat.scenario.units, self.profile
+        return sharing(program, units, self.cores, profile, lambda unit: path_of(flat.scenario, unit))
 
     def choice(self) -> Choice:
         """The engine that will run it, and why."""
@@ -119,15 +136,13 @@ class Experiment:
         flat = self.flat
         program, pace = flat.master.build(flat.scenario)
         choice, keeper = self._choice(flat), None
-        for remark in step_remarks(flat, self.span):
+        shared = self._shared(flat, program, choice)
+        for remark in self._remarks(flat, shared):
             _log.warning("%s", remark)
         if self.checkpoint is not None:
             from upbeat.engine.resume import keeper_for  # which knows what an experiment is
 
             keeper = keeper_for(self, flat, program, choice.name, resumed is not None)
-        schedules = None
-        if self.cores > 1 and choice.name == "native":
-            schedules = shared_out(program, flat.scenario.units, self.cores, self.times)
         return Run(
             program=program,
             scenario=flat.scenario,
@@ -138,7 +153,7 @@ class Experiment:
             every=self.every,
             out=self.out,
             jit=self.jit,
-            schedules=schedules,
+            schedules={name: each.schedule for name, each in shared.items() if each.schedule is not None},
             real_time=self.real_time,
             keeper=keeper,
             resumed=resumed,

@@ -1,22 +1,19 @@
-"""Profiles: how long the operations of a program take, measured in a short run and kept beside the scenario.
+"""Measuring a profile: a short run whose steps are cut into operations that are timed one by one.
 
-The run is the ordinary one, with the blocks of its steps cut into operations that are executed one by one and
-timed. What a call into the engine costs by itself is measured in the same run, and subtracted.
+What a call into the engine costs by itself is measured in the same run, and subtracted. What a wait of one
+core for another costs on this machine is measured beside it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from statistics import fmean, median
 from time import perf_counter, perf_counter_ns
 from typing import Any
 
-from upbeat.core.atomic import replace_file
-from upbeat.core.errors import FileProblem, InvalidInput
+from upbeat.core.errors import InvalidInput
 from upbeat.core.ports import Signal, Value
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.interpreter.interpret import Interpreter
@@ -24,72 +21,22 @@ from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Fired, Machine
 from upbeat.engine.native import machine as native
 from upbeat.engine.parallel.operations import Operation, operations
+from upbeat.engine.parallel.profiles import LEAST, Profile
 from upbeat.engine.selection import select
 from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
 
-FORMAT = 1
 SECONDS = 1.0
 """How long a profile is measured, unless the scenario ends before."""
 LEAST_STEPS, ENOUGH = 3, 2000
 """So many steps are measured however long they take, and so many are enough."""
-LEAST = 1e-9
-"""What an operation takes at least, in seconds: below that is the noise of the clock."""
+CROSSINGS = 1000
+"""So many rounds of waits are measured: a few hundredths of a second."""
 _BATCH = 16
 _EVERY, _WARM = 8, 8
 """Every eighth call does nothing, and so do the first ones, which do not count (a multiple of the other)."""
 _NOTHING = "nothing at all"
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """Seconds by operation, for each block of the program's steps that was run."""
-
-    blocks: Mapping[str, Mapping[str, float]]
-    steps: int
-    engine: str
-
-    def covers(self, block: str, found: Sequence[Operation]) -> bool:
-        """Whether these are the operations that were measured: the scenario may have changed since."""
-        return set(self.blocks.get(block, ())) == {operation.name for operation in found}
-
-    def to_data(self) -> dict[str, Any]:
-        """As it is written to a file: microseconds, which people can read."""
-        blocks = {
-            name: {operation: round(1e6 * seconds, 4) for operation, seconds in times.items()}
-            for name, times in self.blocks.items()
-        }
-        return {"format": FORMAT, "engine": self.engine, "steps": self.steps, "microseconds": blocks}
-
-
-def place(file: Path) -> Path:
-    """Where the profile of a scenario file is kept."""
-    return file.with_name(f"{file.stem}.profile.json")
-
-
-def written(profile: Profile, file: Path) -> Path:
-    """Keep a profile beside the scenario file; returns where."""
-    to = place(file)
-    replace_file(to, (json.dumps(profile.to_data(), indent=1, ensure_ascii=False) + "\n").encode())
-    return to
-
-
-def recalled(file: Path) -> Profile | None:
-    """The profile beside a scenario file, if there is one. One that cannot be read is an error."""
-    path = place(file)
-    if not path.exists():
-        return None
-    try:
-        data = json.loads(path.read_text())
-        if data["format"] != FORMAT:
-            raise ValueError(f"it has format {data['format']}")
-        blocks = {
-            str(name): {str(op): max(LEAST, 1e-6 * float(us)) for op, us in times.items()}
-            for name, times in data["microseconds"].items()
-        }
-        return Profile(blocks, int(data["steps"]), str(data["engine"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as reason:
-        raise FileProblem(f"{path} is no profile ({reason}). Measure again: upbeat profile {file}") from None
+_INSTANT = "instant"
 
 
 def profile(experiment: Experiment, seconds: float = SECONDS) -> Profile:
@@ -121,7 +68,8 @@ def profile(experiment: Experiment, seconds: float = SECONDS) -> Profile:
             spent += perf_counter() - began
         if steps == before:
             raise InvalidInput("there is nothing to measure: the run ends where it starts")
-    return Profile({name: timed.times(name) for name in found if timed.ran(name)}, steps, choice.name)
+    blocks = {name: timed.times(name) for name in found if timed.ran(name)}
+    return Profile(blocks, steps, choice.name, timed.instants(), native.crossing(CROSSINGS))
 
 
 def _cut(program: Program, found: Mapping[str, Sequence[Operation]]) -> Program:
@@ -163,6 +111,7 @@ class _Timed:
         self._pieces = {name: _interspersed(name, len(each)) for name, each in found.items()}
         self._spent: dict[str, list[list[int]]] = {name: [] for name in found}
         self._idle: list[int] = []
+        self._instants: list[int] = []
 
     def use(self, machine: Machine) -> Machine:
         """From now on it is this machine that works."""
@@ -172,7 +121,10 @@ class _Timed:
     def execute(self, block: str) -> None:
         execute = self.machine.execute
         if block not in self._pieces:
+            before = perf_counter_ns()
             execute(block)
+            if block == _INSTANT:
+                self._instants.append(perf_counter_ns() - before)
             return
         spent: list[int] = []
         for piece in self._pieces[block]:
@@ -199,6 +151,10 @@ class _Timed:
             operation.name: max(LEAST, 1e-9 * (_typical(spent) - idle))
             for operation, spent in zip(self._found[block], columns, strict=True)
         }
+
+    def instants(self) -> float:
+        """Seconds that an instant takes, of which every step has one at its end."""
+        return max(LEAST, 1e-9 * (_typical(self._instants) - median(self._idle))) if self._instants else 0.0
 
     # ---------------------------------------------------------------- all else is the machine's
 

@@ -33,6 +33,16 @@ class Schedule:
     cores: tuple[tuple[Item, ...], ...]
 
     @property
+    def busy(self) -> tuple[int, ...]:
+        """The cores that have something to do."""
+        return tuple(core for core, items in enumerate(self.cores) if items)
+
+    @property
+    def trimmed(self) -> Schedule:
+        """The same without cores at the end that have nothing to do."""
+        return Schedule(self.cores[: max(self.busy, default=0) + 1])
+
+    @property
     def crossings(self) -> int:
         """How often one core waits for another in a step."""
         return sum(len(item.waits) for items in self.cores for item in items)

@@ -14,6 +14,7 @@ from upbeat.engine.isolation import separated
 from upbeat.master.dataflow import carried
 from upbeat.master.listing import block_lines
 from upbeat.master.settings import settings_of
+from upbeat.report.cores import cores_data, cores_lines
 from upbeat.scenario.events.connection import Sender
 from upbeat.scenario.events.declared import Event
 from upbeat.scenario.merging.inline import path_of
@@ -45,6 +46,7 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
         _section("Algebraic loops", [" → ".join([*loop, loop[0]]) for loop in data["loops"]] or ["none"]),
         _section("Master", _master_lines(data)),
         _section("Engine", [f"{data['engine']['name']}: {data['engine']['why']}"]),
+        *([_section("Cores", cores_lines(data["cores"]))] if data["cores"] else []),
     ]
     if program:
         parts.append(_section("Program", _program_lines(data)))
@@ -78,6 +80,7 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         "master": _settings(experiment),
         "notes": [*built.notes, *(f"warning: {remark}" for remark in experiment.remarks)],
         "engine": {"name": choice.name, "why": choice.why},
+        "cores": cores_data(experiment),
         "program": {
             name: block_lines(block, built.layout, lambda unit: path_of(flat.scenario, unit))
             for name, block in built.blocks.items()

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from upbeat.core.errors import InvalidInput
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.parallel.heuristic import Task
-from upbeat.engine.parallel.operations import PYTHON, Operation
+from upbeat.engine.parallel.cores import INSTANTS
+from upbeat.engine.parallel.operations import PYTHON
+from upbeat.engine.parallel.profiles import Profile
 from upbeat.engine.parallel.step import Parallel, parallel
-from upbeat.engine.profile import Profile
 from upbeat.scenario.merging.inline import path_of
 
-CROSSING = 2e-7
-"""Seconds that a wait for another core costs when all cores are free: a guess, for the prediction."""
 MOST_CORES = 1024
 _WIDTH = 72
 _MARKS = {"state": "█", "loop": "▓", "out": "▒", "in": "░", "other": "░"}
 _MOST_PATH = 8
+_MOST_UNITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +27,41 @@ class Chart:
 
     block: str
     parallel: Parallel
+    crossing: float | None = None
+    """Seconds that a wait for another core costs; None: nobody knows, and the prediction counts none."""
+    instants: float = 0.0
+    """Seconds for what happens at the end of the step, by one core."""
+    called: Callable[[str], str] = str
+    """What people call a unit."""
+
+    def who(self, numbers: Iterable[int]) -> list[str]:
+        """The units that these operations call, each once."""
+        units = (unit for k in numbers for unit in sorted(self.parallel.operations[k].units))
+        return list(dict.fromkeys(map(self.called, units)))
+
+    def on_core(self, core: int) -> list[int]:
+        """The numbers of the operations that a core does."""
+        return [k for k, there in enumerate(self.parallel.plan.core) if there == core]
+
+    @property
+    def python(self) -> list[str]:
+        """The units that run in Python."""
+        return self.who(k for k, task in enumerate(self.parallel.tasks) if task.group == PYTHON)
+
+    @property
+    def one(self) -> float:
+        """How long a step takes on one core."""
+        return self.parallel.total + self.instants
 
     @property
     def seconds(self) -> float:
         """How long it takes, with all waits: those for other cores, and for the step to begin and to end."""
-        around = 2 * CROSSING if len(self.parallel.schedule.cores) > 1 else 0.0
-        return self.parallel.makespan(CROSSING) + around
+        return self.parallel.seconds(self.crossing or 0.0) + self.instants
 
     @property
     def predicted(self) -> float:
         """How many times faster than one core it is, waits included."""
-        return self.parallel.total / self.seconds if self.parallel.total else 1.0
+        return self.one / self.seconds if self.one else 1.0
 
     @property
     def limit(self) -> str:
@@ -47,22 +70,25 @@ class Chart:
         bounds = it.bounds
         if cores == 1:
             return "there is one core"
+        if len(it.schedule.busy) < 2 and PYTHON not in self.weights:
+            return f"there is nothing for a second core to do: {few(self.who(range(len(it.operations))))}"
         if self.predicted < 1:
             return (
-                f"waiting: a step takes {_us(it.total)} on one core, and cores would wait for each other "
+                f"waiting: a step takes {_us(self.one)} on one core, and cores would wait for each other "
                 f"{it.schedule.crossings} times. One core is faster"
             )
+        if self.instants > it.plan.makespan:
+            return f"{INSTANTS}: they take {_us(self.instants)} of {_us(self.seconds)}, on one core"
         if bounds.heaviest == bounds.best and bounds.heaviest > bounds.critical:
             part = f"{_us(bounds.heaviest)} of {_us(it.total)}"
             weights = self.weights
             heaviest = max(weights, key=lambda group: weights[group])
             if heaviest == PYTHON:
-                units = sorted({u for op, t in self._pairs if t.group == PYTHON for u in op.units})
                 return (
-                    f"Python, which does one thing at a time: {', '.join(units)} run in it and take {part}. "
+                    f"Python, which does one thing at a time: {few(self.python)} run in it and take {part}. "
                     "Units of equations, in C, and FMUs do not need it"
                 )
-            (unit,) = {u for op, t in self._pairs if t.group == heaviest for u in op.units}
+            (unit,) = self.who(k for k, task in enumerate(it.tasks) if task.group == heaviest)
             return (
                 f"the unit '{unit}', which takes {part}: all that it does is on one core, because it does "
                 "not say that it can be called from several threads"
@@ -77,14 +103,10 @@ class Chart:
     def weights(self) -> dict[int, float]:
         """How long each group of operations that stay on one core takes."""
         found: dict[int, float] = {}
-        for _, task in self._pairs:
+        for task in self.parallel.tasks:
             if task.group is not None:
                 found[task.group] = found.get(task.group, 0.0) + task.duration
         return found
-
-    @property
-    def _pairs(self) -> list[tuple[Operation, Task]]:
-        return list(zip(self.parallel.operations, self.parallel.tasks, strict=True))
 
 
 def charts(experiment: Experiment, cores: int, measured: Profile) -> list[Chart]:
@@ -92,22 +114,16 @@ def charts(experiment: Experiment, cores: int, measured: Profile) -> list[Chart]
     if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores <= MOST_CORES:
         raise InvalidInput(f"cores must be a whole number from 1 to {MOST_CORES}, not {cores!r}")
     flat = experiment.flat
-    program = flat.master.program(flat.scenario)
-    return [
-        Chart(
-            name,
-            parallel(
-                program,
-                name,
-                flat.scenario.units,
-                cores,
-                measured.blocks[name],
-                lambda unit: path_of(flat.scenario, unit),
-            ),
-        )
-        for name in program.steps
-        if name in measured.blocks
-    ]
+    program, units = flat.master.program(flat.scenario), flat.scenario.units
+
+    def called(unit: str) -> str:
+        return path_of(flat.scenario, unit)
+
+    def chart(name: str) -> Chart:
+        made = parallel(program, name, units, cores, measured.blocks[name], called)
+        return Chart(name, made, measured.crossing, measured.instants, called)
+
+    return [chart(name) for name in program.steps if name in measured.blocks]
 
 
 def chart_data(chart: Chart) -> dict[str, Any]:
@@ -120,7 +136,7 @@ def chart_data(chart: Chart) -> dict[str, Any]:
             {
                 "name": operation.name,
                 "kind": operation.kind,
-                "units": sorted(operation.units),
+                "units": chart.who([number]),
                 "core": it.plan.core[number],
                 "start_us": 1e6 * it.plan.start[number],
                 "end_us": 1e6 * it.plan.end[number],
@@ -133,6 +149,8 @@ def chart_data(chart: Chart) -> dict[str, Any]:
         "speedup": it.speedup,
         "predicted_speedup": chart.predicted,
         "waits": it.schedule.crossings,
+        "wait_us": None if chart.crossing is None else 1e6 * chart.crossing,
+        "instants_us": 1e6 * chart.instants,
         "rule": it.plan.rule.value,
         "bounds_us": {
             "critical_path": 1e6 * it.bounds.critical,
@@ -150,15 +168,17 @@ def chart_text(chart: Chart) -> str:
     path = [it.operations[number].name for number in it.critical]
     shown = path if len(path) <= _MOST_PATH else [*path[: _MOST_PATH - 1], "…", path[-1]]
     cores = f"{count} core{'s' if count > 1 else ''}"
+    waits = f"{it.schedule.crossings} waits in the step and two around it"
+    cost = "which nobody has measured" if chart.crossing is None else f"of {_us(chart.crossing)} each"
     many = [
         f"  {cores:<14} {_us(it.plan.makespan)}, if waiting costs nothing: {it.speedup:.2f} × as fast",
-        f"  predicted      {_us(chart.seconds)}, with {it.schedule.crossings} waits in the step and two "
-        f"around it, of {_us(CROSSING)} each: {chart.predicted:.2f} × as fast",
+        *([f"  at instants    {_us(chart.instants)} more, by one core"] if chart.instants else []),
+        f"  predicted      {_us(chart.seconds)}, with {waits}, {cost}: {chart.predicted:.2f} × as fast",
     ]
     return "\n".join(
         [
             f"block '{chart.block}': {len(it.operations)} operations on {cores}",
-            f"  one core       {_us(it.total)}",
+            f"  one core       {_us(chart.one)}",
             *(many if count > 1 else ()),
             f"  critical path  {_us(it.bounds.critical)}: {' → '.join(shown)}",
             f"  limited by     {chart.limit}",
@@ -167,6 +187,12 @@ def chart_text(chart: Chart) -> str:
             f"  {_MARKS['state']} state  {_MARKS['loop']} loop  {_MARKS['out']} output  {_MARKS['in']} input",
         ]
     )
+
+
+def few(units: Sequence[str]) -> str:
+    """The names of some units, and how many more there are."""
+    more = f" and {len(units) - _MOST_UNITS} more" if len(units) > _MOST_UNITS else ""
+    return ", ".join(units[:_MOST_UNITS]) + more
 
 
 def _lines(it: Parallel) -> list[str]:

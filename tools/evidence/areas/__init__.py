@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.evidence.areas import events, fmus, foundation, hybrid, loops
+from tools.evidence.areas import cores, events, fmus, foundation, hybrid, loops
 from tools.evidence.claim import Claim
 
 AREAS: dict[str, tuple[Claim, ...]] = {
@@ -11,4 +11,5 @@ AREAS: dict[str, tuple[Claim, ...]] = {
     "Discrete events and long runs": hybrid.CLAIMS,
     "FMUs": fmus.CLAIMS,
     "Events": events.CLAIMS,
+    "Several cores": cores.CLAIMS,
 }

@@ -37,6 +37,15 @@ def available() -> tuple[bool, str]:
     return True, "the compiled part of Upbeat is there"
 
 
+def crossing(rounds: int) -> float | None:
+    """Seconds that a wait of one core for another costs on this machine; None without the native engine."""
+    if not available()[0]:
+        return None
+    from upbeat import _native
+
+    return _native.crossing_seconds(rounds)
+
+
 class Machine:
     """A machine (see `engine.machine`) in C++. With `jit`, expression units run as machine code ([jit]).
 

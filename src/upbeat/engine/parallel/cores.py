@@ -1,53 +1,78 @@
-"""Runs on several cores: a schedule for every step of a program, and what to say about it."""
+"""Runs on several cores: which blocks of a program are shared out, which are not and why, and what to say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import InvalidInput
 from upbeat.engine.choose import Choice, EngineName
-from upbeat.engine.parallel.operations import in_python
-from upbeat.engine.parallel.step import Parallel, parallel
-from upbeat.engine.schedule import Item, Schedule
+from upbeat.engine.parallel.operations import operations
+from upbeat.engine.parallel.profiles import Profile
+from upbeat.engine.parallel.step import Parallel, in_parallel
+from upbeat.engine.schedule import Schedule
 from upbeat.master.program import Program
 
-Times = Mapping[str, Mapping[str, float]]
-"""Seconds by operation, for each block (`engine.profile`)."""
 _SHOWN = 5
+INSTANTS = "what happens at instants is one chain, each part of which needs the one before it"
+"""Why nothing but steps is shared out."""
 
 
-def shared_out(
-    program: Program, models: Mapping[str, Model], cores: int, times: Times | None = None
-) -> dict[str, Schedule]:
-    """Schedules for the steps of a program, as far as there is something for a second core to do.
+@dataclass(frozen=True)
+class Shared:
+    """What becomes of a block for which several cores are asked for."""
 
-    What happens at instants stays with the first core: a schedule is made for what takes long in every step.
+    parallel: Parallel
+    measured: bool
+    """Whether its times were measured; otherwise they are guesses."""
+    schedule: Schedule | None
+    """Who does what; None: all of it is done by one core."""
+    why: str = ""
+    """Why it is left to one core."""
+
+
+def sharing(
+    program: Program,
+    models: Mapping[str, Model],
+    cores: int,
+    profile: Profile | None = None,
+    called: Callable[[str], str] = str,
+) -> dict[str, Shared]:
+    """What becomes of each step of a program. Times decide who does what, and nothing else.
+
+    What was measured and would be slower on several cores is left to one.
     """
-    found: dict[str, Schedule] = {}
+    found: dict[str, Shared] = {}
     for block in program.steps:
-        made = parallel(program, block, models, cores, (times or {}).get(block))
-        schedule = _python_first(made, models)
-        if len(schedule.cores) > 1:
-            found[block] = schedule
+        parts, known = operations(program, block, models, called), None
+        if profile is not None and profile.covers(block, parts):
+            known = profile.blocks[block]
+        made = in_parallel(parts, models, cores, known)
+        why = _alone(made, None if profile is None or known is None else profile.crossing)
+        found[block] = Shared(made, known is not None, None if why else made.schedule.trimmed, why)
     return found
 
 
-def _python_first(made: Parallel, models: Mapping[str, Model]) -> Schedule:
-    """The schedule without cores that have nothing to do, and with what runs in Python on the first one.
+def _alone(made: Parallel, crossing: float | None) -> str:
+    """Why a block is left to one core; nothing, if it is not."""
+    if len(made.schedule.busy) < 2:
+        return "there is nothing for a second core to do"
+    if crossing is None or made.seconds(crossing) < made.total:
+        return ""
+    one, several = (f"{1e6 * seconds:.3g} µs" for seconds in (made.total, made.seconds(crossing)))
+    return (
+        f"it takes {one} on one core, and would take {several} on several, which have to wait for each other"
+    )
 
-    The first core is the thread that called the engine, and the only one that holds Python's lock.
-    """
-    python = {made.plan.core[k] for k, op in enumerate(made.operations) if in_python(op, models)}
-    busy = [core for core, items in enumerate(made.schedule.cores) if items]
-    order = sorted(busy, key=lambda core: core not in python)
-    number = {core: k for k, core in enumerate(order)}
 
-    def moved(item: Item) -> Item:
-        return replace(item, waits=tuple(sorted((number[core], at) for core, at in item.waits)))
-
-    return Schedule(tuple(tuple(map(moved, made.schedule.cores[core])) for core in order))
+def shared_out(
+    program: Program, models: Mapping[str, Model], cores: int, profile: Profile | None = None
+) -> dict[str, Schedule]:
+    """Schedules for those steps of a program that are shared out."""
+    found = sharing(program, models, cores, profile)
+    return {block: shared.schedule for block, shared in found.items() if shared.schedule is not None}
 
 
 def on_cores(choice: Choice, wanted: EngineName, cores: int, models: Mapping[str, Model]) -> Choice:
@@ -66,3 +91,26 @@ def on_cores(choice: Choice, wanted: EngineName, cores: int, models: Mapping[str
         shown = ", ".join(python[:_SHOWN]) + more
         why += f"; what runs in Python ({shown}) stays on one of them, for Python does one thing at a time"
     return replace(choice, why=why)
+
+
+def cores_here() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def core_remarks(cores: int, shared: Mapping[str, Shared], profile: Profile | None) -> tuple[str, ...]:
+    """What should be known before a run on so many cores, in sentences."""
+    found, here = [], cores_here()
+    if cores > here:
+        found.append(
+            f"{cores} cores are asked for, and this process may use {here}: threads will take turns, which "
+            f"gains nothing beyond {here}"
+        )
+    if profile is not None and not any(each.measured for each in shared.values()):
+        found.append(
+            f"{profile.source} are of another program, and are not used: who does what is guessed. Measure "
+            "again with upbeat profile"
+        )
+    return tuple(found)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from upbeat.core.abilities import Model
 from upbeat.engine.parallel.heuristic import Bounds, Plan, Task, bounds, planned
-from upbeat.engine.parallel.operations import Operation, operations, schedule, tasks
+from upbeat.engine.parallel.operations import PYTHON, Operation, operations, schedule, tasks
 from upbeat.engine.schedule import Schedule
 from upbeat.master.program import Program
 
@@ -34,6 +34,12 @@ class Parallel:
     def speedup(self) -> float:
         """How many times faster the plan is than one core, if waiting costs nothing."""
         return self.total / self.plan.makespan if self.plan.makespan else 1.0
+
+    def seconds(self, crossing: float) -> float:
+        """How long the block takes if every wait for another core costs so much: those in it, and those for
+        it to begin and to end."""
+        around = 2 * crossing if len(self.schedule.busy) > 1 else 0.0
+        return self.makespan(crossing) + around
 
     def makespan(self, crossing: float) -> float:
         """How long the plan takes if every wait for another core costs so much more."""
@@ -73,8 +79,29 @@ def parallel(
 ) -> Parallel:
     """The block on so many cores. `times` are the durations of operations by name, as far as they are known;
     the trace is the same whatever they are."""
-    found = operations(program, block, models, called)
+    return in_parallel(operations(program, block, models, called), models, cores, times)
+
+
+def in_parallel(
+    found: tuple[Operation, ...],
+    models: Mapping[str, Model],
+    cores: int,
+    times: Mapping[str, float] | None = None,
+) -> Parallel:
+    """These operations of a block on so many cores."""
     known = {op.name: GUESSED[op.kind] for op in found} | dict(times or {})
     made = tasks(found, models, known)
-    plan = planned(made, cores)
+    plan = _numbered(planned(made, cores), made, cores)
     return Parallel(found, made, plan, schedule(found, plan, cores))
+
+
+def _numbered(plan: Plan, made: Sequence[Task], cores: int) -> Plan:
+    """The plan with what runs in Python on the first core, and cores that have nothing to do at the end.
+
+    The first core is the thread that called the engine, and the only one that holds Python's lock.
+    """
+    python = {plan.core[k] for k, task in enumerate(made) if task.group == PYTHON}
+    busy = set(plan.core)
+    order = sorted(range(cores), key=lambda core: (core not in python, core not in busy, core))
+    number = {core: k for k, core in enumerate(order)}
+    return replace(plan, core=tuple(number[core] for core in plan.core))
