@@ -3,13 +3,12 @@
 
 #include <algorithm>
 
-#include "fmi/clocks.hpp"
-#include "fmi/course.hpp"
 #include "fmi/entered.hpp"
+#include "fmi/event_mode.hpp"
 #include "fmi/fmi2.hpp"
 #include "fmi/fmi3.hpp"
-#include "fmi/intermediate.hpp"
 #include "fmi/memory.hpp"
+#include "fmi/moving.hpp"
 #include "fmi/states.hpp"
 #include "fmi/steady.hpp"
 #include "text.hpp"
@@ -18,10 +17,8 @@ namespace upbeat::fmi {
 
 namespace {
 
-constexpr int most_rounds = 1000;  // of event iteration at one instant, and of pieces that a step falls into
+constexpr int most_pieces = 1000;  // that a step falls into
 constexpr double near_enough = 1e-9;  // a step that ends this near to where it should, by its length, has got there
-
-enum Mode : std::int64_t { Initialization = 0, Stepping = 1, Event = 2 };
 
 // What the innermost loop touches, together and first.
 template <class F>
@@ -36,14 +33,14 @@ struct Hot {
 };
 
 template <class F>
-class CoSimulation final : private Hot<F>, private Memory, private Follower {
+class CoSimulation final : private Hot<F>, private Memory {
  public:
   explicit CoSimulation(const FmuTables& tables)
       : Memory(tables),
         fmu_(tables),
         states_(fmu_, static_cast<Memory&>(*this)),
-        clocks_(fmu_, tables.clocks, tables.start, Memory::clocks()),
-        event_mode_(tables.event_mode),
+        events_(fmu_, static_cast<Memory&>(*this), tables, tables.clock ? tables.clock : &own_clock_),
+        moving_(fmu_, static_cast<Memory&>(*this), widest_of(tables)),
         start_(tables.start),
         slopes_(tables) {
     hot().instance = fmu_.instance();
@@ -57,7 +54,6 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
     }
     hot().reals = reals_.data();
     column_.resize(widest_of(tables));
-    moved_.resize(column_.size());
   }
 
   ~CoSimulation() {
@@ -97,7 +93,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
   UPBEAT_APART int set_other(int number, const Cell* coefficients, int count) {
     const Port& given = port(number);
     if (given.role == Port::Plain) return fmu_.set(given, coefficients) ? 0 : refused();
-    return keep(given, coefficients, count) ? 0 : refused();
+    return take(given, coefficients, count) ? 0 : refused();
   }
 
   int advance(double t, double to, int early, double* reached) {
@@ -122,31 +118,31 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
   }
   UPBEAT_APART int go(double t, double to, int early, double* reached) {
     if (!(to >= t)) return refuse("cannot advance backwards, from " + shorter(t) + " to " + shorter(to));
-    for (int pieces = 0; pieces < most_rounds; ++pieces) {
+    for (int pieces = 0; pieces < most_pieces; ++pieces) {
       if (!make_ready()) return refused();
       if (now() >= to) break;
-      if (!step(std::min({to, next_event(), clocks_.due()}))) return refused();
+      if (!step(std::min(to, events_.next()))) return refused();
       if (now() >= to || (early && now() > t)) break;
-      if (pieces == most_rounds - 1) return refuse(shattered(t, to));
+      if (pieces == most_pieces - 1) return refuse(shattered(t, to));
     }
     *reached = now();
     return 0;
   }
 
   int due(double* time) {
-    *time = due_at();
+    *time = events_.due();
     return 0;
   }
 
   // One round of event mode, if there is something to do; what ticked is sent by the next jump.
   int jump(int* again) {
     if (mode() == Initialization) {
-      if (!leave_initialization() || !settle()) return refused();
+      if (!events_.leave_initialization() || !events_.settle()) return refused();
     } else {
-      sent();
-      if (happens() && !round()) return refused();
+      events_.sent();
+      if (events_.happens() && !events_.round()) return refused();
     }
-    *again = due_at() <= now();
+    *again = events_.due() <= now();
     return 0;
   }
 
@@ -160,7 +156,8 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
   }
   int restore(int slot) {
     if (!states_.restore(slot)) return refused();
-    count_moving();
+    moving_.count_again();
+    prepare();
     return 0;
   }
   int pack(int slot, void* to, std::uint64_t* size) { return states_.pack(slot, to, size) ? 0 : refused(); }
@@ -180,112 +177,41 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
 
   // -- inputs ------------------------------------------------------------------------------------
 
-  bool keep(const Port& given, const Cell* coefficients, int count) {
-    Cell* const mine = own(given);
+  bool take(const Port& given, const Cell* coefficients, int count) {
     switch (given.role) {
-      case Port::Heard: mine->i = 1; return true;
-      case Port::Discrete: return happen(given, coefficients);
-      case Port::Clocked: count = 1; break;
+      case Port::Heard: own(given)->i = 1; return true;
+      case Port::Discrete: return events_.hear(given, coefficients);
+      case Port::Clocked: Memory::keep(given, coefficients, 1); return true;
       default:
-        if (!fmu_.set(given, coefficients)) return false;
-        moving_ += static_cast<int>(count > 1) - static_cast<int>(mine[0].i > 1);
+        if (!moving_.keep(given, coefficients, count)) return false;
         prepare();
-        if (count == 1) count = 0;  // there is nothing to follow
+        return true;
     }
-    const std::int64_t cells = given.most() * given.cells;
-    mine[0].i = count;
-    mine[1].r = count > 0 ? now() : 0.0;
-    for (std::int64_t i = 0; i < cells; ++i) mine[2 + i].i = i < count * given.cells ? coefficients[i].i : 0;
-    return true;
   }
-
-  // A discrete input that changes is an event of its own: the FMU enters event mode for it.
-  bool happen(const Port& given, const Cell* value) {
-    Cell* const mine = own(given);
-    const bool known = mine[0].i != 0 && std::equal(value, value + given.cells, mine + 1, [&](Cell a, Cell b) {
-                         return given.kind() == Kind::Real ? a.r == b.r : a.i == b.i;
-                       });
-    if (mode() != Initialization) {
-      if (known) return true;
-      if (!enter_event_mode()) return false;
-      pending() = 1;
-    }
-    std::copy_n(value, given.cells, mine + 1);
-    mine[0].i = 1;
-    return fmu_.set(given, value);
-  }
-
-  void count_moving() {
-    moving_ = 0;
-    for (const std::int32_t number : all(Port::Followed)) moving_ += static_cast<int>(own(port(number))[0].i > 1);
-    prepare();
-  }
-  void prepare() { hot().ready = mode() == Stepping && !event_mode_ && moving_ == 0 && rates_.empty(); }
-
-  // A step begins: hands over the values of inputs whose courses began earlier, and the derivatives.
-  bool follow(double t) {
-    static constexpr int orders[] = {1, 2, 3, 4, 5};
-    static_assert(UPBEAT_MAX_DEGREE == 5, "one order for each coefficient but the first");
-    for (const std::int32_t number : all(Port::Followed)) {
-      const Port& input = port(number);
-      const Course course{own(input)};
-      if (course.count() < 2) continue;
-      Cell value;
-      course.value(t, 1, &value.r);
-      if (t != course.origin() && !fmu_.set(input, &value)) return false;
-      double slopes[UPBEAT_MAX_DEGREE];
-      const auto count = static_cast<int>(course.count());
-      for (int k = 1; k < count; ++k) slopes[k - 1] = course.derivative(k, t);
-      if (!fmu_.give_slopes(input, orders, static_cast<std::size_t>(count - 1), slopes)) return false;
-    }
-    return true;
-  }
+  void prepare() { hot().ready = mode() == Stepping && !events_.exists() && !moving_.any() && rates_.empty(); }
 
   // -- time --------------------------------------------------------------------------------------
 
   // Into step mode, with everything done that is to be done at this time.
   bool make_ready() {
-    if (mode() == Initialization && !leave_initialization()) return false;
-    if (event_mode_ && !settle()) return false;
-    if (mode() == Event) {
-      if (!fmu_.enter_step_mode()) return false;
-      mode() = Stepping;
-    }
-    sent();
+    if (mode() == Initialization && !events_.leave_initialization()) return false;
+    if (!events_.leave()) return false;
     prepare();
     return true;
   }
 
   bool step(double until) {
     const double from = now();
-    const std::string uneven = hot().steady.begin(from, until, until >= std::min(next_event(), clocks_.due()));
+    const std::string uneven = hot().steady.begin(from, until, until >= events_.next());
     if (!uneven.empty()) return fmu_.refuse(uneven);
-    if (moving_ > 0 && F::version == 2 && !follow(from)) return false;
     Stepped ended;
     ended.reached = until;
     *hot().clock = from;
-    if (moving_ == 0 || F::version == 2) {
-      return attempt(from, until, ended) && arrived(from, until, ended);
-    }
-    const Follower::Within here(this);
-    misled_ = false;
-    const bool done = attempt(from, until, ended);
-    return !misled_ && done && arrived(from, until, ended);
+    return moving_.within(from, [&] { return attempt(from, until, ended); }) && arrived(from, until, ended);
   }
 
   bool attempt(double from, double until, Stepped& ended) {
     return fmu_.conclude(fmu_.attempt(from, until, hot().no_prior, ended), from, ended);
-  }
-
-  // Within a step (FMI 3): inputs that move are where they should be.
-  void look_in(double time) override {
-    for (const std::int32_t number : all(Port::Followed)) {
-      const Course course{own(port(number))};
-      if (course.count() < 2 || misled_) continue;
-      course.value(time, port(number).cells, column_.data());
-      for (std::size_t i = 0; i < column_.size(); ++i) moved_[i].r = column_[i];
-      misled_ = !fmu_.set(port(number), moved_.data());
-    }
   }
 
   bool arrived(double from, double until, const Stepped& ended) {
@@ -295,10 +221,10 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
     if (!(from <= reached && reached <= until)) {
       return fmu_.refuse("a step from " + shorter(from) + " to " + shorter(until) + " ended at " + shorter(ended.reached));
     }
-    pending() = event_mode_ && ended.event ? 1 : 0;
+    pending() = events_.exists() && ended.event ? 1 : 0;
     if (reached == from && pending() == 0) return fmu_.refuse(stuck(from, until));
     now() = reached;
-    if (reached < until || pending() != 0 || reached >= std::min(next_event(), clocks_.due())) hot().steady.stopped(reached);
+    if (reached < until || pending() != 0 || reached >= events_.next()) hot().steady.stopped(reached);
     return std::all_of(rates_.begin(), rates_.end(), [this](int rate) { return look_at(port(rate)); });
   }
 
@@ -316,98 +242,6 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
     return true;
   }
 
-  // -- events ------------------------------------------------------------------------------------
-
-  // Whether something is to be done in event mode that is not a matter of time.
-  bool waits() { return event_mode_ && (pending() != 0 || any(Port::Heard)); }
-  bool happens() { return waits() || std::min(next_event(), clocks_.due()) <= now(); }
-  double due_at() {
-    if (mode() == Initialization || waits() || any(Port::Sent)) return now();
-    return std::min(next_event(), clocks_.due());
-  }
-
-  void sent() {
-    for (const std::int32_t number : all(Port::Sent)) own(port(number))->i = 0;
-  }
-
-  bool leave_initialization() {
-    if (!fmu_.steps() || !fmu_.leave_initialization()) return false;
-    mode() = event_mode_ ? Event : Stepping;
-    pending() = event_mode_ ? 1 : 0;
-    return !event_mode_ || clocks_.begin();
-  }
-
-  bool enter_event_mode() {
-    if (mode() == Event) return true;
-    if (!fmu_.enter_event_mode()) return false;
-    mode() = Event;
-    forget_rates();
-    return true;
-  }
-
-  // Rounds until nothing is left to do at this time.
-  bool settle() {
-    for (int rounds = 0; rounds < most_rounds; ++rounds) {
-      if (!happens()) return true;
-      if (!round()) return false;
-    }
-    return fmu_.refuse("event iteration at t = " + shorter(now()) + " did not end within " + std::to_string(most_rounds) + " rounds");
-  }
-
-  // One round: what ticks is told, clocked values are exchanged, discrete states renewed.
-  bool round() {
-    *hot().clock = now();
-    if (!enter_event_mode()) return false;
-    for (const std::int32_t number : all(Port::Heard)) {
-      if (own(port(number))->i != 0 && !fmu_.tick(port(number).reference)) return false;
-    }
-    if (!clocks_.tick(now())) return false;
-    if (!exchange() || !clocks_.ticked(now())) return false;
-    for (const std::int32_t number : all(Port::Heard)) own(port(number))->i = 0;
-    Updated updated;
-    if (!fmu_.update(updated)) return false;
-    if (updated.terminate) return fmu_.refuse("the FMU asked to end the simulation at t = " + shorter(now()));
-    pending() = updated.again ? 1 : 0;
-    next_event() = fmu_.next_event(now(), updated.next);
-    return clocks_.look(now());
-  }
-
-  // Hands over inputs whose clock ticks, and looks at the outputs of those that do. Whether an output clock ticks may
-  // depend on what the input clocks bring: it is asked after that.
-  bool exchange() {
-    ticking_.clear();
-    for (const std::int32_t number : all(Port::Heard)) {
-      if (own(port(number))->i != 0) ticking_.push_back(port(number).reference);
-    }
-    clocks_.append_ticking(ticking_);
-    if (!hand_over(0)) return false;
-    const std::size_t first_sent = ticking_.size();
-    for (const std::int32_t number : all(Port::Sent)) {
-      bool ticks = false;
-      if (!fmu_.ticking(port(number).reference, &ticks)) return false;
-      if (!ticks) continue;
-      own(port(number))->i = 1;
-      ticking_.push_back(port(number).reference);
-    }
-    if (!hand_over(first_sent)) return false;
-    for (const std::int32_t number : all(Port::Seen)) {
-      if (tick_now(port(number).clocks, 0) && !fmu_.get(port(number), own(port(number)))) return false;
-    }
-    return true;
-  }
-  // The inputs that wait for a clock that ticks, from the `first` of them on.
-  bool hand_over(std::size_t first) {
-    for (const std::int32_t number : all(Port::Clocked)) {
-      const Port& input = port(number);
-      if (own(input)[0].i != 0 && tick_now(input.clocks, first) && !fmu_.set(input, own(input) + 2)) return false;
-    }
-    return true;
-  }
-  bool tick_now(const std::vector<std::uint32_t>& clocks, std::size_t first) const {
-    const auto begin = ticking_.begin() + static_cast<std::ptrdiff_t>(first);
-    return std::find_first_of(begin, ticking_.end(), clocks.begin(), clocks.end()) != ticking_.end();
-  }
-
   // -- words -------------------------------------------------------------------------------------
 
   static std::string stuck(double from, double until) {
@@ -416,7 +250,7 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
            "(coupling = \"negotiated\")";
   }
   std::string shattered(double t, double to) {
-    return "the step from " + shorter(t) + " to " + shorter(to) + " fell into more than " + std::to_string(most_rounds) +
+    return "the step from " + shorter(t) + " to " + shorter(to) + " fell into more than " + std::to_string(most_pieces) +
            " pieces: the FMU stops again and again, last at " + shorter(now()) + ". Take a smaller step (--step)";
   }
 
@@ -432,18 +266,14 @@ class CoSimulation final : private Hot<F>, private Memory, private Follower {
 
   F fmu_;
   States<F, Memory> states_;
-  Clocks<F> clocks_;
-  bool event_mode_;
+  EventMode<F> events_;
+  MovingInputs<F> moving_;
   double start_;
   Slopes<F> slopes_;
   std::vector<int> rates_;  // the derivatives that somebody has asked for
   double own_clock_ = 0.0;
   std::vector<typename F::Real> reals_;
-  int moving_ = 0;  // how many inputs are more than a constant
-  std::vector<std::uint32_t> ticking_;
   std::vector<double> column_;
-  std::vector<Cell> moved_;
-  bool misled_ = false;  // an input could not be set within a step
   std::string message_;
 };
 

@@ -9,12 +9,6 @@
 
 namespace upbeat::fmi {
 
-inline std::size_t widest_of(const FmuTables& tables) {
-  std::size_t widest = 1;
-  for (const PortTables& port : tables.ports) widest = std::max(widest, static_cast<std::size_t>(port.cells));
-  return widest;
-}
-
 // The derivatives of an output by an input: column by column, or row by row where there are only adjoint ones.
 template <class F>
 class Slopes {

@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include "fmi/entered.hpp"
+#include "fmi/exchange_inputs.hpp"
 #include "fmi/exchange_memory.hpp"
 #include "fmi/fmi2.hpp"
 #include "fmi/fmi3.hpp"
+#include "fmi/shown.hpp"
 #include "fmi/states.hpp"
 #include "text.hpp"
 
@@ -33,30 +35,11 @@ class Exchange final : private Dynamics, private Watch {
         completes_(tables.completes),
         final_(!tables.saves),
         nominals_(tables.states),
-        before_(widest_of(tables)),
+        inputs_(fmu_, own_, tables),
         slopes_(tables),
-        shown_(tables.shown),
-        seen_(tables.indicators),
+        shown_(fmu_, tables),
         clock_(tables.clock ? tables.clock : &own_clock_) {
     *clock_ = tables.start;
-    std::size_t first[2] = {0, 0};
-    std::size_t courses = 0;
-    for (const PortTables& port : tables.ports) {
-      const auto number = static_cast<std::size_t>(port.port);
-      if (number >= ports_.size()) ports_.resize(number + 1);
-      Input& mine = ports_[number];
-      static_cast<Variable&>(mine) = port;
-      if (!port.input || port.event) continue;
-      mine.real = port.kind() == Kind::Real;
-      mine.discrete = port.discrete || !mine.real;
-      std::size_t& cell = first[mine.real ? 1 : 0];
-      mine.first = cell;
-      cell += static_cast<std::size_t>(port.cells);
-      if (mine.real) {
-        mine.number = courses++;
-        reals_.push_back(number);
-      }
-    }
   }
 
   ~Exchange() {
@@ -66,14 +49,14 @@ class Exchange final : private Dynamics, private Watch {
   }
 
   int get(int number, Cell* to) {
-    if (shown_ >= 0 && number >= shown_) return show(static_cast<std::size_t>(number - shown_), to);
-    return fmu_.get(port(number), to) ? 0 : refused();
+    const bool got = shown_.has(number) ? shown_.get(number, own_.count, to) : fmu_.get(port(number), to);
+    return got ? 0 : refused();
   }
 
   int set(int number, const Cell* coefficients, int count) {
-    looked_ = false;
+    shown_.forget();
     const Input& given = port(number);
-    const bool changed = given.real ? change_course(given, coefficients, count) : change_cells(given, coefficients);
+    const bool changed = inputs_.change(given, coefficients, count);
     if (own_.mode == ExchangeMemory::Continuous && !given.discrete) {
       touched_ = true;
     } else if (own_.mode != ExchangeMemory::Initial) {
@@ -88,7 +71,7 @@ class Exchange final : private Dynamics, private Watch {
     if (!(to >= t)) return unsolved("cannot advance backwards, from " + shorter(t) + " to " + shorter(to));
     if (to == t) return 0;
     own_.now = t;
-    looked_ = false;
+    shown_.forget();
     try {
       return through(t, to, early != 0, reached);
     } catch (const Refused&) {
@@ -103,7 +86,7 @@ class Exchange final : private Dynamics, private Watch {
 
   int jump(int* again) {
     if (!own_.pending) return 0;
-    looked_ = false;
+    shown_.forget();
     if (!round()) return refused();
     *again = own_.pending ? 1 : 0;
     return 0;
@@ -118,7 +101,7 @@ class Exchange final : private Dynamics, private Watch {
     return states_.save(slot) ? 0 : refused();
   }
   int restore(int slot) {
-    looked_ = false;
+    shown_.forget();
     if (!states_.restore(slot)) return refused();
     std::copy(own_.z.begin(), own_.z.end(), Watch::values());
     touched_ = true;  // it may have been: looking once more changes nothing
@@ -135,37 +118,7 @@ class Exchange final : private Dynamics, private Watch {
   const char* message() const { return message_.c_str(); }
 
  private:
-  // The engine asks for ports of the model only, whose numbers it has checked.
-  const Input& port(int number) const { return ports_[static_cast<std::size_t>(number)]; }
-
-  // An indicator, or the reverse of one, or how much has happened. The FMU gives all indicators at once, so it is
-  // asked once for all of them, as long as nothing moves.
-  int show(std::size_t place, Cell* to) {
-    if (place >= 2 * seen_.size()) {
-      to->i = own_.count;
-      return 0;
-    }
-    if (!looked_ && !fmu_.get_indicators(seen_.data(), seen_.size())) return refused();
-    looked_ = true;
-    to->r = place % 2 == 0 ? seen_[place / 2] : -seen_[place / 2];
-    return 0;
-  }
-
-  // -- inputs ------------------------------------------------------------------------------------
-
-  // Whether the input has another value now. A discrete one takes the first coefficient alone.
-  bool change_course(const Input& given, const Cell* coefficients, int count) {
-    const double* const value = own_.values.data() + given.first;
-    std::copy_n(value, given.cells, before_.begin());
-    own_.courses.set(given.number, own_.now, coefficients, given.discrete ? 1 : count, own_.values.data());
-    return !std::equal(value, value + given.cells, before_.begin());
-  }
-  bool change_cells(const Input& given, const Cell* cells) {
-    Cell* const mine = own_.held.data() + given.first;
-    const bool same = std::equal(cells, cells + given.cells, mine, [](Cell a, Cell b) { return a.i == b.i; });
-    std::copy_n(cells, given.cells, mine);
-    return !same;
-  }
+  const Input& port(int number) const { return inputs_.port(number); }
 
   // -- what the solver asks ------------------------------------------------------------------------
 
@@ -174,20 +127,7 @@ class Exchange final : private Dynamics, private Watch {
     *clock_ = t;
     if (!fmu_.set_time(t)) return false;
     if (!own_.x.empty() && !fmu_.set_states(x, own_.x.size())) return false;
-    if (!own_.courses.moving()) return true;
-    own_.courses.follow(t, own_.values.data());
-    for (const std::size_t number : reals_) {
-      const Input& input = ports_[number];
-      if (!own_.courses.moves(input.number)) continue;
-      const double* const from = own_.values.data() + input.first;
-      std::transform(from, from + input.cells, cells_of(input), real);
-      if (!fmu_.set(input, cells_.data())) return false;
-    }
-    return true;
-  }
-  Cell* cells_of(const Input& input) {
-    if (cells_.size() < static_cast<std::size_t>(input.cells)) cells_.resize(static_cast<std::size_t>(input.cells));
-    return cells_.data();
+    return inputs_.follow(t);
   }
 
   void derivatives(double t, const double* x, double* out) override {
@@ -335,34 +275,17 @@ class Exchange final : private Dynamics, private Watch {
   bool final_;             // whether no state before a completed step can come back
   bool scaled_ = false;    // whether the solver knows how large the states usually are
   bool touched_ = false;   // whether inputs may have jumped since the indicators were looked at
-  bool looked_ = false;    // whether `seen_` is what the indicators are
   bool refused_ = false;
-  std::vector<Input> ports_;         // by number; of outputs only the variable counts
-  std::vector<std::size_t> reals_;   // the numbers of the real inputs
   std::vector<double> nominals_;
-  std::vector<double> before_;
+  ExchangeInputs<F> inputs_;
   Slopes<F> slopes_;
-  std::int32_t shown_;
-  std::vector<double> seen_;
-  std::vector<Cell> cells_;
+  ShownIndicators<F> shown_;
   double own_clock_ = 0.0;
   double* clock_;  // where others look for the time of the instance
   std::string message_;
 };
 
 }  // namespace
-
-std::string problem_in(const ExchangeTables& tables) {
-  std::string problem = problem_in(static_cast<const FmuTables&>(tables));
-  if (!problem.empty()) return problem;
-  std::size_t real = 0;
-  std::size_t others = 0;
-  for (const PortTables& port : tables.ports) {
-    if (port.input && !port.event) (port.kind() == Kind::Real ? real : others) += static_cast<std::size_t>(port.cells);
-  }
-  if (real != tables.input_start.size() || others != tables.held_start.size()) return "start values do not fit the inputs";
-  return problem_in(tables.solver);
-}
 
 upbeat_unit make_exchange(const ExchangeTables& tables) {
   return tables.version == 2 ? entered<Exchange<Fmi2>>(tables, true) : entered<Exchange<Fmi3>>(tables, true);

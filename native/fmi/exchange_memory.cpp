@@ -19,6 +19,18 @@ std::vector<upbeat::PortTables> real_inputs(const ExchangeTables& tables) {
 
 }  // namespace
 
+std::string problem_in(const ExchangeTables& tables) {
+  std::string problem = problem_in(static_cast<const FmuTables&>(tables));
+  if (!problem.empty()) return problem;
+  std::size_t real = 0;
+  std::size_t others = 0;
+  for (const PortTables& port : tables.ports) {
+    if (port.input && !port.event) (port.kind() == Kind::Real ? real : others) += static_cast<std::size_t>(port.cells);
+  }
+  if (real != tables.input_start.size() || others != tables.held_start.size()) return "start values do not fit the inputs";
+  return problem_in(tables.solver);
+}
+
 ExchangeMemory::ExchangeMemory(const ExchangeTables& tables)
     : now(tables.start),
       x(tables.states),

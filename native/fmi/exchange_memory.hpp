@@ -8,14 +8,6 @@
 
 namespace upbeat::fmi {
 
-// One input: real ones have a course, all others hold their cells.
-struct Input : Variable {
-  bool discrete = false;
-  bool real = true;
-  std::size_t number = 0;  // of its course, if it is real
-  std::size_t first = 0;   // of its cells among those of all real inputs, or of all others
-};
-
 class ExchangeMemory {
  public:
   enum Mode : std::int64_t { Initial = 0, Event = 1, Continuous = 2 };

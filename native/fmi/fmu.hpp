@@ -120,6 +120,13 @@ struct FmuTables {
   }
 };
 
+// The most cells of a port, at least one.
+inline std::size_t widest_of(const FmuTables& tables) {
+  std::size_t widest = 1;
+  for (const PortTables& port : tables.ports) widest = std::max(widest, static_cast<std::size_t>(port.cells));
+  return widest;
+}
+
 // Why no unit can be made from these tables, or an empty text.
 std::string problem_in(const FmuTables& tables);
 

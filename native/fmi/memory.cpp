@@ -68,6 +68,14 @@ bool Memory::any(Port::Role role) const {
   return false;
 }
 
+void Memory::keep(const Port& input, const Cell* coefficients, int count) {
+  Cell* const mine = own(input);
+  const std::int64_t cells = input.most() * input.cells;
+  mine[0].i = count;
+  mine[1].r = count > 0 ? now() : 0.0;
+  for (std::int64_t i = 0; i < cells; ++i) mine[2 + i].i = i < count * input.cells ? coefficients[i].i : 0;
+}
+
 void Memory::forget_rates() {
   for (const std::int32_t number : by_role_[Port::Seen]) {
     const Port& rate = port(number);

@@ -31,6 +31,8 @@ struct Port : Variable {
 
 class Memory {
  public:
+  enum Mode : std::int64_t { Initialization = 0, Stepping = 1, Event = 2 };
+
   explicit Memory(const FmuTables& tables);
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -49,6 +51,8 @@ class Memory {
   Cell* own(const Port& port) { return cells_.data() + port.at; }
   const std::vector<std::int32_t>& all(Port::Role role) const { return by_role_[role]; }
   bool any(Port::Role role) const;  // whether a port of this role has its flag up
+
+  void keep(const Port& input, const Cell* coefficients, int count);  // what it does from now on; count 0: nothing
 
   void forget_rates();  // nobody knows the derivatives of outputs: NaN
 

@@ -36,6 +36,9 @@ struct HybridTables {
   Compiled compiled_actions = nullptr;
 };
 
+// How many of them have an indicator.
+std::size_t indicators_in(const std::vector<ReactionTables>& events);
+
 // Why no unit can be made from these tables, or an empty text.
 std::string problem_in(const HybridTables& tables);
 

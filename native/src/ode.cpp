@@ -15,9 +15,6 @@ namespace upbeat {
 
 namespace {
 
-constexpr std::size_t rows = UPBEAT_MAX_DEGREE + 1;
-constexpr std::int32_t most_ports = 1 << 24;  // a table from a broken file should not take all memory
-
 // Where in `ports` each port number lies; -1 for a number that is not among them.
 std::vector<std::int32_t> places(const std::vector<PortTables>& ports) {
   std::vector<std::int32_t> found;
@@ -29,54 +26,7 @@ std::vector<std::int32_t> places(const std::vector<PortTables>& ports) {
   return found;
 }
 
-const PortTables* real_port(const std::vector<PortTables>& ports, std::int32_t number) {
-  for (const PortTables& port : ports) {
-    if (port.port == number && port.kind == Kind::Real) return &port;
-  }
-  return nullptr;
-}
-
-std::string problem_in_slopes(const OdeTables& tables, std::int64_t width) {
-  for (const SlopeTables& slope : tables.slopes) {
-    const PortTables* const output = real_port(tables.outputs, slope.output);
-    const PortTables* const input = real_port(tables.inputs, slope.input);
-    if (!output || !input) return "a slope of a port that has none";
-    const auto cells = static_cast<std::size_t>(output->cells) * static_cast<std::size_t>(input->cells);
-    if (!slope.kernel || slope.kernel->inputs != width || slope.kernel->results.size() != cells) {
-      return "the kernel of a slope does not fit the ports";
-    }
-    std::string problem = problem_in(*slope.kernel);
-    if (!problem.empty()) return problem;
-  }
-  return "";
-}
-
 }  // namespace
-
-std::string problem_in(const OdeTables& tables) {
-  for (const auto* ports : {&tables.inputs, &tables.outputs}) {
-    for (const PortTables& port : *ports) {
-      if (port.cells < 1) return "a port without cells";
-      if (port.kind == Kind::String) return "equations have no strings";
-      if (port.port < 0 || port.port > most_ports) return "a port with an impossible number";
-    }
-  }
-  const std::size_t states = tables.states.size();
-  const std::size_t inputs = cells_in(tables.inputs);
-  if (tables.input_start.size() != inputs) return "start values do not fit the inputs";
-  const auto width = static_cast<std::int64_t>(1 + states + inputs + tables.parameters.size());
-  if (!tables.compute || tables.compute->inputs != width || tables.compute->results.size() != cells_in(tables.outputs)) {
-    return "the kernel of the outputs does not fit the ports";
-  }
-  std::string problem = problem_in(*tables.compute);
-  if (problem.empty()) problem = problem_in_slopes(tables, width);
-  if (!problem.empty() || states == 0) return problem;
-  if (!tables.derivatives || tables.derivatives->inputs != width || tables.derivatives->results.size() != states) {
-    return "the kernel of the derivatives does not fit the states";
-  }
-  problem = problem_in(tables.solver);
-  return problem.empty() ? problem_in(*tables.derivatives) : problem;
-}
 
 Ode::Evaluator::Evaluator(const std::shared_ptr<const KernelTables>& kernel, Compiled compiled)
     : kernel_(kernel), compiled_(compiled), work_(kernel ? kernel->workspace() : std::vector<double>()) {}
@@ -284,52 +234,6 @@ int Ode::advance(double t, double to, bool, double*) {
   if (n_ > 0 && to > t && !solver_.advance(*this, t, to, state_.data() + 1, h)) return refuse(solver_.message());
   state_[0] = to;
   current_ = false;
-  return 0;
-}
-
-int Ode::save(int slot) {
-  const auto index = static_cast<std::size_t>(slot);
-  if (index >= slots_.size()) slots_.resize(index + 1);
-  slots_[index] = state_;
-  return 0;
-}
-
-int Ode::restore(int slot) {
-  const auto index = static_cast<std::size_t>(slot);
-  if (index >= slots_.size() || slots_[index].empty()) return refuse("nothing was saved here");
-  state_ = slots_[index];
-  refresh();
-  return 0;
-}
-
-// The state, double by double: what SolvedUnit.to_bytes writes in Python.
-int Ode::pack(int slot, void* to, std::uint64_t* size) {
-  const auto index = static_cast<std::size_t>(slot);
-  if (index >= slots_.size() || slots_[index].empty()) return refuse("nothing was saved here");
-  return pack_doubles(slots_[index], to, size);
-}
-
-int Ode::unpack(int slot, const void* from, std::uint64_t size) {
-  const auto foreign = [this](const std::string& why) {
-    message_ = "not a state of this unit: " + why;
-    return 1;
-  };
-  if (size != 8 * state_.size()) {
-    return foreign("expected " + std::to_string(8 * state_.size()) + " bytes, not " + std::to_string(size));
-  }
-  std::vector<double> state(state_.size());
-  Reader reader(from, size);
-  for (double& value : state) value = double_of(reader.word());
-  for (const Input& input : inputs_) {  // a wrong count would be followed beyond the end
-    const double count = state[input.state + 1];
-    const double most = input.port.kind == Kind::Real ? static_cast<double>(rows) : 1.0;
-    if (!(count >= 1.0 && count <= most && count == std::floor(count))) {
-      return foreign("an input with " + shortest(count) + " coefficients");
-    }
-  }
-  const auto index = static_cast<std::size_t>(slot);
-  if (index >= slots_.size()) slots_.resize(index + 1);
-  slots_[index] = std::move(state);
   return 0;
 }
 

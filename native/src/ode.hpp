@@ -72,6 +72,8 @@ class Ode : protected Dynamics {
   static upbeat_unit make(const OdeTables& tables, double start);
 
  protected:
+  static constexpr std::size_t rows = UPBEAT_MAX_DEGREE + 1;  // the most coefficients of an input
+
   class Evaluator {
    public:
     Evaluator(const std::shared_ptr<const KernelTables>& kernel, Compiled compiled);

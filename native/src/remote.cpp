@@ -1,50 +1,33 @@
 // See remote.hpp.
 #include "remote.hpp"
-#include "calls.hpp"
-
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <memory>
+#include <utility>
+
+#include "calls.hpp"
 
 namespace upbeat {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // The engine's slots begin after the one that restarts use.
 constexpr std::int32_t for_restarts = 0;
 constexpr std::int32_t first_slot = 1;
 
-// A wait that took so much longer than asked for was no wait: the whole machine, or this process, stood still.
-constexpr std::chrono::milliseconds standstill{500};
-constexpr std::chrono::milliseconds between_looks{50};
-
-// How many units of this process wait in others.
-std::atomic<unsigned> waiting{0};
-
-// In microseconds.
-std::uint32_t worth_looking(unsigned cores) {
-  const unsigned units = waiting.load(std::memory_order_relaxed);
-  return 1 + units > cores ? 0 : 100 * (1 + units);
-}
-
 }  // namespace
 
 RemoteUnit::RemoteUnit(Link link, Offered calls, std::vector<RemotePort> ports, RemoteTerms terms, RemoteHooks hooks)
-    : link_(link), calls_(calls), ports_(std::move(ports)), terms_(terms), hooks_(std::move(hooks)) {
-  ++waiting;
-}
+    : talk_(std::move(link), terms.deadline, hooks),
+      calls_(calls),
+      ports_(std::move(ports)),
+      terms_(terms),
+      hooks_(std::move(hooks)) {}
 
 RemoteUnit::~RemoteUnit() {
-  --waiting;
-  if (!gone_) {
-    terms_.deadline = std::min(terms_.deadline, 2.0);
-    terms_.restarts = 0;
-    asked({Command::End});
+  if (!talk_.over()) {
+    talk_.hurry(2.0);
+    talk_.ask({Command::End});
   }
   hooks_.ended();
 }
@@ -54,94 +37,21 @@ int RemoteUnit::fail(std::string message) {
   return 1;
 }
 
-// ---------------------------------------------------------------- one question, one answer
-
-bool RemoteUnit::alive() const {
-  if (link_.process <= 0) return true;  // a thread of this very process
-  siginfo_t info{};
-  // Without taking notice of its end: that is left to whoever started it.
-  if (waitid(P_PID, static_cast<id_t>(link_.process), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return errno == EINTR;
-  return info.si_pid == 0;
-}
-
-// Hands over what is on the slate, and waits for the answer. False: there is none, and never will be.
-bool RemoteUnit::exchanged() {
-  Slate& slate = *link_.slate;
-  const std::uint32_t looking = worth_looking(cores_);
-  slate.looking.store(looking, std::memory_order_relaxed);
-  hand_over(slate, Side::Server);
-  const Clock::time_point began = Clock::now();
-  Clock::time_point deadline = began + std::chrono::duration_cast<Clock::duration>(
-                                           std::chrono::duration<double>(std::min(terms_.deadline, 1e9)));
-  Clock::time_point last = began, looked = began;
-  bool given_up = false;
-  const bool answered = await_turn(slate, Side::Client, Patience::look(cores_ > 1 ? std::max(looking, 30u) : 0), [&] {
-    const Clock::time_point now = Clock::now();
-    if (now - last > standstill) deadline += now - last;
-    last = now;
-    if (now >= deadline || !alive()) return false;
-    if (now - looked < between_looks) return true;
-    looked = now;
-    given_up = !hooks_.going_on();
-    return !given_up;
-  });
-  if (!answered) {
-    gone_ = true;
-    if (given_up) terms_.restarts = 0;
-    message_ = hooks_.lost(alive());
-    return false;
-  }
-  if (slate.records.load(std::memory_order_relaxed) != records_) {
-    records_ = slate.records.load(std::memory_order_relaxed);
-    hooks_.records();
-  }
-  return true;
-}
-
-// The answer is on the slate then, its payload at `answer_`.
+// Asks. Without an answer, the reason is in `message_`.
 bool RemoteUnit::asked(const Question& question) {
-  Slate& slate = *link_.slate;
-  const auto* from = static_cast<const unsigned char*>(question.from);
-  if (question.size > link_.room) {
-    for (std::uint64_t done = 0; done < question.size; done += link_.room) {
-      const std::uint64_t piece = std::min(link_.room, question.size - done);
-      slate.command = static_cast<std::int32_t>(Command::Feed);
-      slate.size = piece;
-      std::memcpy(slate.payload(), from + done, piece);
-      if (!exchanged()) return false;
-    }
-  } else if (question.size > 0) {
-    std::memcpy(slate.payload(), from, question.size);
-  }
-  slate.command = static_cast<std::int32_t>(question.command);
-  slate.a = question.a;
-  slate.b = question.b;
-  slate.x = question.x;
-  slate.y = question.y;
-  slate.size = question.size;
-  if (!exchanged()) return false;
-  answer_ = slate.payload();
-  if (slate.size <= link_.room) return true;
-  const Slate::Answer answer = slate.answer();
-  spill_.resize(slate.size);
-  for (std::uint64_t done = 0; done < spill_.size(); done += link_.room) {
-    slate.command = static_cast<std::int32_t>(Command::Fetch);
-    slate.size = done;
-    if (!exchanged()) return false;
-    std::memcpy(spill_.data() + done, slate.payload(), std::min<std::uint64_t>(link_.room, spill_.size() - done));
-  }
-  slate.put(answer);
-  answer_ = spill_.data();
-  return true;
+  if (talk_.ask(question)) return true;
+  if (talk_.given_up()) terms_.restarts = 0;
+  message_ = talk_.why();
+  return false;
 }
 
 int RemoteUnit::call(const Question& question) {
-  if (gone_) return 1;
+  if (talk_.over()) return 1;
   while (!asked(question)) {
     if (!revived()) return 1;
   }
-  const Slate& slate = *link_.slate;
-  if (slate.status != 0) message_.assign(reinterpret_cast<const char*>(answer_), slate.size);
+  const Slate& slate = talk_.answer();
+  if (slate.status != 0) message_.assign(reinterpret_cast<const char*>(talk_.payload()), slate.size);
   return slate.status;
 }
 
@@ -152,13 +62,13 @@ int RemoteUnit::get(int number, Cell* to) {
   Question question{Command::Get};
   question.a = number;
   if (const int status = call(question)) return status;
-  const std::uint64_t size = link_.slate->size;
+  const std::uint64_t size = talk_.answer().size;
   if (port.plain()) {
     if (size != sizeof(Cell) * port.filled()) return fail("its process gave an answer of another size");
-    std::memcpy(to, answer_, size);
+    std::memcpy(to, talk_.payload(), size);
     return 0;
   }
-  Reader reader(answer_, size);
+  Reader reader(talk_.payload(), size);
   if (port.event) to[port.cells].i = static_cast<std::int64_t>(reader.word());
   if (port.event && to[port.cells].i == 0) return 0;
   return read_texts(reader, port.cells, *strings_, to) ? 0 : fail("its process gave no texts");
@@ -188,7 +98,7 @@ int RemoteUnit::advance(double t, double to, int early, double* reached) {
   question.x = t;
   question.y = to;
   if (const int status = call(question)) return status;
-  *reached = link_.slate->y;
+  *reached = talk_.answer().y;
   remember(question);
   if (terms_.restarts > 0 && ++steps_ >= terms_.keep_every) keep();
   return 0;
@@ -197,13 +107,13 @@ int RemoteUnit::advance(double t, double to, int early, double* reached) {
 int RemoteUnit::jump(int* again) {
   const Question question{Command::Jump};
   if (const int status = call(question)) return status;
-  *again = link_.slate->a;
+  *again = talk_.answer().a;
   return remember(question);
 }
 
 int RemoteUnit::due(double* time) {
   if (const int status = call({Command::Due})) return status;
-  *time = link_.slate->y;
+  *time = talk_.answer().y;
   return 0;
 }
 
@@ -213,8 +123,8 @@ int RemoteUnit::slope(int output, int input, Cell* to) {
   question.b = input;
   if (const int status = call(question)) return status;
   const auto cells = [this](int port) { return static_cast<std::uint64_t>(ports_[static_cast<std::size_t>(port)].cells); };
-  if (link_.slate->size != sizeof(Cell) * cells(output) * cells(input)) return fail("its process gave an answer of another size");
-  std::memcpy(to, answer_, link_.slate->size);
+  if (talk_.answer().size != sizeof(Cell) * cells(output) * cells(input)) return fail("its process gave an answer of another size");
+  std::memcpy(to, talk_.payload(), talk_.answer().size);
   return 0;
 }
 
@@ -241,7 +151,7 @@ int RemoteUnit::pack(int slot, void* to, std::uint64_t* size) {
     question.a = slot + first_slot;
     packed_slot_ = -1;
     if (const int status = call(question)) return status;
-    packed_.assign(answer_, answer_ + link_.slate->size);
+    packed_.assign(talk_.payload(), talk_.payload() + talk_.answer().size);
     packed_slot_ = slot;
   }
   const std::uint64_t room = *size;
@@ -268,7 +178,7 @@ int RemoteUnit::unpack(int slot, const void* from, std::uint64_t size) {
 int RemoteUnit::remember(const Question& question) {
   if (terms_.restarts <= 0) return 0;
   const auto* const from = static_cast<const unsigned char*>(question.from);
-  Told told{question, Bytes(from, from + question.size), link_.slate->a, link_.slate->y};
+  Told told{question, Bytes(from, from + question.size), talk_.answer().a, talk_.answer().y};
   told.question.from = nullptr;
   told_.push_back(std::move(told));
   return 0;
@@ -277,7 +187,7 @@ int RemoteUnit::remember(const Question& question) {
 // The present state, and those that were saved: what was told before need not be told again. If the unit
 // cannot give them just now, it is asked again later.
 void RemoteUnit::keep() {
-  Slate& slate = *link_.slate;
+  const Slate& slate = talk_.answer();
   const auto answered = [&](Command command, std::int32_t slot) {
     Question question{command};
     question.a = slot;
@@ -285,18 +195,18 @@ void RemoteUnit::keep() {
   };
   steps_ = 0;
   if (!answered(Command::Save, for_restarts) || !answered(Command::Pack, for_restarts)) {
-    if (gone_) revived();
+    if (talk_.over()) revived();
     return;
   }
-  Bytes state(answer_, answer_ + slate.size);
+  Bytes state(talk_.payload(), talk_.payload() + slate.size);
   std::map<std::int32_t, Bytes> fresh;
   for (const auto& [slot, kept] : slots_) {
     if (kept.fresh) continue;
     if (!answered(Command::Pack, slot)) {
-      if (gone_) revived();
+      if (talk_.over()) revived();
       return;
     }
-    fresh[slot].assign(answer_, answer_ + slate.size);
+    fresh[slot].assign(talk_.payload(), talk_.payload() + slate.size);
   }
   state_ = std::move(state);
   for (auto& [slot, bytes] : fresh) slots_[slot] = {std::move(bytes), true};
@@ -305,28 +215,25 @@ void RemoteUnit::keep() {
 
 // After a loss, with the reason in `message_`: whether there is a unit again that stands where the old one did.
 bool RemoteUnit::revived() {
-  while (gone_ && terms_.restarts > 0) {
+  while (talk_.over() && terms_.restarts > 0) {
     --terms_.restarts;
-    const Link link = hooks_.renewed(message_);
+    Link link = hooks_.renewed(message_);
     if (!link.slate) return false;
-    link_ = link;
-    gone_ = false;
-    records_ = 0;
-    if (!caught_up() && !gone_) {
-      gone_ = true;
+    talk_.begin_anew(std::move(link));
+    if (!caught_up() && !talk_.over()) {
       message_ = "its process was started anew, but did not come to the same state: " + message_;
-      hooks_.lost(true);
+      talk_.end();
       return false;
     }
   }
-  return !gone_;
+  return !talk_.over();
 }
 
 // Asks, and takes the words of a refusal over.
 bool RemoteUnit::granted(const Question& question) {
   if (!asked(question)) return false;
-  if (link_.slate->status == 0) return true;
-  message_.assign(reinterpret_cast<const char*>(answer_), link_.slate->size);
+  if (talk_.answer().status == 0) return true;
+  message_.assign(reinterpret_cast<const char*>(talk_.payload()), talk_.answer().size);
   return false;
 }
 
@@ -351,7 +258,7 @@ bool RemoteUnit::caught_up() {
     Question question = told.question;
     question.from = told.payload.data();
     if (!granted(question)) return false;
-    if (link_.slate->a != told.a || bits_of(link_.slate->y) != bits_of(told.y)) {
+    if (talk_.answer().a != told.a || bits_of(talk_.answer().y) != bits_of(told.y)) {
       message_ = "it does not repeat itself";
       return false;
     }

@@ -11,29 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "slate.hpp"
+#include "conversation.hpp"
 #include "wire.hpp"
 
 namespace upbeat {
 
-// The other process: the memory shared with it, how much of that is for payloads, and its number (0: it is none).
-struct Link {
-  std::shared_ptr<Slate> slate;
-  std::uint64_t room = 0;
-  int process = 0;
-};
-
-// What only the host can do. Each may be called with or without Python's lock held, from the thread that
-// called the unit.
-struct RemoteHooks {
-  // The process gave no answer in time (`hung`), or is gone: makes sure of that, and says what happened.
-  std::function<std::string(bool hung)> lost;
+// What only the host can do, also when nobody waits.
+struct RemoteHooks : ConversationHooks {
   // Starts another process in its place, for the reason given; no slate if that failed, which it then says.
   std::function<Link(std::string& why)> renewed;
-  // There are new log records.
-  std::function<void()> records;
-  // Whether to go on waiting; false if the user has lost patience.
-  std::function<bool()> going_on;
   // The process was asked to end: sees to it.
   std::function<void()> ended;
 };
@@ -78,13 +64,6 @@ class RemoteUnit {
   static upbeat_unit table(std::unique_ptr<RemoteUnit> unit);
 
  private:
-  struct Question {
-    Command command;
-    std::int32_t a = 0, b = 0;
-    double x = 0.0, y = 0.0;
-    const void* from = nullptr;
-    std::uint64_t size = 0;
-  };
   // Something it was told since the last state that was kept, and what came of it.
   struct Told {
     Question question;
@@ -99,8 +78,6 @@ class RemoteUnit {
 
   int call(const Question& question);
   bool asked(const Question& question);
-  bool exchanged();
-  bool alive() const;
   int remember(const Question& question);
   void keep();
   bool revived();
@@ -109,19 +86,14 @@ class RemoteUnit {
   bool took_over(std::int32_t slot, const Bytes& state);
   int fail(std::string message);
 
-  Link link_;
+  Conversation talk_;
   Offered calls_;
   std::vector<RemotePort> ports_;
   RemoteTerms terms_;
   RemoteHooks hooks_;
-  unsigned cores_ = usable_cores();
   Strings* strings_ = nullptr;
-  bool gone_ = false;
-  std::uint32_t records_ = 0;
-  Bytes outgoing_;                         // texts on their way
-  Bytes spill_;                            // an answer that came in pieces
-  const unsigned char* answer_ = nullptr;  // and where the payload of the last one is
-  int packed_slot_ = -1;                   // whose bytes were asked for last
+  Bytes outgoing_;        // texts on their way
+  int packed_slot_ = -1;  // whose bytes were asked for last
   Bytes packed_;
   std::string message_;
   // For restarts only:

@@ -45,7 +45,8 @@ class Remote {
   std::unique_ptr<RemoteUnit> unit_;
 };
 
-// Adds `Remote` and `Server` to the module.
+// Adds `Remote` to the module; bind_server adds the other side.
 void bind_remote(nanobind::module_& module);
+void bind_server(nanobind::module_& module);
 
 }  // namespace upbeat

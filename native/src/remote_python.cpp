@@ -1,49 +1,20 @@
-// Units in other processes, for Python: the client's side (`Remote`) and the server's (`Server`).
-#include <nanobind/nanobind.h>
+// See remote_python.hpp.
+#include "remote_python.hpp"
+
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
-#include "entrance.hpp"
-#include "fmi/fmu.hpp"
-#include "server.hpp"
+#include "remote_rows.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace upbeat {
 namespace {
-
-using PortRow = std::tuple<std::int32_t, std::int32_t, bool>;  // kind, size (-1: scalar), event
-using CallRow = std::tuple<bool, bool, bool, bool>;            // rollback, pack, due, slope
-using LinkRow = std::tuple<int, std::uint64_t, int>;           // file, size, process
-
-std::vector<RemotePort> remote_ports(const std::vector<Callback::Port>& ports) {
-  std::vector<RemotePort> made;
-  for (const Callback::Port& port : ports) made.push_back({port.kind, port.size < 0 ? 1 : port.size, port.event});
-  return made;
-}
-
-std::vector<Callback::Port> ports_of(const std::vector<PortRow>& rows) {
-  std::vector<Callback::Port> made;
-  for (const auto& [kind, size, event] : rows) {
-    if (kind < 0 || kind > 3) throw std::invalid_argument("an unknown kind of port");
-    made.push_back({nb::none(), static_cast<Kind>(kind), size, event});
-  }
-  return made;
-}
-
-Link linked(int file, std::uint64_t size, int process) {
-  std::shared_ptr<Slate> slate = mapped(file, size);
-  if (!slate) throw std::runtime_error("the memory to share with another process cannot be reached");
-  return {std::move(slate), size - sizeof(Slate), process};
-}
 
 // What Python knows of the process. It may be let go of by a thread without Python's lock.
 std::shared_ptr<nb::object> shared(nb::object object) {
@@ -234,98 +205,6 @@ void Remote::unpack(int slot, nb::bytes from) {
   checked([&](RemoteUnit& unit) { return unit.unpack(slot, from.data(), from.size()); });
 }
 
-namespace {
-
-// Set when the process that this one works for has ended.
-std::atomic<bool> abandoned{false};
-
-// One unit, as an engine would enter it, at the other end.
-class Served {
- public:
-  // `words` gives those for what Python raised; `prefix` comes before those of a unit that is none of Python, and what
-  // `more` gives behind them if it is an FMU that failed.
-  Served(nb::handle unit, double start, int file, std::uint64_t size, const std::vector<PortRow>& ports, nb::object words,
-         const std::string& prefix, nb::object more) {
-    const upbeat_unit table = entrance_.enter(unit, start);
-    const Link link = linked(file, size, 0);
-    slate_ = link.slate;
-    server_ = std::make_unique<Server>(link.slate, link.room, table, remote_ports(ports_of(ports)), entrance_.strings,
-                                       [this, words, table, prefix, more]() -> std::string {
-                                         const std::string said = why(words);
-                                         if (!said.empty() || !table.message) return said;
-                                         const char* const own = table.message(table.self);
-                                         return own ? prefix + own + complaints(more) : "";
-                                       });
-    Nested* const nested = Nested::behind(table);
-    if (nested && !nested->begin()) {
-      const std::string said = why(words);
-      throw std::runtime_error(said.empty() ? nested->message() : said);
-    }
-  }
-
-  CallRow calls() const {
-    const RemoteUnit::Offered calls = server_->calls();
-    return {calls.rollback, calls.pack, calls.due, calls.slope};
-  }
-
-  // Another log record has been written.
-  void record() { slate_->records.fetch_add(1, std::memory_order_relaxed); }
-
-  // Until the client has asked for the end.
-  void run() {
-    nb::gil_scoped_release release;
-    for (bool more = true; more && server_->wait(abandoned);) {
-      if (entrance_.needs_gil) {
-        nb::gil_scoped_acquire acquire;
-        more = server_->answer();
-      } else {
-        more = server_->answer();
-      }
-    }
-  }
-
- private:
-  std::string why(const nb::object& words) {
-    nb::gil_scoped_acquire acquire;
-    const Trouble trouble = std::exchange(entrance_.trouble, {});
-    if (!trouble.message.empty() || !trouble.exception.is_valid()) return trouble.message;
-    try {
-      return nb::cast<std::string>(words(trouble.exception));
-    } catch (nb::python_error& error) {
-      return error.what();
-    }
-  }
-
-  std::string complaints(const nb::object& more) {
-    if (slate_->status != fmi::failed_status) return "";
-    nb::gil_scoped_acquire acquire;
-    try {
-      return more.is_none() ? "" : nb::cast<std::string>(more());
-    } catch (nb::python_error& error) {
-      return error.what();
-    }
-  }
-
-  Entrance entrance_;
-  std::shared_ptr<Slate> slate_;
-  std::unique_ptr<Server> server_;
-};
-
-// This process ends as soon as the other end of a pipe is closed: in good order if it can, and soon in any case,
-// whatever its other threads are doing. (The signal that Linux offers instead comes when the *thread* ends that
-// started this process.)
-void end_with(int pipe) {
-  std::thread([pipe] {
-    char byte;
-    while (read(pipe, &byte, 1) > 0 || errno == EINTR) errno = 0;
-    abandoned = true;
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-    _exit(1);
-  }).detach();
-}
-
-}  // namespace
-
 void bind_remote(nb::module_& module) {
   nb::class_<Remote>(module, "Remote")
       .def("__init__",
@@ -348,14 +227,6 @@ void bind_remote(nb::module_& module) {
       .def("pack", &Remote::pack)
       .def("unpack", &Remote::unpack)
       .def("close", &Remote::close);
-  nb::class_<Served>(module, "Server")
-      .def(nb::init<nb::handle, double, int, std::uint64_t, const std::vector<PortRow>&, nb::object, const std::string&,
-                    nb::object>(),
-           "unit"_a, "start"_a, "file"_a, "size"_a, "ports"_a, "words"_a, "prefix"_a, "more"_a.none() = nb::none())
-      .def_prop_ro("calls", &Served::calls)
-      .def("record", &Served::record)
-      .def("run", &Served::run);
-  module.def("end_with", &end_with);
 }
 
 }  // namespace upbeat

@@ -1,0 +1,79 @@
+// Questions to another process and its answers, one at a time, over the slate that both see.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "packing.hpp"
+#include "slate.hpp"
+
+namespace upbeat {
+
+// The other process: the memory shared with it, how much of that is for payloads, and its number (0: it is none).
+struct Link {
+  std::shared_ptr<Slate> slate;
+  std::uint64_t room = 0;
+  int process = 0;
+};
+
+struct Question {
+  Command command;
+  std::int32_t a = 0, b = 0;
+  double x = 0.0, y = 0.0;
+  const void* from = nullptr;
+  std::uint64_t size = 0;
+};
+
+// What only the host can do while one waits. Each may be called with or without Python's lock held, from the thread
+// that asked.
+struct ConversationHooks {
+  // The process gave no answer in time (`hung`), or is gone: makes sure of that, and says what happened.
+  std::function<std::string(bool hung)> lost;
+  // There are new log records.
+  std::function<void()> records;
+  // Whether to go on waiting; false if the user has lost patience.
+  std::function<bool()> going_on;
+};
+
+class Conversation {
+ public:
+  // `deadline` is for each answer, in seconds.
+  Conversation(Link link, double deadline, ConversationHooks hooks);
+  ~Conversation();
+  Conversation(const Conversation&) = delete;
+  Conversation& operator=(const Conversation&) = delete;
+
+  // Whether there is an answer: then it is on the slate, and its payload at `payload`. Otherwise it is over, and
+  // `why` says what happened.
+  bool ask(const Question& question);
+  const Slate& answer() const { return *link_.slate; }
+  const unsigned char* payload() const { return payload_; }
+
+  bool over() const { return over_; }
+  bool given_up() const { return given_up_; }  // over because the user has lost patience
+  const std::string& why() const { return why_; }
+
+  // Whoever answers is not to be trusted any more.
+  void end();
+  // With another process.
+  void begin_anew(Link link);
+  void hurry(double deadline);
+
+ private:
+  bool exchanged();
+  bool alive() const;
+
+  Link link_;
+  double deadline_;
+  ConversationHooks hooks_;
+  unsigned cores_ = usable_cores();
+  bool over_ = false;
+  bool given_up_ = false;
+  std::uint32_t records_ = 0;
+  Bytes spill_;                             // an answer that came in pieces
+  const unsigned char* payload_ = nullptr;  // and where the payload of the last one is
+  std::string why_;
+};
+
+}  // namespace upbeat
