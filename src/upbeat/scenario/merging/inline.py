@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 from upbeat.core.abilities import Model
 from upbeat.core.expr import Expr, kind_of, show, substitute
 from upbeat.core.names import objection_to
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import Connection, ScenarioOutput
 from upbeat.scenario.directory import INPUTS, End, by_hand
-from upbeat.scenario.events.connection import EventOutput, text_of
+from upbeat.scenario.events.connection import EventConnection, EventOutput, text_of
 from upbeat.scenario.inputs_unit import inputs_model
 from upbeat.scenario.merging.inline_events import (
     CannotInline,
@@ -25,7 +23,7 @@ from upbeat.scenario.merging.inline_events import (
     cell_paths,
     named_cells,
 )
-from upbeat.scenario.origin import Origin
+from upbeat.scenario.merging.patchwork import Patchwork
 from upbeat.scenario.scenario import Scenario
 
 
@@ -34,118 +32,106 @@ def inlined(scenario: Scenario, unit: str, inner: Scenario) -> tuple[Scenario, d
 
     What a trace shows stays the same, by the names of before. Raises `CannotInline`.
     """
-    return _Inlining(scenario, unit, inner).made()
+    work = Patchwork(scenario)
+    names = inline(work, unit, inner)
+    return work.scenario(), names
+
+
+def inline(work: Patchwork, unit: str, inner: Scenario) -> dict[str, str]:
+    """The same for one unit of many; where it raises `CannotInline`, nothing has changed."""
+    return _Inlining(work, unit, inner).done()
 
 
 class _Inlining:
-    def __init__(self, scenario: Scenario, unit: str, inner: Scenario) -> None:
-        self._outer = scenario
+    def __init__(self, work: Patchwork, unit: str, inner: Scenario) -> None:
+        self._outer = work
         self._unit = unit
         self._inner = inner
-        self._given = {c.port: c for c in scenario.connections if c.unit == unit}
-        given = {c.port for c in scenario.all_connections if c.unit == unit}
-        self._free = tuple(port for port in inner.inputs if port.name not in given)
-        taken = {*scenario.units, INPUTS}
-        self._names = {name: _unique(f"{unit}_{name}", taken) for name in inner.units}
-        self._holder = _unique(f"{unit}_inputs", taken) if self._free else ""
+        inputs = [port.name for port in inner.inputs]
+        signals, links = work.connections.parts, work.event_connections.parts
+        self._given = {port: signals[unit, port] for port in inputs if (unit, port) in signals}
+        events = {port: links[unit, port].senders for port in inputs if (unit, port) in links}
+        self._free = tuple(port for port in inner.inputs if port.name not in {*self._given, *events})
+        new = {INPUTS}
+        self._names = {name: _unique(f"{unit}_{name}", new, work.units) for name in inner.units}
+        self._holder = _unique(f"{unit}_inputs", new, work.units) if self._free else ""
         self._made: dict[tuple[str, str], Cells] = {}
         self._under_way: set[tuple[str, str]] = set()
         self._events = EventInlining(
-            scenario, unit, inner, self._names, self._holder, self._outside, self._inside
+            unit, inner, events, self._names, self._holder, self._outside, self._inside
         )
 
-    def made(self) -> tuple[Scenario, dict[str, str]]:
-        outer, unit = self._outer, self._unit
-        outputs = [
-            replace(o, **self._parts(self._outside(o))) if self._reads(o) else o for o in outer.outputs
+    def done(self) -> dict[str, str]:
+        outer, unit, origin = self._outer, self._unit, self._outer.origin
+        outputs = [replace(o, **self._parts(self._outside(o))) for o in outer.outputs.reading(unit)]
+        sent = [
+            replace(o, **self._events.outside_parts(o.senders)) for o in outer.event_outputs.reading(unit)
         ]
-        events = [replace(o, **self._events.outside_parts(o.senders)) for o in outer.event_outputs]
-        columns = dict(self._origin.columns)
-        if unit not in self._origin.paths:  # what was inside another one was never shown
-            taken = {o.port.name for o in outputs} | {o.port.name for o in events}
-            outputs += self._stand_ins(columns, taken)
-            events += self._event_stand_ins(columns, taken)
-        path = path_of(outer, unit)
-        for name, new in self._names.items():
+        columns: dict[End, str] = {}
+        if unit not in origin.paths:  # what was inside another one was never shown
+            new: set[str] = set()
+            outputs += self._stand_ins(columns, new)
+            sent += self._event_stand_ins(columns, new)
+        path = outer.path_of(unit)
+        for name, made in self._names.items():
             for port in self._inner.units[name].ports:
-                columns[new, port.name] = f"{path}.{name}.{port.name}"
+                columns[made, port.name] = f"{path}.{name}.{port.name}"
         for port in self._free:
             columns[self._holder, by_hand(port.name)] = f"{path}.{port.name}"
-        parts = Parts(
-            self._units(),
-            tuple(self._connections()),
-            outer.inputs,
-            tuple(outputs),
-            tuple(self._events.connections()),
-            tuple(events),
-        )
-        paths = self._origin.paths | {new: f"{path}.{name}" for name, new in self._names.items()}
-        origin = replace(
-            self._origin, columns=columns, paths=paths | ({self._holder: path} if self._free else {})
-        )
-        return Scenario.from_parts(parts, outer.name, outer.opened_inputs, origin), self._names
+        connections, links = list(self._connections()), list(self._links())
+        # From here on nothing is refused any more.
+        outer.replace_unit(unit, (port.name for port in self._inner.inputs), self._units())
+        for connection in connections:
+            outer.connections.put(connection)
+        for output in outputs:
+            outer.outputs.put(output)
+        for link in links:
+            outer.event_connections.put(link)
+        for event in sent:
+            outer.event_outputs.put(event)
+        origin.columns.update(columns)
+        origin.paths.update({new: f"{path}.{name}" for name, new in self._names.items()})
+        origin.paths.update({self._holder: path} if self._free else {})
+        return self._names
 
-    @cached_property
-    def _origin(self) -> Origin:
-        outer = self._outer
-        if outer.origin is not None:
-            return outer.origin
-        ports = [
-            (unit, port)
-            for unit, model in outer.units.items()
-            for port in model.ports
-            if not port.event and not port.internal
-        ]
-        shown = {outer.column(u, p.name): True for u, p in ports if p.causality is Causality.OUTPUT}
-        driven = [(c.unit, c.port) for c in outer.connections if not outer.port(c.target).internal]
-        free = [(u, p.name) for u, p in ports if p.causality is Causality.INPUT]
-        for end in (*driven, *free):  # in the order in which a trace has them
-            shown.setdefault(outer.column(*end), False)
-        shown |= {output.port.name: True for output in outer.outputs}
-        return Origin(tuple(outer.units), {}, shown=shown)
-
-    def _stand_ins(self, columns: dict[End, str], taken: set[str]) -> Iterable[ScenarioOutput]:
+    def _stand_ins(self, columns: dict[End, str], new: set[str]) -> Iterable[ScenarioOutput]:
         """Outputs of the scenario that show what the ports of the unit were."""
         found = [(port, self._input(port.name)) for port in self._inner.inputs if not port.event]
         found += [(o.port, self._output(o.port.name)) for o in self._inner.outputs]
         for port, cells in found:
-            yield ScenarioOutput(self._shown(port, columns, taken), **self._parts(cells))
+            yield ScenarioOutput(self._shown(port, columns, new), **self._parts(cells))
 
-    def _event_stand_ins(self, columns: dict[End, str], taken: set[str]) -> Iterable[EventOutput]:
+    def _event_stand_ins(self, columns: dict[End, str], new: set[str]) -> Iterable[EventOutput]:
         """Likewise, what its event outputs were; what arrives at a unit is not logged."""
         for port, senders in self._events.outputs():
-            yield EventOutput(self._shown(port, columns, taken), senders, text_of(senders))
+            yield EventOutput(self._shown(port, columns, new), senders, text_of(senders))
 
-    def _shown(self, port: Port, columns: dict[End, str], taken: set[str]) -> Port:
+    def _shown(self, port: Port, columns: dict[End, str], new: set[str]) -> Port:
         """A port of the unit as an output of the scenario, by a name of its own."""
-        name = _unique(f"{self._unit}_{port.name}", taken)
+        outer = self._outer
+        name = _unique(f"{self._unit}_{port.name}", new, outer.outputs.parts, outer.event_outputs.parts)
         columns["", name] = f"{self._unit}.{port.name}"
         return replace(port, name=name, causality=Causality.OUTPUT, depends=frozenset(), reactive=None)
 
     def _units(self) -> dict[str, Model]:
-        units: dict[str, Model] = {}
-        for name, model in self._outer.units.items():
-            if name != self._unit:
-                units[name] = model
-                continue
-            if self._free:
-                units[self._holder] = inputs_model(self._free, {})
-            units |= {new: self._inner.units[old] for old, new in self._names.items()}
-        return units
+        held = {self._holder: inputs_model(self._free, {})} if self._free else {}
+        return held | {new: self._inner.units[old] for old, new in self._names.items()}
 
     def _connections(self) -> Iterable[Connection]:
-        for connection in self._outer.connections:
+        for connection in self._outer.connections.reading(self._unit):
             if connection.unit != self._unit:
-                reads = self._reads(connection)
-                yield replace(connection, **self._parts(self._outside(connection))) if reads else connection
+                yield replace(connection, **self._parts(self._outside(connection)))
         for connection in self._inner.connections:
             cells = self._inside(connection)
             yield replace(connection, unit=self._names[connection.unit], **self._parts(cells))
 
-    # ---------------------------------------------------------------- expressions
+    def _links(self) -> Iterable[EventConnection]:
+        for link in self._outer.event_connections.reading(self._unit):
+            if link.unit != self._unit:
+                yield replace(link, **self._events.outside_parts(link.senders))
+        yield from self._events.connections()
 
-    def _reads(self, given: Connection | ScenarioOutput) -> bool:
-        return any(unit == self._unit for unit, _ in given.sources)
+    # ---------------------------------------------------------------- expressions
 
     def _input(self, name: str) -> Cells:
         """What an input of the unit is, over the ports of the flat scenario."""
@@ -222,23 +208,23 @@ def inside(model: Model) -> Scenario | None:
 
 def without_nested(scenario: Scenario) -> Scenario:
     """`scenario`, which is closed, with the units of nested ones, at all depths, in their place."""
+    work = Patchwork(scenario)
     waiting = list(scenario.units)
     while waiting:
         unit = waiting.pop()
-        inner = inside(scenario.units[unit])
+        inner = inside(work.units[unit])
         if inner is None:
             continue
-        if found := getattr(scenario.units[unit], "unknowns", ()):
+        if found := getattr(work.units[unit], "unknowns", ()):
             raise CannotInline(
-                f"'{path_of(scenario, unit)}' cannot be merged: its coupling finds {', '.join(found)} from "
+                f"'{work.path_of(unit)}' cannot be merged: its coupling finds {', '.join(found)} from "
                 "constraints, which are not among the equations of its units"
             )
         try:
-            scenario, names = inlined(scenario, unit, inner)
+            waiting += inline(work, unit, inner).values()
         except CannotInline as error:
-            raise CannotInline(f"'{path_of(scenario, unit)}' cannot be merged: {error}") from None
-        waiting += names.values()
-    return scenario
+            raise CannotInline(f"'{work.path_of(unit)}' cannot be merged: {error}") from None
+    return work.scenario()
 
 
 def path_of(scenario: Scenario, unit: str) -> str:
@@ -246,7 +232,9 @@ def path_of(scenario: Scenario, unit: str) -> str:
     return unit if scenario.origin is None else scenario.origin.paths.get(unit, unit)
 
 
-def _check_kinds(given: Connection | ScenarioOutput, port: Port, scenario: Scenario, unit: str) -> None:
+def _check_kinds(
+    given: Connection | ScenarioOutput, port: Port, scenario: Scenario | Patchwork, unit: str
+) -> None:
     """A port between two expressions also converts kinds: without it, they must be the same."""
     kinds: dict[str, Kind] = {}
     for source in given.sources:
@@ -260,12 +248,12 @@ def _check_kinds(given: Connection | ScenarioOutput, port: Port, scenario: Scena
             raise CannotInline(f"'{unit}.{port.name}' is {port.kind.value}, and what it is given is not")
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    """An identifier that nobody has yet; it is taken from now on."""
+def _unique(name: str, new: set[str], *taken: Container[str]) -> str:
+    """An identifier that nobody has yet; it is one of the new ones from now on."""
     plain = re.sub(r"[\W_]+", "_", name, flags=re.ASCII)
     made, count = plain, 1
-    while made in taken or objection_to(made):
+    while any(made in names for names in (new, *taken)) or objection_to(made):
         count += 1
         made = re.sub("__+", "_", f"{plain}_{count}")
-    taken.add(made)
+    new.add(made)
     return made

@@ -38,30 +38,26 @@ class EventInlining:
 
     def __init__(
         self,
-        outer: Scenario,
         unit: str,
         inner: Scenario,
+        given: Mapping[str, Sequence[Sender]],
         names: Mapping[str, str],
         holder: str,
         outside: Moved,
         inside: Moved,
     ) -> None:
-        self._outer = outer
         self._unit = unit
         self._inner = inner
         self._names = names
         self._holder = holder
         self._signals_outside = outside
         self._signals_inside = inside
-        self._given = {c.port: c.senders for c in outer.event_connections if c.unit == unit}
+        self._given = given
         self._sent = {o.port.name: o.senders for o in inner.event_outputs}
         self._under_way: list[str] = []
 
     def connections(self) -> Iterator[EventConnection]:
-        """All event connections of the flat scenario."""
-        for connection in self._outer.event_connections:
-            if connection.unit != self._unit:
-                yield replace(connection, **self.outside_parts(connection.senders))
+        """The event connections inside, as those of the flat scenario."""
         for connection in self._inner.event_connections:
             senders = self._all(self._inside, connection.senders)
             unit = self._names[connection.unit]
