@@ -23,6 +23,7 @@ from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import Coupling, Exchange, Sequence, exchange, sweep
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.inputs.course import Course, Place
+from upbeat.master.layout import Reg
 from upbeat.master.paces.pace import (
     HasTwin,
     Hears,
@@ -43,7 +44,6 @@ from upbeat.master.program import (
     If,
     Jump,
     Let,
-    Reg,
     Repeat,
     Restore,
     Save,

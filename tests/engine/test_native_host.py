@@ -21,7 +21,8 @@ from upbeat.engine.native import machine as native
 from upbeat.engine.native.core_loop import CoreLoop, Status, Stretch
 from upbeat.engine.native.machine import Machine
 from upbeat.engine.native.tables import Code
-from upbeat.master.program import Advance, Block, Get, Layout, Program, Register
+from upbeat.master.layout import Layout, Register
+from upbeat.master.program import Advance, Block, Get, Program
 from upbeat.units import Function, Ode, PythonUnit
 
 pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")

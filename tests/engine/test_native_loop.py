@@ -23,8 +23,9 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.core_loop import CoreLoop, Status, Stretch
 from upbeat.engine.native.machine import Machine
+from upbeat.master.layout import Layout, Register
 from upbeat.master.paces.pace import Fixed
-from upbeat.master.program import Advance, Block, Fire, Get, If, Layout, Let, Program, Register, Set
+from upbeat.master.program import Advance, Block, Fire, Get, If, Let, Program, Set
 from upbeat.trace.log import StepLog
 from upbeat.units import Euler, NativeUnit, Ode, PythonUnit
 

@@ -15,6 +15,7 @@ from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.lower import lower
 from upbeat.engine.native.tables import Code
+from upbeat.master.layout import Layout, Register
 from upbeat.master.program import (
     Advance,
     Block,
@@ -22,10 +23,8 @@ from upbeat.master.program import (
     Get,
     If,
     Jump,
-    Layout,
     Let,
     Program,
-    Register,
     Repeat,
     Restore,
     Save,

@@ -15,7 +15,8 @@ from upbeat.core.abilities import Model
 from upbeat.core.ports import Causality, Kind
 from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.engine.native import machine as native
-from upbeat.master.program import Advance, Get, Layout, Program, Register, Set
+from upbeat.master.layout import Layout, Register
+from upbeat.master.program import Advance, Get, Program, Set
 from upbeat.units import RK4, DormandPrince, Euler, Function, Midpoint, Ode
 
 pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")

@@ -26,7 +26,8 @@ from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.packing import fingerprint
 from upbeat.engine.selection import Selection
 from upbeat.master.dataflow import held_slots
-from upbeat.master.program import Layout, Program, Register, Restore, Save
+from upbeat.master.layout import Layout, Register
+from upbeat.master.program import Program, Restore, Save
 
 TESTS = str(Path(__file__).parent.parent)
 ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]

@@ -20,8 +20,9 @@ from upbeat.engine.loop import Loop
 from upbeat.engine.nesting.flatten import Flat
 from upbeat.engine.selection import select
 from upbeat.master.couplings.refined import Refined
+from upbeat.master.layout import Reg
 from upbeat.master.master import Master
-from upbeat.master.program import Get, Program, Reg
+from upbeat.master.program import Get, Program
 
 STEPS = 50
 """So many steps are looked at: a fixed number, so that the order is the same every time."""

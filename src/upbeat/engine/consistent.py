@@ -84,7 +84,7 @@ def _watched(scenario: Scenario, texts: Sequence[str]) -> tuple[Scenario, list[s
         name = next(n for k in range(10**6) if (n := f"residual_{k}") not in taken)
         taken.add(name)
         made.append(read_constraint(text, directory, name, "the constraint"))
-    return scenario.with_outputs((*scenario.outputs, *made)), [output.port.name for output in made]
+    return scenario.with_parts(outputs=(*scenario.outputs, *made)), [output.port.name for output in made]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ from upbeat.engine.parallel.cores import Shared, core_remarks, on_cores, sharing
 from upbeat.engine.parallel.profiles import Profile
 from upbeat.engine.realtime import RealTime
 from upbeat.engine.run import Run
-from upbeat.engine.settings import Settings, Tables, checked_cores, checked_every, usual_pace
+from upbeat.engine.setting_values import checked_cores, checked_every
+from upbeat.engine.settings import Settings, Tables, usual_pace
 from upbeat.master.master import Master, as_pace
 from upbeat.master.paces.pace import Fixed, Pace
 from upbeat.master.program import Program

@@ -15,6 +15,7 @@ from upbeat.core.errors import Interrupted, InvalidInput, RunError, StepError, U
 from upbeat.core.ports import Signal, Value
 from upbeat.core.time import Span
 from upbeat.engine.building import built
+from upbeat.engine.by_hand import ByHand
 from upbeat.engine.checking.unconverted import tell_unconverted
 from upbeat.engine.checkpoints.checkpoint import Stored
 from upbeat.engine.checkpoints.keeper import Keeper, set_back
@@ -27,9 +28,8 @@ from upbeat.engine.realtime import Paced, RealTime
 from upbeat.engine.recording import recorder_for
 from upbeat.engine.schedule import Schedule
 from upbeat.engine.selection import select
-from upbeat.master.dataflow import forgetful
 from upbeat.master.paces.pace import Pace
-from upbeat.master.program import Program, Reg
+from upbeat.master.program import Program
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.log import Outcome, StepLog
 from upbeat.trace.trace import Trace
@@ -65,10 +65,7 @@ class Run:
         before = {} if resumed is None else resumed.document["info"]
         self._began = time.perf_counter() - before.get("wall_seconds", 0.0)
         self._ended = 0.0
-        self._stale = False
-        self._arrived: dict[str, None] = {}
-        self._pending: set[str] = set()  # events that have been set and not happened yet
-        self._forgetful: dict[tuple[str, str], tuple[Reg, ...]] = {}
+        self._by_hand = ByHand(program, scenario)
         self._outcome: Outcome | None = None
         self._no_numbers: dict[str, float] = {}
         selection = select(program, record)
@@ -113,7 +110,7 @@ class Run:
             if drive.finished:
                 raise StepError(self._over())
             with self._guarded():
-                self._refresh(drive)
+                self._by_hand.refresh(drive)
                 drive.step()
                 self._keep(drive)
             if drive.finished:
@@ -127,7 +124,7 @@ class Run:
             while not drive.finished:
                 with self._turn:
                     self._live()
-                    self._refresh(drive)
+                    self._by_hand.refresh(drive)
                     drive.go(BUDGET_SECONDS, ENDLESS if self._keeper is None else self._keeper.most(drive))
                     self._keep(drive)
                 if report is not None:
@@ -147,7 +144,7 @@ class Run:
         with self._turn:
             drive = self._live()
             assert self._machine is not None
-            self._refresh(drive)
+            self._by_hand.refresh(drive)
             self._keeper.take(self._machine, drive, self._recorder, self._story())
 
     def _keep(self, drive: Drive) -> None:
@@ -170,7 +167,7 @@ class Run:
             raise InvalidInput(f"'{name}' is an event, which has no present value: look into trace.events")
         if name not in columns:
             raise InvalidInput(f"there is no signal '{name}'. {suggest(name, columns, 'signals')}")
-        self._refresh(self._live())
+        self._by_hand.refresh(self._live())
         first, count = columns[name].register, columns[name].cells
         values: list[Value] = [self._machine.read(first + i) for i in range(count)]  # type: ignore[union-attr]
         return values[0] if count == 1 else tuple(values)
@@ -183,50 +180,11 @@ class Run:
         `Constrained` coupling is not held: the search for it begins with `value`.
         An event input gets an event with this value, at the present time.
         """
-        self._live()
-        machine = self._machine
+        drive, machine = self._live(), self._machine
         assert machine is not None
-        free = self._scenario.free_inputs
-        if name not in free:
-            raise InvalidInput(
-                f"'{name}' is not an input that can be set. {suggest(name, free, 'free inputs')}"
-            )
-        unit, port = free[name]
-        values = port.values(value, name)
-        if port.event:
-            if name in self._pending:  # one after the other, both at the present time
-                with self._guarded():
-                    self._refresh(self._live())
-            self._pending.add(name)
+        given = self._by_hand.checked(name, value)
         with self._guarded():
-            machine.set_input(unit, port.name, values[0] if port.size is None else values)
-        held = self._program.columns.get(name)
-        if (
-            held is not None and not held.output
-        ):  # an input without a source is recorded from its own register
-            for i, cell in enumerate(values):
-                machine.write(held.register + i, cell)
-        if unit in self._program.arrivals and port.event:
-            self._arrived[unit] = None
-        if restart:
-            for register in self._histories(unit, port.name):
-                machine.write(register, -inf)
-        self._stale = True
-
-    def _histories(self, unit: str, port: str) -> tuple[Reg, ...]:
-        """What to forget when this input is set; found once for each."""
-        end = (unit, port)
-        if end not in self._forgetful:
-            self._forgetful[end] = forgetful(self._program, self._scenario.units, unit, port)
-        return self._forgetful[end]
-
-    def _refresh(self, drive: Drive) -> None:
-        """After `set`, exchange again at the present time, so that everybody sees the new value."""
-        if self._stale:
-            drive.exchange(self._arrived)
-            self._arrived = {}
-            self._pending.clear()
-            self._stale = False
+            self._by_hand.set(machine, drive, given, restart=restart)
 
     # ---------------------------------------------------------------- results and ends
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.core.names import matching
-from upbeat.master.program import Program, Reg
+from upbeat.master.layout import Reg
+from upbeat.master.program import Program
 from upbeat.master.story import Story
 from upbeat.trace.columns import Column
 from upbeat.trace.eventkinds import EventKind

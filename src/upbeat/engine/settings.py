@@ -1,12 +1,12 @@
-"""How to run a scenario: the settings that Python, files and the command line share, and their checks."""
+"""How to run a scenario: the settings that Python, files and the command line share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, TypedDict, TypeGuard, TypeVar, get_args
+from typing import Any, TypedDict
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import InvalidInput, Problem, Problems, suggest
@@ -17,6 +17,17 @@ from upbeat.engine.checkpoints.checkpoint import Checkpoint
 from upbeat.engine.choose import EngineName
 from upbeat.engine.isolation import isolation_from
 from upbeat.engine.realtime import RealTime, overruled, real_time_from, with_policy
+from upbeat.engine.setting_values import (
+    are_texts,
+    attempted,
+    checked_cores,
+    checked_engine,
+    checked_every,
+    checked_file,
+    checked_number,
+    checked_patterns,
+    checked_truth,
+)
 from upbeat.master.couplings.coupling import Coupling
 from upbeat.master.events.instants import Simultaneous
 from upbeat.master.handling import Events
@@ -25,13 +36,8 @@ from upbeat.master.paces.pace import EventDriven, Pace
 from upbeat.master.settings import master_from
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals
-from upbeat.trace.files.output import check_place
-from upbeat.trace.files.sinks import check_suffix
 from upbeat.units.process import When
 
-MOST_CORES = 1024
-"""More threads than this are a slip of the keyboard."""
-T = TypeVar("T")
 Words = str | Mapping[str, Any]
 """What a scenario file would say: a name, or a table with a kind."""
 Table = Mapping[str, Any]
@@ -165,15 +171,17 @@ class Tables:
         fields = {
             "master": master_from(self.master, found, usual=usual_pace(scenario)),
             "span": self._span(found),
-            "record": _checked(lambda: _patterns(record.get("signals")), ("record", "signals"), found),
-            "every": _checked(lambda: checked_every(record.get("every", 1)), ("record", "every"), found),
-            "out": _checked(lambda: _file(record.get("out"), writing), ("record", "out"), found),
-            "engine": _checked(lambda: _engine(run.get("engine", "auto")), ("run", "engine"), found),
-            "jit": _checked(lambda: _truth(run.get("jit", False)), ("run", "jit"), found),
-            "cores": _checked(lambda: checked_cores(run.get("cores", 1)), ("run", "cores"), found),
-            "flatten": _checked(lambda: _truth(run.get("flatten", True)), ("run", "flatten"), found),
+            "record": attempted(
+                lambda: checked_patterns(record.get("signals")), ("record", "signals"), found
+            ),
+            "every": attempted(lambda: checked_every(record.get("every", 1)), ("record", "every"), found),
+            "out": attempted(lambda: checked_file(record.get("out"), writing), ("record", "out"), found),
+            "engine": attempted(lambda: checked_engine(run.get("engine", "auto")), ("run", "engine"), found),
+            "jit": attempted(lambda: checked_truth(run.get("jit", False)), ("run", "jit"), found),
+            "cores": attempted(lambda: checked_cores(run.get("cores", 1)), ("run", "cores"), found),
+            "flatten": attempted(lambda: checked_truth(run.get("flatten", True)), ("run", "flatten"), found),
             "isolation": isolation_from(run, found),
-            "real_time": _checked(lambda: real_time_from(run.get("real_time")), ("run", "real_time"), found),
+            "real_time": attempted(lambda: real_time_from(run.get("real_time")), ("run", "real_time"), found),
         }
         problems.found += map(self._named, found.found)
         return None if found.found else fields
@@ -181,7 +189,7 @@ class Tables:
     def check_recorded(self, scenario: Scenario, problems: Problems) -> None:
         """Complain about every pattern that no signal matches."""
         patterns, names = self.record.get("signals"), recordable(scenario)
-        for pattern in patterns if _are_texts(patterns) else ():  # anything else has been complained about
+        for pattern in patterns if are_texts(patterns) else ():  # anything else has been complained about
             if not matching(pattern, names):
                 what = f"nothing to record matches '{pattern}'"
                 hint = _local(pattern, scenario) or suggest(pattern, names, "signals")
@@ -192,11 +200,11 @@ class Tables:
             hint = "Add until = 10.0 under [run], or use --until 10."
             problems.add(("run",), "the stop time is missing", hint)
             return None
-        start = _checked(lambda: _number(self.run.get("start", 0.0)), ("run", "start"), problems)
-        stop = _checked(lambda: _number(self.run["until"]), ("run", "until"), problems)
+        start = attempted(lambda: checked_number(self.run.get("start", 0.0)), ("run", "start"), problems)
+        stop = attempted(lambda: checked_number(self.run["until"]), ("run", "until"), problems)
         if start is None or stop is None:
             return None
-        return _checked(lambda: Span(start, stop), ("run", "until"), problems)
+        return attempted(lambda: Span(start, stop), ("run", "until"), problems)
 
     def _named(self, problem: Problem) -> Problem:
         """The problem under the name of the argument that caused it, where that was not the file."""
@@ -271,65 +279,3 @@ def recordable(scenario: Scenario) -> list[str]:
     names = [closed.column(unit, p.name) for unit, p in signals]
     own = [*(o.port.name for o in closed.outputs), *(o.port.name for o in closed.event_outputs)]
     return list(dict.fromkeys([*names, *own]))
-
-
-def checked_every(every: Any) -> int:
-    """How many communication points there are to a row."""
-    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-        raise InvalidInput(f"every must be a whole number of at least 1, not {every!r}")
-    return every
-
-
-def checked_cores(cores: Any) -> int:
-    """How many threads share the steps."""
-    if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores <= MOST_CORES:
-        raise InvalidInput(f"cores must be a whole number from 1 to {MOST_CORES}, not {cores!r}")
-    return cores
-
-
-def _are_texts(value: object) -> TypeGuard[Sequence[str]]:
-    return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
-
-
-def _patterns(given: object) -> tuple[str, ...] | None:
-    if given is not None and not _are_texts(given):
-        raise InvalidInput(f'must be a list of names or patterns, such as ["left.*"], not {given!r}')
-    return None if given is None else tuple(given)
-
-
-def _file(out: object, writing: bool) -> Path | None:
-    if out is None:
-        return None
-    if not isinstance(out, (str, Path)):
-        raise InvalidInput(f'must be the name of a file, such as "results.csv", not {out!r}')
-    check_suffix(out)
-    if writing:
-        check_place(Path(out))
-    return Path(out)
-
-
-def _engine(name: Any) -> Any:
-    names = get_args(EngineName)
-    if name not in names:
-        raise InvalidInput(f"there is no engine {name!r}. {suggest(str(name), names, 'engines')}")
-    return name
-
-
-def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidInput(f"must be true or false, not {value!r}")
-    return value
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidInput(f"a time must be a number, not {value!r}")
-    return float(value)
-
-
-def _checked(make: Callable[[], T], where: tuple[str, ...], problems: Problems) -> T | None:
-    try:
-        return make()
-    except InvalidInput as error:
-        problems.add(where, str(error))
-        return None

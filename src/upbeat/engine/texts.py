@@ -6,7 +6,8 @@ from collections.abc import Callable
 from math import inf
 
 from upbeat.core.ports import Value
-from upbeat.master.program import Reg, Repeat
+from upbeat.master.layout import Reg
+from upbeat.master.program import Repeat
 from upbeat.units.process.told import Told
 
 NO_TIME = "the time of its next event is not a number"

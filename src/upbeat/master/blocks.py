@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from upbeat.master.program import Block, Recordable
+from upbeat.master.layout import Recordable
+from upbeat.master.program import Block
 
 
 @dataclass(frozen=True, slots=True)

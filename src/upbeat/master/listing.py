@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from upbeat.core.expr import Cell, Expr, Name, fold, show
 from upbeat.core.expr.nodes import with_args
+from upbeat.master.layout import Layout
 from upbeat.master.program import (
     Advance,
     Block,
@@ -14,7 +15,6 @@ from upbeat.master.program import (
     Get,
     If,
     Jump,
-    Layout,
     Let,
     Repeat,
     Restore,

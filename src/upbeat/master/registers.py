@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from upbeat.core.ports import Kind, Value
-from upbeat.master.program import Layout, Reg, Register
+from upbeat.master.layout import Layout, Reg, Register
 
 
 class Registers:

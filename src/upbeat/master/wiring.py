@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from upbeat.core.expr import Cell
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.inputs.course import Course, Place
+from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End, Interval, PortRegisters
-from upbeat.master.program import Advance, Get, History, Instruction, Let, Reg, Set
+from upbeat.master.program import Advance, Get, History, Instruction, Let, Set
 from upbeat.scenario.scenario import Scenario
 
 

@@ -6,21 +6,9 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from upbeat.core.abilities import Ability, Model
-from upbeat.core.expr import Number, plain, show
-from upbeat.core.ports import Causality, Port
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.isolation import separated
-from upbeat.master.dataflow import carried
-from upbeat.master.listing import block_lines
-from upbeat.master.settings import settings_of
-from upbeat.report.cores import cores_data, cores_lines
-from upbeat.scenario.events.connection import Sender
-from upbeat.scenario.events.declared import Event
-from upbeat.scenario.merging.inline import path_of
-from upbeat.units.equations.ode import Function
-from upbeat.units.process import Isolated, bare
-from upbeat.units.solving.solvers import solver_spec
+from upbeat.report.cores import cores_lines
+from upbeat.report.explain_data import explain_data
 
 MOST_LINES = 60
 """A block longer than this is cut in the middle: people read its shape, programs read the JSON."""
@@ -53,96 +41,6 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
     return "\n\n".join(parts)
 
 
-def explain_data(experiment: Experiment) -> dict[str, Any]:
-    """The same as plain data."""
-    closed = separated(experiment.closed, experiment.isolation)
-    flat = experiment.flat
-    built = flat.master.program(flat.scenario)
-    choice = experiment.choice()
-    origin = closed.origin
-    return {
-        "name": experiment.scenario.name,
-        "start": experiment.span.start,
-        "until": experiment.span.stop,
-        "monolith": origin and {"units": list(origin.units), "notes": list(origin.notes)},
-        "units": [_unit(name, model) for name, model in closed.units.items()],
-        "connections": [
-            {"input": f"{c.unit}.{c.port}", "value": _cells(c.cells)} for c in closed.connections
-        ],
-        "event_connections": [
-            {"input": c.target, "senders": [_sender(sender, closed.port(c.target)) for sender in c.senders]}
-            for c in closed.event_connections
-        ],
-        "events": [_happening(event) for event in experiment.scenario.events],
-        "nested": [{"unit": note.unit, "flattened": note.flattened, "why": note.why} for note in flat.notes],
-        "order": [f"{unit}.{port}" for _, unit, port in closed.graph.order],
-        "loops": [[f"{unit}.{port}" for _, unit, port in loop] for loop in closed.graph.loops],
-        "master": _settings(experiment),
-        "notes": [*built.notes, *(f"warning: {remark}" for remark in experiment.remarks)],
-        "engine": {"name": choice.name, "why": choice.why},
-        "cores": cores_data(experiment),
-        "program": {
-            name: block_lines(block, built.layout, lambda unit: path_of(flat.scenario, unit))
-            for name, block in built.blocks.items()
-            if block
-        },
-        "carried": [built.layout.of(r).name for r in carried(built, flat.scenario.units)],
-    }
-
-
-def _settings(experiment: Experiment) -> dict[str, Any]:
-    """The settings, with the coupling and the pace that `events` has led to."""
-    master, flat = experiment.master, experiment.flat
-    found = settings_of(master)
-    if master.events is not None:
-        runs = settings_of(flat.master.settled(flat.scenario))
-        found |= {"coupling": runs["coupling"], "pace": runs["pace"]}
-    return found
-
-
-def _unit(name: str, model: Model) -> dict[str, Any]:
-    def named(causality: Causality) -> list[Port]:
-        return [port for port in model.ports if port.causality is causality]
-
-    return {
-        "name": name,
-        "kind": type(bare(model)).__name__,
-        **({"process": True} if isinstance(model, Isolated) and model.when == "process" else {}),
-        "inputs": [_port(p) for p in named(Causality.INPUT)],
-        "outputs": [_port(p) | {"depends": sorted(p.depends)} for p in named(Causality.OUTPUT)],
-        "parameters": {
-            p.name: p.initial[0] if p.size is None else list(p.initial) for p in named(Causality.PARAMETER)
-        },
-        "solver": _solver(model),
-        "abilities": [ability.value for ability in Ability if ability in model.abilities],
-        **({"notes": _named(notes, name)} if (notes := getattr(model, "notes", ())) else {}),
-    }
-
-
-def _named(notes: Iterable[str], unit: str) -> list[str]:
-    """What a model says of itself, with the name of the unit in what can be typed."""
-    return [note.replace("UNIT.", f"{unit}.") for note in notes]
-
-
-def _port(port: Port) -> dict[str, Any]:
-    reactive = {None: "any", True: "reactive", False: "delayed"}[port.reactive]
-    data = {"name": port.name, "kind": port.kind.value, "size": port.size, "unit": port.unit}
-    data |= {"event": True} if port.event else {}
-    return data | ({"reactive": reactive} if port.causality is Causality.INPUT else {})
-
-
-def _cells(cells: Sequence[Any]) -> str:
-    return show(cells[0]) if len(cells) == 1 else f"[{', '.join(show(cell) for cell in cells)}]"
-
-
-def _sender(sender: Sender, to: Port) -> dict[str, Any]:
-    when = None if sender.when is None else show(sender.when)
-    value = _cells(sender.cells)
-    if to.items and isinstance(first := sender.cells[0], Number) and len(sender.cells) == 1:
-        value = f"'{to.labels.label(first.value)}'"
-    return {"event": ".".join(sender.source), "value": value, "when": when}
-
-
 def _event_lines(data: dict[str, Any]) -> list[str]:
     """One line per sender; the first that is present counts."""
     lines = []
@@ -153,26 +51,6 @@ def _event_lines(data: dict[str, Any]) -> list[str]:
             when = f" when {sender['when']}" if sender["when"] else ""
             lines.append(f"{start}{sender['event']}{carried}{when}")
     return lines
-
-
-def _happening(event: Event) -> dict[str, Any]:
-    return {
-        "name": event.name,
-        "units": list(event.units),
-        "shared": event.shared,
-        "when": _when(event),
-        "conditions": [show(plain(z)) for z in event.conditions],
-        "then": {f"{change.unit}.{change.name}": _cells(change.cells) for change in event.then},
-    }
-
-
-def _when(event: Event) -> str | list[str]:
-    """The conditions as they were written; functions by their names."""
-    calls = (call.name.removeprefix(f"{event.name}: ") for call in event.calls)
-    given = event.written["when"]
-    parts = given if isinstance(given, list) else [given]
-    texts = [next(calls) if callable(part) else str(part) for part in parts]
-    return texts if isinstance(given, list) else texts[0]
 
 
 def _happening_lines(data: dict[str, Any]) -> list[str]:
@@ -193,12 +71,6 @@ def _monolith(data: dict[str, Any]) -> list[str]:
 
 def _nested_lines(notes: Iterable[dict[str, Any]]) -> list[str]:
     return [f"{n['unit']}: {'flattened' if n['flattened'] else 'not flattened'}, {n['why']}" for n in notes]
-
-
-def _solver(model: Model) -> str | dict[str, Any] | None:
-    """As a file would say it; a function has none that matters."""
-    solver = getattr(model, "solver", None)
-    return None if solver is None or isinstance(bare(model), Function) else solver_spec(solver)
 
 
 # -------------------------------------------------------------------- as text

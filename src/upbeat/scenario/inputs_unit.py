@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, suggest
 from upbeat.core.expr import Table1
 from upbeat.core.ports import Kind, Port
-from upbeat.scenario.directory import by_hand
+from upbeat.scenario.assemble import Parts
+from upbeat.scenario.connection import Connection, ScenarioOutput, closed
+from upbeat.scenario.directory import INPUTS, by_hand
+from upbeat.scenario.events.connection import EventConnection, EventOutput, closed_senders
 from upbeat.scenario.events.relay import relay
 from upbeat.scenario.signals import TIME, Happenings, Signals, cells_of_inputs, column_names
 from upbeat.units.equations.ode import Function
 from upbeat.units.shorthand import plain, port_spec
+
+Computed = TypeVar("Computed", Connection, ScenarioOutput)
+Sends = TypeVar("Sends", EventConnection, EventOutput)
+
+
+def with_inputs_unit(parts: Parts, signals: Signals | Mapping[str, Any]) -> Parts:
+    """The parts of a scenario with this unit in front, which drives all its inputs."""
+    inputs = parts.inputs
+
+    def links(found: Iterable[Sends]) -> tuple[Sends, ...]:
+        return tuple(replace(one, senders=closed_senders(one.senders, inputs)) for one in found)
+
+    def signals_of(found: Iterable[Computed]) -> tuple[Computed, ...]:
+        return tuple(replace(one, cells=closed(one.cells, inputs)) for one in found)
+
+    return Parts(
+        units={INPUTS: inputs_model(inputs, signals), **parts.units},
+        connections=signals_of(parts.connections),
+        inputs=(),
+        outputs=signals_of(parts.outputs),
+        event_connections=links(parts.event_connections),
+        event_outputs=links(parts.event_outputs),
+    )
 
 
 def inputs_model(inputs: Sequence[Port], signals: Signals | Mapping[str, Any]) -> Model:

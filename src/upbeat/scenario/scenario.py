@@ -13,9 +13,9 @@ from upbeat.core.expr import Expr
 from upbeat.core.ports import Causality, Port
 from upbeat.scenario.assemble import Parts, assemble
 from upbeat.scenario.checks import check_measures
-from upbeat.scenario.connection import Connection, ScenarioOutput, closed
+from upbeat.scenario.connection import Connection, ScenarioOutput
 from upbeat.scenario.directory import CONDITIONS, EVENTS, INPUTS, by_hand
-from upbeat.scenario.events.connection import EventConnection, EventOutput, closed_senders
+from upbeat.scenario.events.connection import EventConnection, EventOutput
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.graph import Graph
 from upbeat.scenario.values import with_values
@@ -191,30 +191,11 @@ class Scenario:
 
     def with_units(self, units: Mapping[str, Model]) -> Scenario:
         """The same scenario with other models, of the same ports, for some units; for tools."""
-        return self._with(replace(self._parts, units={**self.units, **units})) if units else self
+        return self.with_parts(units={**self.units, **units}) if units else self
 
-    def with_connections(self, connections: tuple[Connection, ...]) -> Scenario:
-        """The same scenario with other, already checked connections; for masters."""
-        return self._with(replace(self._parts, connections=connections))
-
-    def extended(
-        self,
-        units: Mapping[str, Model],
-        connections: tuple[Connection, ...],
-        links: tuple[EventConnection, ...],
-    ) -> Scenario:
-        """The same scenario with other models for some units, and more, already checked, connections."""
-        parts = replace(
-            self._parts,
-            units={**self.units, **units},
-            connections=(*self.connections, *connections),
-            event_connections=(*self.event_connections, *links),
-        )
-        return self._with(parts)
-
-    def with_outputs(self, outputs: tuple[ScenarioOutput, ...]) -> Scenario:
-        """The same scenario with other, already checked outputs; for tools."""
-        return self._with(replace(self._parts, outputs=outputs))
+    def with_parts(self, **parts: Any) -> Scenario:
+        """The same scenario with other, already checked parts (see `Parts`); for masters and tools."""
+        return self._with(replace(self._parts, **parts))
 
     def _with(self, parts: Parts) -> Scenario:
         return Scenario.from_parts(parts, self.name, self.opened_inputs, self.origin)
@@ -230,21 +211,9 @@ class Scenario:
             return self.watched().driven(signals)
         if not self.inputs and not signals:
             return self
-        from upbeat.scenario.inputs_unit import inputs_model
+        from upbeat.scenario.inputs_unit import with_inputs_unit
 
-        parts = Parts(
-            units={INPUTS: inputs_model(self.inputs, signals or {}), **self.units},
-            connections=tuple(replace(c, cells=closed(c.cells, self.inputs)) for c in self.connections),
-            inputs=(),
-            outputs=tuple(replace(o, cells=closed(o.cells, self.inputs)) for o in self.outputs),
-            event_connections=tuple(
-                replace(c, senders=closed_senders(c.senders, self.inputs)) for c in self.event_connections
-            ),
-            event_outputs=tuple(
-                replace(o, senders=closed_senders(o.senders, self.inputs)) for o in self.event_outputs
-            ),
-        )
-        return Scenario.from_parts(parts, self.name, self.inputs)
+        return Scenario.from_parts(with_inputs_unit(self._parts, signals or {}), self.name, self.inputs)
 
     def watched(self) -> Scenario:
         """The scenario with its events as a unit of their own: ``events``, added in front."""

@@ -68,7 +68,11 @@ def with_stops(closed: Scenario, may_lead: Callable[[str], bool]) -> Scenario:
         models[unit] = told = linked(watcher, [event for owner, event in senders if owner == unit])
         for event, port in told.links:
             links.append(EventConnection(unit, port, tuple(senders[unit, event]), f"{unit}.{event}"))
-    return closed.extended(models, tuple(connections), tuple(links))
+    return closed.with_parts(
+        units={**closed.units, **models},
+        connections=(*closed.connections, *connections),
+        event_connections=(*closed.event_connections, *links),
+    )
 
 
 def _watching(

@@ -316,11 +316,11 @@ def test_nominals_are_read_at_the_start_and_when_they_change():
     unit = run(fake)
     unit.advance(0.0, 1.0)
     assert fake.calls.count("nominals") == 2
-    assert list(unit._solver._atol) == [1e-11 * 1e6]
+    assert list(unit.motion.solver._atol) == [1e-11 * 1e6]
     fake.sizes = [math.nan]
     fresh = run(Pretended([1.0], lambda self: [-self.x[0]], nominals=[-3.0]))
     fresh.advance(0.0, 0.1)
-    assert list(fresh._solver._atol) == [1e-11]  # nonsense counts as 1
+    assert list(fresh.motion.solver._atol) == [1e-11]  # nonsense counts as 1
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from upbeat.core.abilities import Model
-from upbeat.core.expr import Cell, Expr, Kernel, Number, cells
-from upbeat.core.expr.nodes import Leaf, fold, with_args
+from upbeat.core.expr import Number
 from upbeat.core.ports import Kind, Port, Value
-from upbeat.engine.native.tables import KINDS, WIDTH, Code, Expression, Shares, Tables
+from upbeat.engine.native.rows import Rows
+from upbeat.engine.native.tables import KINDS, WIDTH, Code, Shares, Tables
 from upbeat.engine.schedule import Schedule
 from upbeat.master.program import (
     Advance,
@@ -58,12 +58,13 @@ def lower(
 
     Blocks with a schedule come twice: as they are, and in the pieces that the cores do.
     """
-    lowering = _Lowering(program, models)
+    rows = Rows(program.layout)
+    lowering = _Lowering(program, models, rows)
     entries = []
     for block in program.blocks.values():
-        entries.append(len(lowering.rows))
+        entries.append(len(rows.rows))
         lowering.block(block)
-        lowering.emit(None, Code.END)
+        rows.emit(None, Code.END)
     shares = [lowering.shares(block, (schedules or {}).get(name)) for name, block in program.blocks.items()]
     layout = program.layout
     blocks = {name: i for i, name in enumerate(program.blocks)}
@@ -73,11 +74,11 @@ def lower(
     return Tables(
         start=np.array(start, np.int64),
         kinds=np.array([KINDS[kind] for kind in kinds], np.int32),
-        code=np.array(lowering.rows, np.int32).reshape(-1, WIDTH),
+        code=np.array(rows.rows, np.int32).reshape(-1, WIDTH),
         entries=np.array(entries, np.int32),
-        operands=np.array(lowering.operands, np.int32),
-        kernels=tuple(lowering.kernels),
-        expressions=lowering.expressions,
+        operands=np.array(rows.operands, np.int32),
+        kernels=tuple(rows.kernels),
+        expressions=rows.expressions,
         start_block=blocks["start"] if program.start else -1,
         instant_block=blocks["instant"] if program.instant else -1,
         now=program.now,
@@ -91,7 +92,7 @@ def lower(
         blocks=blocks,
         events={name: (kind, cells) for name, (_, kind, cells) in lowering.events.items()},
         units=tuple(models),
-        origins=tuple(lowering.origins),
+        origins=tuple(rows.origins),
         shares=shares,
     )
 
@@ -108,11 +109,7 @@ def _bits(value: Value, kind: Kind, strings: dict[str, int]) -> int:
 class _Lowering:
     program: Program
     models: Mapping[str, Model]
-    rows: list[list[int]] = field(default_factory=list)
-    origins: list[Instruction | None] = field(default_factory=list)
-    operands: list[int] = field(default_factory=list)
-    kernels: list[Kernel] = field(default_factory=list)
-    expressions: list[Expression] = field(default_factory=list)
+    to: Rows
     events: dict[str, tuple[int, Kind, int]] = field(default_factory=dict)
     """Each one's number, and the kind and number of cells of its values."""
     slots: int = 0
@@ -120,35 +117,23 @@ class _Lowering:
     _units: dict[str, int] = field(init=False)
     _numbers: dict[str, dict[str, int]] = field(init=False)
     _ports: dict[tuple[str, str], Port] = field(init=False)
-    _label: int = 0
-    """No instruction before this row may be merged with a later one: something jumps here."""
 
     def __post_init__(self) -> None:
         self._units = {name: i for i, name in enumerate(self.models)}
         self._numbers = {name: port_numbers(model) for name, model in self.models.items()}
         self._ports = {(name, port.name): port for name, model in self.models.items() for port in model.ports}
 
-    def emit(self, origin: Instruction | None, code: Code, *operands: int) -> int:
-        row = [int(code), *operands]
-        self.rows.append(row + [0] * (WIDTH - len(row)))
-        self.origins.append(origin)
-        return len(self.rows) - 1
-
-    def label(self) -> int:
-        self._label = len(self.rows)
-        return self._label
-
     def block(self, block: Block) -> None:
-        self.label()
+        self.to.label()
         lets: list[Let] = []
         for instruction in block:
             if isinstance(instruction, Let):
                 lets.append(instruction)
                 continue
-            self.lets(lets)
+            self.to.lets(lets)
             lets = []
             self.instruction(instruction)
-        self.lets(lets)
+        self.to.lets(lets)
 
     def shares(self, block: Block, schedule: Schedule | None) -> Shares:
         """The pieces of a block that cores do, each one closed like a block of its own."""
@@ -156,9 +141,9 @@ class _Lowering:
         for items in () if schedule is None else schedule.cores:
             found.append([])
             for item in items:
-                found[-1].append((len(self.rows), list(item.waits)))
+                found[-1].append((len(self.to.rows), list(item.waits)))
                 self.block(tuple(block[i] for i in item.instructions))
-                self.emit(None, Code.END)
+                self.to.emit(None, Code.END)
         return found
 
     def instruction(self, instruction: Instruction) -> None:
@@ -170,42 +155,42 @@ class _Lowering:
                 )  # whose cells are taken as they are: it may be NaN
                 operands = self._numbers[unit][name], to, port.cells, KINDS[kind]
                 code = Code.GET_EVENT if port.event else Code.GET
-                self.emit(instruction, code, self._units[unit], *operands)
+                self.to.emit(instruction, code, self._units[unit], *operands)
             case Set(unit, name, by):
                 self.set(instruction, self.port(unit, name, by))
             case Advance(unit, start, until, reached, early):
-                self.emit(instruction, Code.ADVANCE, self._units[unit], start, until, reached, int(early))
+                self.to.emit(instruction, Code.ADVANCE, self._units[unit], start, until, reached, int(early))
             case Jump(unit, again):
                 kind = self.program.layout.of(again).kind
-                self.emit(instruction, Code.JUMP, self._units[unit], again, KINDS[kind])
+                self.to.emit(instruction, Code.JUMP, self._units[unit], again, KINDS[kind])
             case Save(units, registers, slot):
                 saved = [i for r in registers for i in range(r, r + self.program.layout.of(r).size)]
-                at = self.operand([*(self._units[unit] for unit in units), *saved])
-                self.emit(instruction, Code.SAVE, slot, at, len(units), len(saved))
+                at = self.to.operand([*(self._units[unit] for unit in units), *saved])
+                self.to.emit(instruction, Code.SAVE, slot, at, len(units), len(saved))
                 self.slots = max(self.slots, slot + 1)
             case Restore(slot):
-                self.emit(instruction, Code.RESTORE, slot)
+                self.to.emit(instruction, Code.RESTORE, slot)
                 self.slots = max(self.slots, slot + 1)
             case Repeat():
                 self.repeat(instruction)
             case If(condition, then, orelse):
-                branch = self.emit(instruction, Code.UNLESS, self.expression([condition], []))
+                branch = self.to.emit(instruction, Code.UNLESS, self.to.expression([condition], []))
                 self.block(then)
                 if orelse:
-                    leave = self.emit(instruction, Code.GOTO)
-                    self.rows[branch][2] = self.label()
+                    leave = self.to.emit(instruction, Code.GOTO)
+                    self.to.rows[branch][2] = self.to.label()
                     self.block(orelse)
-                    self.rows[leave][1] = self.label()
+                    self.to.rows[leave][1] = self.to.label()
                 else:
-                    self.rows[branch][2] = self.label()
+                    self.to.rows[branch][2] = self.to.label()
             case Solve(size, matrix, right, to):
-                self.emit(instruction, Code.SOLVE, size, matrix, right, to)
+                self.to.emit(instruction, Code.SOLVE, size, matrix, right, to)
             case Slope(unit, output, given, to):
                 count = self.port(unit, output, (to,)).cells * self.port(unit, given, (to,)).cells
                 numbers = self._numbers[unit][output], self._numbers[unit][given]
-                self.emit(instruction, Code.SLOPE, self._units[unit], *numbers, to, count)
+                self.to.emit(instruction, Code.SLOPE, self._units[unit], *numbers, to, count)
             case Due(unit, to):
-                self.emit(instruction, Code.DUE, self._units[unit], to)
+                self.to.emit(instruction, Code.DUE, self._units[unit], to)
             case Fire():
                 self.fire(instruction)
 
@@ -218,11 +203,6 @@ class _Lowering:
                 raise ValueError(f"'{unit}.{name}' is {port.kind.value}, but its register is {kind.value}")
         return port
 
-    def operand(self, numbers: Sequence[int]) -> int:
-        at = len(self.operands)
-        self.operands.extend(numbers)
-        return at
-
     def set(self, instruction: Set, port: Port) -> None:
         by, width = instruction.by, port.cells
         number = self._numbers[instruction.unit][instruction.port]
@@ -230,9 +210,9 @@ class _Lowering:
         if by == tuple(by[0] + k * width for k in range(len(by))):
             cells = range(by[0], by[0] + len(by) * width)
             checked = port.kind is Kind.REAL and not self.program.computed.isdisjoint(cells)
-            self.emit(instruction, Code.SET, *head, by[0], int(checked))
+            self.to.emit(instruction, Code.SET, *head, by[0], int(checked))
         else:
-            self.emit(instruction, Code.GATHER, *head, self.operand(by))
+            self.to.emit(instruction, Code.GATHER, *head, self.to.operand(by))
 
     def fire(self, instruction: Fire) -> None:
         kind, cells = Kind.BOOLEAN, 0
@@ -243,76 +223,18 @@ class _Lowering:
         number, *shape = self.events.setdefault(instruction.event, entry)
         if shape != [kind, cells]:
             raise ValueError(f"the event '{instruction.event}' fires with values of different kinds")
-        self.emit(instruction, Code.FIRE, number, -1 if not cells else instruction.value or 0, cells)
+        self.to.emit(instruction, Code.FIRE, number, -1 if not cells else instruction.value or 0, cells)
 
     def repeat(self, loop: Repeat) -> None:
         number = self.loops
         self.loops += 1
-        self.emit(loop, Code.BEGIN, number)
-        back = self.label()
+        self.to.emit(loop, Code.BEGIN, number)
+        back = self.to.label()
         until = loop.until
         if loop.most > 0:
             self.block(loop.body)
         else:
             until = Number(0.0)  # no round at all: straight to what happens when they are used up
-        condition = self.expression([until], [])
-        self.emit(loop, Code.UNTIL, number, condition, loop.most, back, int(loop.exhausted == "fail"))
-        self.label()
-
-    def expression(self, values: Sequence[Expr], to: Sequence[int]) -> int:
-        kernel = Kernel.over_cells(tuple(values))
-        self.kernels.append(kernel)
-        self.expressions.append((len(self.kernels) - 1, list(kernel.input_cells), list(to)))
-        return len(self.expressions) - 1
-
-    # ---------------------------------------------------------------- Lets
-
-    def lets(self, lets: Sequence[Let]) -> None:
-        """Lets in a row become one kernel, in which equal parts are computed once; plain copies stay copies.
-
-        A later Let sees what an earlier one computed: its expression is put in the place of the cell.
-        That is exact for reals only, so anything that reads an integer or truth value just computed
-        waits for the next kernel.
-        """
-        pending: dict[int, Expr] = {}
-        layout = self.program.layout
-        for let in lets:
-            kind = layout.of(let.to).kind
-            value = let.value
-            copied = isinstance(value, Cell) and layout.of(value.index).kind is kind
-            if copied and (not pending or kind is not Kind.REAL):
-                self.compute(pending)
-                self.copy(let)
-                continue
-            if any(cell in pending and layout.of(cell).kind is not Kind.REAL for cell in cells(value)):
-                self.compute(pending)
-            pending[let.to] = _with_cells(value, pending)
-        self.compute(pending)
-
-    def compute(self, pending: dict[int, Expr]) -> None:
-        if pending:
-            self.emit(None, Code.COMPUTE, self.expression(list(pending.values()), list(pending)))
-            pending.clear()
-
-    def copy(self, let: Let) -> None:
-        assert isinstance(let.value, Cell)
-        source, to = let.value.index, let.to
-        last: list[int] = self.rows[-1] if len(self.rows) > self._label else [Code.END]
-        if last[0] == Code.COPY:
-            _, first, target, count, *_ = last
-            grown = source == first + count and to == target + count
-            # Copying a row of cells onto itself, further up, would read what it has just written.
-            if grown and not first < target <= first + count:
-                last[3] = count + 1
-                return
-        self.emit(let, Code.COPY, source, to, 1)
-
-
-def _with_cells(value: Expr, known: Mapping[int, Expr]) -> Expr:
-    if not known:
-        return value
-
-    def leaf(node: Leaf) -> Expr:
-        return known.get(node.index, node) if isinstance(node, Cell) else node
-
-    return fold(value, leaf, with_args)
+        condition = self.to.expression([until], [])
+        self.to.emit(loop, Code.UNTIL, number, condition, loop.most, back, int(loop.exhausted == "fail"))
+        self.to.label()

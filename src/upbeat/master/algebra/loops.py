@@ -16,7 +16,8 @@ from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.master import checks
 from upbeat.master.algebra.slopes import chain_rule, products, unable
 from upbeat.master.algebra.torn import Torn
-from upbeat.master.program import If, Instruction, Let, Reg, Solve
+from upbeat.master.layout import Reg
+from upbeat.master.program import If, Instruction, Let, Solve
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import Node
 

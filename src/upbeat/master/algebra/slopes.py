@@ -10,8 +10,9 @@ from __future__ import annotations
 from upbeat.core.abilities import Ability
 from upbeat.core.expr import ONE, ZERO, Cell, Expr, Number, Op, apply, cells, directional_derivative
 from upbeat.master.algebra.torn import Torn, cell_names
+from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End
-from upbeat.master.program import Instruction, Let, Reg, Slope
+from upbeat.master.program import Instruction, Let, Slope
 from upbeat.scenario.graph import Node
 
 Gradient = dict[int, Expr]

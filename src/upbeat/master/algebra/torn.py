@@ -8,8 +8,9 @@ from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master.algebra.worst import excess, worst_of
+from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End
-from upbeat.master.program import Instruction, Let, Reg, Repeat, Set
+from upbeat.master.program import Instruction, Let, Repeat, Set
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import Node
 

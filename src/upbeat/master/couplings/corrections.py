@@ -10,8 +10,9 @@ from upbeat.core.expr import Cell, Expr, Number, Op, apply, substitute
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.algebra.worst import excess, worst_of
 from upbeat.master.inputs.approximation import Hold
+from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End, cell_names
-from upbeat.master.program import Block, If, Instruction, Let, Reg, Repeat, Set, Solve
+from upbeat.master.program import Block, If, Instruction, Let, Repeat, Set, Solve
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.connection import ScenarioOutput, deliver
 from upbeat.scenario.directory import INPUTS, Directory, Unclear, Wrong

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.master.couplings.leaders import Leader
+from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End
-from upbeat.master.program import If, Instruction, Let, Reg, Set
+from upbeat.master.program import If, Instruction, Let, Set
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.watcher import watchers
 

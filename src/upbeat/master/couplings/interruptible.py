@@ -31,7 +31,8 @@ from upbeat.master.couplings.leading import choice, chosen
 from upbeat.master.couplings.negotiated import getting_on
 from upbeat.master.events.conditions import Watch, followed, jumps
 from upbeat.master.inputs.approximation import Hold
-from upbeat.master.program import If, Instruction, Let, Recordable, Reg
+from upbeat.master.layout import Recordable, Reg
+from upbeat.master.program import If, Instruction, Let
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import unit_order
 from upbeat.scenario.scenario import Scenario

@@ -11,8 +11,9 @@ from upbeat.master.algebra.worst import excess, worst_of
 from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import GaussSeidel, Jacobi, Sequence, exchange, sweep
 from upbeat.master.dataflow import live
+from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End
-from upbeat.master.program import Instruction, Let, Reg, Repeat, Restore, Save
+from upbeat.master.program import Instruction, Let, Repeat, Restore, Save
 from upbeat.master.wiring import Guess, Wiring
 
 

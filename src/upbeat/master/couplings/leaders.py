@@ -14,7 +14,8 @@ from upbeat.core.names import split
 from upbeat.core.ports import Kind
 from upbeat.master.events.conditions import WIDTH, Watch
 from upbeat.master.inputs.approximation import Hold
-from upbeat.master.program import Instruction, Let, Reg, Set
+from upbeat.master.layout import Reg
+from upbeat.master.program import Instruction, Let, Set
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import watchers

@@ -17,7 +17,8 @@ from math import inf
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.core.ports import Kind
 from upbeat.master.events.conditions import WIDTH, Watch
-from upbeat.master.program import Instruction, Let, Reg
+from upbeat.master.layout import Reg
+from upbeat.master.program import Instruction, Let
 from upbeat.master.wiring import Wiring
 
 NEVER = Number(inf)

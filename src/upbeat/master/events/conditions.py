@@ -23,7 +23,8 @@ from upbeat.core.names import resolve, split
 from upbeat.core.ports import Kind
 from upbeat.master.blocks import Blocks
 from upbeat.master.events.inside import counts, own_conditions
-from upbeat.master.program import Block, Let, Reg
+from upbeat.master.layout import Reg
+from upbeat.master.program import Block, Let
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import watchers

@@ -8,7 +8,7 @@ from typing import Any
 from upbeat.core.abilities import Model
 from upbeat.core.expr import Expr, Name
 from upbeat.core.ports import Kind
-from upbeat.master.program import Reg
+from upbeat.master.layout import Reg
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.equations.ode import Ode

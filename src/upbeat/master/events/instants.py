@@ -18,24 +18,13 @@ from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.core.ports import Kind
-from upbeat.master.dataflow import Flow, Resource, Ripples, outdated
+from upbeat.master.dataflow import Flow, Resource
 from upbeat.master.events.stories import Stories
 from upbeat.master.events.wiring import EventWiring, Link
+from upbeat.master.layout import Recordable, Reg
 from upbeat.master.port_registers import End
-from upbeat.master.program import (
-    Block,
-    Due,
-    Fire,
-    Get,
-    If,
-    Instruction,
-    Jump,
-    Let,
-    Recordable,
-    Reg,
-    Repeat,
-    Set,
-)
+from upbeat.master.program import Block, Due, Fire, Get, If, Instruction, Jump, Let, Repeat, Set
+from upbeat.master.ripples import Ripples, outdated
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario
 

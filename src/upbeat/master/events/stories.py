@@ -16,8 +16,9 @@ from upbeat.core.expr.nodes import ordered
 from upbeat.core.names import cell_names, split
 from upbeat.core.ports import Kind, Port
 from upbeat.master.inputs.derivatives import rate
+from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End
-from upbeat.master.program import Block, Let, Reg
+from upbeat.master.program import Block, Let
 from upbeat.master.story import AT, HEAD, LANDED, Changed, Story
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions

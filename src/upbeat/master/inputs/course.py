@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from upbeat.core.ports import Kind
-from upbeat.master.program import Let, Reg
+from upbeat.master.layout import Reg
+from upbeat.master.program import Let
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Sc
             newest = tuple((unit, ports[unit, port].derivative or port) for unit, port in newest)
             sources = tuple(dict.fromkeys((*sources, *newest)))
         connections.append(replace(connection, sources=sources))
-    return scenario.with_connections(tuple(connections))
+    return scenario.with_parts(connections=tuple(connections))
 
 
 def with_rates(scenario: Scenario, wanted: Mapping[str, int], followed: int = 0) -> Scenario:

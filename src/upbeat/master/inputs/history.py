@@ -8,7 +8,8 @@ from math import inf
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, apply
 from upbeat.master.inputs.course import Course, Place
 from upbeat.master.inputs.polynomials import Point, through
-from upbeat.master.program import Let, Reg
+from upbeat.master.layout import Reg
+from upbeat.master.program import Let
 from upbeat.master.registers import Registers
 
 CLOSE = 1e-3

@@ -10,10 +10,10 @@ from typing import Literal, NamedTuple, get_args
 from upbeat.core.errors import InvalidInput, MasterError, StepError
 from upbeat.core.time import Span, checked_step
 from upbeat.master.blocks import Blocks
+from upbeat.master.layout import Reg
 from upbeat.master.paces.estimate import Estimate, Watched, driven, lowest_order, milne, orders, richardson
 from upbeat.master.paces.pace import SLACK, Pace, Proposal, Read, State, Twin
 from upbeat.master.paces.watching import check_rollback, rough, watched
-from upbeat.master.program import Reg
 from upbeat.master.wiring import Wiring
 
 Method = Literal["richardson", "milne", "order"]

@@ -15,7 +15,7 @@ from upbeat.core.expr import Cell, Expr, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master.algebra.worst import worst_of
 from upbeat.master.blocks import Blocks
-from upbeat.master.dataflow import Flow, Resource, live, touched
+from upbeat.master.dataflow import Flow, Resource, live
 from upbeat.master.inputs.approximation import (
     MOST,
     Approximation,
@@ -27,8 +27,10 @@ from upbeat.master.inputs.approximation import (
     Smooth,
 )
 from upbeat.master.inputs.course import Place
+from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End
-from upbeat.master.program import Block, Instruction, Let, Reg, Restore, Save, Set, walk
+from upbeat.master.program import Block, Instruction, Let, Restore, Save, Set, walk
+from upbeat.master.ripples import touched
 from upbeat.master.wiring import Wiring
 from upbeat.units.equations.data import Equations
 

@@ -9,9 +9,9 @@ from typing import Protocol
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Kind
+from upbeat.master.layout import Reg
 from upbeat.master.paces.estimate import Watched
 from upbeat.master.port_registers import End
-from upbeat.master.program import Reg
 from upbeat.master.wiring import Wiring
 
 

@@ -16,5 +16,5 @@ class PackableExchange(Exchange):
 
     def from_bytes(self, data: bytes) -> Held:
         """A token that can be restored."""
-        ours, own = state.from_bytes(data, self.inputs.ports, self.clocks, *self.sizes)
+        ours, own = state.from_bytes(data, self.inputs.ports, self.clocks, *self.motion.sizes)
         return self.tokens.token(ours, self.instance.from_bytes(own))

@@ -7,20 +7,18 @@ from math import inf
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Causality, Port, Signal
-from upbeat.units.fmi.description import ModelExchange, Variable
+from upbeat.units.fmi.description import Variable
 from upbeat.units.fmi.exchange.clockwork import Clockwork
 from upbeat.units.fmi.exchange.inputs import Inputs
+from upbeat.units.fmi.exchange.motion import Motion
 from upbeat.units.fmi.exchange.noting import noting
-from upbeat.units.fmi.exchange.slopes import jacobian, rates
-from upbeat.units.fmi.exchange.state import Held, Mode, Ours, sizes
-from upbeat.units.fmi.exchange.system import System, ended
+from upbeat.units.fmi.exchange.slopes import rates
+from upbeat.units.fmi.exchange.state import Held, Mode, Ours
+from upbeat.units.fmi.exchange.system import ended
 from upbeat.units.fmi.instance import FmuError, Instance
 from upbeat.units.fmi.next_event import NextEvents
 from upbeat.units.fmi.sensitivity import slope
 from upbeat.units.fmi.tokens import Tokens
-from upbeat.units.solving.cvode import Multistep
-from upbeat.units.solving.integrate import Adaptive, Fixed, integrator
-from upbeat.units.solving.located import Watch, crossings
 from upbeat.units.solving.solvers import Solver, SolverError
 
 ROUNDS = 1000
@@ -47,8 +45,6 @@ class Exchange:
         gone: Callable[[], None] = lambda: None,
         shown: Sequence[str] = (),
     ) -> None:
-        interface = instance.interface
-        assert isinstance(interface, ModelExchange)
         self.time = start
         self._gone = gone
         self.failed = self._closed = False
@@ -67,19 +63,7 @@ class Exchange:
         self._count = 0
         self._next = inf
         self._next_events = NextEvents(instance)
-        states, indicators = sizes(instance)
-        self._x = [0.0] * states
-        self._has_indicators = indicators > 0
-        self._system = system = System(instance, self.inputs)
-        self._watch = Watch(
-            system.indicators if self._has_indicators else None,
-            system.completed if interface.completed_integrator_step else None,
-        )
-        self._watch.begin([0.0] * indicators)
-        self._watches = self._has_indicators or interface.completed_integrator_step
-        self._solver = integrator(solver, self.inputs.courses.courses, jacobian(instance, system.place))
-        system.patient = not isinstance(self._solver, Fixed)
-        self._scaled = False  # whether the solver knows how large the states usually are
+        self.motion = Motion(instance, self.inputs, solver)
         self.tokens: Tokens[Ours] = Tokens(instance)
         self._touched = False  # whether inputs may have jumped since the indicators were looked at
         self._seen: Sequence[float] | None = None  # the indicators, as long as nothing moves
@@ -149,7 +133,7 @@ class Exchange:
         while True:
             until = min(to, self._next_time)
             if until > self.time:
-                self._integrate(until)
+                self.time, self._pending = self.motion.go(self.time, until)
             self._pending = self._pending or self.time >= self._next_time
             if self.time >= to or (early and self._pending):
                 return self.time
@@ -163,22 +147,11 @@ class Exchange:
                 )
             self._settle()
 
-    def _integrate(self, until: float) -> None:
-        watch = self._watch if self._watches else None
-        self._x = self._solver.advance(self._system.derivatives, self.time, self._x, until, watch)
-        if watch is not None:
-            until, self._pending = watch.time, watch.stopped
-        self.time = until
-        self._system.place(until, self._x)
-
     def _meet_inputs(self) -> None:
         """Inputs may have jumped: what has crossed by that is an event now."""
         self._touched = False
-        if self._has_indicators:
-            z = self.instance.indicators()
-            self._pending = bool(crossings(self._watch.z, z))
-            self._watch.begin(z)
-            self._settle()
+        self._pending = self.motion.crossed()
+        self._settle()
 
     # -- events --------------------------------------------------------------------------------
 
@@ -208,7 +181,8 @@ class Exchange:
         updated = self.instance.update()
         if updated.terminate:
             raise ended(self.time)
-        self._scaled = self._scaled and not updated.nominals_changed
+        if updated.nominals_changed:
+            self.motion.forget_scale()
         self._next = self._next_events.after(self.time, updated.next_time)
         self.clocks.look(self.time)
         self._pending = updated.again or self._next_time <= self.time
@@ -234,30 +208,15 @@ class Exchange:
         self._mode = Mode.CONTINUOUS
         self.clocks.sent()
         self._touched = False
-        if isinstance(self._solver, Adaptive):
-            # Another motion begins; with one long step a ball would leave the ground and be below it again.
-            self._solver.h = 0.0
-        if self._x:
-            self._x = self.instance.states()
-            if not self._scaled:
-                self._scale()
-        if self._has_indicators:
-            self._watch.begin(self.instance.indicators())
-
-    def _scale(self) -> None:
-        self._scaled = True
-        if not isinstance(self._solver, Fixed):
-            self._solver.scale([n if 0.0 < n < inf else 1.0 for n in self.instance.nominals()])
+        self.motion.begin()
 
     # -- state ---------------------------------------------------------------------------------
 
     @noting
     def save(self) -> Held:
         """Everything, the FMU's own state included."""
-        if isinstance(self._solver, Multistep):
-            self._solver.forget()  # its past cannot be saved: go on as one that is set back would
-        h = self._solver.h if isinstance(self._solver, Adaptive) else 0.0
-        x, z, inputs = tuple(self._x), tuple(self._watch.z), self.inputs.pack()
+        h, x, z = self.motion.save()
+        inputs = self.inputs.pack()
         kept = self.clocks.save()
         ours = Ours(self.time, self._mode, self._pending, self._count, self._next, h, x, z, inputs, kept)
         return self.tokens.token(ours, self.instance.save())
@@ -270,41 +229,30 @@ class Exchange:
         ours = token.ours
         self.time, self._mode, self._pending, self._next = ours.time, ours.mode, ours.pending, ours.next
         self._count = ours.count
-        self._x = list(ours.x)
-        self._watch.begin(ours.z)
         self.inputs.unpack(ours.inputs)
         self.clocks.restore(ours.clocks)
         self._touched = True  # it may have been: looking once more changes nothing
-        self._scaled = False
-        if isinstance(self._solver, Adaptive):
-            self._solver.h, self._solver.last = ours.h, None
-        if self._mode is Mode.CONTINUOUS and self._x:
-            self._scale()
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """How many states and indicators there are."""
-        return len(self._x), len(self._watch.z)
+        self.motion.restore(ours, moving=self._mode is Mode.CONTINUOUS)
 
     # -- looking around ------------------------------------------------------------------------
 
     @property
     def state(self) -> tuple[float, ...]:
         """The continuous states now."""
-        return tuple(self._x)
+        return tuple(self.motion.x)
 
     def put(self, state: Sequence[float]) -> None:
         """Other states from now on, in continuous time: for those who ask what would be if."""
         self._seen = None
         if self._mode is Mode.CONTINUOUS:
-            self._x = [float(value) for value in state]
-            self._system.place(self.time, self._x)
+            self.motion.x = [float(value) for value in state]
+            self.motion.place(self.time, self.motion.x)
 
     def look_from(self, t: float, x: Sequence[float]) -> None:
         """Let the FMU compute at another time and state for a moment; whoever asks brings it back."""
         self._seen = None
         if self._mode is Mode.CONTINUOUS:
-            self._system.place(t, list(x))
+            self.motion.place(t, list(x))
 
     # -- derivatives ---------------------------------------------------------------------------
 
@@ -316,7 +264,7 @@ class Exchange:
 
     def indicators(self) -> Sequence[float]:
         """The FMU's event indicators, now."""
-        return self.instance.indicators() if self._has_indicators else ()
+        return self.motion.indicators()
 
     def indicator_rates(self) -> Sequence[float] | None:
         """How fast the indicators change along the solution, where the FMU's derivatives say it."""
