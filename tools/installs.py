@@ -1,12 +1,13 @@
 """Installs the wheel in every way we promise, each in a new environment, and runs an example there.
 
 Without extras, with each extra alone, with all of them; without a compiler; and with every Python found.
-Takes a quarter of an hour: ``make installs``.
+Takes a quarter of an hour: ``make installs``. With ``--json`` the last line is one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -30,93 +31,124 @@ TRIES = {
         "import upbeat as up; s = up.Scenario({'a': up.Ode({'x': '-x'}, solver=up.Cvode())}); "
         "up.simulate(s, pace=1, until=1)"
     ),
+    # Together these two grow by the golden ratio: (1 + √5)/2.
+    "stability": (
+        "import upbeat as up; s = up.SwitchedSystem([[[1, 1], [0, 1]], [[1, 0], [1, 1]]]); "
+        "assert up.joint_radius(s).upper < 1.6181"
+    ),
 }
 """What each extra is for, in a line."""
+
+HAS_CORE = "import upbeat._native"
+LACKS_CORE = "from importlib.util import find_spec; assert find_spec('upbeat._native') is None"
 
 
 @dataclass(frozen=True)
 class Install:
-    """One way to install."""
+    """One way to install. `version` is that of the Python, such as 3.12."""
 
     python: str
+    version: str
     extra: str = ""
-    native: bool = True
+    compiler: bool = True
 
     def __str__(self) -> str:
         name = f"upbeat[{self.extra}]" if self.extra else "upbeat"
-        return f"{Path(self.python).name}: {name}{'' if self.native else ', no compiler'}"
+        return f"Python {self.version}: {name}{'' if self.compiler else ', no compiler'}"
 
 
-def pythons() -> list[str]:
-    """Every Python of 3.11 or later on this machine."""
-    names = [f"python3.{minor}" for minor in range(11, 20)]
-    found = [shutil.which(name) for name in names]
-    more = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python3.[0-9]*"))
-    every = [*filter(None, found), *(str(path) for path in more if path.name in names)]
-    return list({Path(path).name: path for path in reversed(every)}.values())[::-1]
+def pythons() -> dict[str, str]:
+    """Every Python of 3.11 or later that runs here, by its version."""
+    names = [f"python3.{minor}" for minor in range(11, 30)]
+    places = [path for name in names if (path := shutil.which(name))]
+    places += map(str, sorted(Path.home().glob(".pyenv/versions/3.*/bin/python3.[0-9]*")))
+    found = {}
+    for place in places:  # what is on the path may be a shim that starts nothing
+        if Path(place).name in names and (version := version_of(place)):
+            found.setdefault(version, place)
+    return dict(sorted(found.items(), key=lambda item: int(item[0].split(".")[1])))
+
+
+def version_of(python: str) -> str:
+    """Such as 3.12; empty if it does not run."""
+    code = "import sys; print('{}.{}'.format(*sys.version_info))"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def wanted() -> Iterator[Install]:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    first = sys.executable
-    yield from (Install(first, extra) for extra in ("", *extras))
-    yield Install(first, native=False)
-    yield from (Install(python) for python in pythons())
+    own = "{}.{}".format(*sys.version_info)
+    yield from (Install(sys.executable, own, extra) for extra in ("", *extras))
+    yield Install(sys.executable, own, compiler=False)
+    yield from (Install(python, version) for version, python in pythons().items() if version != own)
 
 
-def tried(install: Install, wheels: dict[str, Path]) -> str:
+def tried(install: Install, wheel: Path) -> str:
     """What went wrong, if something did."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        python = place / "env" / "bin" / "python"
+        python = str(place / "env" / "bin" / "python")
         steps = [
             [install.python, "-m", "venv", str(place / "env")],
-            [str(python), "-m", "pip", "install", "--quiet", _source(install, wheels)],
+            [python, "-m", "pip", "install", "--quiet", _source(install, wheel)],
+            [python, "-c", HAS_CORE if install.compiler else LACKS_CORE],
             [str(place / "env" / "bin" / "upbeat"), "run", str(EXAMPLE), "--out", "r.csv"],
         ]
-        if install.extra in TRIES:
-            steps.append([str(python), "-c", TRIES[install.extra].replace("FILE", repr(str(EXAMPLE)))])
-        environment = dict(os.environ)
-        if not install.native:
-            environment["UPBEAT_NATIVE"] = "off"
+        for extra in TRIES if install.extra == "all" else filter(TRIES.__contains__, [install.extra]):
+            steps.append([python, "-c", TRIES[extra].replace("FILE", repr(str(EXAMPLE)))])
         for words in steps:
             done = subprocess.run(
-                words, cwd=place, env=environment, capture_output=True, text=True, check=False
+                words, cwd=place, env=_environment(install), capture_output=True, text=True, check=False
             )
             if done.returncode:
                 return f"{' '.join(words[:4])} …: {(done.stderr or done.stdout).strip()[-600:]}"
     return ""
 
 
-def _source(install: Install, wheels: dict[str, Path]) -> str:
-    """A wheel where one fits; the folder itself where it has to be built."""
-    wheel = wheels.get(Path(install.python).resolve().name) if install.native else None
-    return f"{wheel or ROOT}{f'[{install.extra}]' if install.extra else ''}"
+def _source(install: Install, wheel: Path) -> str:
+    """The wheel where it fits; the folder itself where it has to be built."""
+    fits = install.python == sys.executable and install.compiler
+    return f"{wheel if fits else ROOT}{f'[{install.extra}]' if install.extra else ''}"
 
 
-def built(place: Path) -> dict[str, Path]:
+def _environment(install: Install) -> dict[str, str]:
+    """As a user has it: nobody insists on the native engine, and there may be no compiler."""
+    environment = {key: value for key, value in os.environ.items() if key != "UPBEAT_NATIVE"}
+    if not install.compiler:
+        environment |= {"CC": "/there/is/no/cc", "CXX": "/there/is/no/c++"}
+    return environment
+
+
+def built(place: Path) -> Path:
     """The wheel of this Python, made once."""
     words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(place), str(ROOT)]
     subprocess.run(words, check=True)
     (wheel,) = place.glob("*.whl")
-    return {Path(sys.executable).resolve().name: wheel}
+    return wheel
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make installs", description=__doc__)
     parser.add_argument("--only", default="", metavar="WORD", help="those whose description contains it")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     options = parser.parse_args()
-    failed = 0
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
-        wheels = built(Path(folder))
-        print(f"the wheel has {next(iter(wheels.values())).stat().st_size / 1e6:.2f} MB")
+        wheel = built(Path(folder))
+        size = wheel.stat().st_size / 1e6
+        print(f"the wheel has {size:.2f} MB", flush=True)
         for install in wanted():
             if options.only not in str(install):
                 continue
-            wrong = tried(install, wheels)
-            failed += bool(wrong)
+            wrong = tried(install, wheel)
             print(f"{install}: {wrong or 'works'}", flush=True)
-    return 1 if failed else 0
+            row = {"python": install.version, "extra": install.extra, "compiler": install.compiler}
+            rows.append(row | {"works": not wrong, "wrong": wrong})
+    ok = all(row["works"] for row in rows)
+    if options.json:
+        print(json.dumps({"wheel_mb": size, "ok": ok, "ways": rows}))
+    return 0 if ok else 1
 
 
 if __name__ == "__main__":
