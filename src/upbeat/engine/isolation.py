@@ -12,8 +12,8 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
 from upbeat.engine.nesting.model import Nested
 from upbeat.scenario.scenario import Scenario
+from upbeat.units.fmi.known import known_to_fail
 from upbeat.units.fmi.model import Fmu
-from upbeat.units.fmi.probe import known_to_fail
 from upbeat.units.process import DEADLINE, Isolated, When, bare
 
 

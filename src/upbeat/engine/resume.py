@@ -21,7 +21,6 @@ from upbeat.scenario.merging.inline import path_of
 from upbeat.trace.files.output import check_place
 from upbeat.trace.files.sinks import rows_of
 from upbeat.trace.trace import Trace, read
-from upbeat.version import __version__
 
 
 def resume(
@@ -131,6 +130,8 @@ def keeper_for(experiment: Experiment, flat: Flat, program: Program, engine: str
 
 def about(experiment: Experiment, settings: Checkpoint, engine: str) -> Mapping[str, Any]:
     """What all checkpoints of a run say."""
+    from upbeat.version import __version__  # reads the metadata of the package, for this alone
+
     folder = settings.path.absolute().parent
     out = None if experiment.out is None else os.path.relpath(experiment.out.absolute(), folder)
     return {

@@ -18,8 +18,9 @@ from upbeat.core.errors import FileProblem
 from upbeat.engine.isolation import Isolation, separated
 from upbeat.report import probe as shown
 from upbeat.units.fmi import known
+from upbeat.units.fmi.known import known_to_fail
 from upbeat.units.fmi.model import Fmu
-from upbeat.units.fmi.probe import PortRow, Reaction, Report, Row, judge, known_to_fail, probe, trials
+from upbeat.units.fmi.probe import PortRow, Reaction, Report, Row, judge, probe, trials
 from upbeat.units.fmi.trial import Trial, attempt
 from upbeat.units.process import Isolated
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from xml.sax.saxutils import escape, quoteattr
-
 from upbeat.scenario.ssp.elements import NAMESPACES
 from upbeat.units.fmi.xml import Element
 
@@ -45,19 +43,25 @@ def _write(one: Element, indent: str, around: str, lines: list[str]) -> None:
     for number, (key, value) in enumerate(attributes.items()):
         address, other, bare = key.rpartition("}")
         if other:  # of a namespace of its own
-            written.append(f" xmlns:a{number}={quoteattr(address[1:])} a{number}:{bare}={_quoted(value)}")
+            written.append(f" xmlns:a{number}={_quoted(address[1:])} a{number}:{bare}={_quoted(value)}")
         else:
             written.append(f" {key}={_quoted(value)}")
     head = f"{indent}<{tag}{''.join(written)}"
     if not one.children:
-        lines.append(f"{head}>{escape(one.text)}</{tag}>" if one.text else f"{head}/>")
+        lines.append(f"{head}>{_escaped(one.text)}</{tag}>" if one.text else f"{head}/>")
         return
-    lines.append(f"{head}>{escape(one.text)}")
+    lines.append(f"{head}>{_escaped(one.text)}")
     for child in one.children:
         _write(child, f"{indent}  ", space, lines)
     lines.append(f"{indent}</{tag}>")
 
 
+def _escaped(text: str) -> str:
+    # xml.sax.saxutils has this, too, and loads half of the standard library with it.
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 def _quoted(value: str) -> str:
     """Line ends stay line ends: a parser would read them as blanks."""
-    return quoteattr(value, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+    made = _escaped(value).replace("\n", "&#10;").replace("\r", "&#13;").replace("\t", "&#9;")
+    return f"'{made}'" if '"' in made and "'" not in made else '"{}"'.format(made.replace('"', "&quot;"))

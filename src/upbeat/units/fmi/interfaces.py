@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import ModelError, suggest
 from upbeat.units.fmi.description import Causality as Role
@@ -14,6 +16,7 @@ from upbeat.units.fmi.description import (
     Type,
 )
 
+InterfaceName = Literal["co-simulation", "model-exchange"]
 CO_SIMULATION, MODEL_EXCHANGE = "co-simulation", "model-exchange"
 NAMES = (CO_SIMULATION, MODEL_EXCHANGE)
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.atomic import replace_file
-from upbeat.core.errors import FileProblem
+from upbeat.core.errors import FileProblem, UpbeatError
 from upbeat.units.fmi.binaries import Platform
+from upbeat.units.fmi.interfaces import CO_SIMULATION, MODEL_EXCHANGE, InterfaceName
 from upbeat.units.fmi.unpacked import key_of
 
 FORMAT = 1
@@ -74,3 +75,13 @@ def forget() -> None:
 def _place(path: Path, what: str) -> Path:
     here = Platform.here()
     return folder() / what / f"{content(path)}-{here.machine}-{here.system}.json"
+
+
+def known_to_fail(path: str | os.PathLike[str], interface: InterfaceName | None = None) -> str | None:
+    """How an FMU took its process along, or hung, when it was probed; None if it did not, or never was."""
+    try:
+        ways = (interface,) if interface is not None else (CO_SIMULATION, MODEL_EXCHANGE)
+        found = (recall(Path(path).resolve(), f"probe-{way}") for way in ways)
+        return next((str(report["crash"]) for report in found if report and report.get("crash")), None)
+    except (OSError, UpbeatError):  # whoever opens the file will say what is wrong with it
+        return None

@@ -19,14 +19,13 @@ from upbeat.units.fmi.binaries import objection as no_library
 from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
 from upbeat.units.fmi.entry import enter, runs_natively
 from upbeat.units.fmi.exchange import indicator_names, shown
-from upbeat.units.fmi.interfaces import abilities_of, interface_of, name_of
+from upbeat.units.fmi.interfaces import InterfaceName, abilities_of, interface_of, name_of
 from upbeat.units.fmi.launch import launch
 from upbeat.units.fmi.ports import Layout, choices, layout
 from upbeat.units.fmi.starts import Starts, sizes_of, with_starts
 from upbeat.units.fmi.unpacked import Key, describe
 from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver, solver_spec, with_tolerance
 
-InterfaceName = Literal["co-simulation", "model-exchange"]
 Rollback = Literal["check", "trust", "never"]
 Isolation = Literal["auto", "process", "none"]
 

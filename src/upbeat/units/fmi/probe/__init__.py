@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-from upbeat.core.errors import UpbeatError
 from upbeat.units.fmi import claims, known
 from upbeat.units.fmi.bench import apart, settings_of
 from upbeat.units.fmi.binaries import Platform
 from upbeat.units.fmi.description import CoSimulation
-from upbeat.units.fmi.interfaces import CO_SIMULATION, MODEL_EXCHANGE
-from upbeat.units.fmi.model import Fmu, InterfaceName
+from upbeat.units.fmi.interfaces import CO_SIMULATION, MODEL_EXCHANGE, InterfaceName
+from upbeat.units.fmi.model import Fmu
 from upbeat.units.fmi.probe import judge, trials
 from upbeat.units.fmi.probe.report import PortRow, Reaction, Report, Row
 from upbeat.units.fmi.trial import DEADLINE, Trial, attempt
 from upbeat.version import __version__
 
-__all__ = ["PortRow", "Reaction", "Report", "Row", "known_to_fail", "probe"]
+__all__ = ["PortRow", "Reaction", "Report", "Row", "probe"]
 
 _NOT_RUN = Trial({}, failure="it was not tried")
 
@@ -61,16 +58,6 @@ def probe(
     return report
 
 
-def known_to_fail(path: str | os.PathLike[str], interface: InterfaceName | None = None) -> str | None:
-    """How an FMU took its process along, or hung, when it was probed; None if it did not, or never was."""
-    try:
-        ways = (interface,) if interface is not None else (CO_SIMULATION, MODEL_EXCHANGE)
-        found = (known.recall(Path(path).resolve(), f"probe-{way}") for way in ways)
-        return next((str(report["crash"]) for report in found if report and report.get("crash")), None)
-    except (OSError, UpbeatError):  # whoever opens the file will say what is wrong with it
-        return None
-
-
 def _measured(model: Fmu, arguments: dict[str, Any], deadline: float) -> dict[str, Trial]:
     """All other trials, a few at a time: most of their time is Python starting."""
     wanted: dict[str, tuple[Callable[..., None], dict[str, object]]] = {
@@ -84,6 +71,8 @@ def _measured(model: Fmu, arguments: dict[str, Any], deadline: float) -> dict[st
     if trials.steps_by_itself(model):
         wanted |= {"uneven": (trials.uneven, {}), "zero": (trials.small, {"part": 0.0})}
         wanted |= {"tiny": (trials.small, {"part": 1e-9})}
+    from concurrent.futures import ThreadPoolExecutor  # loads much, for something rarely done
+
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         claimed = pool.submit(claims.check, model) if model.interface.saves_state else None
         running = {
