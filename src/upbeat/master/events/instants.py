@@ -11,19 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from math import inf
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.core.ports import Kind
 from upbeat.master.dataflow import Flow, Resource
+from upbeat.master.events.dues import Dues
 from upbeat.master.events.stories import Stories
 from upbeat.master.events.wiring import EventWiring, Link
 from upbeat.master.layout import Recordable, Reg
 from upbeat.master.port_registers import End
-from upbeat.master.program import Block, Due, Fire, Get, If, Instruction, Jump, Let, Repeat, Set
+from upbeat.master.program import Block, Fire, Get, If, Instruction, Jump, Let, Repeat, Set
 from upbeat.master.ripples import Ripples, outdated
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario
@@ -109,38 +108,33 @@ class _Instant:
         self._units = units
         self._most = most
         registers = wiring.registers
-        self._dues = {unit: registers.new(f"{unit}′due", start=(inf,)) for unit in units}
-        self._next = registers.new("next event", start=(inf,))
-        self._turn = registers.new("turn", Kind.INTEGER)
+        self._dues = Dues(registers, units, wiring.now)
         self._again = registers.new("again", Kind.BOOLEAN)
         self._rounds = registers.new("rounds", Kind.INTEGER)
         self._counts = {unit: registers.new(f"{unit}′jumps", Kind.INTEGER) for unit in units}
         self._ripples = Ripples(exchange, Flow(registers.layout(), wiring.scenario.units))
-        self._places = {unit: place for place, unit in enumerate(units)}
         self._inputs: dict[Resource, str] = {("input", *end): end[0] for end in wiring.inputs}
 
     def blocks(self, *, driven: bool) -> Instants:
-        ask: Block = tuple(Due(unit, due) for unit, due in self._dues.items())
-        turn = self._take_turns()
-        act: Block = (
-            self._choice([(*self._act(unit), *self._stories.after(unit)) for unit in self._units]),
-            turn,
-        )
+        dues = self._dues
+        ask = dues.ask(self._units)
+        act = dues.choose({unit: (*self._act(unit), *self._stories.after(unit)) for unit in self._units})
         half = apply(Op.EQ, Cell(self._rounds), Number(float(self._most // 2)))
-        reset = tuple(Let(count, ZERO) for count in self._counts.values())
         whole: Block = (
             *ask,
-            turn,
             If(
-                self._busy,
+                dues.busy,
                 (
                     Let(self._rounds, ZERO),
-                    *reset,
                     Repeat(
                         most=self._most,
-                        # Counted anew from half way on: whoever acts then is in the chain that does not end.
-                        body=(If(half, reset), *act, Let(self._rounds, Cell(self._rounds) + 1.0)),
-                        until=apply(Op.NOT, self._busy),
+                        # Counted from half way on: whoever acts then is in the chain that does not end.
+                        body=(
+                            If(half, tuple(Let(count, ZERO) for count in self._counts.values())),
+                            *act,
+                            Let(self._rounds, Cell(self._rounds) + 1.0),
+                        ),
+                        until=apply(Op.NOT, dues.busy),
                         what="the chain of events at one instant",
                         shows=tuple(self._counts.items()),
                         advice="Look for units that answer each other at once and for ever; if the chain "
@@ -148,11 +142,10 @@ class _Instant:
                     ),
                 ),
             ),
-            self._look_ahead(),
         )
         told = Instants(
             whole,
-            due=self._next,
+            due=dues.next,
             arrivals=self._arrivals(),
             events=self._events.recordable(self._stories.of),
             first=self._stories.mark,
@@ -161,37 +154,9 @@ class _Instant:
         )
         if not driven:
             return told
-        micro: Block = (*ask, turn, *act, self._look_ahead())
         nothing = tuple(Let(present, ZERO) for present in self._events.leaving_presents())
-        sent = self._choice([(*self._read(unit), *self._sent(unit)) for unit in self._units])
-        send: Block = (*ask, turn, *nothing, sent, self._look_ahead())
-        return replace(told, micro=micro, send=send)
-
-    # ---------------------------------------------------------------- whose turn it is
-
-    @property
-    def _busy(self) -> Expr:
-        return apply(Op.LT, Cell(self._turn), Number(float(len(self._units))))
-
-    def _take_turns(self) -> Let:
-        """turn := the place in the order of the first unit that is due, or the number of units."""
-        now = Cell(self._wiring.now)
-        turn: Expr = Number(float(len(self._units)))
-        for place, due in reversed(list(enumerate(self._dues.values()))):
-            turn = apply(Op.WHERE, apply(Op.LE, Cell(due), now), Number(float(place)), turn)
-        return Let(self._turn, turn)
-
-    def _look_ahead(self) -> Let:
-        dues: list[Expr] = [Cell(due) for due in self._dues.values()]
-        return Let(self._next, reduce(lambda a, b: apply(Op.MIN, a, b), dues))
-
-    def _choice(self, blocks: Sequence[Block], first: int = 0) -> If:
-        """Run the block whose number is in `turn`, if there is one: found by halving."""
-        if len(blocks) == 1:
-            return If(apply(Op.EQ, Cell(self._turn), Number(float(first))), blocks[0])
-        half = len(blocks) // 2
-        before = apply(Op.LT, Cell(self._turn), Number(float(first + half)))
-        return If(before, (self._choice(blocks[:half], first),), (self._choice(blocks[half:], first + half),))
+        sent = dues.choose({unit: (*self._read(unit), *self._sent(unit)) for unit in self._units})
+        return replace(told, micro=(*ask, If(dues.busy, act)), send=(*ask, *nothing, If(dues.busy, sent)))
 
     # ---------------------------------------------------------------- what a unit does
 
@@ -258,9 +223,7 @@ class _Instant:
             block += history.restart
         block += again
         moved = {self._inputs[resource] for resource in spoilt if resource in self._inputs}
-        asked = (moved | {unit}).intersection(self._places)
-        dues = (Due(other, self._dues[other]) for other in sorted(asked, key=self._places.__getitem__))
-        return (*block, *dues)
+        return (*block, *self._dues.ask((moved | {unit}).intersection(self._dues.of)))
 
     def _arrivals(self) -> dict[str, Block]:
         scenario = self._wiring.scenario
