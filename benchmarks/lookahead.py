@@ -72,9 +72,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
-    arguments.add_argument(
-        "--seconds", type=float, default=2.0, help="about how long runs of one kind take"
-    )
+    arguments.add_argument("--seconds", type=float, default=2.0, help="about how long runs of one kind take")
     arguments.add_argument("--repeats", type=int, default=15, help="how many runs of each kind")
     arguments.add_argument("--most", type=int, default=SIZES[-1], help="no more conditions than that")
     options = arguments.parse_args()

@@ -118,7 +118,7 @@ NB_MODULE(_native, module) {
   nb::exception<Busy>(module, "Busy", PyExc_RuntimeError);
   nb::exception<Closed>(module, "Closed", PyExc_RuntimeError);
   module.def("opcodes", &opcodes);
-  module.def("crossing_seconds", &crossing_seconds, "rounds"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def("crossing_seconds", &crossing_seconds, "seconds"_a, nb::call_guard<nb::gil_scoped_release>());
   module.def("fmi2_logger_address", &fmi2_logger_address);
   module.def("announce_faults", &announce_faults, "before"_a, "after"_a);
   module.def("leave_faults_alone", &leave_faults_alone);

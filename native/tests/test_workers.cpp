@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "check.hpp"
+#include "crossing.hpp"
 #include "helpers.hpp"
 #include "workers.hpp"
 
@@ -196,6 +197,11 @@ TEST(shares_that_nobody_can_do_are_refused) {
   tables = two_echoes(true);
   tables.shares[0][0][0].row = 99;
   CHECK(!problem_in(tables, 2).empty());
+}
+
+TEST(what_a_wait_costs_can_be_measured) {
+  const double seconds = crossing_seconds(0.01);
+  CHECK(seconds > 1e-9 && seconds < 1.0);
 }
 
 TEST(a_machine_on_two_cores_does_what_it_does_on_one) {

@@ -1,7 +1,8 @@
 """Measuring a profile: a short run whose steps are cut into operations that are timed one by one.
 
-What a call into the engine costs by itself is measured in the same run, and subtracted. What a wait of one
-core for another costs on this machine is measured beside it.
+What a call into the engine costs by itself is measured in the same run, and subtracted. Every other step is
+done and timed as a whole: what its operations take together beyond that is the cost of doing them one by one,
+and is subtracted, too. What a wait of one core for another costs on this machine is measured beside it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ SECONDS = 1.0
 """How long a profile is measured, unless the scenario ends before."""
 LEAST_STEPS, ENOUGH = 3, 2000
 """So many steps are measured however long they take, and so many are enough."""
-CROSSINGS = 1000
-"""So many rounds of waits are measured: a few hundredths of a second."""
+CROSSING_SECONDS = 0.2
+"""How long waits are measured, at most; on free cores it takes a few hundredths of a second."""
 _BATCH = 16
 _EVERY, _WARM = 8, 8
 """Every eighth call does nothing, and so do the first ones, which do not count (a multiple of the other)."""
@@ -69,7 +70,7 @@ def profile(experiment: Experiment, seconds: float = SECONDS) -> Profile:
         if steps == before:
             raise InvalidInput("there is nothing to measure: the run ends where it starts")
     blocks = {name: timed.times(name) for name in found if timed.ran(name)}
-    return Profile(blocks, steps, choice.name, timed.instants(), native.crossing(CROSSINGS))
+    return Profile(blocks, steps, choice.name, timed.instants(), native.crossing(CROSSING_SECONDS))
 
 
 def _cut(program: Program, found: Mapping[str, Sequence[Operation]]) -> Program:
@@ -110,6 +111,7 @@ class _Timed:
         self._found = found
         self._pieces = {name: _interspersed(name, len(each)) for name, each in found.items()}
         self._spent: dict[str, list[list[int]]] = {name: [] for name in found}
+        self._whole: dict[str, list[int]] = {name: [] for name in found}
         self._idle: list[int] = []
         self._instants: list[int] = []
 
@@ -120,11 +122,14 @@ class _Timed:
 
     def execute(self, block: str) -> None:
         execute = self.machine.execute
-        if block not in self._pieces:
+        if block not in self._pieces or len(self._whole[block]) < len(self._spent[block]):
             before = perf_counter_ns()
             execute(block)
+            taken = perf_counter_ns() - before
             if block == _INSTANT:
-                self._instants.append(perf_counter_ns() - before)
+                self._instants.append(taken)
+            elif block in self._pieces:
+                self._whole[block].append(taken)
             return
         spent: list[int] = []
         for piece in self._pieces[block]:
@@ -146,10 +151,13 @@ class _Timed:
         """
         idle = median(self._idle)
         rows = self._spent[block][1:] or self._spent[block]  # the first time, everything takes longer
-        columns = zip(*rows, strict=True)
+        apart = [_typical(spent) - idle for spent in zip(*rows, strict=True)]
+        whole = self._whole[block][1:] or self._whole[block]
+        excess = max(0.0, sum(apart) - (_typical(whole) - idle)) if whole else 0.0
+        more = excess / max(1, len(apart))
         return {
-            operation.name: max(LEAST, 1e-9 * (_typical(spent) - idle))
-            for operation, spent in zip(self._found[block], columns, strict=True)
+            operation.name: max(LEAST, 1e-9 * (nanoseconds - more))
+            for operation, nanoseconds in zip(self._found[block], apart, strict=True)
         }
 
     def instants(self) -> float:

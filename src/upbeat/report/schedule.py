@@ -55,7 +55,7 @@ class Chart:
 
     @property
     def seconds(self) -> float:
-        """How long it takes, with all waits: those for other cores, and for the step to begin and to end."""
+        """How long it takes, with what waits for other cores cost, and for the step to begin and to end."""
         return self.parallel.seconds(self.crossing or 0.0) + self.instants
 
     @property
@@ -74,8 +74,8 @@ class Chart:
             return f"there is nothing for a second core to do: {few(self.who(range(len(it.operations))))}"
         if self.predicted < 1:
             return (
-                f"waiting: a step takes {_us(self.one)} on one core, and cores would wait for each other "
-                f"{it.schedule.crossings} times. One core is faster"
+                f"waiting: a step takes {_us(self.one)} on one core, and would go from core to core "
+                f"{it.handed_on} times. One core is faster"
             )
         if self.instants > it.plan.makespan:
             return f"{INSTANTS}: they take {_us(self.instants)} of {_us(self.seconds)}, on one core"
@@ -149,6 +149,7 @@ def chart_data(chart: Chart) -> dict[str, Any]:
         "speedup": it.speedup,
         "predicted_speedup": chart.predicted,
         "waits": it.schedule.crossings,
+        "handed_on": it.handed_on,
         "wait_us": None if chart.crossing is None else 1e6 * chart.crossing,
         "instants_us": 1e6 * chart.instants,
         "rule": it.plan.rule.value,
@@ -168,7 +169,7 @@ def chart_text(chart: Chart) -> str:
     path = [it.operations[number].name for number in it.critical]
     shown = path if len(path) <= _MOST_PATH else [*path[: _MOST_PATH - 1], "…", path[-1]]
     cores = f"{count} core{'s' if count > 1 else ''}"
-    waits = f"{it.schedule.crossings} waits in the step and two around it"
+    waits = f"{it.handed_on} times from core to core and two around the step"
     cost = "which nobody has measured" if chart.crossing is None else f"of {_us(chart.crossing)} each"
     many = [
         f"  {cores:<14} {_us(it.plan.makespan)}, if waiting costs nothing: {it.speedup:.2f} × as fast",

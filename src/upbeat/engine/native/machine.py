@@ -37,13 +37,16 @@ def available() -> tuple[bool, str]:
     return True, "the compiled part of Upbeat is there"
 
 
-def crossing(rounds: int) -> float | None:
-    """Seconds that a wait of one core for another costs on this machine; None without the native engine."""
+def crossing(seconds: float) -> float | None:
+    """What a wait of one core for another costs on this machine where both are free, measured for so long.
+
+    None without the native engine.
+    """
     if not available()[0]:
         return None
     from upbeat import _native
 
-    return _native.crossing_seconds(rounds)
+    return _native.crossing_seconds(seconds)
 
 
 class Machine:

@@ -36,19 +36,32 @@ class Parallel:
         return self.total / self.plan.makespan if self.plan.makespan else 1.0
 
     def seconds(self, crossing: float) -> float:
-        """How long the block takes if every wait for another core costs so much: those in it, and those for
-        it to begin and to end."""
+        """How long the block takes if what comes from another core costs so much: all that one needs of
+        another, and that they begin and end together."""
         around = 2 * crossing if len(self.schedule.busy) > 1 else 0.0
         return self.makespan(crossing) + around
 
     def makespan(self, crossing: float) -> float:
-        """How long the plan takes if every wait for another core costs so much more."""
+        """How long the plan takes if everything that an operation needs of another core costs so much more.
+
+        A core may wait once for many of them; but the memory of each has to come over to it.
+        """
         idle, end = [0.0] * len(self.schedule.cores), [0.0] * len(self.tasks)
         for number in self.plan.order:
             core = self.plan.core[number]
-            ready = [end[b] + crossing * (self.plan.core[b] != core) for b in self.tasks[number].before]
-            end[number] = idle[core] = max([idle[core], *ready]) + self.tasks[number].duration
+            ready = max((end[b] for b in self.tasks[number].before), default=0.0)
+            taken = self.tasks[number].duration + crossing * len(self._foreign(number))
+            end[number] = idle[core] = max(idle[core], ready) + taken
         return max(idle)
+
+    def _foreign(self, number: int) -> list[int]:
+        """The operations of other cores that this one needs."""
+        return [b for b in self.tasks[number].before if self.plan.core[b] != self.plan.core[number]]
+
+    @property
+    def handed_on(self) -> int:
+        """How often an operation needs one of another core."""
+        return sum(len(self._foreign(number)) for number in range(len(self.tasks)))
 
     @cached_property
     def bounds(self) -> Bounds:
