@@ -1,15 +1,15 @@
 """Delays of modular and refined co-simulation (Ben Khaled et al. 2014, sections 4, 5 and 7).
 
 Two scenarios whose units all have direct feedthrough: figure 5 of the paper, as far as its text tells, and
-ten units that are coupled like an engine (`examples/ten_units.toml`). With held inputs their outputs are known
-in closed form, so the delay of a signal can be read off its values, in communication steps. The paper says: one
-with the modular methods, whatever the order of the units, and none with the refined one.
+ten units that are coupled like an engine (`examples/ten_units.toml`). With held inputs their outputs are
+known in closed form, so the delay of a signal can be read off its values, in communication steps. The paper
+says: one with the modular methods, whatever the order of the units, and none with the refined one.
 
 Its table 2 is the error of the torque, a direct-feedthrough output, for three communication steps. Here the
-torque is that of the ten units (`engine.py` has one with physics); what must come out is that the error of the
-modular methods grows with the step while that of the refined one stays small. Its formula (6) divides by the
-reference value, which is no good where that crosses zero: beside it stands the mean error over the mean
-reference.
+torque is that of the ten units (`engine.py` has one with physics); what must come out is that the error of
+the modular methods grows with the step while that of the refined one stays small. Its formula (6) divides
+by the reference value, which is no good where that crosses zero: beside it stands the mean error over the
+mean reference.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def test_wrong_seconds(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", ["coupled_masses", "engine", "two_mass/lookahead", "thermostat_hybrid"])
+@pytest.mark.parametrize("name", ["coupled_masses", "ten_units", "two_mass/lookahead", "thermostat_hybrid"])
 def test_every_operation_is_measured(engine: str, name: str) -> None:
     experiment = up.load(EXAMPLES / f"{name}.toml", engine=engine)
     found = profile(experiment, 0.05)
