@@ -79,6 +79,8 @@ class Exchange final : private Dynamics, private Watch {
     }
   }
 
+  const Effort& effort() const { return solver_.effort(); }
+
   int due(double* time) {
     *time = own_.pending ? own_.now : own_.next;
     return 0;
@@ -288,7 +290,11 @@ class Exchange final : private Dynamics, private Watch {
 }  // namespace
 
 upbeat_unit make_exchange(const ExchangeTables& tables) {
-  return tables.version == 2 ? entered<Exchange<Fmi2>>(tables, true) : entered<Exchange<Fmi3>>(tables, true);
+  const bool second = tables.version == 2;
+  upbeat_unit table = second ? entered<Exchange<Fmi2>>(tables, true) : entered<Exchange<Fmi3>>(tables, true);
+  if (tables.states == 0) return table;
+  second ? Calls<Exchange<Fmi2>>::works(table) : Calls<Exchange<Fmi3>>::works(table);
+  return table;
 }
 
 }  // namespace upbeat::fmi

@@ -93,6 +93,7 @@ NB_MODULE(_native, module) {
   nb::class_<Host>(module, "Machine")
       .def(nb::init<nb::handle, const std::vector<Kernel>&, nb::list, double>(), "tables"_a, "kernels"_a, "units"_a, "start"_a)
       .def("begin_units", &Host::begin_units)
+      .def("efforts", &Host::efforts)
       .def("execute", &Host::execute)
       .def("save", &Host::save)
       .def("restore", &Host::restore)

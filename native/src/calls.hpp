@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "cell.hpp"
+#include "effort.hpp"
 
 namespace upbeat {
 
@@ -30,6 +31,14 @@ struct Calls {
     return of(self).unpack(slot, from, size);
   }
   static int slope(void* self, int output, int input, Cell* to) { return of(self).slope(output, input, to); }
+  static int effort(void* self, std::int64_t* to) {
+    const Effort& effort = of(self).effort();
+    to[0] = effort.steps;
+    to[1] = effort.rejected;
+    to[2] = effort.stops;
+    to[3] = effort.evaluations;
+    return 0;
+  }
   static const char* message(void* self) { return of(self).message(); }
   static void destroy(void* self) { delete static_cast<Unit*>(self); }
 
@@ -53,6 +62,7 @@ struct Calls {
     table.pack = pack;
     table.unpack = unpack;
   }
+  static void works(upbeat_unit& table) { table.effort = effort; }
   static void has_events(upbeat_unit& table) {
     table.jump = jump;
     table.due = due;

@@ -95,6 +95,18 @@ class Host {
     return visit.checked(visit.work([&] { return visit.machine().restore(place); }));
   }
 
+  // For each unit how hard its solver has worked, or nothing.
+  std::vector<std::vector<std::int64_t>> efforts() {
+    Visit visit(*this);
+    std::vector<std::vector<std::int64_t>> found;
+    const auto units = static_cast<std::int32_t>(visit.machine().units());
+    for (std::int32_t unit = 0; unit < units; ++unit) {
+      found.emplace_back(UPBEAT_EFFORT);
+      if (!visit.machine().effort(unit, found.back().data())) found.back().clear();
+    }
+    return found;
+  }
+
   // The bytes of a place, or none if that failed.
   nb::object pack(std::int32_t place) {
     Visit visit(*this);

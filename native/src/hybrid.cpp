@@ -277,6 +277,7 @@ std::string Hybrid::endless() const {
 upbeat_unit Hybrid::make(const HybridTables& tables, double start) {
   upbeat_unit table = table_of(new Hybrid(tables, start));
   Calls<Hybrid>::has_events(table);
+  Calls<Hybrid>::works(table);
   return table;
 }
 

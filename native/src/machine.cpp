@@ -211,6 +211,11 @@ bool Machine::packs() const {
   return std::all_of(units_.begin(), units_.end(), [](const upbeat_unit& unit) { return unit.pack && unit.unpack; });
 }
 
+bool Machine::effort(std::int32_t unit, std::int64_t* to) const {
+  const upbeat_unit& table = units_[static_cast<std::size_t>(unit)];
+  return table.effort && table.effort(table.self, to) == 0;
+}
+
 bool Machine::begin_units() {
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
     Nested* const nested = Nested::behind(units_[unit]);

@@ -99,6 +99,9 @@ class Machine {
   bool goes_back() const;
   bool packs() const;
 
+  // How hard the solver of a unit has worked (see unit.h); false if it has none, or does not tell.
+  bool effort(std::int32_t unit, std::int64_t* to) const;
+
   // What happens at the start time inside the units that are scenarios themselves. Call it before any block.
   bool begin_units();
 
@@ -117,6 +120,7 @@ class Machine {
   void ask_to_stop();
   bool asked_to_stop() const { return asked_to_stop_.load(std::memory_order_relaxed); }
 
+  std::size_t units() const { return units_.size(); }
   Cell* cells() { return cells_.data(); }
   const ProgramTables& tables() const { return tables_; }
   const Error& error() const { return lanes_.front().error; }

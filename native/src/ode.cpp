@@ -242,6 +242,10 @@ int Ode::refuse(std::string message) {
   return 1;
 }
 
-upbeat_unit Ode::make(const OdeTables& tables, double start) { return table_of(new Ode(tables, start)); }
+upbeat_unit Ode::make(const OdeTables& tables, double start) {
+  upbeat_unit table = table_of(new Ode(tables, start));
+  if (!tables.states.empty()) Calls<Ode>::works(table);
+  return table;
+}
 
 }  // namespace upbeat

@@ -63,6 +63,7 @@ class Ode : protected Dynamics {
   int pack(int slot, void* to, std::uint64_t* size);
   int unpack(int slot, const void* from, std::uint64_t size);
   const char* message() const { return message_.c_str(); }
+  const Effort& effort() const { return solver_.effort(); }
 
   // [time, states, step to try next (adaptive only), then for each input: origin, number of
   // coefficients, all of them coefficient by coefficient]: everything the future depends on.

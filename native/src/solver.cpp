@@ -100,6 +100,7 @@ void Solver::stages(Dynamics& f, double t, double h, const double* x) {
     }
     f.derivatives(t + tables_.c[s] * h, state, k_.data() + s * n_);
   }
+  effort_.evaluations += static_cast<std::int64_t>(rows_.size()) - 1;
 }
 
 // How many micro-steps cover `length`; 0 if too many (see `message`).
@@ -121,7 +122,9 @@ bool Solver::fixed(Dynamics& f, double t, double to, double* x, Watch* watch) {
   for (std::int64_t i = 0; i < count; ++i) {
     const double start = t + static_cast<double>(i) * h;
     f.derivatives(start, x, k_.data());
+    ++effort_.evaluations;
     stages(f, start, h, x);
+    ++effort_.steps;
     if (!watch) {
       moved(b_, h, x, x);
       continue;
@@ -130,10 +133,13 @@ bool Solver::fixed(Dynamics& f, double t, double to, double* x, Watch* watch) {
     const double end = i + 1 < count ? t + static_cast<double>(i + 1) * h : to;
     const bool stopped = watch->step(start, end, new_.data(), [&]() -> const Dense& {
       f.derivatives(end, new_.data(), stage_.data());
+      ++effort_.evaluations;
       return dense(start, h, x, stage_.data(), false);
     });
     for (std::size_t j = 0; j < n_; ++j) x[j] = new_[j];
-    if (stopped) return true;
+    if (!stopped) continue;
+    ++effort_.stops;
+    return true;
   }
   return true;
 }
@@ -172,6 +178,7 @@ const Dense& Solver::dense(double t, double h, const double* x, const double* af
 
 bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept, Watch* watch) {
   f.derivatives(t, x, k_.data());
+  ++effort_.evaluations;
   // The first step is a guess: that time cannot tell it from none is no reason to give up.
   double h = limited(kept > 0.0 ? kept : larger(first(t, to, x), 16.0 * ulp(t)));
   for (std::int64_t tried = 0; tried < tables_.max_steps; ++tried) {
@@ -189,8 +196,10 @@ bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept,
     const double factor = factor_of(error);
     if (!(error <= 1.0)) {
       h = length * smaller(1.0, factor);
+      ++effort_.rejected;
       continue;
     }
+    ++effort_.steps;
     const double proposed = limited(length * factor);
     h = cut ? larger(h, proposed) : proposed;
     const double end = cut ? to : t + length;
@@ -200,6 +209,7 @@ bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept,
         watch && watch->step(t, end, new_.data(),
                              [&]() -> const Dense& { return dense(t, length, x, last, !d_.empty()); });
     for (std::size_t j = 0; j < n_; ++j) x[j] = new_[j];
+    if (stopped) ++effort_.stops;
     if (cut || stopped) {
       kept = h;
       return true;

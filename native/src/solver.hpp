@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "effort.hpp"
 #include "located.hpp"
 
 namespace upbeat {
@@ -50,6 +51,7 @@ class Solver {
   // time. False: see `message`. What `f` throws passes through.
   bool advance(Dynamics& f, double t, double to, double* x, double& h, Watch* watch = nullptr);
   const std::string& message() const { return message_; }
+  const Effort& effort() const { return effort_; }
 
   // The absolute tolerance of each component becomes `atol` times the size that it usually has.
   void scale(const double* nominals);
@@ -87,6 +89,7 @@ class Solver {
   std::vector<double> new_;
   std::vector<double> error_;
   std::string message_;
+  Effort effort_;
 };
 
 }  // namespace upbeat

@@ -38,6 +38,9 @@ typedef union upbeat_cell {
 /* Inputs arrive as polynomials of at most this degree. */
 #define UPBEAT_MAX_DEGREE 5
 
+/* How many numbers `effort` gives. */
+#define UPBEAT_EFFORT 4
+
 typedef struct upbeat_unit {
   /* sizeof(upbeat_unit) where the table was filled. The engine reads no further. */
   uint32_t size;
@@ -89,6 +92,11 @@ typedef struct upbeat_unit {
   /* The time of the unit's next event, in `*time`: its own time or earlier if something is due at once,
    * infinity if nothing will happen by itself. Null: it has no events of its own. */
   int (*due)(void* self, double* time);
+
+  /* How hard the unit's own solver has worked since it was made, in UPBEAT_EFFORT numbers: steps that stand, steps
+   * that were made again with a shorter length, steps that ended early where an event indicator changed its sign,
+   * and evaluations of the derivatives. Null: it has none, or does not tell. */
+  int (*effort)(void* self, int64_t* to);
 } upbeat_unit;
 
 #ifdef __cplusplus

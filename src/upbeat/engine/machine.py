@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from upbeat.core.ports import Signal, Value
+from upbeat.units.solving.effort import Effort
 
 Fired = tuple[str, Signal | None]
 """An entry for the event log: the event's name, and its value if it has one."""
@@ -57,6 +58,10 @@ class Machine(Protocol):
 
     def unpack(self, body: bytes) -> Any:
         """The token that `pack` was given."""
+        ...
+
+    def efforts(self) -> Mapping[str, Effort]:
+        """How hard the solvers of units have worked, where they tell."""
         ...
 
     def close(self) -> None:

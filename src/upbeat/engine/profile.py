@@ -26,6 +26,7 @@ from upbeat.engine.parallel.profiles import LEAST, Profile
 from upbeat.engine.selection import select
 from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
+from upbeat.units.solving.effort import Effort
 
 SECONDS = 1.0
 """How long a profile is measured, unless the scenario ends before."""
@@ -195,6 +196,9 @@ class _Timed:
 
     def unpack(self, body: bytes) -> Any:
         return self.machine.unpack(body)
+
+    def efforts(self) -> Mapping[str, Effort]:
+        return self.machine.efforts()
 
     def close(self) -> None:
         self.machine.close()

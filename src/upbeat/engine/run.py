@@ -21,6 +21,7 @@ from upbeat.engine.checkpoints.checkpoint import Stored
 from upbeat.engine.checkpoints.keeper import Keeper, set_back
 from upbeat.engine.choose import Choice
 from upbeat.engine.drive import Drive
+from upbeat.engine.efforts import Told, told
 from upbeat.engine.interrupt import interruptible
 from upbeat.engine.loop import ENDLESS
 from upbeat.engine.machine import Machine
@@ -68,6 +69,8 @@ class Run:
         self._by_hand = ByHand(program, scenario)
         self._outcome: Outcome | None = None
         self._no_numbers: dict[str, float] = {}
+        self._worked_before = before.get("solvers", {})
+        self._worked: Told = {}
         selection = select(program, record)
         self._strings: list[str] = []
         self._keeper = keeper
@@ -206,6 +209,7 @@ class Run:
                 else time.perf_counter() - self._began,
                 **({} if paced is None else {"lateness": paced.lateness.to_data()}),
                 **({"undefined": undefined} if (undefined := self._undefined()) else {}),
+                **({"solvers": worked} if (worked := self._efforts()) else {}),
             },
             "notes": self._program.notes,
         }
@@ -217,6 +221,12 @@ class Run:
             seen = {event: float(self._machine.read(place)) for event, place in places}
             self._no_numbers = {event: t for event, t in seen.items() if t < inf}
         return self._no_numbers
+
+    def _efforts(self) -> Told:
+        """How hard the solvers have worked, while there is somebody to ask and after."""
+        if self._machine is not None:
+            self._worked = told(self._machine, self._scenario, self._worked_before)
+        return self._worked
 
     def close(self) -> None:
         """Let go of units and files. Safe to call twice."""
@@ -233,6 +243,7 @@ class Run:
 
     def _let_go(self, outcome: Outcome) -> None:
         self._undefined()  # while there is somebody to ask
+        self._efforts()
         machine, self._machine = self._machine, None
         try:
             if machine is not None:

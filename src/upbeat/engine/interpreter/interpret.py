@@ -40,6 +40,7 @@ from upbeat.master.program import (
     Slope,
     Solve,
 )
+from upbeat.units.solving.effort import Effort, Worked
 
 Kept = dict[str, tuple[Any, float]]
 """Saved units: the token and the own time of each."""
@@ -249,6 +250,13 @@ class Interpreter:
             except Exception as cause:
                 raise foreign(name, cause) from cause
         return kept, cells
+
+    def efforts(self) -> dict[str, Effort]:
+        return {
+            name: unit.effort
+            for name, unit in self._units.items()
+            if isinstance(unit, Worked) and unit.effort is not None
+        }
 
     def close(self) -> None:
         units, self._units = self._units, {}

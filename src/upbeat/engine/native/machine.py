@@ -24,6 +24,7 @@ from upbeat.engine.schedule import Schedule
 from upbeat.engine.texts import text_of
 from upbeat.master.paces.pace import Twin
 from upbeat.master.program import Program
+from upbeat.units.solving.effort import Effort
 
 
 def available() -> tuple[bool, str]:
@@ -188,6 +189,10 @@ class Machine:
             raise not_taken(error, self._tables) or self._blame(error) from error.cause
         self.note_strings()
         return token
+
+    def efforts(self) -> dict[str, Effort]:
+        told = zip(self._tables.units, self._machine.efforts(), strict=True)
+        return {unit: Effort(*counts) for unit, counts in told if counts}
 
     def close(self) -> None:
         units, self._python = self._python, {}

@@ -20,6 +20,7 @@ from functools import partial
 from itertools import repeat
 
 from upbeat.units.solving.cvode import Inputs, Jacobian, Multistep
+from upbeat.units.solving.effort import Effort
 from upbeat.units.solving.located import Watch
 from upbeat.units.solving.solvers import Cvode, DormandPrince, RungeKutta, Solver, SolverError
 from upbeat.units.solving.tableau import Tableau
@@ -100,21 +101,26 @@ class Fixed:
         assert not isinstance(solver, DormandPrince)
         self._count = solver.count
         self._step = _Step(solver.tableau)
+        self.effort = Effort()
 
     def advance(self, f: Rhs, t: float, x: Vector, to: float, watch: Watch | None = None) -> Vector:
         """The state at `to`, from state `x` at `t` < `to`; or at `watch.time` if that has stopped."""
         count = self._count(to - t)
         h = (to - t) / count
-        step = self._step
+        step, effort = self._step, self.effort
         for i in range(count):
             ti = t + i * h
             k = step.stage_values(f, ti, x, h, f(ti, x))
             new = _moved(x, h, step.b, k)
+            effort.steps += 1
+            effort.evaluations += len(k)
             if watch is not None:
                 end = t + (i + 1) * h if i + 1 < count else to
                 dense = partial(_cubic, f, ti, h, x, new, k[0], end)
                 stopped = watch.step(ti, end, new, dense)
+                effort.evaluations += bool(watch.crossed)
                 if stopped is not None:
+                    effort.stops += 1
                     return stopped
             x = new
         return x
@@ -133,6 +139,7 @@ class Adaptive:
         self.solver = solver
         self.h = 0.0
         self.last: Interpolant | None = None
+        self.effort = Effort()
         self._step = _Step(solver.tableau)
         self._atol: Iterable[float] = repeat(solver.atol)
 
@@ -153,8 +160,9 @@ class Adaptive:
             if watch is not None:
                 watch.step(t, to, x, lambda: lambda _: [])
             return x
-        solver, step = self.solver, self._step
+        solver, step, effort = self.solver, self._step, self.effort
         k1 = f(t, x)
+        effort.evaluations += 1
         # The first step is a guess: that time cannot tell it from none is no reason to give up.
         h = self._limited(self.h if self.h > 0.0 else max(self._first(k1, t, x, to), 16.0 * math.ulp(t)))
         for _ in range(solver.max_steps):
@@ -166,12 +174,15 @@ class Adaptive:
                     "jumps, or is too stiff for an explicit method"
                 )
             k = step.stage_values(f, t, x, length, k1)
+            effort.evaluations += len(k) - 1
             new = _moved(x, length, step.b, k)
             error = self._norm([length * v for v in _combine(step.e, k)], x, new)
             factor = _factor(error)
             if not error <= 1.0:
                 h = length * min(1.0, factor)
+                effort.rejected += 1
                 continue
+            effort.steps += 1
             top = [length * v for v in _combine(step.d, k)]
             self.last = dense = _interpolant(t, length, x, new, k[0], k[-1], top)
             proposed = self._limited(length * factor)
@@ -181,6 +192,7 @@ class Adaptive:
                 stopped = watch.step(t, end, new, lambda dense=dense: dense)  # type: ignore[misc]
                 if stopped is not None:
                     self.h = h
+                    effort.stops += 1
                     return stopped
             x = new
             if cut:

@@ -13,6 +13,7 @@ from upbeat.core.packed import pack_values, unpack_values
 from upbeat.core.ports import Kind, Port, Signal, Value
 from upbeat.units.inputs import Conversion, Courses, check_packed, packed_size
 from upbeat.units.solving.cvode import Multistep
+from upbeat.units.solving.effort import Effort
 from upbeat.units.solving.integrate import Adaptive, Interpolant, integrator
 from upbeat.units.solving.solvers import DormandPrince, Solver, SolverError
 
@@ -90,6 +91,11 @@ class SolvedUnit:
     def state(self) -> tuple[float, ...]:
         """The states now, cell by cell."""
         return tuple(self._x)
+
+    @property
+    def effort(self) -> Effort | None:
+        """How hard the solver has worked; None where there is nothing to integrate, and of CVODE."""
+        return None if isinstance(self._solver, Multistep) or not self._x else self._solver.effort
 
     @property
     def constants(self) -> tuple[float, ...] | None:

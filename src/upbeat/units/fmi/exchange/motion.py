@@ -12,6 +12,7 @@ from upbeat.units.fmi.exchange.state import Ours, sizes
 from upbeat.units.fmi.exchange.system import System
 from upbeat.units.fmi.instance import Instance
 from upbeat.units.solving.cvode import Multistep
+from upbeat.units.solving.effort import Effort
 from upbeat.units.solving.integrate import Adaptive, Fixed, integrator
 from upbeat.units.solving.located import Watch, crossings
 from upbeat.units.solving.solvers import Solver
@@ -83,6 +84,11 @@ class Motion:
         self._scaled = True
         if not isinstance(self.solver, Fixed):
             self.solver.scale([n if 0.0 < n < inf else 1.0 for n in self._instance.nominals()])
+
+    @property
+    def effort(self) -> Effort | None:
+        """How hard the solver has worked; None without states, and of CVODE."""
+        return None if isinstance(self.solver, Multistep) or not self.x else self.solver.effort
 
     @property
     def sizes(self) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from upbeat.units.fmi.instance import FmuError, Instance
 from upbeat.units.fmi.next_event import NextEvents
 from upbeat.units.fmi.sensitivity import slope
 from upbeat.units.fmi.tokens import Tokens
+from upbeat.units.solving.effort import Effort
 from upbeat.units.solving.solvers import Solver, SolverError
 
 ROUNDS = 1000
@@ -211,6 +212,11 @@ class Exchange:
         self.motion.begin()
 
     # -- state ---------------------------------------------------------------------------------
+
+    @property
+    def effort(self) -> Effort | None:
+        """How hard the solver has worked; None without states, and of CVODE."""
+        return self.motion.effort
 
     @noting
     def save(self) -> Held:
