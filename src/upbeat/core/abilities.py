@@ -149,6 +149,19 @@ class Verifiable(Protocol):
 
 
 @runtime_checkable
+class Waiting(Protocol):
+    """A model whose units may change in jumps alone. It is asked before a run."""
+
+    @property
+    def still(self) -> bool:
+        """Whether nothing but its own time changes between jumps: not what it shows, nor when it is due.
+
+        Such a unit, if it has no inputs but events, is left standing, and moved right before it jumps.
+        """
+        ...
+
+
+@runtime_checkable
 class Lagging(Protocol):
     """A model whose outputs may show a change of an input only after the next step, whatever it declares."""
 

@@ -33,6 +33,7 @@ from upbeat.master.program import (
     Set,
     Slope,
     Solve,
+    walk,
 )
 
 Resource = Hashable
@@ -174,14 +175,27 @@ def live(layout: Layout, models: Mapping[str, Model], block: Block) -> tuple[Reg
 def carried(program: Program, models: Mapping[str, Model]) -> tuple[Reg, ...]:
     """The registers that steps take over from the time before: read before they are written.
 
-    Over all step blocks together, each followed by the instant: whichever comes next must find them.
+    Over all step blocks together, each followed by the instant: whichever comes next must find them. What is
+    only counted, and read by nobody, is not among them.
     """
     flow = Flow(program.layout, models)
-    reads = frozenset().union(
-        *(flow.block((*block, *program.instant)).reads for block in program.steps.values())
-    )
-    found = {program.layout.of(r[1]).first for r in reads if isinstance(r, tuple) and r[0] == "cell"}
+    blocks = [(*block, *program.instant) for block in program.steps.values()]
+    reads = frozenset().union(*(flow.block(block).reads for block in blocks))
+    seen = frozenset().union(*(_seen(i, flow) for block in blocks for i in walk(block)))
+    found = {program.layout.of(r[1]).first for r in reads & seen if isinstance(r, tuple) and r[0] == "cell"}
     return tuple(sorted(found - {program.now, program.next}))
+
+
+def _seen(instruction: Instruction, flow: Flow) -> frozenset[Resource]:
+    """What an instruction reads, apart from those inside it, and from what it only counts on."""
+    match instruction:
+        case Let(to, value):
+            return _cells(value) - {("cell", to)}
+        case If(condition):
+            return _cells(condition)
+        case Repeat(until=until):
+            return _cells(until)
+    return flow.effects(instruction).reads
 
 
 def held_slots(program: Program, models: Mapping[str, Model]) -> tuple[int, ...]:

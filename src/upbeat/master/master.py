@@ -12,6 +12,7 @@ from upbeat.master.columns import columns
 from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.events.inside import with_indicators
 from upbeat.master.events.instants import Simultaneous, instants
+from upbeat.master.events.standing import standing, without
 from upbeat.master.handling import Events, checked, handled, noticed_late
 from upbeat.master.held import held_inputs
 from upbeat.master.inputs.approximation import Approximation, Hold
@@ -86,11 +87,15 @@ class Master:
         if self._followed and (held := held_inputs(wiring)) is not None:
             wiring.note(held)
         blocks, pace = prepared(self.pace, self.coupling.blocks(wiring), wiring)
-        instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven)
+        left = standing(wiring, blocks.steps.values()) if not driven else frozenset()
+        instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven, standing=left)
         program = Program(
             layout=wiring.registers.layout(),
             start=(*instant.first, *blocks.start),
-            steps={name: (*instant.keep, *step) for name, step in blocks.steps.items()},
+            steps={
+                name: (*instant.keep, *without(step, left, wiring.outputs))
+                for name, step in blocks.steps.items()
+            },
             exchange=blocks.exchange,
             instant=(*blocks.instant, *instant.whole),
             now=wiring.now,

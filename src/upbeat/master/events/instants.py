@@ -9,7 +9,7 @@ other until nothing is due.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from upbeat.core.abilities import Ability
@@ -18,6 +18,7 @@ from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.core.ports import Kind
 from upbeat.master.dataflow import Flow, Resource
 from upbeat.master.events.dues import Dues
+from upbeat.master.events.standing import caught_up, placed
 from upbeat.master.events.stories import Stories
 from upbeat.master.events.wiring import EventWiring, Link
 from upbeat.master.layout import Recordable, Reg
@@ -79,34 +80,44 @@ class Instants:
     arrivals: Mapping[str, Block] = field(default_factory=dict)
     events: Mapping[str, Recordable] = field(default_factory=dict)
     first: Block = ()
-    """What the program begins with, for the log."""
+    """What the program begins with: for the log, and for units that are left standing."""
     keep: Block = ()
     """What every step begins with, for the log."""
     undefined: Mapping[str, Reg] = field(default_factory=dict)
     """When conditions of events were first seen not to be numbers."""
 
 
-def instants(wiring: Wiring, exchange: Block, simultaneous: Simultaneous, *, driven: bool) -> Instants:
+def instants(
+    wiring: Wiring,
+    exchange: Block,
+    simultaneous: Simultaneous,
+    *,
+    driven: bool,
+    standing: Collection[str] = (),
+) -> Instants:
     """How this scenario gets through an instant: with nothing to do, if no unit has events of its own.
 
     `exchange` is what a coupling does to exchange signals once more at the present time. `driven`: somebody
-    goes from micro-step to micro-step from outside.
+    goes from micro-step to micro-step from outside. Units left `standing` are moved right before they jump.
     """
     units = simultaneous.units(wiring.scenario)
     if not units:
         return Instants()
     most = simultaneous.most or 10_000 + 10 * len(units)
-    return _Instant(wiring, exchange, units, most).blocks(driven=driven)
+    return _Instant(wiring, exchange, units, most, standing).blocks(driven=driven)
 
 
 class _Instant:
-    def __init__(self, wiring: Wiring, exchange: Block, units: Sequence[str], most: int) -> None:
+    def __init__(
+        self, wiring: Wiring, exchange: Block, units: Sequence[str], most: int, standing: Collection[str]
+    ) -> None:
         self._wiring = wiring
         self._events = EventWiring(wiring)
         self._stories = Stories(wiring, self._events.outputs)
         self._histories = wiring.histories
         self._units = units
         self._most = most
+        self._standing = {unit: None for unit in units if unit in standing}  # in their order
         registers = wiring.registers
         self._dues = Dues(registers, units, wiring.now)
         self._again = registers.new("again", Kind.BOOLEAN)
@@ -117,7 +128,8 @@ class _Instant:
 
     def blocks(self, *, driven: bool) -> Instants:
         dues = self._dues
-        ask = dues.ask(self._units)
+        # Of those that stand, only a jump changes when they are due, and who jumps is asked again.
+        ask = dues.ask(unit for unit in self._units if unit not in self._standing)
         act = dues.choose({unit: (*self._act(unit), *self._stories.after(unit)) for unit in self._units})
         half = apply(Op.EQ, Cell(self._rounds), Number(float(self._most // 2)))
         whole: Block = (
@@ -148,7 +160,11 @@ class _Instant:
             due=dues.next,
             arrivals=self._arrivals(),
             events=self._events.recordable(self._stories.of),
-            first=self._stories.mark,
+            first=(
+                *self._stories.mark,
+                *placed(self._wiring, self._standing),
+                *dues.ask(self._standing),
+            ),
             keep=self._stories.keep,
             undefined=self._stories.undefined,
         )
@@ -168,7 +184,7 @@ class _Instant:
         """One micro-step of a unit that is due, and of those that it sends something to."""
         events = self._events
         links, leaving = events.links(unit), events.leaving(unit)
-        block = self._read(unit)
+        block = [*self._moved(unit), *self._read(unit)]
         for link in (*links, *leaving):
             block += link.lets
         for end in filter(events.logged, events.outputs_of(unit)):
@@ -203,7 +219,11 @@ class _Instant:
 
     def _struck(self, unit: str) -> Block:
         """A unit jumps, because something has reached it."""
-        return (Jump(unit, self._again), *self._wiring.struck.get(unit, ()))
+        return (*self._moved(unit), Jump(unit, self._again), *self._wiring.struck.get(unit, ()))
+
+    def _moved(self, unit: str) -> Block:
+        """A unit that was left standing comes to the present time."""
+        return (caught_up(self._wiring, unit),) if unit in self._standing else ()
 
     def _settle(self, unit: str) -> Block:
         """After a jump: signals that may have changed are exchanged, and dues that may have are read."""

@@ -42,6 +42,11 @@ class FrontEnd:
         own = self.discrete.abilities
         return own if speaks_for_itself(type(self)) else own - {Ability.NATIVE}
 
+    @property
+    def still(self) -> bool:
+        """Whether nothing but its own time changes between two jumps."""
+        return self.discrete.still and speaks_for_itself(type(self))
+
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other values."""
         raise NotImplementedError

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
-from upbeat.core.expr import Expr
+from upbeat.core.expr import Expr, names
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.units.equations.data import TIME
@@ -136,6 +136,14 @@ class Discrete:
         from upbeat.units.discrete.tables import lower
 
         return lower(self, start)
+
+    @cached_property
+    def still(self) -> bool:
+        """Whether nothing but its own time changes between two jumps, so that it may be left standing."""
+        shown = [cell for _, cells in self.outputs for cell in cells]
+        seen = {name for expr in (*shown, *(mode.due for mode in self.modes)) for name in names(expr)}
+        heard = {name for port in self.heard for name in (f"{port.name}?", *cell_names(port.name, port.size))}
+        return speaks_for_itself(type(self)) and not self.inputs and seen.isdisjoint({TIME, *heard})
 
     # -- what is computed from the fields, once ----------------------------------------------------
 

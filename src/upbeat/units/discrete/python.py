@@ -117,6 +117,11 @@ class PythonDiscrete:
         return (*self.inputs, *self.outputs, *self.parameters)
 
     @property
+    def still(self) -> bool:
+        """Whether nothing but its own time changes between two jumps: so it is in this formalism."""
+        return type(self) is PythonDiscrete
+
+    @property
     def abilities(self) -> frozenset[Ability]:
         return frozenset({Ability.ROLLBACK, Ability.SERIALISE, Ability.NEXT_EVENT})
 

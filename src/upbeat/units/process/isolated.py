@@ -103,6 +103,11 @@ class Isolated:
         return bool(getattr(self.model, "announced", Ability.NEXT_EVENT in self.model.abilities))
 
     @property
+    def still(self) -> bool:
+        """Whether nothing but its own time changes between two jumps of the model."""
+        return bool(getattr(self.model, "still", False))
+
+    @property
     def steady(self) -> bool:
         """Whether all steps of the model must be equally long."""
         return bool(getattr(self.model, "steady", False))
