@@ -19,7 +19,7 @@ from upbeat.core.expr import Apply, Expr, Name, Op, substitute
 from upbeat.core.measure import MeasureError, UnknownMeasure
 from upbeat.core.ports import Kind, Port
 from upbeat.scenario.directory import INPUTS, Directory, End, Unclear, Wrong
-from upbeat.scenario.event_errors import event_for_signal
+from upbeat.scenario.events.errors import event_for_signal
 from upbeat.scenario.formula import Formula, described, formula
 from upbeat.scenario.quantity import FACTOR, Quantity
 

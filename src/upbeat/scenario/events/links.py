@@ -25,8 +25,8 @@ from upbeat.core.expr import Apply, Expr, Op, names, show
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.connection import fitted, formulas_of
 from upbeat.scenario.directory import Directory, End, Source, Unclear, Wrong
-from upbeat.scenario.event_errors import foreign_event, no_event, several_events, signal_for_event
 from upbeat.scenario.events.connection import EventConnection, EventOutput, EventText, Sender, both
+from upbeat.scenario.events.errors import foreign_event, no_event, several_events, signal_for_event
 from upbeat.scenario.events.maps import EventMap, read_map
 from upbeat.scenario.formula import Formula, expression, formula
 

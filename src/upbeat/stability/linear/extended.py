@@ -39,11 +39,6 @@ class Extended:
     def size(self) -> int:
         return len(self.names)
 
-    def states_of(self, unit: str) -> slice:
-        """The entries of one unit's states."""
-        mine = [i for i, (owner, _) in enumerate(self.states) if owner == unit]
-        return slice(mine[0], mine[-1] + 1) if mine else slice(0, 0)
-
 
 def extended(
     program: Program, models: Mapping[str, Model], step: Block, labels: Mapping[str, tuple[str, ...]],

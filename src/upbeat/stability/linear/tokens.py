@@ -64,11 +64,6 @@ class Tokens:
         self._unit.restore(_rebuilt(self._unit.save(), wanted))
 
 
-def made_of_numbers(token: Any) -> bool:
-    """Whether there are states to be found in a token."""
-    return any(True for _ in _numbers(token))
-
-
 def _numbers(token: Any, path: Path = ()) -> Iterator[tuple[Path, float]]:
     """Every real number in a token; whole ones, truth values and texts are none that could move a little."""
     if isinstance(token, float):

@@ -64,7 +64,3 @@ class Lift:
         edges = tuple(cycle)
         long = edges * (1 + (self.degree + 1) // len(edges) + 1)
         return frozenset(self._places[long[k : k + self.degree + 1]] for k in range(len(edges)))
-
-    def down(self, walk: Iterable[int]) -> tuple[int, ...]:
-        """The edges of the base that a walk of the lift goes along."""
-        return tuple(self.windows[e][-1] for e in walk)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from upbeat.core.errors import ModelError, UpbeatError, suggest
 from upbeat.core.ports import Kind, Port, Signal, Value
 from upbeat.units.discrete.pieces import Assigning, ModePieces, assigning
 from upbeat.units.inputs import NUMBERS, Courses, check_packed, packed_size
+from upbeat.units.numbers import conversions
 
 if TYPE_CHECKING:
     from upbeat.units.discrete.model import Discrete
@@ -22,25 +23,7 @@ class DiscreteError(UpbeatError):
     """A discrete unit could not go on. The engine wraps it into a `UnitError` with unit, call and time."""
 
 
-def as_integer(value: float) -> int:
-    """The nearest whole number, ties to even."""
-    if not abs(value) < 2.0**63:
-        raise DiscreteError(f"{value} is not an integer")
-    return round(value)
-
-
-def as_boolean(value: float) -> bool:
-    """Everything but zero is true; not a number is neither."""
-    if math.isnan(value):
-        raise DiscreteError("nan is neither true nor false")
-    return value != 0.0
-
-
-_FROM_NUMBER: dict[Kind, Callable[[float], Value]] = {
-    Kind.REAL: float,
-    Kind.INTEGER: as_integer,
-    Kind.BOOLEAN: as_boolean,
-}
+_FROM_NUMBER = conversions(DiscreteError)
 
 
 def start_values(model: Discrete, start: float) -> list[float]:
@@ -140,7 +123,7 @@ class DiscreteUnit:
         cells = iter(mode.emissions.run(self._now()))
         for place in mode.emitted:
             port = self._is.sent[place]
-            if as_boolean(next(cells)):
+            if _FROM_NUMBER[Kind.BOOLEAN](next(cells)):
                 found[place] = _signal(port, cells)
             else:
                 for _ in range(port.cells):

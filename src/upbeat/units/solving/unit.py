@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,8 +9,9 @@ from typing import Any
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.packed import pack_values, unpack_values
-from upbeat.core.ports import Kind, Port, Signal, Value
+from upbeat.core.ports import Port, Signal, Value
 from upbeat.units.inputs import Conversion, Courses, check_packed, packed_size
+from upbeat.units.numbers import conversions
 from upbeat.units.solving.cvode import Multistep
 from upbeat.units.solving.effort import Effort
 from upbeat.units.solving.integrate import Adaptive, Interpolant, integrator
@@ -22,26 +22,12 @@ Equation = Callable[[float, Sequence[float], Sequence[Any]], Sequence[Any]]
 Token = tuple[Value, ...]
 
 
-def as_integer(value: float) -> int:
-    """The nearest whole number, ties to even."""
-    if not abs(value) < 2.0**63:
-        raise SolverError(f"{value} is not an integer")
-    return round(value)
-
-
-def as_boolean(value: float) -> bool:
-    """Everything but zero is true; not a number is neither."""
-    if math.isnan(value):
-        raise SolverError("nan is neither true nor false")
-    return value != 0.0
-
-
 def from_number(port: Port) -> Callable[[Any], Value]:
     """What turns a computed double into a cell of `port`."""
     return _FROM_NUMBER[port.kind]
 
 
-_FROM_NUMBER: Conversion = {Kind.REAL: float, Kind.INTEGER: as_integer, Kind.BOOLEAN: as_boolean}
+_FROM_NUMBER = conversions(SolverError)
 
 
 @dataclass(frozen=True)
