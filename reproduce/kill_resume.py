@@ -67,7 +67,7 @@ outputs = ["x", "v"]
 states = { x = "v", v = "u - 4*x - 0.01*v" }
 inputs = ["u"]
 outputs = ["x"]
-solver = "dormand-prince"
+solver = "dormand_prince"
 [connections]
 left.F = "right.x - left.x"
 right.u = "left.x - right.x"

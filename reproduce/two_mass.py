@@ -109,7 +109,7 @@ def paces() -> dict[str, dict[str, Any]]:
     """Fixed, published and best, by name."""
     return {
         "fixed": {"pace": STEP},
-        "published": {"pace": up.LookAhead(STEP, method="published", least=0.002)},
+        "published": {"pace": up.LookAhead(STEP, method="published", tolerance=0.002)},
         "best": {"pace": up.LookAhead(STEP), "coupling": up.GaussSeidel()},
     }
 
@@ -233,7 +233,7 @@ def boxes(start: Sequence[float], reference: Reference) -> dict[str, Any]:
 def box_paces() -> dict[str, Any]:
     return {
         "fixed": up.Fixed(STEP),
-        "lookahead": up.LookAhead(STEP, method="published", least=0.002),
+        "lookahead": up.LookAhead(STEP, method="published", tolerance=0.002),
         "lookahead_auto": up.LookAhead(STEP),
     }
 

@@ -56,10 +56,10 @@ def solvers(draw: st.DrawFn) -> Any:
         st.sampled_from(
             [
                 up.Euler(),
-                up.Euler(micro=3),
-                up.Midpoint(micro=2),
+                up.Euler(steps=3),
+                up.Midpoint(steps=2),
                 up.RK4(),
-                up.RK4(micro=2),
+                up.RK4(steps=2),
                 up.DormandPrince(rtol=1e-5, atol=1e-7),
             ]
         )
@@ -184,7 +184,7 @@ def _words(*, slopes: bool) -> Shape:
         port("pair", way.OUTPUT, size=2, depends=frozenset({"u"})),
         port("flag", way.OUTPUT, kind.BOOLEAN),
     )
-    abilities = (up.Ability.ROLLBACK, up.Ability.DERIVATIVES) if slopes else (up.Ability.ROLLBACK,)
+    abilities = (up.Ability.ROLLBACK, up.Ability.SLOPES) if slopes else (up.Ability.ROLLBACK,)
     shape = Shape(
         up.PythonUnit(Words, ports=ports, abilities={*abilities, up.Ability.SERIALISE}),
         {"u": ("real", None), "heard": ("string", None)},
@@ -202,7 +202,7 @@ def _words(*, slopes: bool) -> Shape:
 def nests(draw: st.DrawFn) -> Shape:
     """A random scenario with a random master as a unit; it stays nested."""
     inner = draw(scenarios().filter(lambda scenario: scenario.outputs or scenario.event_outputs))
-    paces = [up.Fixed(0.1), up.Fixed(0.04), up.Fixed(0.25), up.ErrorControl(0.01, least=0.02, per="step")]
+    paces = [up.Fixed(0.1), up.Fixed(0.04), up.Fixed(0.25), up.ErrorControl(0.01, shortest=0.02, per="step")]
     if discrete(inner):
         paces = [up.EventDriven(), up.EventDriven(), up.Fixed(0.1)]
     master = up.Master(
@@ -318,7 +318,7 @@ def with_events(
 def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
     """Any coupling; whether it fits the scenario is for the caller to find out."""
     outputs = draw(st.sampled_from(["solved", "solved", "lagged"]))
-    newtons = [up.Newton(most=8, derivatives=words) for words in ("auto", "auto", "units", "differences")]
+    newtons = [up.Newton(most=8, slopes=words) for words in ("auto", "auto", "units", "differences")]
     loops = draw(st.sampled_from([*newtons, up.FixedPoint(most=20), up.Anderson(most=12, depth=2)]))
     order = draw(st.none() | st.permutations(list(scenario.units)))
     plain = draw(
@@ -362,7 +362,7 @@ def monitored(draw: st.DrawFn, step: float) -> up.Monitored:
     nodes = draw(st.integers(1, 3))
     lead = st.integers(-1, nodes - 1)
     rows = [draw(st.tuples(*[lead] * len(sizes)).filter(lambda row: max(row) >= 0)) for _ in range(nodes)]
-    control = up.ErrorControl(0.01, first=step, least=step / 8, most=4 * step, per="step")
+    control = up.ErrorControl(0.01, first=step, shortest=step / 8, longest=4 * step, per="step")
     inner = draw(st.sampled_from([control, up.Fixed(step), up.EventDriven(1.5 * step)]))
     return up.Monitored(inner, sizes, rows, draw(st.integers(0, nodes - 1)))
 
@@ -376,7 +376,7 @@ def paces(draw: st.DrawFn, step: float, scenario: up.Scenario) -> Any:
         return up.LookAhead(
             step,
             draw(st.sampled_from(methods)),
-            least=draw(st.sampled_from([None, step / 100])),
+            tolerance=draw(st.sampled_from([None, step / 100])),
             after=draw(st.sampled_from([None, 1.0])),
             symbolic=draw(st.integers(0, 3)) > 0,
             inside=draw(st.integers(0, 3)) > 0 or not scenario.events,
@@ -388,7 +388,7 @@ def paces(draw: st.DrawFn, step: float, scenario: up.Scenario) -> Any:
     method = draw(st.sampled_from(["richardson", "milne", "order"]))
     correct = draw(st.sampled_from(["repeat", "next"]))
     per = draw(st.sampled_from(["run", "step"]))
-    return up.ErrorControl(0.01, method, correct, first=step, least=step / 8, most=4 * step, per=per)
+    return up.ErrorControl(0.01, method, correct, first=step, shortest=step / 8, longest=4 * step, per=per)
 
 
 def steep_inputs(scenario: up.Scenario) -> list[str]:

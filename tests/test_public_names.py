@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import upbeat as up
+from upbeat.cli.main import parser
+from upbeat.engine.settings import _PLACES as PLACES
+from upbeat.master.settings import APPROXIMATIONS, COUPLINGS, LOOPS, PACES
+from upbeat.units.solving.solvers import METHODS
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,6 +27,19 @@ def stub_names() -> dict[str, str]:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
+
+
+def snake(name: str) -> str:
+    """``GaussSeidel`` → ``gauss_seidel``."""
+    return re.sub(r"(?<!^)(?=[A-Z][a-z])", "_", name).lower()
+
+
+def command(name: str) -> argparse.ArgumentParser:
+    """The parser of a command, with all its options."""
+    (commands,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
+    found: argparse.ArgumentParser = commands.choices[name]
+    found.parse_known_args(["file"])
+    return found
 
 
 def test_the_stub_and_the_module_offer_the_same_names() -> None:
@@ -57,3 +76,42 @@ def test_importing_upbeat_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_kind_in_a_file_is_the_name_in_python() -> None:
+    kinds = {**COUPLINGS, **LOOPS, **PACES, **APPROXIMATIONS, **METHODS}
+    assert {kind: snake(made.__name__) for kind, made in kinds.items()} == {kind: kind for kind in kinds}
+
+
+def test_a_setting_has_one_name_in_python_files_and_options() -> None:
+    """`step` and `pace` are one setting; signals, checkpoints and values are no matter of the file."""
+    options = {action.dest for action in command("run")._actions}
+    settings = {"step", *up.Settings.__annotations__}
+    assert settings - {
+        "pace",
+        "coupling",
+        "inputs",
+        "ports",
+        "simultaneous",
+        "start",
+        "restart",
+    } <= options | {
+        "signals"  # --input, a file of them
+    }
+    names = {name: key for name, (_, key) in PLACES.items()}
+    assert settings - names.keys() == {"signals", "checkpoint"}
+    assert {name for name, key in names.items() if name != key} == {"late", "record"}  # parts of other tables
+
+
+def test_a_command_loads_no_other_one() -> None:
+    """`upbeat --help` loads none, and what a command does not need stays away."""
+    script = "import sys; from upbeat.cli.main import main\ntry: main({words!r})\nexcept SystemExit: pass\n"
+    script += "print(*sys.modules, file=sys.stderr)"
+    for words, absent in (
+        (["--help"], {"numpy", "upbeat.engine", "upbeat.cli.run"}),
+        (["plot", "--help"], {"upbeat.engine", "upbeat.scenario", "upbeat.cli.run", "matplotlib"}),
+        (["run", "--help"], {"upbeat.stability", "upbeat.cli.stability", "matplotlib"}),
+    ):
+        code = script.format(words=words)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert not absent & set(done.stderr.split()), words

@@ -77,7 +77,7 @@ def links() -> dict[str, str]:
 def text(start: dict[str, dict[str, float]]) -> str:
     """The scenario file, with these start values by unit."""
     parts: dict[str, Part] = {"air": air_path(), "cylinder": cylinder(), "control": controller()}
-    solver = {"method": "dormand-prince", "rtol": 1e-4, "atol": 1e-6}
+    solver = {"kind": "dormand_prince", "rtol": 1e-4, "atol": 1e-6}
     lines = [HEAD, "upbeat = 1", 'name = "engine"', ""]
     for part in parts.values():
         lines += part.lines()

@@ -39,13 +39,13 @@ std::vector<T> copied(const Flat<T>& values) {
 inline SolverTables read_solver(nb::handle given) {
   SolverTables solver;
   solver.method = nb::cast<std::int32_t>(given.attr("code")) == 0 ? Method::Fixed : Method::Adaptive;
-  solver.micro = nb::cast<std::int64_t>(given.attr("micro"));
+  solver.steps = nb::cast<std::int64_t>(given.attr("steps"));
   solver.step = nb::cast<double>(given.attr("step"));
   solver.rtol = nb::cast<double>(given.attr("rtol"));
   solver.atol = nb::cast<double>(given.attr("atol"));
   solver.first = nb::cast<double>(given.attr("first"));
-  solver.most = nb::cast<double>(given.attr("most"));
-  solver.max_steps = nb::cast<std::int64_t>(given.attr("max_steps"));
+  solver.longest = nb::cast<double>(given.attr("longest"));
+  solver.most = nb::cast<std::int64_t>(given.attr("most"));
   solver.c = nb::cast<std::vector<double>>(given.attr("c"));
   solver.a = nb::cast<std::vector<double>>(given.attr("a"));
   solver.b = nb::cast<std::vector<double>>(given.attr("b"));

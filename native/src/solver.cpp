@@ -34,7 +34,7 @@ std::string grouped(std::int64_t number) {
 }  // namespace
 
 std::string problem_in(const SolverTables& tables) {
-  if (tables.micro < 1) return "a solver without micro-steps";
+  if (tables.steps < 1) return "a solver without steps";
   const std::size_t stages = tables.c.size();
   const auto nothing = [](double weight) { return weight == 0.0; };
   const auto weights = [&](const std::vector<double>& row) {
@@ -103,12 +103,12 @@ void Solver::stages(Dynamics& f, double t, double h, const double* x) {
   effort_.evaluations += static_cast<std::int64_t>(rows_.size()) - 1;
 }
 
-// How many micro-steps cover `length`; 0 if too many (see `message`).
+// How many solver steps cover `length`; 0 if too many (see `message`).
 std::int64_t Solver::micro_steps(double length) {
-  if (!(tables_.step > 0.0)) return tables_.micro;
+  if (!(tables_.step > 0.0)) return tables_.steps;
   const double wanted = std::ceil(smaller(length / tables_.step, 2.0 * most_micro) * (1.0 - 1e-9));
   if (wanted > most_micro) {
-    refuse("steps of %g would need more than %s micro-steps to cover %g; choose a larger step", tables_.step,
+    refuse("steps of %g would need more than %s solver steps to cover %g; choose a larger step", tables_.step,
            grouped(static_cast<std::int64_t>(most_micro)).c_str(), length);
     return 0;
   }
@@ -181,7 +181,7 @@ bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept,
   ++effort_.evaluations;
   // The first step is a guess: that time cannot tell it from none is no reason to give up.
   double h = limited(kept > 0.0 ? kept : larger(first(t, to, x), 16.0 * ulp(t)));
-  for (std::int64_t tried = 0; tried < tables_.max_steps; ++tried) {
+  for (std::int64_t tried = 0; tried < tables_.most; ++tried) {
     const bool cut = t + 1.0000001 * h >= to;
     const double length = cut ? to - t : h;
     if (!cut && h < 16.0 * ulp(t)) {
@@ -217,12 +217,12 @@ bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept,
     t = end;
     for (std::size_t j = 0; j < n_; ++j) k_[j] = last[j];
   }
-  return refuse("%s steps did not reach %.9g (at t = %.9g, step size %.3g); loosen rtol and atol, raise max_steps, or "
+  return refuse("%s steps did not reach %.9g (at t = %.9g, step size %.3g); loosen rtol and atol, raise 'most', or "
                 "take shorter communication steps",
-                grouped(tables_.max_steps).c_str(), to, t, h);
+                grouped(tables_.most).c_str(), to, t, h);
 }
 
-double Solver::limited(double h) const { return tables_.most > 0.0 ? smaller(h, tables_.most) : h; }
+double Solver::limited(double h) const { return tables_.longest > 0.0 ? smaller(h, tables_.longest) : h; }
 
 double Solver::first(double t, double to, const double* x) const {
   const double remaining = to - t;

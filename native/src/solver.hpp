@@ -1,4 +1,4 @@
-// Explicit Runge-Kutta integrators over a Butcher tableau: equal micro-steps, or an embedded pair
+// Explicit Runge-Kutta integrators over a Butcher tableau: equal steps, or an embedded pair
 // with step-size control. The order of floating-point operations is the one that the Python twin
 // (units/solving/integrate.py) documents; both give the same bits.
 #pragma once
@@ -16,13 +16,13 @@ enum class Method : std::int32_t { Fixed = 0, Adaptive = 1 };
 
 struct SolverTables {
   Method method = Method::Fixed;
-  std::int64_t micro = 1;   // Fixed: micro-steps per communication step,
-  double step = 0.0;        // or, when positive, the longest micro-step
+  std::int64_t steps = 1;   // Fixed: solver steps per communication step,
+  double step = 0.0;        // or, when positive, the longest solver step
   double rtol = 1e-6;       // Adaptive
   double atol = 1e-9;
   double first = 0.0;       // 0: chosen from the equations
-  double most = 0.0;        // 0: unlimited
-  std::int64_t max_steps = 100000;
+  double longest = 0.0;     // 0: unlimited
+  std::int64_t most = 100000;
   std::vector<double> c;    // the tableau; `a` is square, row after row, and strictly lower triangular
   std::vector<double> a;
   std::vector<double> b;
@@ -47,7 +47,7 @@ class Solver {
   Solver(const SolverTables& tables, std::size_t states);
 
   // Moves `x` from `t` to `to` > t. `h` is the step to try next, kept by the caller between calls
-  // (0: choose one; equal micro-steps ignore it). A watch may stop it before: then the state is the one at its
+  // (0: choose one; equal steps ignore it). A watch may stop it before: then the state is the one at its
   // time. False: see `message`. What `f` throws passes through.
   bool advance(Dynamics& f, double t, double to, double* x, double& h, Watch* watch = nullptr);
   const std::string& message() const { return message_; }

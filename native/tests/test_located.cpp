@@ -9,18 +9,18 @@ using namespace upbeat;
 
 namespace {
 
-SolverTables euler(std::int64_t micro) {
+SolverTables euler(std::int64_t steps) {
   SolverTables solver;
-  solver.micro = micro;
+  solver.steps = steps;
   solver.c = {0.0};
   solver.a = {0.0};
   solver.b = {1.0};
   return solver;
 }
 
-SolverTables midpoint(std::int64_t micro) {
+SolverTables midpoint(std::int64_t steps) {
   SolverTables solver;
-  solver.micro = micro;
+  solver.steps = steps;
   solver.c = {0.0, 0.5};
   solver.a = {0.0, 0.0, 0.5, 0.0};
   solver.b = {0.0, 1.0};

@@ -23,9 +23,9 @@ OdeTables decay(SolverTables solver) {
   return tables;
 }
 
-SolverTables rk4(std::int64_t micro) {
+SolverTables rk4(std::int64_t steps) {
   SolverTables solver;
-  solver.micro = micro;
+  solver.steps = steps;
   solver.c = {0.0, 0.5, 0.5, 1.0};
   solver.a = {0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0.5, 0, 0, 0, 0, 1, 0};
   solver.b = {1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6};

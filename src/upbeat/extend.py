@@ -6,13 +6,13 @@ version; the modules behind it may be rearranged.
 
 from upbeat.core.abilities import (
     Ability,
-    Derivatives,
     Indicators,
     Model,
     Native,
     NextEvent,
     Rollback,
     Serialise,
+    Slopes,
     Unit,
 )
 from upbeat.core.errors import MasterError, ModelError
@@ -64,7 +64,6 @@ __all__ = [
     "Cell",
     "Coupling",
     "Course",
-    "Derivatives",
     "Due",
     "Exchange",
     "Expr",
@@ -103,6 +102,7 @@ __all__ = [
     "Serialise",
     "Set",
     "Slope",
+    "Slopes",
     "Solve",
     "Span",
     "State",

@@ -229,13 +229,13 @@ def test_plot_takes_the_options_of_run(decay: Path, tmp_path: Path) -> None:
 def test_a_defect_of_upbeat_is_told_in_words(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from upbeat.cli import scenario_options
     from upbeat.cli.main import main
+    from upbeat.engine.formats import files
 
     def broken(*_: Any, **__: Any) -> None:
         raise AttributeError("'list' object has no attribute 'items'")
 
-    monkeypatch.setattr(scenario_options, "read_experiment", broken)
+    monkeypatch.setattr(files, "read_experiment", broken)
     assert main(["check", str(tmp_path / "a.toml")]) == 1
     said = capsys.readouterr().err
     assert "a defect of Upbeat itself, not of your files (AttributeError: 'list' object" in said
@@ -252,11 +252,11 @@ def test_a_defect_of_upbeat_is_told_in_words(
     "coupling",
     [
         '{ kind = "multi_rate", rates = ["a"] }',
-        '{ kind = "iterated", inner = "multi_rate" }',
-        '{ kind = "negotiated", inner = { kind = "iterated" } }',
-        '{ kind = "constrained", constraints = { f = "a.x" }, inner = "negotiated" }',
+        '{ kind = "iterated", coupling = "multi_rate" }',
+        '{ kind = "negotiated", coupling = { kind = "iterated" } }',
+        '{ kind = "constrained", constraints = { f = "a.x" }, coupling = "negotiated" }',
         '{ kind = "gauss_seidel", order = 3 }',
-        '{ kind = "iterated", inner = ["jacobi"] }',
+        '{ kind = "iterated", coupling = ["jacobi"] }',
     ],
 )
 def test_check_names_what_is_wrong_with_a_coupling(

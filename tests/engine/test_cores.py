@@ -149,7 +149,7 @@ def test_where_only_one_core_would_work_no_threads_are_made() -> None:
 @pytest.mark.parametrize("cores", [1, 4])
 def test_a_unit_that_fails_on_any_core_is_named_and_the_results_are_kept(cores: int) -> None:
     # 1/(0.75 - x) is infinite where x, which is the time, is 0.75: in the twelfth step.
-    bad = up.Ode({"x": "1"}, outputs={"y": "1/(0.75 - x)"}, solver={"method": "euler"})
+    bad = up.Ode({"x": "1"}, outputs={"y": "1/(0.75 - x)"}, solver={"kind": "euler"})
     scenario = up.Scenario({**UNITS, "bad": bad}, AROUND)
     with pytest.raises(up.UnitError, match="bad") as caught:
         up.simulate(scenario, pace=0.0625, until=2.0, cores=cores)
@@ -171,7 +171,7 @@ def test_a_python_unit_that_fails_says_why() -> None:
 
 
 def test_the_first_core_that_failed_is_told_of_whatever_the_timing() -> None:
-    bad = up.Ode({"x": "1"}, outputs={"y": "1/(0.5 - x)"}, solver={"method": "euler"})
+    bad = up.Ode({"x": "1"}, outputs={"y": "1/(0.5 - x)"}, solver={"kind": "euler"})
     scenario = up.Scenario({f"bad{k}": bad for k in range(4)})
     experiment = up.experiment(scenario, pace=0.5, until=1.0, cores=4)
     named = set()

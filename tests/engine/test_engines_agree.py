@@ -271,7 +271,7 @@ def test_save_and_restore_is_the_identity(
 @given(experiments(), st.sampled_from(ENGINES))
 def test_recorded_inputs_are_what_the_connections_say(experiment: up.Experiment, engine: str) -> None:
     """At every communication point a solved input equals its expression over the outputs of that point."""
-    coupling = getattr(experiment.master.coupling, "inner", experiment.master.coupling)
+    coupling = getattr(experiment.master.coupling, "coupling", experiment.master.coupling)
     if getattr(coupling, "outputs", "solved") != "solved" or experiment.closed.graph.loops:
         return  # late on purpose, or to the tolerance of an iteration
     closed = experiment.closed

@@ -19,7 +19,7 @@ thorough = settings(
     suppress_health_check=list(HealthCheck),
 )
 NUMBERS = st.sampled_from([-3.0, -1.5, -0.5, 0.0, 0.25, 1.0, 2.0])
-SOLVERS = st.sampled_from(["rk4", "euler", {"method": "midpoint", "micro": 3}, "dormand-prince"])
+SOLVERS = st.sampled_from(["rk4", "euler", {"kind": "midpoint", "steps": 3}, "dormand_prince"])
 
 
 @st.composite
@@ -56,7 +56,7 @@ def happenings(draw: st.DrawFn, count: int) -> dict[str, Any]:
 def paces(step: float) -> st.SearchStrategy[Any]:
     methods = ["auto", "published", "secant", "quadratic", "hermite", "hermite2"]
     ahead = st.builds(up.LookAhead, st.just(step), st.sampled_from(methods), symbolic=st.booleans())
-    control = up.ErrorControl(0.01, "milne", first=step, least=step / 64, most=2 * step)
+    control = up.ErrorControl(0.01, "milne", first=step, shortest=step / 64, longest=2 * step)
     inner = st.one_of(st.sampled_from([up.Fixed(step), up.EventDriven(step), control]), ahead)
     revised = st.builds(
         up.Revised,
@@ -89,7 +89,7 @@ def test_both_engines_find_the_same_events(scenario: up.Scenario, data: st.DataO
         "until": 2.1,
         "inputs": data.draw(st.sampled_from(["hold", "linear"])),
         "coupling": data.draw(st.sampled_from(["jacobi", "gauss_seidel", "negotiated"])),
-        "events": data.draw(st.sampled_from([None, None, "auto", "look_ahead", "revision", "off"])),
+        "events": data.draw(st.sampled_from([None, None, "auto", "look_ahead", "revised", "off"])),
     }
     try:
         up.experiment(scenario, **chosen).program()

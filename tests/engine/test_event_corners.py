@@ -252,7 +252,7 @@ CROSSINGS = [(k + 0.5) * math.pi / math.sqrt(40) for k in range(6)]
 @pytest.mark.parametrize("method", ["richardson", "milne"])
 @pytest.mark.parametrize("correct", ["repeat", "next"])
 def test_rejected_steps_leave_no_event_behind(engine: Any, method: Any, correct: Any) -> None:
-    pace = up.ErrorControl(1e-4, method, correct, first=0.4, least=1e-4, most=0.4, per="step")
+    pace = up.ErrorControl(1e-4, method, correct, first=0.4, shortest=1e-4, longest=0.4, per="step")
     trace = up.simulate(hybrid(), pace=pace, until=3.0, inputs=up.Linear(), engine=engine)
     times = [(e.time, e.name) for e in trace.events]
     assert (sum(step.rejected for step in trace.steps) > 0) == (correct == "repeat")

@@ -28,10 +28,10 @@ def test_the_word_of_the_run_and_of_the_unit() -> None:
     every, none = Isolation("process"), Isolation("none")
     assert apart(separated(pair(), Isolation())) == {"mass": False, "spring": False}
     assert apart(separated(pair(), every)) == {"mass": True, "spring": True}
-    own = pair(Isolated(MASS, when="none"), Isolated(SPRING))
+    own = pair(Isolated(MASS, isolation="none"), Isolated(SPRING))
     assert apart(separated(own, every)) == {"mass": False, "spring": True}
     assert apart(separated(own, none)) == {"mass": False, "spring": True}
-    waiting = pair(Isolated(MASS, deadline=3.0, when="auto"))
+    waiting = pair(Isolated(MASS, deadline=3.0, isolation="auto"))
     assert separated(waiting, every).units["mass"] == Isolated(MASS, deadline=3.0)
     assert separated(waiting, none).units["mass"] == MASS
     assert separated(pair(), Isolation("process", 2.0, 1)).units["mass"] == Isolated(MASS, 2.0, 1)
@@ -83,7 +83,7 @@ def test_files_say_it_and_keep_it(tmp_path: Path) -> None:
     made = up.load(path)
     assert made.isolation == Isolation("process", 10.0, 1)
     assert made.scenario.units["mass"] == Isolated(MASS, 3.0, 2)
-    assert made.scenario.units["spring"] == Isolated(SPRING, when="none")
+    assert made.scenario.units["spring"] == Isolated(SPRING, isolation="none")
     up.write_scenario(made, tmp_path / "again.toml")
     again = up.load(tmp_path / "again.toml")
     assert again.scenario == made.scenario

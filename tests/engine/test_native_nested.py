@@ -174,7 +174,7 @@ def test_a_nest_that_fails_at_the_start() -> None:
 def test_a_pace_that_gives_up_inside() -> None:
     steep = up.Ode(states={"x": "u*u"}, start={"x": 1.0}, inputs=["u"], outputs=["x"])
     scenario = up.Scenario(units={"blow": steep}, connections={"blow.u": "blow.x"}, outputs={"x": "blow.x"})
-    pace = up.ErrorControl(tolerance=1e-6, least=0.01, per="step")
+    pace = up.ErrorControl(tolerance=1e-6, shortest=0.01, per="step")
     text = failing(boxed(scenario, 1, pace=pace), up.StepError)
     assert "inside 'box': the step from t = " in text
 

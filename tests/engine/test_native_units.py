@@ -24,12 +24,12 @@ pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native en
 DEGREE = 2
 SOLVERS = [
     Euler(),
-    Euler(micro=7),
-    Midpoint(micro=3),
+    Euler(steps=7),
+    Midpoint(steps=3),
     RK4(),
     RK4(step=0.03),
     DormandPrince(),
-    DormandPrince(rtol=1e-10, atol=1e-12, first=1e-3, most=0.05),
+    DormandPrince(rtol=1e-10, atol=1e-12, first=1e-3, longest=0.05),
 ]
 
 
@@ -179,7 +179,7 @@ def test_functions_follow_their_inputs_in_time() -> None:
     "model",
     [
         Ode(states={"x": "x**2"}, start={"x": 1.0}, solver=DormandPrince()),
-        Ode(states={"x": "-x"}, start={"x": 1.0}, solver=DormandPrince(max_steps=3, most=0.01)),
+        Ode(states={"x": "-x"}, start={"x": 1.0}, solver=DormandPrince(most=3, longest=0.01)),
         Ode(states={"x": "1/(x - x)"}, solver=RK4()),
         Ode(states={"x": "1"}, solver=Euler(step=1e-12)),
         *(

@@ -92,7 +92,7 @@ def test_what_is_wrong_inside_is_said(tmp_path: Path, car: str, what: str) -> No
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ('scenario = "none.toml"', "cannot be read"),
+        ('scenario = "none.toml"', "cannot read"),
         ('scenario = "/etc/passwd"', "must name a file"),
         ('scenario = "/etc/x.toml"', "relative"),
         ("scenario = 3", "must name a file"),

@@ -220,7 +220,7 @@ def test_what_may_be_given(given: object, made: up.RealTime | None) -> None:
         (math.inf, "must be a number"),
         ("fast", "must be a number, not 'fast'"),
         ({"late": "cry"}, "'late' cannot be 'cry'.*warn"),
-        ({"late": "warn", "slack": 1}, "no option 'slack'"),
+        ({"late": "warn", "slack": 1}, "no setting 'slack'"),
         ({"tolerance": -1.0}, "must not be negative"),
     ],
 )

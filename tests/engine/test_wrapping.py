@@ -134,7 +134,7 @@ def test_an_event_input_with_labels(engine: Any) -> None:
         (lambda: up.as_discrete(ROOM, H, events={"q": "T > 1"}), "the model has an input of that name"),
         (
             lambda: up.as_discrete(ROOM, up.ErrorControl(1e-3, per="step"), events=LIMITS),
-            "first=1e-3, least=",
+            "first=1e-3, shortest=",
         ),
         (
             lambda: up.as_continuous(CONTROLLER, H, inputs=["T"], events={"hot": "T > 1"}, hold={}),

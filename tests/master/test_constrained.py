@@ -21,14 +21,14 @@ def masses(c: float = 1.0, d: float = 1.0, m: float = 2.0, **start: float) -> up
         states={"x": "v", "v": "-c*x - d*v + F"},
         start={"x": 1.0},
         parameters={"c": c, "d": d},
-        solver=up.RK4(micro=4),
+        solver=up.RK4(steps=4),
     )
     right = up.Ode(
         inputs=["F"],
         states={"x": "v", "v": "(-c*x + F)/m"},
         start={"x": 1.0},
         parameters={"c": c, "m": m},
-        solver=up.RK4(micro=4),
+        solver=up.RK4(steps=4),
     )
     scenario = up.Scenario(
         units={"left": left, "right": right},
@@ -147,7 +147,7 @@ def rich() -> up.Scenario:
     pair = masses()
     sensor = up.Function(inputs=["F", "back"], outputs={"y": "F + 0.3*sin(back)"})
     echo = up.Function(inputs=["y"], outputs={"z": "0.5*y"})
-    motor = up.Ode(inputs=["load", "x"], states={"w": "load + x - w"}, solver=up.RK4(micro=2))
+    motor = up.Ode(inputs=["load", "x"], states={"w": "load + x - w"}, solver=up.RK4(steps=2))
     return up.Scenario(
         units={**pair.units, "sensor": sensor, "echo": echo, "motor": motor},
         connections={
@@ -331,7 +331,7 @@ def test_unknowns_are_single_reals_and_held() -> None:
         ({"constraints": {"force": GAP}, "tolerance": 0}, "tolerance"),
         ({"constraints": {"force": GAP}, "difference": -1}, "difference"),
         ({"constraints": {"force": GAP}, "corrections": 0}, "corrections"),
-        ({"constraints": {"force": GAP}, "inner": up.Iterated()}, "Jacobi or GaussSeidel"),
+        ({"constraints": {"force": GAP}, "coupling": up.Iterated()}, "Jacobi or GaussSeidel"),
         ({"constraints": {"force": GAP}, "sensitivities": {"F": "1"}}, "for all unknowns or for none"),
     ],
 )
@@ -370,7 +370,7 @@ def test_in_a_file(tmp_path: Path, engine: str) -> None:
         "a.u" = "u"
         [master]
         step = 0.5
-        coupling = { kind = "constrained", constraints = { u = "a.x - 1" }, inner = "gauss_seidel" }
+        coupling = { kind = "constrained", constraints = { u = "a.x - 1" }, coupling = "gauss_seidel" }
         [run]
         until = 1.0
         """

@@ -69,7 +69,7 @@ def test_steps_are_as_long_as_the_order_allows(method: str, inputs: object, orde
         correct=st.sampled_from(["repeat", "next"]),
         per=st.sampled_from(["run", "step"]),
         first=st.none() | st.floats(1e-6, 0.01),
-        most=st.none() | st.floats(0.01, 10.0),
+        longest=st.none() | st.floats(0.01, 10.0),
         order=st.none() | st.integers(1, 6),
         safety=st.floats(0.5, 1.0),
         gains=st.tuples(st.floats(0.1, 1.0), st.floats(0.0, 0.7)),
@@ -87,7 +87,7 @@ def test_both_engines_take_the_same_steps(pace: up.ErrorControl, inputs: object,
 
 def test_the_halves_stand_and_the_histories_go_on(engine: str) -> None:
     """Steps that cannot be rejected or changed are pairs of fixed steps of half the size, bit for bit."""
-    pace = up.ErrorControl(1e9, first=0.25, least=0.25, most=0.25)
+    pace = up.ErrorControl(1e9, first=0.25, shortest=0.25, longest=0.25)
     for coupling in (up.Jacobi(), up.GaussSeidel(), up.Iterated(corrections=2)):
         halves = run(0.125, coupling=coupling, inputs=up.Polynomial(2), engine=engine)
         trace = run(pace, coupling=coupling, inputs=up.Polynomial(2), engine=engine)
@@ -156,20 +156,20 @@ def test_a_jump_ends_the_run_by_name(engine: str) -> None:
     source = up.Function(outputs={"y": "1 if time > 0.5 else 0"})
     sink = up.Ode(states={"x": "u - x"}, inputs=["u"])
     scenario = up.Scenario(units={"s": source, "x": sink}, connections={"x.u": "s.y"})
-    pace = up.ErrorControl(1e-4, method="milne", least=1e-6)
+    pace = up.ErrorControl(1e-4, method="milne", shortest=1e-6)
     with pytest.raises(
         up.StepError, match=r"from t = 0\.49999.*error 5e\+03 × tolerance at x\.u.*1e-06"
     ) as caught:
         up.simulate(scenario, pace=pace, until=1.0, engine=engine)
     assert caught.value.trace.time[-1] == pytest.approx(0.5, abs=1e-5)
-    stands = up.ErrorControl(1e-4, method="milne", correct="next", least=1e-6)
+    stands = up.ErrorControl(1e-4, method="milne", correct="next", shortest=1e-6)
     assert up.simulate(scenario, pace=stands, until=1.0, engine=engine).time[-1] == 1.0
 
 
 @pytest.mark.parametrize("until", [1.0, 0.7300000001, 5.0 / 3.0])
 def test_it_lands_on_the_stop_time_without_a_tiny_step(until: float) -> None:
     for first, most in itertools.product((0.1, 0.0999999), (0.1, 0.3)):
-        trace = run(up.ErrorControl(1e-1, first=first, most=most), until=until)
+        trace = run(up.ErrorControl(1e-1, first=first, longest=most), until=until)
         assert trace.time[-1] == until
         sizes = np.diff(trace.time)
         assert sizes[-1] > 0.4 * sizes[:-1].max()
@@ -177,9 +177,9 @@ def test_it_lands_on_the_stop_time_without_a_tiny_step(until: float) -> None:
 
 
 def test_limits(engine: str) -> None:
-    sizes = np.diff(run(up.ErrorControl(1e-2, least=1e-3, most=0.05), engine=engine).time)
+    sizes = np.diff(run(up.ErrorControl(1e-2, shortest=1e-3, longest=0.05), engine=engine).time)
     assert sizes.max() <= 0.05 * (1 + 1e-9)
-    trace = run(up.ErrorControl(1e2, most=0.05), engine=engine)
+    trace = run(up.ErrorControl(1e2, longest=0.05), engine=engine)
     assert "the longest step" in trace.steps.reasons()
 
 
@@ -218,9 +218,9 @@ def test_a_scenario_without_real_ports_is_refused() -> None:
     ("given_", "message"),
     [
         ({"tolerance": 0}, "tolerance of ErrorControl must be positive"),
-        ({"least": 1.0, "most": 0.1}, "least of ErrorControl"),
-        ({"method": "euler"}, "method of ErrorControl is one of richardson, milne, order"),
-        ({"correct": "never"}, "correct of ErrorControl is one of repeat, next"),
+        ({"shortest": 1.0, "longest": 0.1}, "shortest step of ErrorControl"),
+        ({"method": "euler"}, 'method of ErrorControl must be one of "richardson", "milne", "order"'),
+        ({"correct": "never"}, 'correct of ErrorControl must be "repeat" or "next"'),
         ({"order": 0}, "order of ErrorControl"),
         ({"safety": 1.5}, "safety of ErrorControl"),
         ({"gains": (0.3,)}, "gains of ErrorControl"),
@@ -280,7 +280,10 @@ def test_it_is_pure() -> None:
         ({"tolerance": 1e-300}, "the tolerance of ErrorControl, 1e-300, is below what rounding leaves"),
         ({"tolerance": 1e-15}, "take at least 1e-14"),
         ({"ports": {"a.x": 1e-20}}, "the tolerance for 'a.x' of ErrorControl, 1e-20, is below"),
-        ({"first": 1.0, "most": 0.5}, r"first of ErrorControl \(1\) is more than most \(0.5\)"),
+        (
+            {"first": 1.0, "longest": 0.5},
+            r"first step of ErrorControl \(1\) is longer than .longest. \(0.5\)",
+        ),
     ],
 )
 def test_settings_that_lead_nowhere_are_refused(settings: dict[str, object], words: str) -> None:
@@ -290,8 +293,10 @@ def test_settings_that_lead_nowhere_are_refused(settings: dict[str, object], wor
 
 def test_a_longest_step_that_would_never_get_there_is_refused(engine: str) -> None:
     scenario = up.Scenario(units={"a": up.Ode(states={"x": "-x"}, start={"x": 1.0})})
-    with pytest.raises(up.InvalidInput, match=r"most of ErrorControl \(1e-20\) would mean 1e15 steps"):
-        up.simulate(scenario, pace=up.ErrorControl(1e-3, most=1e-20), until=1.0, engine=engine)
+    with pytest.raises(
+        up.InvalidInput, match=r"longest step of ErrorControl \(1e-20\) would mean 1e15 steps"
+    ):
+        up.simulate(scenario, pace=up.ErrorControl(1e-3, longest=1e-20), until=1.0, engine=engine)
 
 
 def test_a_step_that_is_rejected_again_and_again_comes_with_advice(engine: str) -> None:
@@ -299,7 +304,7 @@ def test_a_step_that_is_rejected_again_and_again_comes_with_advice(engine: str) 
     source = up.Function(outputs={"y": "time > 0.5"})
     total = up.Ode(states={"x": "u"}, inputs=["u"])
     scenario = up.Scenario(units={"s": source, "t": total}, connections={"t.u": "s.y"})
-    pace = up.ErrorControl(1e-3, method="milne", least=1e-300, factors=(0.999, 2.0), safety=0.9999)
+    pace = up.ErrorControl(1e-3, method="milne", shortest=1e-300, factors=(0.999, 2.0), safety=0.9999)
     with pytest.raises(up.StepError, match=r'rejected 100 times; .*correct="next"|cannot be shorter'):
         up.simulate(scenario, pace=pace, until=1.0, engine=engine)
 

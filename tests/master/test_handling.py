@@ -76,14 +76,14 @@ def test_the_pace_that_is_there_is_kept_where_it_will_do() -> None:
     assert chosen.pace == up.Revised(control)
     assert "not looked ahead for, because ErrorControl has no usual step" in chosen.why[0]
     assert settled(BALL, "look_ahead", up.Revised(look)).pace == look
-    assert settled(BALL, "revision").pace == up.Revised(0.1)
+    assert settled(BALL, "revised").pace == up.Revised(0.1)
     for pace in (look, up.Revised(look), up.Revised(0.2), up.Fixed(0.2)):
         assert settled(BALL, "off", pace).pace == up.Fixed(0.2)
 
 
 def test_without_events_nothing_changes() -> None:
     scenario = up.Scenario({"a": point(1.0, 1.0)})
-    for events in ("auto", "look_ahead", "revision", "off"):
+    for events in ("auto", "look_ahead", "revised", "off"):
         trace = up.simulate(scenario, pace=0.1, until=1.0, events=events)
         assert trace.time == pytest.approx(np.arange(11) / 10, abs=1e-12)
 
@@ -98,7 +98,7 @@ def test_events_inside_units_are_seen_coming_too(engine: str) -> None:
     assert settled(scenario, "auto").pace == up.Revised(up.LookAhead(0.1))
     trace = up.simulate(scenario, pace=0.1, until=1.0, events="auto", engine=engine)
     assert np.abs(trace.time - FIRST).min() < 1e-5
-    assert settled(scenario, "revision").pace == up.Fixed(0.1)  # the unit has found it: nothing to go back to
+    assert settled(scenario, "revised").pace == up.Fixed(0.1)  # the unit has found it: nothing to go back to
 
 
 def test_inside_a_nested_scenario_and_around_one(engine: str) -> None:
@@ -137,16 +137,21 @@ def test_result_files_say_what_was_chosen(tmp_path: Path) -> None:
     up.simulate(BALL, pace=0.1, until=0.6, events="auto", out=path)
     notes = up.read(path).notes
     assert notes[0].startswith("events of ball: seen coming by LookAhead")
-    assert any(note.startswith("steps end 1e-06 s behind an expected event (least): 1e-05") for note in notes)
+    assert any(
+        note.startswith("steps end 1e-06 s behind an expected event (tolerance): 1e-05") for note in notes
+    )
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: up.Master(up.Fixed(0.1), events="yes"), 'events of a master is one of "auto", "look_ahead"'),
+        (
+            lambda: up.Master(up.Fixed(0.1), events="yes"),
+            'events of a master must be one of "auto", "look_ahead"',
+        ),
         (lambda: up.simulate(BALL, pace=0.1, until=1, events=1), "not 1. Write for example events="),
         (lambda: settled(BALL, "look_ahead", up.ErrorControl()), "ErrorControl has none: give the step"),
-        (lambda: up.simulate(MIXED, pace=0.1, until=1, events="revision"), "clock cannot be set back"),
+        (lambda: up.simulate(MIXED, pace=0.1, until=1, events="revised"), "clock cannot be set back"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call: Any, words: str) -> None:
@@ -174,12 +179,12 @@ def test_a_fixed_pace_that_notices_events_late_is_told() -> None:
         (up.DormandPrince(rtol=1e-3), 2e-4),
         (up.RK4(), 2e-6),
         (up.Euler(), 2e-4),
-        (up.Euler(micro=10), 2e-5),
+        (up.Euler(steps=10), 2e-5),
         (up.Midpoint(step=0.05), 5e-6),
     ],
 )
 def test_how_close_follows_from_the_solvers(solver: Any, length: float) -> None:
-    units = {"fine": up.Ode({"x": "1"}, solver=up.RK4(micro=4)), "rough": up.Ode({"x": "1"}, solver=solver)}
+    units = {"fine": up.Ode({"x": "1"}, solver=up.RK4(steps=4)), "rough": up.Ode({"x": "1"}, solver=solver)}
     found = margin(units, 0.2)
     assert found.length == pytest.approx(length)
     assert ("rough" in found.why.split()) == (length != 2e-6)
@@ -187,14 +192,14 @@ def test_how_close_follows_from_the_solvers(solver: Any, length: float) -> None:
 
 def test_what_is_given_counts_more(engine: str) -> None:
     scenario = up.Scenario({"a": point(1.0, -1.0, solver="euler")}, events={"down": {"when": ["a.x"]}})
-    for pace, margin_ in ((up.LookAhead(0.3), 3e-4), (up.LookAhead(0.3, least=0.01), 0.01)):
+    for pace, margin_ in ((up.LookAhead(0.3), 3e-4), (up.LookAhead(0.3, tolerance=0.01), 0.01)):
         trace = up.simulate(scenario, pace=pace, until=1.2, engine=engine)
         assert happened(trace) == [("down", pytest.approx(1.0 + margin_, abs=1e-9))]
     assert any(
         "a takes steps of 0.3 s by euler" in note
         for note in up.simulate(scenario, pace=up.LookAhead(0.3), until=1.2, engine=engine).notes
     )
-    assert any(note.endswith("(least): as given") for note in trace.notes)
+    assert any(note.endswith("(tolerance): as given") for note in trace.notes)
 
 
 def test_where_one_cannot_be_set_back_units_of_equations_locate_their_events(engine: str) -> None:
@@ -210,10 +215,10 @@ def test_where_one_cannot_be_set_back_units_of_equations_locate_their_events(eng
 
 
 def test_interruption_alone(engine: str) -> None:
-    trace = up.simulate(BALL, pace=0.1, until=0.6, events="interruption", engine=engine)
+    trace = up.simulate(BALL, pace=0.1, until=0.6, events="interruptible", engine=engine)
     assert happened(trace) == [("floor", pytest.approx(FIRST, abs=1e-9))]
     with pytest.raises(UpbeatError, match="GaussSeidel is another one: leave out one of the two"):
-        settled(BALL, "interruption", coupling=up.GaussSeidel())
+        settled(BALL, "interruptible", coupling=up.GaussSeidel())
 
 
 def test_nobody_is_asked_to_locate_what_it_cannot(engine: str) -> None:
@@ -241,7 +246,7 @@ def test_a_coupling_that_interrupts_is_told_of_whatever_is_asked() -> None:
 
 def test_a_nested_scenario_stops_by_the_coupling_that_is_chosen_inside(engine: str) -> None:
     """What `events` chooses counts as what is given: those outside stop at the floor, too."""
-    for inside in ({"events": "interruption"}, {"coupling": up.Interruptible()}):
+    for inside in ({"events": "interruptible"}, {"coupling": up.Interruptible()}):
         nested = up.Nested(replace_outputs(BALL), up.Master(up.Fixed(0.1), **inside), flatten=False)
         assert up.Ability.EARLY_RETURN in nested.abilities
         scenario = up.Scenario({"box": nested})
@@ -286,7 +291,7 @@ class Bucket:
         return reached
 
 
-@pytest.mark.parametrize("events", ["auto", "interruption"])
+@pytest.mark.parametrize("events", ["auto", "interruptible"])
 def test_others_follow_a_unit_that_stops_at_events_which_nobody_else_knows(events: Any) -> None:
     full = up.PythonUnit(Bucket, [up.Port("level", up.Causality.OUTPUT)], abilities=[up.Ability.EARLY_RETURN])
     scenario = up.Scenario({"bucket": full, "point": point(1.0, 0.0)})

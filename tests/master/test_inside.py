@@ -87,7 +87,7 @@ def test_it_can_be_left_out() -> None:
     pace = up.LookAhead(0.1, inside=False)
     with pytest.raises(up.MasterError, match="nor has a unit of equations one inside"):
         up.simulate(up.Scenario({"ball": ball()}), pace=pace, until=1.0)
-    with pytest.raises(up.MasterError, match="inside of LookAhead is True or False, not 1"):
+    with pytest.raises(up.MasterError, match="inside of LookAhead must be true or false, not 1"):
         up.LookAhead(0.1, inside=1)  # type: ignore[arg-type]
 
 

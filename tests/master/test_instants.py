@@ -221,7 +221,7 @@ ENGINES: list[Any] = ["interpret", "native"]
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    "loops", [up.Newton(), up.Newton(derivatives="differences"), up.FixedPoint(), up.Anderson()]
+    "loops", [up.Newton(), up.Newton(slopes="differences"), up.FixedPoint(), up.Anderson()]
 )
 def test_a_loop_through_a_unit_that_jumps_is_solved_again(engine: Any, loops: Any) -> None:
     """y = k·u, u = 1 + y/2; when k becomes -1, y = -2/3."""
@@ -374,11 +374,11 @@ def test_known_events_inside_a_nest_bound_the_steps_outside(engine: Any, flatten
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_events_close_to_each_other_do_not_spoil_courses(engine: Any) -> None:
-    wave = up.Ode({"x": "v", "v": "-x"}, start={"x": 1.0, "v": 0.0}, solver=up.RK4(micro=4))
+    wave = up.Ode({"x": "v", "v": "-x"}, start={"x": 1.0, "v": 0.0}, solver=up.RK4(steps=4))
     total = up.Ode({"y": "u"}, inputs={"u": 0.0}, outputs=["y"])
     for apart in (2e-16, 1e-11, 1e-7):
         units = {"wave": wave, "total": total, "s": up.Schedule([1.05, 1.05 + apart], [0.0, 0.0])}
         scenario = up.Scenario(units, {"total.u": "wave.x"})
-        for inputs in ("hermite", {"kind": "polynomial", "order": 3}):
+        for inputs in ("hermite", {"kind": "polynomial", "degree": 3}):
             trace = up.simulate(scenario, pace=0.1, until=2.0, inputs=inputs, engine=engine)
             assert trace["total.y"][-1] == pytest.approx(math.sin(2.0), abs=2e-3)

@@ -172,7 +172,7 @@ def hops(height: float, kept: float, until: float) -> list[float]:
     return times
 
 
-@pytest.mark.parametrize("given", [{}, {"first": "ball"}, {"parallel": False}], ids=str)
+@pytest.mark.parametrize("given", [{}, {"leader": "ball"}, {"parallel": False}], ids=str)
 @pytest.mark.parametrize(
     ("bounce", "kept", "until"),
     [
@@ -540,13 +540,13 @@ def test_what_it_adds_to_units_is_not_for_users() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"first": "nobody"}, "first of Interruptible names 'nobody', which is no unit"),
-        ({"first": "still"}, "names 'still', which cannot stop at an event"),
-        ({"first": ()}, 'is "auto", a unit, or a list of units'),
-        ({"first": 3}, 'is "auto", a unit, or a list of units'),
-        ({"parallel": "no"}, "parallel of Interruptible is True or False"),
-        ({"ahead": 0.5}, "ahead of Interruptible must be at least 1"),
-        ({"ahead": math.inf}, "ahead of Interruptible must be a positive number"),
+        ({"leader": "nobody"}, "leader of Interruptible names 'nobody', which is no unit"),
+        ({"leader": "still"}, "names 'still', which cannot stop at an event"),
+        ({"leader": ()}, 'must be "auto", a unit, or a list of units'),
+        ({"leader": 3}, 'must be "auto", a unit, or a list of units'),
+        ({"parallel": "no"}, "parallel of Interruptible must be true or false"),
+        ({"forecast": 0.5}, "forecast of Interruptible must be at least 1"),
+        ({"forecast": math.inf}, "forecast of Interruptible must be a positive number"),
         ({"interruption": -1.0}, "interruption of Interruptible must be a positive number"),
         ({"outputs": "late"}, "outputs must be"),
         ({"loops": 3}, "loops of Interruptible"),
@@ -572,7 +572,7 @@ def test_reactive_inputs_are_refused() -> None:
 
 def test_it_can_be_written_to_files() -> None:
     given = {
-        "coupling": {"kind": "interruptible", "first": ["a", "b"], "parallel": False, "interruption": 1e-4},
+        "coupling": {"kind": "interruptible", "leader": ["a", "b"], "parallel": False, "interruption": 1e-4},
         "step": 0.1,
     }
     problems = Problems()

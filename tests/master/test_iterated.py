@@ -10,8 +10,8 @@ import upbeat as up
 
 def oscillator() -> up.Scenario:
     """x' = v and v' = -x in two units: x = cos t."""
-    position = up.Ode(states={"x": "v"}, start={"x": 1.0}, inputs=["v"], solver=up.RK4(micro=4))
-    velocity = up.Ode(states={"v": "-x"}, inputs=["x"], solver=up.RK4(micro=4))
+    position = up.Ode(states={"x": "v"}, start={"x": 1.0}, inputs=["v"], solver=up.RK4(steps=4))
+    velocity = up.Ode(states={"v": "-x"}, inputs=["x"], solver=up.RK4(steps=4))
     return up.Scenario(units={"p": position, "q": velocity}, connections={"p.v": "q.v", "q.x": "p.x"})
 
 
@@ -121,5 +121,5 @@ def test_inputs_that_are_not_real_must_agree_too(engine: str) -> None:
 
 
 def test_other_couplings_cannot_be_iterated() -> None:
-    with pytest.raises(up.MasterError, match="inner coupling of Iterated is Jacobi or GaussSeidel"):
+    with pytest.raises(up.MasterError, match="coupling inside Iterated must be Jacobi or GaussSeidel"):
         up.Iterated(up.MultiRate({"p": 2}))  # type: ignore[arg-type]

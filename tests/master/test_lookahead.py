@@ -94,7 +94,7 @@ def test_the_published_prediction_step_by_step(engine: str) -> None:
     scenario = up.Scenario(
         {"a": up.Ode({"x": "-1"}, start={"x": 1.0}, solver="euler")}, events={"down": {"when": ["a.x"]}}
     )
-    pace = up.LookAhead(0.3, method="published", least=0.02)
+    pace = up.LookAhead(0.3, method="published", tolerance=0.02)
     trace = up.simulate(scenario, pace=pace, until=1.2, engine=engine)
     # at 0.3: 0.7 - 2·0.3 > 0; at 0.6: in 0.9·0.4; at 0.9: in 0.9·0.1; at 0.99: in 0.009, hence 0.02
     assert trace.time == pytest.approx([0, 0.3, 0.6, 0.9, 0.99, 1.01, 1.2], abs=1e-12)
@@ -231,8 +231,8 @@ def test_it_goes_on_from_a_checkpoint(engine: str, tmp_path: Path) -> None:
     ("settings", "words"),
     [
         ({"step": 0}, "step of LookAhead"),
-        ({"method": "best"}, "one of auto, published"),
-        ({"least": 1.0}, "more than its step"),
+        ({"method": "best"}, 'one of "auto", "published"'),
+        ({"tolerance": 1.0}, "more than its step"),
         ({"method": "published", "safety": 0}, "safety of LookAhead"),
         ({"method": "published", "forecast": 1.0}, "forecast of LookAhead"),
         ({"safety": 0.9}, 'safety of LookAhead is about method="published"'),
@@ -261,7 +261,7 @@ def test_it_can_be_written_in_a_file() -> None:
         [events.low]
         when = "a.x <= 0"
         [master]
-        pace = { kind = "look_ahead", step = 0.25, method = "secant", least = 1e-4 }
+        pace = { kind = "look_ahead", step = 0.25, method = "secant", tolerance = 1e-4 }
         [run]
         until = 2.0
         """

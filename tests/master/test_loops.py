@@ -13,7 +13,7 @@ import upbeat as up
 from upbeat.engine.native import machine as native
 
 ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
-SOLVERS = [up.Newton(), up.Newton(derivatives="differences"), up.FixedPoint(), up.Anderson()]
+SOLVERS = [up.Newton(), up.Newton(slopes="differences"), up.FixedPoint(), up.Anderson()]
 
 
 def ring(gains: list[float], offsets: list[float]) -> up.Scenario:

@@ -91,7 +91,7 @@ def sequence(trace: up.Trace, sizes: tuple[float, ...]) -> list[int]:
 def test_error_control_keeps_to_the_table(engine: str, correct: Any) -> None:
     sizes = (0.01, 0.02, 0.05, 0.1)
     table = ((0, 1, 1, -1), (0, 2, -1, 2), (1, -1, 0, -1))
-    control = up.ErrorControl(1e-3, correct=correct, first=0.05, least=1e-6, most=0.2, per="step")
+    control = up.ErrorControl(1e-3, correct=correct, first=0.05, shortest=1e-6, longest=0.2, per="step")
     trace = up.simulate(wave(), pace=up.Monitored(control, sizes, table), until=3.0, engine=engine)
     node = 0
     taken = sequence(trace, sizes)
@@ -104,7 +104,7 @@ def test_error_control_keeps_to_the_table(engine: str, correct: Any) -> None:
 
 
 def test_a_rejected_step_stands_where_no_shorter_one_is_proven(engine: str) -> None:
-    control = up.ErrorControl(1e-9, first=0.1, least=1e-6, most=0.2, per="step")
+    control = up.ErrorControl(1e-9, first=0.1, shortest=1e-6, longest=0.2, per="step")
     trace = up.simulate(wave(), pace=up.Monitored(control, (0.1,), ((0,),)), until=1.0, engine=engine)
     assert trace.time == pytest.approx(np.linspace(0.0, 1.0, 11))
     assert (

@@ -98,12 +98,12 @@ def test_without_early_stops_it_is_plain_jacobi(engine: str) -> None:
 
 
 def test_only_jacobi_is_negotiated() -> None:
-    with pytest.raises(up.MasterError, match="inner coupling of Negotiated is Jacobi, not GaussSeidel"):
+    with pytest.raises(up.MasterError, match="coupling inside Negotiated must be Jacobi, not GaussSeidel"):
         up.Negotiated(up.GaussSeidel())  # type: ignore[arg-type]
     problems = Problems()
-    settings = {"step": 0.1, "coupling": {"kind": "negotiated", "inner": "gauss_seidel"}}
+    settings = {"step": 0.1, "coupling": {"kind": "negotiated", "coupling": "gauss_seidel"}}
     assert master_from(settings, problems) is None
-    assert "inner coupling of Negotiated" in str(problems.found)
+    assert "coupling inside Negotiated" in str(problems.found)
 
 
 class Halving:
@@ -233,7 +233,7 @@ class Grid:
 def coupled(rollback: bool) -> up.Scenario:
     """x' = v in the unit that stops, v' = -x in one that does not."""
     stopping = up.PythonUnit(Integrator, PORTS, abilities=BOTH if rollback else STOPS)
-    velocity = up.Ode(states={"v": "-x"}, start={"v": 1.0}, inputs=["x"], solver=up.RK4(micro=4))
+    velocity = up.Ode(states={"v": "-x"}, start={"v": 1.0}, inputs=["x"], solver=up.RK4(steps=4))
     return up.Scenario(units={"p": stopping, "q": velocity}, connections={"p.u": "q.v", "q.x": "p.y"})
 
 

@@ -309,11 +309,11 @@ def test_what_makes_no_sense_is_refused(settings: dict[str, Any], words: str) ->
 
 
 def test_it_can_be_written_in_a_file() -> None:
-    master = up.Master(up.Revised(up.LookAhead(0.25, least=1e-4), tolerance=1e-6))
+    master = up.Master(up.Revised(up.LookAhead(0.25, tolerance=1e-4), tolerance=1e-6))
     table = settings_of(master)
     assert table["pace"] == {
         "kind": "revised",
-        "pace": {"kind": "look_ahead", "step": 0.25, "least": 1e-4},
+        "pace": {"kind": "look_ahead", "step": 0.25, "tolerance": 1e-4},
         "tolerance": 1e-6,
     }
     problems = Problems()

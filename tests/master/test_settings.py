@@ -13,7 +13,7 @@ MASTERS = [
         pace=up.Fixed(0.1), coupling=up.Iterated(up.GaussSeidel(loops=up.Anderson(depth=2)), corrections=2)
     ),
     up.Master(pace=up.Fixed(0.1), coupling=up.Jacobi(loops=up.FixedPoint()), inputs=up.Hermite(2)),
-    up.Master(pace=up.Fixed(0.1), coupling=up.Jacobi(loops=up.Newton(derivatives="units"))),
+    up.Master(pace=up.Fixed(0.1), coupling=up.Jacobi(loops=up.Newton(slopes="units"))),
     up.Master(
         pace=up.Fixed(0.1), inputs=up.Polynomial(3), ports={"a.u": up.Smooth(), "a.v": up.Continuous()}
     ),
@@ -40,7 +40,7 @@ def test_settings_give_the_master_back(master: up.Master) -> None:
         ({}, ["step of a communication|communication step"]),
         ({"step": 0}, ["positive"]),
         (
-            {"step": 1, "coupling": {"kind": "jacobi", "loops": {"kind": "newton", "derivatives": "exact"}}},
+            {"step": 1, "coupling": {"kind": "jacobi", "loops": {"kind": "newton", "slopes": "exact"}}},
             ["one of .*differences.*not 'exact'"],
         ),
         ({"step": -1.0}, ["positive"]),
@@ -50,7 +50,7 @@ def test_settings_give_the_master_back(master: up.Master) -> None:
         ({"step": 0.1, "coupling": "jacoby"}, ["unknown coupling 'jacoby'.*Did you mean 'jacobi'"]),
         (
             {"step": 0.1, "coupling": {"kind": "jacobi", "output": "solved"}},
-            ["no option 'output'.*'outputs'"],
+            ["no setting 'output'.*'outputs'"],
         ),
         ({"step": 0.1, "coupling": {"outputs": "solved"}}, ["a name or a table with a kind"]),
         (
@@ -60,12 +60,12 @@ def test_settings_give_the_master_back(master: up.Master) -> None:
         ({"step": 0.1, "ports": {"a.u": "lin"}}, ["unknown approximation 'lin'"]),
         ({"step": 0.1, "ports": 3}, ["must be a table"]),
         (
-            {"step": 0.1, "coupling": {"kind": "iterated", "inner": "jacoby"}},
-            ["inner.*unknown coupling.*'jacobi'"],
+            {"step": 0.1, "coupling": {"kind": "iterated", "coupling": "jacoby"}},
+            ["coupling.*unknown coupling.*'jacobi'"],
         ),
         ({"step": 0.1, "coupling": {"kind": "iterated", "most": 0}}, ["most of Iterated"]),
         ({"step": 0.1, "coupling": {"kind": "jacobi", "loops": "bisect"}}, ["unknown loop solver"]),
-        ({"step": 0.1, "inputs": {"kind": "polynomial", "order": 9}}, ["from 1 to 5"]),
+        ({"step": 0.1, "inputs": {"kind": "polynomial", "degree": 9}}, ["from 1 to 5"]),
     ],
 )
 def test_mistakes_are_named_all_at_once(settings: dict[str, object], texts: list[str]) -> None:

@@ -19,10 +19,10 @@ from upbeat.master.program import Slope
 from upbeat.units import NativeUnit, ports
 from upbeat.units.c_calls import SIGNATURES
 
-UNITS = up.Jacobi(loops=up.Newton(derivatives="units"))
+UNITS = up.Jacobi(loops=up.Newton(slopes="units"))
 AUTO = up.Jacobi()
-DIFFERENCES = up.Jacobi(loops=up.Newton(derivatives="differences"))
-SLOPES = frozenset({up.Ability.DERIVATIVES})
+DIFFERENCES = up.Jacobi(loops=up.Newton(slopes="differences"))
+SLOPES = frozenset({up.Ability.SLOPES})
 
 
 def solve(scenario: up.Scenario, engine: str, coupling: Any = UNITS, until: float = 1.0) -> up.Trace:
@@ -148,7 +148,7 @@ def test_python_functions_may_give_their_slopes(engine: str) -> None:
             {"y": {"size": 2}},
             slopes=lambda t, u, p, given_slopes=given_slopes: {"y": {"u": given_slopes}},
         )
-        assert up.Ability.DERIVATIVES in model.abilities
+        assert up.Ability.SLOPES in model.abilities
         trace = solve(closed(model), engine)
         expected = np.linalg.solve(np.eye(2) - g, h)
         np.testing.assert_allclose([trace["a.y[0]"][-1], trace["a.y[1]"][-1]], expected, rtol=1e-10)
@@ -295,7 +295,7 @@ def test_a_table_without_slopes_is_named(engine: str) -> None:
             return super().abilities | SLOPES
 
     model = Promising(lambda t, u, p: 1 - u.u, ["u"], ["y"])
-    with pytest.raises(up.UnitError, match="does not know its directional derivatives"):
+    with pytest.raises(up.UnitError, match="does not know its slopes"):
         solve(closed(model), engine)
 
 
@@ -313,7 +313,7 @@ def plain_and_able() -> up.Scenario:
 def test_auto_takes_differences_where_one_unit_lacks_slopes_and_says_so(engine: str) -> None:
     experiment = up.experiment(plain_and_able(), pace=1.0, until=1.0, engine=engine)
     assert not any(isinstance(i, Slope) for i in experiment.program().instructions())
-    assert "finite differences, because plain does not know directional derivatives" in up.explain(experiment)
+    assert "finite differences, because plain does not know its slopes" in up.explain(experiment)
     assert experiment.run()["able.y"][-1] == pytest.approx(4 / 3, rel=1e-8)
 
 
@@ -321,7 +321,7 @@ def test_auto_asks_the_units_where_all_know_and_says_so() -> None:
     scenario = closed(up.Function(["u"], {"y": "1 - u"}))
     experiment = up.experiment(scenario, pace=1.0, until=1.0)
     said = up.explain(experiment)
-    assert "the loop a.u → a.y is solved by Newton's method with the derivatives that its units know" in said
+    assert "the loop a.u → a.y is solved by Newton's method with the slopes that its units know" in said
     assert "slope    ∂a.y/∂a.u → " in said
     asked = up.experiment(scenario, pace=1.0, until=1.0, coupling=DIFFERENCES)
     assert "with finite differences, as asked for" in up.explain(asked)
@@ -338,13 +338,13 @@ def test_large_arrays_are_left_to_differences() -> None:
 
 
 def test_units_that_lack_slopes_are_named_when_they_must_have_them() -> None:
-    with pytest.raises(up.MasterError, match=r"plain does not know directional derivatives.*\"auto\""):
+    with pytest.raises(up.MasterError, match=r"plain does not know its slopes.*\"auto\""):
         up.experiment(plain_and_able(), pace=1.0, until=1.0, coupling=UNITS).program()
 
 
 def test_the_words() -> None:
     with pytest.raises(up.MasterError, match=r'one of "auto", "units", "differences", not \'exact\''):
-        up.Newton(derivatives="exact")  # type: ignore[arg-type]
+        up.Newton(slopes="exact")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("kind", "formula"), [("integer", "1 - u"), ("boolean", "not u")])

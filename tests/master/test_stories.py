@@ -18,7 +18,7 @@ FALL = math.sqrt(2 / 9.81)
 def ball(**more: Any) -> up.Ode:
     outputs = {"x": "x", "v": {"value": "v", "derivative": "a"}, "a": "-9.81"}
     given = {"start": {"x": 1.0}, "outputs": outputs} | more
-    return up.Ode({"x": "v", "v": "-9.81"}, solver="dormand-prince", **given)
+    return up.Ode({"x": "v", "v": "-9.81"}, solver="dormand_prince", **given)
 
 
 def bounce(when: Any = "ball.x <= 0 and ball.v < 0", **more: Any) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def test_an_event_that_changes_nothing(engine: str) -> None:
 def test_a_prediction_is_as_old_as_the_steps_that_were_made_for_it(engine: str) -> None:
     """The published method comes nearer in several steps. The step log has a reason for each of them."""
     scenario = up.Scenario({"ball": ball()}, events=bounce())
-    pace = up.LookAhead(0.1, method="published", safety=0.5, least=1e-4)
+    pace = up.LookAhead(0.1, method="published", safety=0.5, tolerance=1e-4)
     trace = up.simulate(scenario, pace=pace, until=0.6, engine=engine)
     (event,) = trace.events
     (first, *others) = [step for step in trace.steps if step.reason.startswith("event 'bounce'")]
@@ -187,7 +187,7 @@ def test_a_unit_that_stopped_for_it_has_come_close(engine: str) -> None:
     }
     events = {"hit": {"when": "left.x >= right.x", "then": {"left.v": "0"}}}
     scenario = up.Scenario(units, {"left.y": "right.x"}, events=events)
-    (event,) = told(scenario, engine, until=1.0, coupling=up.Interruptible(first="left"), inputs="linear")
+    (event,) = told(scenario, engine, until=1.0, coupling=up.Interruptible(leader="left"), inputs="linear")
     assert event.units == ("left", "right")
     assert abs(event.time - (math.sqrt(3) - 1)) < 0.02
     assert event.details["landed"] == pytest.approx(event.time - (math.sqrt(3) - 1), rel=0.05)

@@ -54,7 +54,7 @@ def test_the_page() -> None:
         "    outputs:    t",
         "",
         "Abilities",
-        f"  mass, damper: {abilities}, knows its directional derivatives, "
+        f"  mass, damper: {abilities}, knows its slopes: how outputs react to inputs, "
         "runs inside the native engine without Python",
         f"  clock: {abilities}",
         "",
@@ -72,7 +72,7 @@ def test_the_page() -> None:
         "  coupling: gauss_seidel (order mass, damper, clock; outputs lagged)",
         "  pace: fixed (step 0.1)",
         "  inputs: hold",
-        "    mass.F: polynomial (order 2)",
+        "    mass.F: polynomial (degree 2)",
         "  order of the units: mass → damper → clock (given)",
         "  outputs are lagged: read after a step, they still reflect the inputs of that step",
         "",

@@ -152,7 +152,7 @@ def test_units_look_as_on_paper() -> None:
 def test_files(suffix: str, start: bytes, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / f"run.{suffix}"
-    plot(waves(MASSES), path=path, title="Masses")
+    plot(waves(MASSES), out=path, title="Masses")
     assert path.read_bytes().startswith(start)
 
 
@@ -249,9 +249,9 @@ def test_odd_signals_do_no_harm() -> None:
 def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     with pytest.raises(FileProblem, match=r"must be \.png, \.svg or \.pdf"):
-        plot(waves(MASSES), path=tmp_path / "run.doc")
-    with pytest.raises(FileProblem, match="there is no directory"):
-        plot(waves(MASSES), path=tmp_path / "no" / "run.png")
+        plot(waves(MASSES), out=tmp_path / "run.doc")
+    with pytest.raises(FileProblem, match="there is no folder"):
+        plot(waves(MASSES), out=tmp_path / "no" / "run.png")
     with pytest.raises(InvalidInput, match="the trace is empty"):
         plot(record(None, 0))
     with pytest.raises(InvalidInput, match="no trace was given"):

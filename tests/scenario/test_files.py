@@ -39,7 +39,7 @@ states.v = "(F - c*x)/m"
 inputs = { F = { unit = "N", start = 0.5 } }
 outputs = ["x"]
 parameters = { m = 1.0, c = { value = 4.0, unit = "N/m" } }
-solver = { method = "rk4", micro = 4 }
+solver = { kind = "rk4", steps = 4 }
 
 [units.left]
 model = "mass"
@@ -121,7 +121,7 @@ def test_everything_at_once() -> None:
     assert left.equations.values == (2.0, 4.0)
     assert left.equations.start == (0.0, 0.0)
     assert right.equations.start == (1.0, 0.0)
-    assert left.solver == RK4(micro=4)
+    assert left.solver == RK4(steps=4)
     assert right.solver == Euler()
     assert scenario.port("left.F").start == (0.25,)
     assert scenario.port("spring.far").kind is Kind.BOOLEAN
@@ -327,9 +327,9 @@ def test_a_cut_off_file_shows_its_last_line() -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
-    with pytest.raises(FileProblem, match=r"a\.toml: cannot be read: No such file"):
+    with pytest.raises(FileProblem, match=r"cannot read '.*a\.toml': No such file"):
         read_scenario(path)
-    with pytest.raises(FileProblem, match="cannot be read"):
+    with pytest.raises(FileProblem, match="cannot read"):
         read_scenario(tmp_path)
     path.write_bytes(b"name = 'x'\nb = '\xff'\n")
     with pytest.raises(FileProblem, match="line 2: is not a text in UTF-8; save it as UTF-8"):
@@ -385,7 +385,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     scenario = read_text(FULL).scenario
     with pytest.raises(InvalidInput, match="added units cannot be written"):
         write_scenario(scenario.closed(), tmp_path / "a.toml")
-    with pytest.raises(FileProblem, match="cannot be written"):
+    with pytest.raises(FileProblem, match="cannot write"):
         write_scenario(scenario, tmp_path / "no" / "such" / "folder.toml")
 
 
@@ -436,8 +436,8 @@ HUGE = "1" + 400 * "0"
         (f'parameters.k = {HUGE}\noutputs.y = "k"', "too large for a real"),
         (f'inputs = ["u"]\noutputs.y = "u"\n[connections]\na.u = {HUGE}', "the number is too large"),
         (f'tables.t = {{ x = [0, {HUGE}], y = [0, 1] }}\noutputs.y = "t(1)"', "a list of numbers"),
-        (f'states.x = "-x"\nsolver = {{ method = "rk4", step = {HUGE} }}', "positive and finite"),
-        ('states.x = "-x"\nsolver = { method = "rk4", micro = 0 }', "a whole number from 1 to"),
+        (f'states.x = "-x"\nsolver = {{ kind = "rk4", step = {HUGE} }}', "positive and finite"),
+        ('states.x = "-x"\nsolver = { kind = "rk4", steps = 0 }', "a whole number from 1 to"),
         ('parameters.k = { value = 9223372036854775808, kind = "integer" }\noutputs.y = "k"', "64 bits"),
         ('inputs.m = { items = ["off", "on"], start = 9 }\noutputs.y = "m"', "9 is not an index of off, on"),
         ('outputs.y = "1"\n[units.a__b]\noutputs.y = "1"', "'a__b' is not a name for a unit"),

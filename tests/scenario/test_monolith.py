@@ -389,7 +389,7 @@ def test_a_monolith_is_a_value_like_any_other() -> None:
         assert again == made
         assert run(again).names == run(made).names
     assert masses().monolith() != masses().monolith(solver="rk4")
-    assert model(masses().monolith(solver={"method": "rk4", "micro": 5})).solver == up.RK4(micro=5)
+    assert model(masses().monolith(solver={"kind": "rk4", "steps": 5})).solver == up.RK4(steps=5)
 
 
 def test_units_without_equations_are_all_named() -> None:

@@ -79,7 +79,7 @@ compute = "plant_code:double"
 states = { x = 0.5 }
 inputs = ["v"]
 outputs = ["x", "twice"]
-solver = { method = "rk4", micro = 2 }
+solver = { kind = "rk4", steps = 2 }
 
 [units.counter]
 kind = "python"

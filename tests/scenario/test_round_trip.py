@@ -70,7 +70,7 @@ def models(draw: st.DrawFn) -> Ode | Function:
     }
     if draw(st.booleans()):
         return Function(**spec)
-    solver = draw(st.sampled_from([RK4(), Euler(micro=3), Euler(step=0.1), DormandPrince(rtol=1e-4)]))
+    solver = draw(st.sampled_from([RK4(), Euler(steps=3), Euler(step=0.1), DormandPrince(rtol=1e-4)]))
     states = {"x": {"der": "-x + u", "start": draw(reals)}, "z": ["x", "z[0]"]}
     return Ode(states=states, solver=solver, **spec)
 

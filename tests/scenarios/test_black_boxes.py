@@ -39,7 +39,7 @@ def masses(box: Any, fmu: Callable[[str, int], Path]) -> up.Scenario:
 
 def test_they_cannot_be_set_back_and_know_no_derivatives(box: Any, fmu: Callable[[str, int], Path]) -> None:
     for model in masses(box, fmu).units.values():
-        assert not {up.Ability.ROLLBACK, up.Ability.DERIVATIVES} & model.abilities
+        assert not {up.Ability.ROLLBACK, up.Ability.SLOPES} & model.abilities
 
 
 def test_looking_ahead_finds_all_events_and_is_far_better(

@@ -35,7 +35,7 @@ def blind(x: float, v: float, a: float = 0.0) -> up.Ode:
 def ahead(step: float = STEP, method: Any = "auto", **more: Any) -> up.LookAhead:
     """Lands behind events by 1e-5 steps, but for the published method, which goes by what is its usual."""
     least = None if method == "published" else 1e-5 * step
-    return up.LookAhead(step, method, **({"least": least} | more))
+    return up.LookAhead(step, method, **({"tolerance": least} | more))
 
 
 def run(scenario: up.Scenario, engine: Any, until: float, **more: Any) -> up.Trace:
@@ -267,7 +267,7 @@ def test_every_condition_is_up_to_date_before_any_is_tested(engine: str) -> None
     """
     falls = up.Function(outputs={"x": "3 if time < 0.7 else 3 - 40*(time - 0.7)"})
     scenario = up.Scenario({"a": falls, "b": point(1.0, -1.0)}, events={"both": {"when": ["a.x", "b.x"]}})
-    pace = ahead(STEP, method="published", least=0.01)
+    pace = ahead(STEP, method="published", tolerance=0.01)
     trace = run(scenario, engine, 1.25, pace=pace)
     assert trace.time == pytest.approx([0, 0.25, 0.5, 0.75, 0.975, 0.9975, 1.0075, 1.25])
     assert happened(trace) == [("both", trace.time[6])]

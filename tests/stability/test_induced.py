@@ -47,7 +47,7 @@ def test_example_16_and_the_stiff_damper() -> None:
 
 def test_policies_of_section_5_4() -> None:
     one = up.induced(masses(up.Euler(), **FIGURE), pace=0.1)
-    ten = up.induced(masses(up.Euler(micro=10), **FIGURE), pace=0.1)
+    ten = up.induced(masses(up.Euler(steps=10), **FIGURE), pace=0.1)
     assert radius(one.matrix) == pytest.approx(1.0025062, abs=1e-7)
     assert radius(ten.matrix) == pytest.approx(0.9968803, abs=1e-7)
 
@@ -92,7 +92,7 @@ def by_basis_vectors(made: up.Experiment, step: float) -> tuple[np.ndarray, np.n
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
 def test_forms_and_basis_vectors_give_the_same(coupling: Any, inputs: Any) -> None:
     made = up.experiment(
-        masses(up.Midpoint(micro=2), **FIGURE), pace=0.2, until=9.0, coupling=coupling, inputs=inputs
+        masses(up.Midpoint(steps=2), **FIGURE), pace=0.2, until=9.0, coupling=coupling, inputs=inputs
     )
     numbers, forms = by_basis_vectors(made, 0.2)
     np.testing.assert_allclose(forms, numbers, atol=1e-9)
@@ -111,7 +111,7 @@ def looped(gain: float, loops: Any = None) -> up.Scenario:
 
 
 @pytest.mark.parametrize(
-    "loops", [up.Newton(), up.Newton(derivatives="differences"), up.FixedPoint(), up.Anderson()]
+    "loops", [up.Newton(), up.Newton(slopes="differences"), up.FixedPoint(), up.Anderson()]
 )
 def test_algebraic_loops_are_solved_in_rows_too(loops: Any) -> None:
     """y = x - g·(y/2 + 1), so y = (x - g)/(1 + g/2); an Euler step of the tank is x + h·(y - x)."""
@@ -205,7 +205,7 @@ def test_a_solver_that_controls_its_error_counts_as_exact() -> None:
 
 def test_many_micro_steps_are_a_power_of_one() -> None:
     """(1 - h/n)^n for x' = -x + u under Euler, with u held at x: x+ = E·x + (1 - E)·x."""
-    one = up.Ode({"x": "-x + u"}, inputs=["u"], start={"x": 1.0}, solver=up.Euler(micro=1000))
+    one = up.Ode({"x": "-x + u"}, inputs=["u"], start={"x": 1.0}, solver=up.Euler(steps=1000))
     half = up.Function(["x"], {"y": "-x"})
     scenario = up.Scenario(units={"a": one, "b": half}, connections={"a.u": "b.y", "b.x": "a.x"})
     e = (1 - 0.5 / 1000) ** 1000

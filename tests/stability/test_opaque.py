@@ -45,7 +45,7 @@ COUPLINGS = [
 def test_an_fmu_for_model_exchange_is_as_its_equations(
     fmu: Fmus, version: int, coupling: Any, inputs: Any
 ) -> None:
-    for solver in ("midpoint", "dormand-prince"):
+    for solver in ("midpoint", "dormand_prince"):
         model = up.Fmu(fmu("linear", version), interface="model-exchange", solver=solver)
         found = up.stability_of(around(model), pace=0.3, coupling=coupling, inputs=inputs, scan=False)
         same = up.stability_of(around(twin(solver)), pace=0.3, coupling=coupling, inputs=inputs, scan=False)
@@ -59,7 +59,7 @@ def test_an_fmu_for_co_simulation_tells_its_derivatives(fmu: Fmus, version: int)
     """Its solver is unknown and counts as exact."""
     model = up.Fmu(fmu("linear", version), interface="co-simulation")
     found = up.stability_of(around(model), pace=0.3, scan=False)
-    same = up.stability_of(around(twin("dormand-prince")), pace=0.3, scan=False)
+    same = up.stability_of(around(twin("dormand_prince")), pace=0.3, scan=False)
     assert found.spectral_radius == pytest.approx(same.spectral_radius, abs=1e-9)
 
 
@@ -77,7 +77,7 @@ def test_an_fmu_that_can_only_be_set_back_is_tried_out(fmu_folder: Path, version
     """Inside it goes ten steps of Runge and Kutta: that is what trying finds, not the exact solution."""
     model = up.Fmu(blind(fmu_folder, version), interface="co-simulation")
     found = up.stability_of(around(model), pace=2.0, coupling=coupling, scan=False)
-    same = up.stability_of(around(twin(up.RK4(micro=10))), pace=2.0, coupling=coupling, scan=False)
+    same = up.stability_of(around(twin(up.RK4(steps=10))), pace=2.0, coupling=coupling, scan=False)
     assert found.spectral_radius == pytest.approx(same.spectral_radius, abs=1e-7)
     assert "model.x" in found.model.names
 
@@ -127,7 +127,7 @@ class Leaky:
 def test_a_python_unit_with_rollback_is_tried_out() -> None:
     model = up.PythonUnit(Leaky, ports(["u"], {"y": {"depends": ["u"]}}), [up.Ability.ROLLBACK])
     found = up.stability_of(around(model), pace=0.3, scan=False)
-    same = up.stability_of(around(twin("dormand-prince")), pace=0.3, scan=False)
+    same = up.stability_of(around(twin("dormand_prince")), pace=0.3, scan=False)
     assert [name for name in found.model.names if name.startswith("model.")] == [
         "model.x.0",
         "model.u (held)",

@@ -100,7 +100,7 @@ def test_a_run_under_the_monitor_never_grows(
 
 def test_error_control_under_the_monitor(pendulum: up.Scenario, certified: up.Certified, engine: str) -> None:
     """Its tolerance alone lets a system that is at rest be woken up."""
-    control = up.ErrorControl(1e-2, method="milne", correct="next", first=0.2, most=0.2)
+    control = up.ErrorControl(1e-2, method="milne", correct="next", first=0.2, longest=0.2)
     free = up.simulate(pendulum, pace=control, until=60.0, engine=engine)
     kept = up.simulate(pendulum, pace=certified.monitor(control), until=60.0, engine=engine)
     assert abs(kept["plant.a"][-20:]).max() < 1e-6 < abs(free["plant.a"][-20:]).max()

@@ -278,10 +278,10 @@ def test_parquet_from_elsewhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_path_that_cannot_be_written_is_refused_before_the_run(suffix: str, tmp_path: Path) -> None:
-    with pytest.raises(FileProblem, match=r"there is no directory .* mkdir -p"):
+    with pytest.raises(FileProblem, match=r"there is no folder .* mkdir -p"):
         open_sink(tmp_path / "missing" / f"run.{suffix}")
     (tmp_path / f"folder.{suffix}").mkdir()
-    with pytest.raises(FileProblem, match="it is a directory"):
+    with pytest.raises(FileProblem, match="it is a folder"):
         open_sink(tmp_path / f"folder.{suffix}")
     if os.geteuid() != 0:
         closed = tmp_path / "closed"

@@ -202,7 +202,7 @@ def test_states_as_bytes(unit, library):
 
 def test_abilities(library):
     packing, others = ("pack", "unpack"), ("save", "restore", "slope", "due")
-    every = {Ability.NATIVE, Ability.ROLLBACK, Ability.DERIVATIVES, Ability.NEXT_EVENT}
+    every = {Ability.NATIVE, Ability.ROLLBACK, Ability.SLOPES, Ability.NEXT_EVENT}
     assert NativeUnit(PORTS, library.functions()).abilities == every | {Ability.SERIALISE}
     assert NativeUnit(PORTS, library.functions(*packing)).abilities == every
     assert NativeUnit(PORTS, library.functions(*packing, *others)).abilities == {Ability.NATIVE}

@@ -110,7 +110,7 @@ def test_set_back_it_goes_the_same_way_again() -> None:
 
 
 def test_both_engines_give_the_same(engine: str) -> None:
-    fast = up.Ode(states={"x": "500*(u - x)"}, inputs=["u"], solver={"method": "cvode", "rtol": 1e-8})
+    fast = up.Ode(states={"x": "500*(u - x)"}, inputs=["u"], solver={"kind": "cvode", "rtol": 1e-8})
     slow = up.Ode(states={"v": "1 - 2*x"}, inputs=["x"])
     scenario = up.Scenario(units={"f": fast, "s": slow}, connections={"f.u": "s.v", "s.x": "f.x"})
     trace = up.simulate(scenario, pace=0.01, until=1.0, coupling=up.Iterated(corrections=2), engine=engine)
@@ -127,7 +127,7 @@ def test_it_is_called_back_from_the_native_engine() -> None:
 
 def test_in_files() -> None:
     assert solver_from("cvode") == Cvode()
-    given = {"method": "cvode", "rtol": 1e-8, "formula": "adams"}
+    given = {"kind": "cvode", "rtol": 1e-8, "formula": "adams"}
     model = van_der_pol(given)
     assert model.solver == Cvode(rtol=1e-8, formula="adams")
     assert model.to_spec()["solver"] == given
@@ -171,8 +171,8 @@ def test_equations_that_leave_the_numbers_are_blamed_for_it(engine: str) -> None
 
 
 def test_too_many_steps_say_what_to_raise() -> None:
-    busy = up.Ode(states={"x": "cos(1000*time)"}, solver=Cvode(max_steps=10))
-    with pytest.raises(up.UnitError, match=r"Raise max_steps of the solver"):
+    busy = up.Ode(states={"x": "cos(1000*time)"}, solver=Cvode(most=10))
+    with pytest.raises(up.UnitError, match=r"Raise 'most' of the solver"):
         up.simulate(alone(busy), pace=1.0, until=2.0)
 
 

@@ -50,7 +50,7 @@ def bounces(until: float) -> list[tuple[float, float]]:
     return found
 
 
-@pytest.mark.parametrize("solver", ["rk4", "dormand-prince", {"method": "rk4", "micro": 7}])
+@pytest.mark.parametrize("solver", ["rk4", "dormand_prince", {"kind": "rk4", "steps": 7}])
 def test_a_ball_bounces_when_it_should(engine: str, solver: Any) -> None:
     scenario = up.Scenario(units={"ball": ball(solver=solver)})
     trace = up.simulate(scenario, until=2.0, pace=0.1, engine=engine)
@@ -73,7 +73,7 @@ def test_with_early_return_everybody_stops_at_the_event(engine: str) -> None:
 
 
 def test_both_engines_agree_to_the_bit() -> None:
-    scenario = up.Scenario(units={"ball": ball(solver="dormand-prince")})
+    scenario = up.Scenario(units={"ball": ball(solver="dormand_prince")})
     traces = [up.simulate(scenario, until=2.1, pace=0.07, engine=e) for e in ("interpret", "native")]
     for name in ("ball.h", "ball.v", "ball.n"):
         assert list(traces[0][name]) == list(traces[1][name])

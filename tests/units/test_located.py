@@ -12,7 +12,7 @@ from upbeat.units import RK4, DormandPrince, Euler, Midpoint
 from upbeat.units.solving.integrate import integrator
 from upbeat.units.solving.located import TOLERANCE, Watch, crossings
 
-SOLVERS = [Euler(micro=50), Midpoint(micro=50), RK4(micro=50), DormandPrince(rtol=1e-10, atol=1e-12)]
+SOLVERS = [Euler(steps=50), Midpoint(steps=50), RK4(steps=50), DormandPrince(rtol=1e-10, atol=1e-12)]
 
 
 def falling(t, x):
@@ -41,8 +41,8 @@ def test_a_falling_body_reaches_the_ground_when_it_should(solver):
 
 @pytest.mark.parametrize(("solver", "order"), [(Euler, 1), (Midpoint, 2), (RK4, 4)])
 def test_the_time_of_a_crossing_has_the_order_of_the_method(solver, order):
-    def error(micro):
-        watch, _ = advance(solver(micro=micro), lambda t, x: [-x[0]], lambda t, x: [x[0] - 0.5], [1.0], 1.0)
+    def error(steps):
+        watch, _ = advance(solver(steps=steps), lambda t, x: [-x[0]], lambda t, x: [x[0] - 0.5], [1.0], 1.0)
         return abs(watch.time - math.log(2))
 
     assert math.log2(error(20) / error(80)) / 2 == pytest.approx(order, abs=0.5)
@@ -78,7 +78,7 @@ def test_simultaneous_crossings_come_together_in_either_direction():
 
 
 def test_a_near_miss_is_no_event():
-    watch, x = advance(RK4(micro=8), lambda t, x: [2 * (t - 0.5)], lambda t, x: [x[0]], [0.25 + 1e-9], 1.0)
+    watch, x = advance(RK4(steps=8), lambda t, x: [2 * (t - 0.5)], lambda t, x: [x[0]], [0.25 + 1e-9], 1.0)
     assert not watch.stopped
     assert watch.crossed == ()
     assert watch.time == 1.0
@@ -86,7 +86,7 @@ def test_a_near_miss_is_no_event():
 
 
 def test_a_touch_of_zero_at_the_end_of_a_step_is_an_event_there():
-    watch, x = advance(Euler(micro=2), lambda t, x: [-1.0], lambda t, x: [x[0]], [0.5], 1.0)
+    watch, x = advance(Euler(steps=2), lambda t, x: [-1.0], lambda t, x: [x[0]], [0.5], 1.0)
     assert (watch.time, x) == (0.5, [0.0])
 
 
@@ -111,7 +111,7 @@ def test_who_listens_hears_of_every_step_and_may_stop_there():
         return t >= 0.5
 
     watch = Watch(None, accepted)
-    x = integrator(Euler(micro=4)).advance(lambda t, x: [1.0], 0.0, [0.0], 1.0, watch)
+    x = integrator(Euler(steps=4)).advance(lambda t, x: [1.0], 0.0, [0.0], 1.0, watch)
     assert heard == [(0.25, 0.25), (0.5, 0.5)]
     assert (watch.time, watch.stopped, watch.crossed, x) == (0.5, True, (), [0.5])
 
@@ -160,9 +160,9 @@ def test_the_bracket_closes_also_where_time_has_few_digits_left():
 
 
 @given(st.lists(st.floats(0.01, 0.99), min_size=1, max_size=5), st.integers(1, 7))
-def test_random_lines_cross_first_where_the_first_one_does(roots, micro):
+def test_random_lines_cross_first_where_the_first_one_does(roots, steps):
     watch, _ = advance(
-        RK4(micro=micro),
+        RK4(steps=steps),
         lambda t, x: [],
         lambda t, x: [(r - t) * (i + 1) for i, r in enumerate(roots)],
         [],

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upbeat.core.abilities import Ability, Derivatives, Rollback, Serialise
+from upbeat.core.abilities import Ability, Rollback, Serialise, Slopes
 from upbeat.core.errors import ModelError
 from upbeat.core.expr import Name, Table1
 from upbeat.core.ports import Causality, Kind
 from upbeat.units import RK4, DormandPrince, Euler, Function, Midpoint, Ode, SolverError
 
-SOLVERS = [Euler(micro=3), Midpoint(), RK4(step=0.03), DormandPrince()]
+SOLVERS = [Euler(steps=3), Midpoint(), RK4(step=0.03), DormandPrince()]
 
 
 def oscillator(**more):
@@ -45,7 +45,7 @@ def run(unit, steps, step=0.1):
 
 
 def test_exponential_decay():
-    unit = run(Ode({"x": "-2*x"}, start={"x": 3.0}, solver=RK4(micro=20)).instantiate("a", 0.0), 10)
+    unit = run(Ode({"x": "-2*x"}, start={"x": 3.0}, solver=RK4(steps=20)).instantiate("a", 0.0), 10)
     assert unit.get("x") == pytest.approx(3 * math.exp(-2), rel=1e-8)
 
 
@@ -67,7 +67,7 @@ def test_time_is_the_time_of_each_stage():
 
 
 def test_euler_in_the_defined_order_of_operations():
-    unit = Ode({"x": "-x"}, start={"x": 0.1}, solver=Euler(micro=3)).instantiate("a", 0.7)
+    unit = Ode({"x": "-x"}, start={"x": 0.1}, solver=Euler(steps=3)).instantiate("a", 0.7)
     unit.advance(0.7, 1.0)
     h = (1.0 - 0.7) / 3
     x = 0.1
@@ -77,7 +77,7 @@ def test_euler_in_the_defined_order_of_operations():
 
 
 def test_rk4_in_the_defined_order_of_operations():
-    unit = Ode({"x": "-x*time"}, start={"x": 0.1}, solver=RK4(micro=2)).instantiate("a", 0.3)
+    unit = Ode({"x": "-x*time"}, start={"x": 0.1}, solver=RK4(steps=2)).instantiate("a", 0.3)
     unit.advance(0.3, 1.1)
     h = (1.1 - 0.3) / 2
     x = 0.1
@@ -92,10 +92,10 @@ def test_rk4_in_the_defined_order_of_operations():
 
 
 def test_a_table_in_an_equation():
-    model = Ode({"x": "drag(x)"}, tables={"drag": {"x": [0, 10], "y": [5, 15]}}, solver=RK4(micro=50))
+    model = Ode({"x": "drag(x)"}, tables={"drag": {"x": [0, 10], "y": [5, 15]}}, solver=RK4(steps=50))
     unit = run(model.instantiate("a", 0.0), 10)
     assert unit.get("x") == pytest.approx(5 * (math.e - 1), rel=1e-8)  # x' = 5 + x
-    same = Ode({"x": "drag(x)"}, tables={"drag": Table1((0, 10), (5, 15))}, solver=RK4(micro=50))
+    same = Ode({"x": "drag(x)"}, tables={"drag": Table1((0, 10), (5, 15))}, solver=RK4(steps=50))
     assert same == model
 
 
@@ -143,7 +143,7 @@ def test_ports_in_order_with_units_and_feedthrough():
     assert port(model, "load").unit == "N"
     assert port(model, "x").depends == frozenset()
     assert port(model, "load").depends == {"F"}  # through the local
-    assert model.abilities == {Ability.ROLLBACK, Ability.SERIALISE, Ability.DERIVATIVES, Ability.NATIVE}
+    assert model.abilities == {Ability.ROLLBACK, Ability.SERIALISE, Ability.SLOPES, Ability.NATIVE}
 
 
 def test_outputs_default_to_all_states():
@@ -457,7 +457,7 @@ def test_the_abilities_are_those_of_the_protocols():
     unit = oscillator().instantiate("a", 0.0)
     assert isinstance(unit, Rollback)
     assert isinstance(unit, Serialise)
-    assert isinstance(unit, Derivatives)
+    assert isinstance(unit, Slopes)
 
 
 def test_the_interpolant_is_the_solution_inside_the_last_step():
@@ -516,6 +516,6 @@ def test_a_function_has_no_derivatives():
 
 def test_lowered_fixed_solver():
     solver = Ode({"x": "-x"}, solver=RK4(step=0.25)).lower().solver
-    assert (solver.code, solver.micro, solver.step) == (0, 1, 0.25)
+    assert (solver.code, solver.steps, solver.step) == (0, 1, 0.25)
     assert [solver.a[4 * s + q] for s in range(4) for q in range(4) if q >= s] == [0.0] * 10
     assert (solver.a[4], solver.a[9], solver.a[14]) == (0.5, 0.5, 1.0)

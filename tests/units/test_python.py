@@ -43,9 +43,9 @@ def test_the_oscillator():
 
 def test_the_same_bits_as_from_equations():
     written = Ode(
-        {"x": "v", "v": "F - k*x"}, start={"x": 1.0}, inputs=["F"], parameters={"k": 4.0}, solver=RK4(micro=3)
+        {"x": "v", "v": "F - k*x"}, start={"x": 1.0}, inputs=["F"], parameters={"k": 4.0}, solver=RK4(steps=3)
     ).instantiate("a", 0.0)
-    coded = oscillator(solver={"method": "rk4", "micro": 3}).instantiate("a", 0.0)
+    coded = oscillator(solver={"kind": "rk4", "steps": 3}).instantiate("a", 0.0)
     for i in range(5):
         for unit in (written, coded):
             unit.set("F", (0.3 * i, 0.7))
@@ -91,7 +91,7 @@ def test_arrays():
         inputs={"out": {"size": 2}},
         parameters={"c": 0.5},
         outputs={"T": {}, "swapped": {"size": 2, "value": lambda t, x, u, p: x.T[::-1]}},
-        solver=RK4(micro=50),
+        solver=RK4(steps=50),
     )
     unit = model.instantiate("a", 0.0)
     unit.advance(0.0, 2.0)

@@ -17,12 +17,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tools.evidence import bad_inputs
 from tools.evidence.areas import AREAS
 from tools.evidence.claim import Claim
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "evidence"
 PAGE = ROOT / "docs" / "evidence.md"
+BAD = "bad_inputs"
 HEAD = """# Evidence
 
 Every number that was asked of Upbeat so far, and what was reached. `make evidence` runs the scripts behind
@@ -63,7 +65,7 @@ def row(claim: Claim, data: Any) -> str:
     return f"| {claim.what} | {claim.asked} | {claim.reached(data)} | {mark} | `{claim.script}` |"
 
 
-def page(found: Mapping[str, Any], where: str) -> str:
+def page(found: Mapping[str, Any], bad: Mapping[str, Any], where: str) -> str:
     """The whole page."""
     lines = [HEAD.format(machine=where, python=f"Python {platform.python_version()}")]
     for area, claims in AREAS.items():
@@ -71,7 +73,7 @@ def page(found: Mapping[str, Any], where: str) -> str:
         lines += [row(claim, found[claim.script]) for claim in claims]
         missed = [claim for claim in claims if not claim.holds(found[claim.script])]
         lines += ["", *(f"*{claim.what}*: {claim.why or 'not reached in this run.'}\n" for claim in missed)]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([*lines, *bad_inputs.section(bad)]).rstrip() + "\n"
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
@@ -84,12 +86,12 @@ def main(arguments: Iterable[str] | None = None) -> int:
     KEPT.mkdir(parents=True, exist_ok=True)
     scripts = dict.fromkeys(claim.script for claims in AREAS.values() for claim in claims)
     found = {}
-    for script in scripts:
+    for script in (*scripts, BAD):
         again = (options.only in script) if options.only else not options.keep
         if again or not kept(script).exists():
-            kept(script).write_text(json.dumps(measured(script)))
+            kept(script).write_text(json.dumps(bad_inputs.found() if script == BAD else measured(script)))
         found[script] = json.loads(kept(script).read_text())
-    PAGE.write_text(page(found, machine()))
+    PAGE.write_text(page(found, found[BAD], machine()))
     held = [claim.holds(found[claim.script]) for claims in AREAS.values() for claim in claims]
     print(f"{PAGE.relative_to(ROOT)}: {sum(held)} of {len(held)} hold")
     return 0

@@ -1,1 +1,1 @@
-"""The command line: `upbeat run`, `check`, `explain` and `plot`."""
+"""The command line: a module for each command, loaded when it is called, and what they share."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
@@ -14,8 +13,7 @@ from upbeat.core.errors import InvalidInput, ScenarioError
 from upbeat.engine.experiment import Experiment
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser("check", help="find all problems of a scenario file", description=__doc__)
+def add_to(parser: argparse.ArgumentParser) -> None:
     scenario_options.add_to(parser)
     parser.add_argument(
         "--deep",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
@@ -13,10 +12,7 @@ from upbeat.report.explain import explain
 from upbeat.report.explain_data import explain_data
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser(
-        "explain", help="show units, order, loops, program and engine", description=__doc__
-    )
+def add_to(parser: argparse.ArgumentParser) -> None:
     scenario_options.add_to(parser)
     parser.add_argument(
         "--cores", type=int, metavar="N", help="what N cores would do (default: as the file says)"

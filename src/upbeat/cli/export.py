@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser("export", help="make an SSP of a scenario of FMUs", description=__doc__)
+def add_to(parser: argparse.ArgumentParser) -> None:
     scenario_options.add_to(parser, file="the scenario file (.toml)")
     parser.add_argument("target", type=Path, metavar="SYSTEM.ssp", help="where to write the SSP")
     parser.add_argument(

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upbeat.cli.console import complain, say
 from upbeat.cli.exits import exit_for
 from upbeat.core.errors import Interrupted, Problem, RunError, ScenarioError, UnitError
-from upbeat.trace.files.sinks import kept_in
-from upbeat.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from upbeat.trace.trace import Trace
 
 
 def tell(error: BaseException, *, as_json: bool, out: Path | None = None) -> None:
     """Say what happened; `out` is where a run that has begun was writing to."""
     trace = error.trace if isinstance(error, (RunError, Interrupted)) else None
-    kept = kept_in(out) if out is not None and trace is not None and len(trace) else None
+    kept = _kept(out) if out is not None and trace is not None and len(trace) else None
     if as_json:
         so_far = {} if trace is None else progress_data(trace) | {"out": kept and str(kept)}
         say(json.dumps({"ok": False, **so_far, "error": as_data(error)}))
@@ -27,6 +28,12 @@ def tell(error: BaseException, *, as_json: bool, out: Path | None = None) -> Non
     if frames := _users_frames(error):
         complain(f"Traceback of the unit:\n{frames}".rstrip())
     complain(f"upbeat: {error}" if str(error) else "upbeat: interrupted")
+
+
+def _kept(out: Path) -> Path | None:
+    from upbeat.trace.files.sinks import kept_in
+
+    return kept_in(out)
 
 
 def progress_data(trace: Trace) -> dict[str, Any]:

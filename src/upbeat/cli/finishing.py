@@ -45,7 +45,7 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report]
         return exit_for(error)
     if options.plot is not None:
         varied = not isinstance(made.flat.master.pace, Fixed)
-        plot(trace, path=options.plot, steps=varied or None, title=made.scenario.name or None)
+        plot(trace, out=options.plot, steps=varied or None, title=made.scenario.name or None)
     if options.json:
         say(json.dumps(as_data(made, trace) | {"plot": options.plot and str(options.plot)}))
     elif not options.quiet:

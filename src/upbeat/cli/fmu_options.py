@@ -6,11 +6,13 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upbeat.cli.console import complain
 from upbeat.core.errors import InvalidInput
-from upbeat.engine.experiment import Experiment
+
+if TYPE_CHECKING:
+    from upbeat.engine.experiment import Experiment
 
 
 def given(path: Path) -> bool:
@@ -25,35 +27,34 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "names", nargs="*", metavar="MORE.fmu", help="more FMUs, to be coupled with the first"
     )
-    parser.add_argument(
+    fmus = parser.add_argument_group("for FMUs")
+    fmus.add_argument(
         "--connect",
         action="append",
         default=[],
         metavar="B.IN=A.OUT",
         help="connect an input to an output of FMUs, units named after their files; may be repeated",
     )
-    parser.add_argument(
+    fmus.add_argument(
         "--interface",
         choices=("co-simulation", "model-exchange"),
         help="how to run FMUs that offer both (default: co-simulation)",
     )
-    parser.add_argument("--solver", metavar="NAME", help="for model exchange, e.g. rk4 or dormand-prince")
-    parser.add_argument(
+    fmus.add_argument("--solver", metavar="NAME", help="for model exchange, e.g. rk4 or dormand_prince")
+    fmus.add_argument(
         "--tolerance",
         type=float,
         metavar="TOL",
         help="relative tolerance of FMUs (default: that of their default experiments)",
     )
-    parser.add_argument(
+    fmus.add_argument(
         "--locals",
         action="append",
         default=[],
         metavar="UNIT.PATTERN",
         help="local variables of FMUs that become outputs, too, e.g. 'a.body.*'; may be repeated",
     )
-    parser.add_argument(
-        "--fmu-log", action="store_true", help="show all messages of FMUs, not only complaints"
-    )
+    fmus.add_argument("--fmu-log", action="store_true", help="show all messages of FMUs, not only complaints")
 
 
 def experiment(

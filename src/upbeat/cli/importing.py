@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from upbeat.cli.console import complain, say
 from upbeat.cli.exits import Exit
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser("import", help="make a scenario file of an SSP", description=__doc__)
+def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="SYSTEM.ssp", help="the SSP (or an .ssd)")
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="where to put it: a new or empty folder")
     parser.add_argument(

@@ -6,40 +6,59 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
-from upbeat.cli import (
-    check,
-    console,
-    explain,
-    export,
-    failure,
-    fmu_log,
-    fmu_options,
-    importing,
-    last_words,
-    plot,
-    probe,
-    profile,
-    resume,
-    run,
-    schedule,
-    stability,
-    terminated,
-)
+from upbeat.cli import console, failure, fmu_log, fmu_options, last_words, terminated
 from upbeat.cli.exits import Exit, exit_for
 from upbeat.core.errors import UpbeatError
 from upbeat.version import __version__
 
 _EPILOG = """exit codes:
-  0  done                         4  the run failed (results so far are kept)
-  1  a defect of Upbeat itself    5  an optional part is not installed
-  2  wrong command line           6  standard output could not be written
+  0  done                         4    the run failed (results so far are kept)
+  1  a defect of Upbeat itself    5    an optional part is not installed
+  2  wrong command line           6    standard output could not be written
   3  wrong scenario, file or      130  interrupted by Ctrl-C (results so far are kept)
      value; nothing was run       143  ended by SIGTERM (results so far are kept)
 """
 
 TRACEBACK = "UPBEAT_TRACEBACK"
 """Set this in the environment to see where a defect of Upbeat itself happened."""
+
+
+COMMANDS = {
+    "run": "run a scenario file or FMUs",
+    "resume": "go on with a run from its checkpoint",
+    "check": "find all problems of a scenario file",
+    "explain": "show units, order, loops, program and engine",
+    "stability": "say before a run whether its coupling is stable",
+    "profile": "measure how long outputs, inputs and states take",
+    "schedule": "show the time chart of a step on several cores",
+    "plot": "draw signals and step sizes",
+    "probe": "find out what an FMU can do",
+    "import": "make a scenario file of an SSP",
+    "export": "make an SSP of a scenario of FMUs",
+}
+_MODULES = {"import": "importing"}  # the others have the name of their command
+
+
+class Command(argparse.ArgumentParser):
+    """One command. Its module is loaded when it is called, so that all others cost nothing."""
+
+    module = ""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self.module:
+            module, self.module = import_module(f"upbeat.cli.{self.module}"), ""
+            _, _, what = (module.__doc__ or "").partition(": ")
+            self.description = what[:1].upper() + what[1:]
+            module.add_to(self)
+            self.usage = f"{self.prog} [options] {' '.join(map(_word, self._get_positional_actions()))}"
+        return super().parse_known_args(args, namespace)
+
+
+def _word(action: argparse.Action) -> str:
+    return f"[{action.metavar} ...]" if action.nargs else str(action.metavar)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -50,22 +69,10 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("--version", action="version", version=f"upbeat {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (
-        run,
-        resume,
-        check,
-        explain,
-        stability,
-        profile,
-        schedule,
-        plot,
-        probe,
-        importing,
-        export,
-    ):
-        command.add_to(commands)
+    top.add_argument("-V", "--version", action="version", version=f"upbeat {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Command)
+    for name, what in COMMANDS.items():
+        commands.add_parser(name, help=what).module = _MODULES.get(name, name)
     return top
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
@@ -15,8 +14,7 @@ from upbeat.report.plot import plot
 from upbeat.trace.trace import Trace, read
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser("plot", help="draw signals and step sizes", description=__doc__)
+def add_to(parser: argparse.ArgumentParser) -> None:
     scenario_options.add_to(parser, "a result (.csv, .parquet, .journal), a scenario (.toml) or an FMU")
     parser.add_argument(
         "names",
@@ -42,9 +40,9 @@ def add_to(commands: Any) -> None:
 def call(options: argparse.Namespace) -> Exit:
     out = options.out or options.file.with_suffix(".png")
     if out == options.file:
-        raise InvalidInput(f"the picture would overwrite {options.file}; give another name with --out")
+        raise InvalidInput(f"the picture would overwrite '{options.file}'; give another name with --out")
     wanted = [*options.names, *(options.signals or ())] or None
-    plot(_trace(options), wanted, path=out, steps=options.steps or None, title=options.title)
+    plot(_trace(options), wanted, out=out, steps=options.steps or None, title=options.title)
     if options.json:
         say(json.dumps({"ok": True, "out": str(out)}))
     elif not options.quiet:
@@ -57,5 +55,5 @@ def _trace(options: argparse.Namespace) -> Trace:
         return scenario_options.experiment(options).with_(out=None).run()
     for name in ("set", "until", "step", "input", "engine"):
         if getattr(options, name):
-            raise InvalidInput(f"--{name} is for scenarios: {options.file} has been run already")
+            raise InvalidInput(f"--{name} is for scenarios: '{options.file}' has been run already")
     return read(options.file)

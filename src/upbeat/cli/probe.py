@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from typing import Any
 
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser("probe", help="find out what an FMU can do", description=__doc__)
+def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="MODEL.fmu", help="an FMU of FMI 2 or 3")
     parser.add_argument(
         "--interface",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
@@ -16,10 +15,7 @@ MOST = 12
 """So many operations are shown; the file has all of them."""
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser(
-        "profile", help="measure how long outputs, inputs and states take", description=__doc__
-    )
+def add_to(parser: argparse.ArgumentParser) -> None:
     scenario_options.add_to(parser)
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, metavar="S", help=f"measure for so long ({SECONDS:g})"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from upbeat.cli import finishing
 from upbeat.cli.exits import Exit
@@ -14,8 +13,7 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.resume import experiment_of, resume
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser("resume", help="go on with a run from its checkpoint", description=__doc__)
+def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="CHECKPOINT", help="the checkpoint of the run")
     parser.add_argument(
         "--allow-python",

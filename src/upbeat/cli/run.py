@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from upbeat.cli import finishing, scenario_options
 from upbeat.cli.exits import Exit
@@ -13,8 +12,7 @@ from upbeat.engine.checkpoints.checkpoint import Checkpoint
 from upbeat.engine.experiment import Experiment
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser("run", help="run a scenario file or FMUs", description=__doc__)
+def add_to(parser: argparse.ArgumentParser) -> None:
     scenario_options.add_to(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the results here (.csv or .parquet)")
     parser.add_argument(

@@ -7,15 +7,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from upbeat.cli import fmu_options
 from upbeat.core.errors import InvalidInput, ScenarioError
 from upbeat.core.names import bare
-from upbeat.engine.experiment import Experiment
-from upbeat.engine.formats.files import read_experiment
-from upbeat.master.handling import Events
-from upbeat.scenario.signals import read_signals
+from upbeat.master.events.ways import Events
+
+if TYPE_CHECKING:
+    from upbeat.engine.experiment import Experiment
 
 
 def add_to(parser: argparse.ArgumentParser, file: str = "") -> None:
@@ -27,55 +27,56 @@ def add_to(parser: argparse.ArgumentParser, file: str = "") -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help=what)
     if not file:
         fmu_options.add_to(parser)
-    parser.add_argument(
+    said = parser.add_argument_group("in place of what the file says")
+    said.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="UNIT.PARAM=VALUE",
         help="another parameter or start value; may be repeated",
     )
-    parser.add_argument("--until", type=float, metavar="T", help="another stop time")
-    parser.add_argument("--step", type=float, metavar="H", help="a fixed communication step of this size")
-    parser.add_argument(
+    said.add_argument("--until", type=float, metavar="T", help="another stop time")
+    said.add_argument("--step", type=float, metavar="H", help="a fixed communication step of this size")
+    said.add_argument(
         "--events",
         choices=get_args(Events),
-        help="how events between units are dealt with (default: as pace and coupling do)",
+        help="how events between units are met (default: as pace and coupling do)",
     )
-    parser.add_argument(
+    said.add_argument(
         "--input",
         type=Path,
         metavar="FILE.csv",
         help="signals for the scenario's own inputs, or inputs of FMUs (columns time and one per input)",
     )
-    parser.add_argument(
+    said.add_argument(
         "--engine",
         choices=("auto", "native", "interpret"),
         help="which engine runs it (default: the best there is)",
     )
-    parser.add_argument(
+    said.add_argument(
         "--no-flatten",
         dest="flatten",
         action="store_false",
         default=None,
         help="let nested scenarios run as units of their own even where their units could take their place",
     )
-    parser.add_argument(
+    said.add_argument(
         "--isolation",
         choices=("auto", "process", "none"),
         help="which units run in processes of their own (default: the FMUs that need it)",
     )
-    parser.add_argument(
+    said.add_argument(
         "--deadline",
         type=float,
         metavar="SECONDS",
         help="kill the process of a unit that gives no answer for so long (10)",
     )
-    parser.add_argument(
+    said.add_argument(
         "--monolithic",
         action="store_true",
         help="merge all units into one and solve it tightly: the truth to compare with",
     )
-    parser.add_argument(
+    said.add_argument(
         "--allow-python",
         action="store_true",
         help="let the file name Python classes and functions, which then run with your rights",
@@ -101,6 +102,8 @@ def experiment(
     except ScenarioError as error:
         raise _by_option(error) from None
     if options.input is not None and not fmu_options.given(options.file):
+        from upbeat.scenario.signals import read_signals
+
         made = made.with_(signals=read_signals(options.input, made.scenario))
     made = fmu_options.logged(made, options)
     return made.monolithic() if options.monolithic else made
@@ -112,6 +115,8 @@ def _read(
     """What the file, or the FMUs, describe."""
     if fmu_options.given(options.file):
         return fmu_options.experiment(options, settings, values, writing)
+    from upbeat.engine.formats.files import read_experiment
+
     return read_experiment(
         options.file, settings, values=values, allow_python=options.allow_python, writing=writing
     )

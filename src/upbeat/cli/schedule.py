@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
@@ -19,10 +18,7 @@ from upbeat.report.schedule import chart_data, chart_text, charts
 from upbeat.scenario.merging.inline import path_of
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser(
-        "schedule", help="show the time chart of a step on several cores", description=__doc__
-    )
+def add_to(parser: argparse.ArgumentParser) -> None:
     scenario_options.add_to(parser)
     parser.add_argument(
         "--cores",

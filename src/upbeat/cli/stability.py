@@ -29,10 +29,7 @@ POINTS = 40
 """On each side of a map, unless the option says how many."""
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser(
-        "stability", help="say before a run whether its coupling is stable", description=__doc__
-    )
+def add_to(parser: argparse.ArgumentParser) -> None:
     scenario_options.add_to(parser)
     parser.add_argument(
         "--at",
@@ -94,9 +91,9 @@ def call(options: argparse.Namespace) -> Exit:
     if options.plot is not None:
         title = made.scenario.name or None
         if mapped is None:
-            plot_stability(found, path=options.plot, title=title)
+            plot_stability(found, out=options.plot, title=title)
         else:
-            plot_map(mapped, path=options.plot, title=title)
+            plot_map(mapped, out=options.plot, title=title)
     if options.json:
         say(json.dumps(_data(found, others, mapped, way) | {"plot": options.plot and str(options.plot)}))
     else:
@@ -112,7 +109,7 @@ def _several(made: Experiment, options: argparse.Namespace) -> Exit:
     """Steps of several sizes, one after the other."""
     found = certified(made, options.steps, lift=options.lift, ideal=options.ideal)
     if options.plot is not None:
-        plot_automaton(found, path=options.plot, title=made.scenario.name or None)
+        plot_automaton(found, out=options.plot, title=made.scenario.name or None)
     if options.json:
         data = {"ok": True, "sentence": str(found), **found.data()}
         say(json.dumps(data | {"plot": options.plot and str(options.plot)}))

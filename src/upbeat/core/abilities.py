@@ -21,7 +21,7 @@ class Ability(enum.Enum):
     SERIALISE = "can turn its state into bytes and back"
     EARLY_RETURN = "can stop before the end of a step and say when"
     NEXT_EVENT = "knows the time of its next event"
-    DERIVATIVES = "knows its directional derivatives"
+    SLOPES = "knows its slopes: how outputs react to inputs"
     INDICATORS = "has event indicators"
     NATIVE = "runs inside the native engine without Python"
     THREADS = "can be called from several threads at once"
@@ -110,8 +110,8 @@ class NextEvent(Protocol):
 
 
 @runtime_checkable
-class Derivatives(Protocol):
-    """The unit knows how its outputs react to its inputs (`Ability.DERIVATIVES`)."""
+class Slopes(Protocol):
+    """The unit knows how its outputs react to its inputs (`Ability.SLOPES`)."""
 
     def slope(self, output: str, input: str) -> Sequence[float]:
         """The partial derivatives of an output by an input that it depends on directly (`Port.depends`).
@@ -223,7 +223,7 @@ _CALLS = {
     Ability.ROLLBACK: ("save", "restore"),
     Ability.SERIALISE: ("to_bytes", "from_bytes"),
     Ability.NEXT_EVENT: ("due", "jump"),
-    Ability.DERIVATIVES: ("slope",),
+    Ability.SLOPES: ("slope",),
 }
 
 

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from upbeat.core.errors import FileProblem
+from upbeat.core.errors import cannot_write
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -26,7 +26,7 @@ def replace_file(path: Path, data: bytes) -> None:
         with suppress(OSError):
             growing.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise FileProblem(f"cannot write '{path}': {error.strerror or error}") from error
+            raise cannot_write(path, error) from error
         raise
 
 

@@ -107,6 +107,20 @@ class FileProblem(InvalidInput):
     """A file is missing, unreadable, truncated, too large, or may not be written."""
 
 
+def cannot_read(path: object, error: OSError | str) -> FileProblem:
+    """The one way to say that a file cannot be read, and why."""
+    return FileProblem(f"cannot read '{path}': {_reason(error)}")
+
+
+def cannot_write(path: object, error: OSError | str) -> FileProblem:
+    """The one way to say that a file cannot be written, and why."""
+    return FileProblem(f"cannot write '{path}': {_reason(error)}")
+
+
+def _reason(error: OSError | str) -> str:
+    return str(error) if isinstance(error, str) else error.strerror or str(error)
+
+
 class RunError(UpbeatError):
     """A run stopped before its end. `trace` holds what was recorded until then."""
 

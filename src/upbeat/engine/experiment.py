@@ -207,21 +207,22 @@ def _outputs(scenario: Scenario) -> tuple[str, ...]:
     return (*columns, *(output.port.name for output in scenario.outputs))
 
 
-def experiment(scenario: Scenario, **settings: Unpack[Settings]) -> Experiment:
-    """An experiment from plain arguments; see `Settings`.
+def experiment(scenario: Scenario, *, step: float | None = None, **settings: Unpack[Settings]) -> Experiment:
+    """An experiment from plain arguments; see `Settings`. `step` is short for a fixed `pace`.
 
-    `until` must be given, and `pace` unless all units are discrete-event ones.
+    `until` must be given, and `pace` or `step` unless all units are discrete-event ones.
     """
     _check_scenario(scenario)
-    for name in ("pace", "until"):
-        if settings.get(name) is None and (name == "until" or usual_pace(scenario) is None):
-            raise InvalidInput(f"'{name}' is missing: write {_EXAMPLES[name]}")
+    if settings.get("pace") is None and step is None and usual_pace(scenario) is None:
+        raise InvalidInput(f"'pace' is missing: write {_EXAMPLES['pace']}")
+    if settings.get("until") is None:
+        raise InvalidInput(f"'until' is missing: write {_EXAMPLES['until']}")
     signals = settings.get("signals")
     if signals is not None and not isinstance(signals, Signals):
         raise InvalidInput(f"signals must be Signals, not {signals!r}: write {_EXAMPLES['signals']}")
     checkpoint = checkpoint_from(settings.get("checkpoint"))
     problems = Problems()
-    fields = Tables({}, {}, {}).overruled(settings).fields(problems, scenario=scenario)
+    fields = Tables({}, {}, {}).overruled({"step": step, **settings}).fields(problems, scenario=scenario)
     if fields is None:
         raise InvalidInput("\n".join(map(_sentence, problems.found)))
     return Experiment(scenario=scenario, signals=signals, checkpoint=checkpoint, **fields)
@@ -229,6 +230,7 @@ def experiment(scenario: Scenario, **settings: Unpack[Settings]) -> Experiment:
 
 _EXAMPLES = {
     "pace": "pace=0.01 for steps of one size, or pace=up.Fixed(0.01)",
+    "step": "step=0.01",
     "until": "until=10.0",
     "start": "start=0.0",
     "coupling": 'coupling=up.GaussSeidel(), or coupling="gauss_seidel"',

@@ -86,18 +86,18 @@ def _separated(scenario: Scenario, isolation: Isolation, fmus: Mapping[Path, int
 
 def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Model:
     inner = bare(model)
-    own = model.when if isinstance(model, Isolated) else "auto"
+    own = model.isolation if isinstance(model, Isolated) else "auto"
     if own == "auto" and isinstance(inner, Fmu):
         own = inner.isolation
     if own == "process" and isinstance(model, Isolated):
-        return model if model.when == "process" else replace(model, when="process")
+        return model if model.isolation == "process" else replace(model, isolation="process")
     when = isolation.when if own == "auto" else own
     if type(inner) is Nested and own != "process":
         inside = _separated(inner.scenario, replace(isolation, when=when), fmus)
         return inner if inside is inner.scenario else replace(inner, scenario=inside)
     if when == "process" or (when == "auto" and isinstance(inner, Fmu) and _needed(inner, fmus)):
         if isinstance(model, Isolated):
-            return replace(model, when="process")
+            return replace(model, isolation="process")
         return Isolated(inner, isolation.deadline, isolation.restart)
     return inner
 

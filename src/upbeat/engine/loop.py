@@ -194,7 +194,7 @@ class Loop:
         self._record()
 
     def after(self, steps: StepLog) -> None:
-        """Go on a log of steps that were made elsewhere."""
+        """Go on in a step log that were made elsewhere."""
         self.steps = steps
 
     def go(self, seconds: float, most: int = ENDLESS) -> None:

@@ -91,7 +91,7 @@ def real_time_from(given: Any) -> RealTime | None:
         return RealTime() if given is True else RealTime(given)
     for key in given:
         if key not in KEYS:
-            raise InvalidInput(f"real_time has no option '{key}'. {suggest(key, KEYS, 'options')}")
+            raise InvalidInput(f"real_time has no setting '{key}'. {suggest(key, KEYS, 'settings')}")
     return RealTime(**given)
 
 

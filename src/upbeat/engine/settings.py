@@ -30,7 +30,7 @@ from upbeat.engine.setting_values import (
 )
 from upbeat.master.couplings.coupling import Coupling
 from upbeat.master.events.instants import Simultaneous
-from upbeat.master.handling import Events
+from upbeat.master.events.ways import Events
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.paces.pace import EventDriven, Pace
 from upbeat.master.settings import master_from
@@ -46,16 +46,16 @@ Table = Mapping[str, Any]
 class Settings(TypedDict, total=False):
     """The keyword arguments of `simulate`, `start`, `experiment` and `load`.
 
-    * `pace`: the communication steps; a number is the size of a fixed step. Scenarios of discrete-event units
-      alone need none: they go from event to event.
+    * `pace`: the communication steps; a number is the size of a fixed one, as is `step`, which these
+      functions take, too. Scenarios of discrete-event units alone need none: they go from event to event.
     * `until`, `start`: the stop time, and the start time (0).
     * `coupling`: how values travel; `Jacobi()` unless given.
     * `inputs`: what inputs do between communication points; `Hold()` unless given.
     * `ports`: the same for single inputs, by name ``unit.port``.
     * `simultaneous`: which unit goes first when several have events at one instant, as a list of units or
       a `Simultaneous`.
-    * `events`: how events between units are dealt with: ``"auto"``, ``"look_ahead"``, ``"revision"``,
-      ``"interruption"`` or ``"off"``; as pace and coupling do unless given.
+    * `events`: how events between units are met: ``"auto"``, ``"look_ahead"``, ``"revised"``,
+      ``"interruptible"`` or ``"off"``; as pace and coupling do unless given.
     * `signals`: drives the scenario's own inputs.
     * `record`: patterns over ``unit.port`` names; every output unless given.
     * `every`: record every n-th communication point only (the first and the last always).
@@ -147,11 +147,12 @@ class Tables:
         tables = {"master": dict(self.master), "run": dict(self.run), "record": dict(self.record)}
         said = ((name, value) for name, value in settings.items() if value is not None)
         given = {name: value for name, value in said if name not in _NOT_IN_FILES}
+        if {"pace", "step"} <= given.keys():
+            raise InvalidInput("both 'step' and 'pace' are given: keep one, a step is short for a fixed pace")
         for name, value in given.items():
             if name not in _PLACES:
-                raise InvalidInput(
-                    f"there is no setting '{name}'. {suggest(name, Settings.__annotations__, 'settings')}"
-                )
+                hint = suggest(name, ["step", *Settings.__annotations__], "settings")
+                raise InvalidInput(f"there is no setting '{name}'. {hint}")
             if name in ("pace", "step"):
                 tables["master"] = {k: v for k, v in tables["master"].items() if k not in ("pace", "step")}
             table, key = _PLACES[name]
@@ -247,8 +248,6 @@ def _as_in_a_file(name: str, value: Any, before: Any) -> Any:
         return overruled(before, value)
     if name == "late":
         return with_policy(before, value)
-    if name == "pace" and isinstance(value, Real) and not isinstance(value, bool):
-        return {"kind": "fixed", "step": float(value)}
     if name in ("until", "start") and isinstance(value, Real) and not isinstance(value, bool):
         return float(value)  # NumPy's numbers, too
     if name == "record":

@@ -64,7 +64,7 @@ def output_text(port: str, value: object) -> str:
     return f"output '{port}' is {value}"
 
 
-NO_SLOPES = "it does not know its directional derivatives"
+NO_SLOPES = "it does not know its slopes"
 
 
 def slope_text(count: int, given: object) -> str:

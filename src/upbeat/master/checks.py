@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import isfinite
 
 from upbeat.core.errors import MasterError
@@ -28,14 +29,34 @@ def count(value: object, what: str) -> int:
     return value
 
 
+def choice(value: object, known: Iterable[str], what: str) -> None:
+    """Refuse what is none of the words that can be chosen."""
+    words = list(known)
+    if value not in words:
+        one_of = (
+            f'"{words[0]}" or "{words[1]}"' if len(words) == 2 else "one of " + ", ".join(map(_quoted, words))
+        )
+        raise MasterError(f"{what} must be {one_of}, not {value!r}")
+
+
+def flag(value: object, what: str) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, bool):
+        raise MasterError(f"{what} must be true or false, not {value!r}")
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'
+
+
 def has(value: object, mark: str, what: str, example: str) -> None:
     """Refuse what lacks the method that makes it one of `what`; a class is not yet an object of it."""
     if isinstance(value, type) or not hasattr(value, mark):
         raise MasterError(f"{what} cannot be {value!r}. Write for example {example}.")
 
 
-def inner(value: object, what: str, allowed: tuple[type, ...]) -> None:
+def inside(value: object, what: str, allowed: tuple[type, ...]) -> None:
     """Refuse a coupling that `what` cannot be made of."""
     if not isinstance(value, allowed):
         names = " or ".join(kind.__name__ for kind in allowed)
-        raise MasterError(f"the inner coupling of {what} is {names}, not {value!r}")
+        raise MasterError(f"the coupling inside {what} must be {names}, not {value!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
@@ -13,6 +13,7 @@ from upbeat.master.couplings.coupling import Coupling, Jacobi
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.events.conditions import looked_at
 from upbeat.master.events.inside import with_own_events
+from upbeat.master.events.ways import Events
 from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.lookahead import LookAhead
 from upbeat.master.paces.pace import EventDriven, Fixed, Pace
@@ -23,8 +24,6 @@ from upbeat.scenario.stops import located, with_stops
 from upbeat.units.equations.ode import Ode
 from upbeat.units.process import bare
 
-Events = Literal["auto", "look_ahead", "revision", "interruption", "off"]
-
 
 class Handling(NamedTuple):
     """The pace and the coupling that deal with the events of a scenario, and why these."""
@@ -32,13 +31,6 @@ class Handling(NamedTuple):
     pace: Pace
     coupling: Coupling
     why: tuple[str, ...]
-
-
-def checked(events: object) -> None:
-    """Refuse what is no way to deal with events."""
-    if events is not None and events not in get_args(Events):
-        known = ", ".join(f'"{name}"' for name in get_args(Events))
-        raise MasterError(f"events of a master is one of {known}, not {events!r}")
 
 
 def handled(events: Events, pace: Pace, coupling: Coupling, closed: Scenario) -> Handling:
@@ -55,8 +47,8 @@ def handled(events: Events, pace: Pace, coupling: Coupling, closed: Scenario) ->
         return _HANDLERS[events](case)
     if not case.stopping:
         return Handling(pace, coupling, ("there are no events to look for: steps are as the pace says",))
-    if events in ("auto", "interruption"):
-        return _interrupted(case) if events == "interruption" else _followed(case, pace)
+    if events in ("auto", "interruptible"):
+        return _interrupted(case) if events == "interruptible" else _followed(case, pace)
     return Handling(pace, coupling, (f"nobody sees events inside {', '.join(case.stopping)} coming",))
 
 
@@ -121,7 +113,7 @@ def _looked_ahead(case: _Case) -> Handling:
     if pace is None:
         raise MasterError(
             f'events="look_ahead" needs steps of a usual size, and {type(case.pace).__name__} has none: give '
-            'the step (pace=0.01), or take events="revision".'
+            'the step (pace=0.01), or take events="revised".'
         )
     what = "seen coming by LookAhead, as was asked"
     return Handling(pace, case.coupling, (case.says(what, case.watched), *case.others()))
@@ -138,7 +130,7 @@ def _revised(case: _Case) -> Handling:
 def _interrupted(case: _Case) -> Handling:
     if not case.free:
         raise MasterError(
-            f'events="interruption" is the coupling Interruptible, and {type(case.coupling).__name__} is '
+            f'events="interruptible" is the coupling Interruptible, and {type(case.coupling).__name__} is '
             "another one: leave out one of the two."
         )
     what = "located by the unit that goes first, to which the others follow (Interruptible), as was asked"
@@ -199,8 +191,8 @@ def _automatic(case: _Case) -> Handling:
 _HANDLERS = {
     "auto": _automatic,
     "look_ahead": _looked_ahead,
-    "revision": _revised,
-    "interruption": _interrupted,
+    "revised": _revised,
+    "interruptible": _interrupted,
 }
 
 
@@ -230,8 +222,8 @@ def _looking(pace: Pace) -> LookAhead | None:
             return _looking(pace.pace)
         case Fixed():
             return LookAhead(pace.step)
-        case EventDriven() if isfinite(pace.most):
-            return LookAhead(pace.most)
+        case EventDriven() if isfinite(pace.longest):
+            return LookAhead(pace.longest)
     return None
 
 

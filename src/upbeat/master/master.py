@@ -13,7 +13,8 @@ from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.events.inside import with_indicators
 from upbeat.master.events.instants import Simultaneous, instants
 from upbeat.master.events.standing import standing, without
-from upbeat.master.handling import Events, checked, handled, noticed_late
+from upbeat.master.events.ways import Events, checked
+from upbeat.master.handling import handled, noticed_late
 from upbeat.master.held import held_inputs
 from upbeat.master.inputs.approximation import Approximation, Hold
 from upbeat.master.inputs.derivatives import grown, lines, with_derivative_sources, with_rates
@@ -33,7 +34,7 @@ class Master:
     `ports` gives single inputs an approximation of their own, by name ``unit.port``; `simultaneous` says who
     goes first where several units have events at one instant. `events` says how events between units are
     dealt with: None, as pace and coupling do; "auto", by the best that the units allow; "look_ahead",
-    "revision" or "interruption", in this way; "off", not at all (see `settled`).
+    "revised" or "interruptible", in this way; "off", not at all (see `settled`).
     """
 
     pace: Pace

@@ -23,7 +23,7 @@ def needs(program: Program, pace: Pace, units: Mapping[str, Model]) -> dict[str,
             case Advance(unit, early=True):
                 found[unit][Ability.EARLY_RETURN] = "the coupling lets it stop before the end of a step"
             case Slope(unit):
-                found[unit][Ability.DERIVATIVES] = "an algebraic loop is solved with them"
+                found[unit][Ability.SLOPES] = "an algebraic loop is solved with them"
     if retries(pace):
         for needed in found.values():
             needed[Ability.ROLLBACK] = "the pace may reject a step"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
+from numbers import Real
 from typing import Any
 
 from upbeat.core.errors import InvalidInput, Problems, suggest
@@ -16,7 +17,7 @@ from upbeat.master.couplings.multirate import MultiRate
 from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.couplings.refined import Refined
 from upbeat.master.events.instants import Simultaneous
-from upbeat.master.handling import checked
+from upbeat.master.events.ways import checked
 from upbeat.master.inputs.approximation import (
     Approximation,
     Continuous,
@@ -62,11 +63,11 @@ APPROXIMATIONS: dict[str, type] = {
 }
 
 PARTS: dict[str, tuple[str, dict[str, type]]] = {
-    "inner": ("coupling", COUPLINGS),
+    "coupling": ("coupling", COUPLINGS),
     "loops": ("loop solver", LOOPS),
     "pace": ("pace", PACES),
 }
-"""Options that are themselves a name or a table with a kind."""
+"""Settings that are themselves a name or a table with a kind."""
 
 _MARKS = {"coupling": "blocks", "loop solver": "solve", "pace": "propose", "approximation": "extrapolate"}
 """What an object of each sort has."""
@@ -161,7 +162,10 @@ def _pace(settings: Mapping[str, Any], problems: Problems, usual: Pace | None) -
 def _build(
     value: Any, known: Mapping[str, Callable[..., Any]], noun: str, where: tuple[str, ...], problems: Problems
 ) -> Any:
-    """An object from ``"name"`` or ``{kind = "name", …}``; from Python it may be one already."""
+    """An object from ``"name"`` or ``{kind = "name", …}``; from Python it may be one already.
+
+    A number is a fixed pace.
+    """
     if isinstance(value, type):
         problems.add(
             where, f"{value.__name__} is a class and not yet a {noun}", f"Write {value.__name__}(…)."
@@ -170,6 +174,8 @@ def _build(
     if hasattr(value, _MARKS[noun]):
         return value
     options = {"kind": value} if isinstance(value, str) else value
+    if known is PACES and isinstance(value, Real) and not isinstance(value, bool):
+        options = {"kind": "fixed", "step": float(value)}
     if not isinstance(options, Mapping) or not isinstance(options.get("kind"), str):
         problems.add(
             where,
@@ -187,8 +193,8 @@ def _build(
         if key not in options_known:
             problems.add(
                 (*where, key),
-                f"the {noun} '{kind}' has no option '{key}'",
-                suggest(key, options_known, "options"),
+                f"the {noun} '{kind}' has no setting '{key}'",
+                suggest(key, options_known, "settings"),
             )
             return None
     for key in arguments.keys() & PARTS.keys():

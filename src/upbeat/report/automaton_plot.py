@@ -18,10 +18,10 @@ MOST = 60
 """Nodes; a picture of more of them shows nothing."""
 
 
-def plot_automaton(found: Certified, *, path: Path | str | None = None, title: str | None = None) -> Any:
+def plot_automaton(found: Certified, *, out: Path | str | None = None, title: str | None = None) -> Any:
     """Draw which steps are proven to be stable one after the other: nodes, and an arrow for each step.
 
-    Returns the matplotlib figure; with `path` it is saved as PNG, SVG or PDF.
+    Returns the matplotlib figure; with `out` it is saved as PNG, SVG or PDF.
     """
     figures = need("matplotlib.figure", "plot", "drawing a picture")
     patches = need("matplotlib.patches", "plot", "drawing a picture")
@@ -31,7 +31,7 @@ def plot_automaton(found: Certified, *, path: Path | str | None = None, title: s
         raise InvalidInput(f"there is nothing to draw: {found}")
     if nodes > MOST:
         raise InvalidInput(f"an automaton of {nodes} nodes cannot be seen in a picture: take a smaller lift")
-    target = checked_target(path)
+    target = checked_target(out)
     figure = figures.Figure(figsize=(6.4, 6.4), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     angle = np.pi / 2 - 2 * np.pi * np.arange(nodes) / nodes

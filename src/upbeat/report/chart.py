@@ -25,13 +25,13 @@ _LETTER = 0.6
 _MOST_LINES = 200
 
 
-def draw(charts: Sequence[Chart], path: Path | str | None = None, title: str = "", width: float = 7.2) -> Any:
-    """Draw the charts and return the matplotlib figure; with `path`, save it as PNG, SVG or PDF.
+def draw(charts: Sequence[Chart], out: Path | str | None = None, title: str = "", width: float = 7.2) -> Any:
+    """Draw the charts and return the matplotlib figure; with `out`, save it as PNG, SVG or PDF.
 
     Where outputs and inputs take little of the time, a second panel shows the part in which they happen.
     """
     figures = need("matplotlib.figure", "plot", "drawing a picture")
-    target = checked_target(path)
+    target = checked_target(out)
     panels = [panel for chart in charts for panel in _panels(chart)]
     heights = [_LANE_INCHES * len(chart.parallel.schedule.cores) + 0.5 for chart, *_ in panels]
     size = (width, sum(heights) + 0.25 * len(heights) + 0.4)

@@ -26,13 +26,13 @@ def plot(
     traces: Trace | Mapping[str, Trace] | Sequence[Trace],
     signals: str | Iterable[str] | None = None,
     *,
-    path: Path | str | None = None,
+    out: Path | str | None = None,
     steps: bool | None = None,
     events: bool = True,
     title: str | None = None,
     width: float = 7.2,
 ) -> Any:
-    """Draw signals over time and return the matplotlib figure; with `path`, save it as PNG, SVG or PDF.
+    """Draw signals over time and return the matplotlib figure; with `out`, save it as PNG, SVG or PDF.
 
     Signals with the same unit of measure share a panel. `signals` are names or patterns such as
     ``left.*``, of signals and of events. Several traces (a mapping from labels, or a sequence) are compared
@@ -42,7 +42,7 @@ def plot(
     Colours tell events of several units (shared) from those of a single one (private).
     """
     figures = need("matplotlib.figure", "plot", "drawing a picture")
-    target = checked_target(path)
+    target = checked_target(out)
     named = _named(traces)
     wanted = None if signals is None else [signals] if isinstance(signals, str) else list(signals)
     panels = arrange(named, wanted) + (event_panels(named, wanted) if events else [])

@@ -17,13 +17,13 @@ from upbeat.trace.files.output import unwritable
 GOOD, BAD, PALE = COLOURS[2], COLOURS[1], "#e3f2ec"
 
 
-def plot_stability(found: Stability, *, path: Path | str | None = None, title: str | None = None) -> Any:
+def plot_stability(found: Stability, *, out: Path | str | None = None, title: str | None = None) -> Any:
     """Draw the eigenvalues and, where other steps were looked at, the spectral radius over the step.
 
-    Returns the matplotlib figure; with `path` it is saved as PNG, SVG or PDF.
+    Returns the matplotlib figure; with `out` it is saved as PNG, SVG or PDF.
     """
     figures = need("matplotlib.figure", "plot", "drawing a picture")
-    target = checked_target(path)
+    target = checked_target(out)
     wide = found.steps is not None
     figure = figures.Figure(figsize=(8.4 if wide else 4.2, 4.0), layout="constrained", facecolor="white")
     axes = figure.subplots(1, 2 if wide else 1, squeeze=False)[0]
@@ -35,11 +35,11 @@ def plot_stability(found: Stability, *, path: Path | str | None = None, title: s
     return saved(figure, target)
 
 
-def plot_map(found: StabilityMap, *, path: Path | str | None = None, title: str | None = None) -> Any:
+def plot_map(found: StabilityMap, *, out: Path | str | None = None, title: str | None = None) -> Any:
     """Draw a map of stability: shades of the spectral radius, and the line where it is 1."""
     figures = need("matplotlib.figure", "plot", "drawing a picture")
     colours = need("matplotlib.colors", "plot", "drawing a picture")
-    target = checked_target(path)
+    target = checked_target(out)
     figure = figures.Figure(figsize=(6.0, 4.4), layout="constrained", facecolor="white")
     axis = figure.subplots()
     frame(axis, title or "Spectral radius: stable below 1")

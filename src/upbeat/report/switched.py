@@ -35,5 +35,5 @@ def monitor_line(found: Certified) -> str:
     steps = ", ".join(f"{step!r}" for step in found.steps)
     leads = ", ".join(f"[{', '.join(map(str, row))}]" for row in found.leads)
     longest = found.steps[-1]
-    inner = f'{{ kind = "event_driven", most = {longest!r} }}'
+    inner = f'{{ kind = "event_driven", longest = {longest!r} }}'
     return f'pace = {{ kind = "monitored", pace = {inner}, steps = [{steps}], leads = [{leads}] }}'

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from upbeat.core.errors import FileProblem, InvalidInput, ModelError, suggest
+from upbeat.core.errors import FileProblem, InvalidInput, ModelError, cannot_read, suggest
 from upbeat.core.ports import Kind, Port, Value
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _opened(path: str | Path, read: Callable[[Iterator[list[str]]], T]) -> T:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             return read(csv.reader(file))
     except OSError as error:
-        raise FileProblem(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise cannot_read(path, error) from None
     except UnicodeDecodeError:
         raise FileProblem(f"{path}: is not a text in UTF-8; export it as CSV (UTF-8)") from None
     except csv.Error as error:

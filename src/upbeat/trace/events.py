@@ -170,7 +170,7 @@ class EventLog(EventColumns, Sequence[Occurrence]):
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> EventLog:
         if data["version"] != VERSION:
-            raise InvalidInput(f"this log of events has version {data['version']}: update this Upbeat")
+            raise InvalidInput(f"this event log has version {data['version']}: update this Upbeat")
         log = cls(map(EventKind.from_data, data["kinds"]), list(data["strings"]))
         log.fill(data["code"], data["time"], data["index"], data["cells"], data["more"])
         return log

@@ -232,7 +232,7 @@ class StepLog:
         log._words = {word: number for number, word in enumerate(words)}
         count, rest = divmod(len(data), sum(column.itemsize for column in log._columns))
         if rest:
-            raise ValueError("the log of steps is incomplete")
+            raise ValueError("the step log is incomplete")
         at = 0
         for column in log._columns:
             column.frombytes(data[at : at + count * column.itemsize])

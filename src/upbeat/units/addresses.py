@@ -68,7 +68,7 @@ class NativeUnit:
     @property
     def abilities(self) -> frozenset[Ability]:
         rollback = {Ability.ROLLBACK} if "save" in dict(self.functions) else set()
-        slopes = {Ability.DERIVATIVES} if "slope" in dict(self.functions) else set()
+        slopes = {Ability.SLOPES} if "slope" in dict(self.functions) else set()
         bytes_too = {Ability.SERIALISE} if "pack" in dict(self.functions) else set()
         native = {Ability.NATIVE} if speaks_for_itself(type(self)) else set()
         events = {Ability.NEXT_EVENT} if "due" in dict(self.functions) else set()

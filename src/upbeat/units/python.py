@@ -49,7 +49,7 @@ class _Coded:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        known = set() if self.slopes is None else {Ability.DERIVATIVES}
+        known = set() if self.slopes is None else {Ability.SLOPES}
         return frozenset({Ability.ROLLBACK, Ability.SERIALISE, *known})
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:

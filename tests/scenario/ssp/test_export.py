@@ -183,7 +183,7 @@ def test_processes_of_their_own_come_back(fmu: Fmus, tmp_path: Path) -> None:
     up.write_ssp(up.Scenario(units={"g": unit}), tmp_path / "i.ssp")
     other = up.read_ssp(tmp_path / "i.ssp").scenario.units["g"]
     assert isinstance(other, up.Isolated)
-    assert (other.deadline, other.when) == (7.0, "process")
+    assert (other.deadline, other.isolation) == (7.0, "process")
 
 
 @pytest.mark.supports("ssp", "Export of anything else", "refused, with a list of what SSP cannot say")

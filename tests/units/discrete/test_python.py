@@ -248,14 +248,16 @@ def moving(**more):
 def test_states_that_are_not_plain_need_help():
     unit = moving().instantiate("m", 0.0)
     with pytest.raises(
-        DiscreteError, match=r"Point is no plain value\. Give functions .* encode=…, decode=…"
+        DiscreteError, match=r"Point is no plain value\. Give functions .* to_bytes=…, from_bytes=…"
     ):
         unit.to_bytes(unit.save())
-    helped = moving(encode=lambda p: p.x.hex().encode(), decode=lambda b: Point(float.fromhex(b.decode())))
+    helped = moving(
+        to_bytes=lambda p: p.x.hex().encode(), from_bytes=lambda b: Point(float.fromhex(b.decode()))
+    )
     unit = helped.instantiate("m", 0.0)
     assert unit.from_bytes(unit.to_bytes(unit.save())) == unit.save()
-    wrong = moving(encode=str, decode=str).instantiate("m", 0.0)
-    with pytest.raises(DiscreteError, match=r"encode returned 'Point.*, but must return bytes"):
+    wrong = moving(to_bytes=str, from_bytes=str).instantiate("m", 0.0)
+    with pytest.raises(DiscreteError, match=r"to_bytes returned 'Point.*, but must return bytes"):
         wrong.to_bytes(wrong.save())
     endless = []
     endless.append(endless)
@@ -329,7 +331,7 @@ def use(model, call):
     ("changes", "said"),
     [
         ({"internal": None}, "time_advance and internal come together, but there is only time_advance"),
-        ({"encode": str}, "encode and decode come together, but there is only encode"),
+        ({"to_bytes": str}, "to_bytes and from_bytes come together, but there is only to_bytes"),
         ({"external": None}, "there are inputs, but no function says what they do"),
         ({"output": None}, "no function says when to send colour"),
         ({"shows": None}, "no function says what showing is"),

@@ -39,11 +39,11 @@ def exchanged(path: Path, engine: str, **options: Any) -> np.ndarray[Any, Any]:
     return np.asarray(up.simulate(up.Scenario({"a": model}), pace=0.5, until=2.0, engine=engine)["a.y"])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("method", ["dormand-prince", "cvode"])
+@pytest.mark.parametrize("method", ["dormand_prince", "cvode"])
 def test_a_named_solver_keeps_the_tolerance(fmu: Made, method: str, engine: str) -> None:
     if method == "cvode" and engine == "native":
         pytest.skip("CVODE runs on the interpreter")
-    kind = up.DormandPrince if method == "dormand-prince" else up.Cvode
+    kind = up.DormandPrince if method == "dormand_prince" else up.Cvode
     coarse = exchanged(fmu("linear", 2), engine, solver=kind(rtol=1e-2, atol=1e-5))
     asked = exchanged(fmu("linear", 2), engine, solver=method, tolerance=1e-2)
     np.testing.assert_array_equal(asked, coarse)
@@ -55,8 +55,8 @@ def test_a_named_solver_keeps_the_tolerance(fmu: Made, method: str, engine: str)
 
 def test_the_default_experiment_sets_the_tolerance(changed: Callable[..., Path], engine: str) -> None:
     path = changed("linear", 3, EXPERIMENT, b'stepSize="0.01" tolerance="1e-2"')
-    coarse = exchanged(path, engine, solver={"method": "dormand-prince", "rtol": 1e-2, "atol": 1e-5})
-    for options in ({}, {"solver": "dormand-prince"}):
+    coarse = exchanged(path, engine, solver={"kind": "dormand_prince", "rtol": 1e-2, "atol": 1e-5})
+    for options in ({}, {"solver": "dormand_prince"}):
         np.testing.assert_array_equal(exchanged(path, engine, **options), coarse)
     finer = exchanged(path, engine, tolerance=1e-8)
     np.testing.assert_allclose(finer, 3 * np.exp(-2 * np.linspace(0, 2, 5)), rtol=1e-6)
@@ -80,7 +80,7 @@ def test_a_fixed_step_keeps_no_tolerance(fmu: Made, changed: Callable[..., Path]
         ({}, 1e-5),
         ({"tolerance": 1e-3}, 1e-3),
         ({"interface": "model-exchange"}, 1e-5),
-        ({"interface": "model-exchange", "solver": {"method": "dormand-prince", "rtol": 1e-7}}, 1e-7),
+        ({"interface": "model-exchange", "solver": {"kind": "dormand_prince", "rtol": 1e-7}}, 1e-7),
         ({"interface": "model-exchange", "solver": "euler"}, None),
     ],
 )

@@ -160,11 +160,11 @@ def test_damage(tmp_path: Path) -> None:
     path = pack(tmp_path / "a.fmu", ("a", bytes(range(256)) * 20))
     data = path.read_bytes()
     path.write_bytes(data[:50] + b"\xff" * 20 + data[70:])
-    with pytest.raises(FileProblem, match=r"a\.fmu is damaged: 'a' cannot be read"):
+    with pytest.raises(FileProblem, match=r"a\.fmu' is damaged: 'a' cannot be read"):
         unpack(path)
     for broken in (b"", b"no zip", data[: len(data) // 2]):
         path.write_bytes(broken)
-        with pytest.raises(FileProblem, match=r"a\.fmu is damaged or is not a zip archive"):
+        with pytest.raises(FileProblem, match=r"a\.fmu' is damaged or is not a zip archive"):
             unpack(path)
     with pytest.raises(FileProblem, match="no such file"):
         unpack(tmp_path / "nowhere.fmu")

@@ -283,7 +283,7 @@ def test_slopes_row_by_row(fmu: Made, engine: str) -> None:
     assert list(unit.slope("y", "u")) == [0.5]
     unit.close()
     scenario = up.Scenario({"p": half, "q": half.with_values({"k": -2.0})}, {"p.u": "1 + q.y", "q.u": "p.y"})
-    coupling = up.Jacobi(loops=up.Newton(derivatives="units"))
+    coupling = up.Jacobi(loops=up.Newton(slopes="units"))
     trace = up.simulate(scenario, pace=0.5, until=1.0, coupling=coupling, engine=engine)
     np.testing.assert_allclose(trace["p.y"], 0.25, rtol=1e-12)
 

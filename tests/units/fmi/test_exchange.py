@@ -8,7 +8,7 @@ from math import inf
 import pytest
 from tests.units.fmi.pretended import Pretended, Refuses
 
-from upbeat.core.abilities import Derivatives, Indicators, NextEvent, Rollback, Serialise
+from upbeat.core.abilities import Indicators, NextEvent, Rollback, Serialise, Slopes
 from upbeat.core.errors import ModelError
 from upbeat.units import RK4, Cvode, DormandPrince, Euler, Midpoint, SolverError
 from upbeat.units.fmi.exchange import Exchange, PackableExchange, indicator_names
@@ -71,7 +71,7 @@ def height(t):
 
 def test_it_is_what_it_says():
     unit = run(ball())
-    for ability in (NextEvent, Rollback, Serialise, Derivatives, Indicators):
+    for ability in (NextEvent, Rollback, Serialise, Slopes, Indicators):
         assert isinstance(unit, ability)
     assert not isinstance(run(ball(), kind=Exchange), Serialise)
 
@@ -151,7 +151,7 @@ def stairs(period=0.25):
     )
 
 
-@pytest.mark.parametrize("solver", [Euler(), RK4(micro=3), DormandPrince(), Cvode()])
+@pytest.mark.parametrize("solver", [Euler(), RK4(steps=3), DormandPrince(), Cvode()])
 def test_time_events_are_never_stepped_over(solver):
     unit = run(stairs(), solver)
     unit.jump()
@@ -267,7 +267,7 @@ def test_a_completed_step_may_ask_for_an_event():
         return Updated()
 
     fake = Pretended([0.0], lambda self: [1.0], event=event, completed=completed)
-    unit = run(fake, Euler(micro=4))
+    unit = run(fake, Euler(steps=4))
     unit.jump()
     assert unit.advance(0.0, 1.0, early=True) == 0.5
     assert heard == [0.25, 0.5]
@@ -283,7 +283,7 @@ def test_an_fmu_may_ask_to_end_the_simulation(way):
     else:
         fake = Pretended(event=lambda self: Updated(terminate=self.t > 0, next_time=0.5))
     with pytest.raises(FmuError, match=r"asked to end the simulation at t = 0\.5"):
-        run(fake, Euler(micro=4)).advance(0.0, 1.0)
+        run(fake, Euler(steps=4)).advance(0.0, 1.0)
 
 
 def test_event_iteration_takes_several_rounds_but_not_for_ever():

@@ -66,9 +66,9 @@ def test_limits() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    with pytest.raises(FileProblem, match=r"no\.xml cannot be read: No such file"):
+    with pytest.raises(FileProblem, match=r"cannot read '.*no\.xml': No such file"):
         read(tmp_path / "no.xml")
-    with pytest.raises(FileProblem, match="cannot be read"):
+    with pytest.raises(FileProblem, match="cannot read"):
         read(tmp_path)
     (tmp_path / "a.xml").write_bytes(b"<a/>")
     assert read(tmp_path / "a.xml").tag == "a"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.atomic import replace_file
-from upbeat.core.errors import FileProblem, InvalidInput
+from upbeat.core.errors import FileProblem, InvalidInput, cannot_read
 from upbeat.core.packed import Reader, chunk, with_checksum, without_checksum
 from upbeat.trace.log import StepLog
 
@@ -105,7 +105,7 @@ def read_checkpoint(path: Path) -> Stored:
             f"there is no checkpoint '{path}'. A run removes its checkpoint when it has reached its end"
         ) from None
     except OSError as error:
-        raise FileProblem(f"cannot read '{path}': {error.strerror or error}") from None
+        raise cannot_read(path, error) from None
     if not data.startswith(MARK):
         raise FileProblem(f"'{path}' is not a checkpoint: it does not begin as one")
     version = int.from_bytes(data[len(MARK) : len(MARK) + 4], "little")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from upbeat.core.errors import FileProblem, Problems
+from upbeat.core.errors import FileProblem, Problems, cannot_write
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.formats.fmus import STEPS
 from upbeat.engine.settings import Settings
@@ -101,7 +101,7 @@ def import_ssp(
     """
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise FileProblem(f"{target} is there already, and is not an empty folder: choose another one")
+        raise FileProblem(f"'{target}' is there already, and is not an empty folder: choose another one")
     places: dict[Path, Path] = {}
 
     def place(fmu: Path) -> Path:
@@ -120,7 +120,7 @@ def import_ssp(
         files.write_scenario(with_usual_step(imported, {}), target / "scenario.toml")
         shutil.copyfile(ssd_of(path, variant), target / "scenario.ssd")
     except OSError as error:
-        raise FileProblem(f"{target}: cannot be written: {error.strerror or error}") from None
+        raise cannot_write(target, error) from None
     return imported
 
 

@@ -73,7 +73,7 @@ class Calls:
         return action
 
     def sloping(self, instruction: Slope) -> Action:
-        """Asks for directional derivatives."""
+        """Asks for slopes."""
         cells, unit, y, u = self._cells, instruction.unit, instruction.output, instruction.input
         to, count = instruction.to, self._ports[unit, y].cells * self._ports[unit, u].cells
         slope = getattr(self._units[unit], "slope", None)

@@ -81,11 +81,11 @@ class Nested:
                         "Connect whoever is to get it to where the event comes from."
                     )
         pace = self.master.pace
-        if isinstance(pace, ErrorControl) and not self.discrete and None in (pace.first, pace.least):
+        if isinstance(pace, ErrorControl) and not self.discrete and None in (pace.first, pace.shortest):
             raise MasterError(
                 "the next step of a nested scenario with events must be known outside before it is made, and "
                 "this ErrorControl takes its first and its shortest step from the length of the run. "
-                "Give both: ErrorControl(…, first=1e-3, least=1e-9)."
+                "Give both: ErrorControl(…, first=1e-3, shortest=1e-9)."
             )
 
     @property

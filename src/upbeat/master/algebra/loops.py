@@ -21,7 +21,7 @@ from upbeat.master.program import If, Instruction, Let, Solve
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import Node
 
-Derivatives = Literal["auto", "units", "differences"]
+Slopes = Literal["auto", "units", "differences"]
 MOST_PRODUCTS = 20_000
 """A loop whose chain rule may need more than this is solved with differences, unless told otherwise."""
 
@@ -66,24 +66,22 @@ class FixedPoint:
 class Newton:
     """Newton's method on g(x) - x = 0.
 
-    `derivatives` says where the slopes of g come from. "units": from the units themselves, through the
-    formulas of the connections by the chain rule; every unit on the loop must know its directional
-    derivatives. "differences": from evaluating the loop once more for every unknown, changed by `difference`
-    (relative to max(1, |x|)). "auto" (the default) asks the units where all of them know; in a round in which
-    some slope is not finite, as that of sqrt(u) at 0, it takes differences. Wrong slopes from a unit
-    never give a wrong solution: the iteration ends where outputs and inputs agree, or not at all.
+    `slopes` says where the derivatives of g come from. "units": from the units themselves, through the
+    formulas of the connections by the chain rule; every unit on the loop must know its slopes.
+    "differences": from evaluating the loop once more for every unknown, changed by `difference` (relative to
+    max(1, |x|)). "auto" (the default) asks the units where all of them know; in a round in which some slope
+    is not finite, as that of sqrt(u) at 0, it takes differences. Wrong slopes from a unit never give a wrong
+    solution: the iteration ends where outputs and inputs agree, or not at all.
     """
 
     tolerance: float = 1e-10
     most: int = 50
     difference: float = 1e-7
-    derivatives: Derivatives = "auto"
+    slopes: Slopes = "auto"
 
     def __post_init__(self) -> None:
         _check(self, "tolerance", "difference")
-        if self.derivatives not in get_args(Derivatives):
-            known = ", ".join(f'"{word}"' for word in get_args(Derivatives))
-            raise MasterError(f"derivatives of Newton must be one of {known}, not {self.derivatives!r}")
+        checks.choice(self.slopes, get_args(Slopes), "slopes of Newton")
 
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
         torn = Torn(loop, wiring, self.tolerance, warm)
@@ -94,22 +92,23 @@ class Newton:
         return torn.repeat(self.most, body)
 
     def _asks_units(self, torn: Torn) -> bool:
-        """Whether the units give the derivatives. The choice is noted, with the reason."""
+        """Whether the units give the slopes. The choice is noted, with the reason."""
         lacking, note = unable(torn), f"the loop {torn.ports} is solved by Newton's method with "
-        if self.derivatives == "differences":
+        if self.slopes == "differences":
             torn.wiring.note(note + "finite differences, as asked for")
             return False
-        if not lacking and self.derivatives == "auto" and products(torn) > MOST_PRODUCTS:
+        if not lacking and self.slopes == "auto" and products(torn) > MOST_PRODUCTS:
             torn.wiring.note(note + "finite differences, because its arrays make many products of slopes")
             return False
         if not lacking:
-            torn.wiring.note(note + "the derivatives that its units know")
+            torn.wiring.note(note + "the slopes that its units know")
             return True
-        who = f"{', '.join(lacking)} {'does' if len(lacking) == 1 else 'do'} not know directional derivatives"
-        if self.derivatives == "units":
+        ignorant = "does not know its slopes" if len(lacking) == 1 else "do not know their slopes"
+        who = f"{', '.join(lacking)} {ignorant}"
+        if self.slopes == "units":
             raise MasterError(
-                f"the loop {torn.ports} cannot be solved with the derivatives of its units: {who}. Use "
-                'Newton(derivatives="auto") (in a file: loops = "newton"), which then takes differences.'
+                f"the loop {torn.ports} cannot be solved with the slopes of its units: {who}. Use "
+                'Newton(slopes="auto") (in a file: loops = "newton"), which then takes differences.'
             )
         torn.wiring.note(f"{note}finite differences, because {who}")
         return False
@@ -125,7 +124,7 @@ class Newton:
         for cell in found[1:]:
             size = size + apply(Op.ABS, Cell(cell))
         finite = apply(Op.LT, size, 1e100)
-        if self.derivatives == "auto":
+        if self.slopes == "auto":
             return [*block, If(finite, (), tuple(self._differences(torn, change)))]
         # Nothing but the units is to be used: a plain substitution leads away from such a point, too.
         substitution = tuple(Let(change + i, Cell(r + i)) for i in range(n))

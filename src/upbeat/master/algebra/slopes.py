@@ -20,10 +20,10 @@ Gradient = dict[int, Expr]
 
 
 def unable(torn: Torn) -> list[str]:
-    """The units on the loop that do not know their directional derivatives."""
+    """The units on the loop that do not know their slopes."""
     units = torn.wiring.scenario.units
     names = dict.fromkeys(node.unit for node in torn.loop)
-    return [torn.wiring.called(name) for name in names if Ability.DERIVATIVES not in units[name].abilities]
+    return [torn.wiring.called(name) for name in names if Ability.SLOPES not in units[name].abilities]
 
 
 def products(torn: Torn) -> int:

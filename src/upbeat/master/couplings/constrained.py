@@ -26,7 +26,7 @@ class Constrained:
     inputs, and `step`, the length of the step. The unknown inputs are held over a step and start
     from what they were in the one before.
 
-    A step of `inner` is made with these, and once more for every unknown with that one changed by
+    A step of `coupling` is made with these, and once more for every unknown with that one changed by
     `difference` (relative to max(1, |value|)). This gives the sensitivities for a Newton correction, with
     which the step is repeated: until no residual is above `tolerance`; not getting there within `most`
     corrections ends the run. With `corrections` given, that many are made and the result is taken as it is.
@@ -45,7 +45,7 @@ class Constrained:
     """
 
     constraints: Mapping[str, str]
-    inner: Jacobi | GaussSeidel = field(default_factory=Jacobi)
+    coupling: Jacobi | GaussSeidel = field(default_factory=Jacobi)
     tolerance: float = 1e-10
     most: int = 20
     corrections: int | None = None
@@ -55,7 +55,7 @@ class Constrained:
     def __post_init__(self) -> None:
         _check_table("constraints", self.constraints)
         object.__setattr__(self, "constraints", dict(self.constraints))
-        checks.inner(self.inner, "Constrained", (Jacobi, GaussSeidel))
+        checks.inside(self.coupling, "Constrained", (Jacobi, GaussSeidel))
         for name in ("tolerance", "difference"):
             checks.positive(getattr(self, name), f"the {name} of Constrained")
         checks.count(self.most, "most of Constrained")
@@ -76,8 +76,8 @@ class Constrained:
         return tuple(self.constraints)
 
     def blocks(self, wiring: Wiring) -> Blocks:
-        sequence = self.inner.sequence(wiring)
-        parts = exchange(wiring, self.inner, sequence)
+        sequence = self.coupling.sequence(wiring)
+        parts = exchange(wiring, self.coupling, sequence)
         unknowns = Unknowns(wiring, tuple(self.constraints))
         problem = Corrections(self, wiring, unknowns)
         once: Block = (*sweep(wiring, sequence), *parts.after)

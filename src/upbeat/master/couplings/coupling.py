@@ -144,8 +144,7 @@ def check_loops(loops: object, kind: str) -> None:
 
 def check_outputs(outputs: str) -> None:
     """What an output shows at a communication point is one of two things."""
-    if outputs not in ("solved", "lagged"):
-        raise MasterError(f'outputs must be "solved" or "lagged", not {outputs!r}')
+    checks.choice(outputs, ("solved", "lagged"), "outputs")
 
 
 def refuse_reactive(wiring: Wiring, who: str) -> None:

@@ -59,8 +59,8 @@ class Interruptible:
     events of its own stops at these, too; so do FMUs that return early. What nobody saw happens when
     units communicate, and late.
 
-    `first` says who may go first: "auto", all that can; a unit; or a list of them. At the start of each step
-    events are expected from the rates of their conditions, for `ahead` steps to come. The unit goes first
+    `leader` says who may go first: "auto", all that can; a unit; or a list of them. At the start of each step
+    events are expected from the rates of their conditions, for `forecast` steps to come. The unit goes first
     that can locate the first of them: the one of the step before, if it can. Where none is expected, all
     units go side by side on extrapolated inputs, unless `parallel` is off, one unit was told to go first,
     or an event has just happened. But nobody can expect the events inside a unit that is no `Ode`: the first
@@ -72,9 +72,9 @@ class Interruptible:
     `Jacobi`.
     """
 
-    first: str | tuple[str, ...] = "auto"
+    leader: str | tuple[str, ...] = "auto"
     parallel: bool = True
-    ahead: float = 2.0
+    forecast: float = 2.0
     interruption: float | None = None
     outputs: Outputs = "solved"
     loops: LoopSolver = field(default_factory=Newton)
@@ -85,17 +85,16 @@ class Interruptible:
     """It follows the conditions of events inside units, too."""
 
     def __post_init__(self) -> None:
-        given = (self.first,) if isinstance(self.first, str) else self.first
+        given = (self.leader,) if isinstance(self.leader, str) else self.leader
         if not isinstance(given, (list, tuple)) or not given or not all(isinstance(u, str) for u in given):
             raise MasterError(
-                f'first of Interruptible is "auto", a unit, or a list of units, not {self.first!r}'
+                f'leader of Interruptible must be "auto", a unit, or a list of units, not {self.leader!r}'
             )
-        if not isinstance(self.first, str):
-            object.__setattr__(self, "first", tuple(given))
-        if not isinstance(self.parallel, bool):
-            raise MasterError(f"parallel of Interruptible is True or False, not {self.parallel!r}")
-        if checks.positive(self.ahead, "ahead of Interruptible") < 1.0:
-            raise MasterError(f"ahead of Interruptible must be at least 1, not {self.ahead!r}")
+        if not isinstance(self.leader, str):
+            object.__setattr__(self, "leader", tuple(given))
+        checks.flag(self.parallel, "parallel of Interruptible")
+        if checks.positive(self.forecast, "forecast of Interruptible") < 1.0:
+            raise MasterError(f"forecast of Interruptible must be at least 1, not {self.forecast!r}")
         if self.interruption is not None and self.interruption != 0.0:
             checks.positive(self.interruption, "interruption of Interruptible")
         check_outputs(self.outputs)
@@ -107,9 +106,9 @@ class Interruptible:
 
     @property
     def _allowed(self) -> tuple[str, ...] | None:
-        if self.first == "auto":
+        if self.leader == "auto":
             return None
-        return (self.first,) if isinstance(self.first, str) else self.first
+        return (self.leader,) if isinstance(self.leader, str) else self.leader
 
     @property
     def _beside(self) -> bool:
@@ -143,7 +142,7 @@ class Interruptible:
         beside = self._beside and own is None
         step = [*wait, *believed(wiring, watch, jumped, always=self.outputs == "lagged")]
         step += chosen(
-            wiring, picked, watch, able, deciders, self.ahead, otherwise=own, beside=beside, jumped=jumped
+            wiring, picked, watch, able, deciders, self.forecast, otherwise=own, beside=beside, jumped=jumped
         )
         wanted, stops = (
             wiring.registers.new("interruptible′wanted"),

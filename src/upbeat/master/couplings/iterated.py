@@ -19,7 +19,7 @@ from upbeat.master.wiring import Guess, Wiring
 
 @dataclass(frozen=True, slots=True)
 class Iterated:
-    """Repeat each step of `inner` with inputs that run towards the values found in the round before.
+    """Repeat each step of `coupling` with inputs that run towards the values found in the round before.
 
     The step stands when no input changes by more than `tolerance` (relative to 1 + |value|) from one
     round to the next, and those that are not real do not change at all; not getting there within `most`
@@ -27,21 +27,21 @@ class Iterated:
     (semi-implicit coupling). All units need rollback.
     """
 
-    inner: Jacobi | GaussSeidel = field(default_factory=Jacobi)
+    coupling: Jacobi | GaussSeidel = field(default_factory=Jacobi)
     tolerance: float = 1e-8
     most: int = 50
     corrections: int | None = None
 
     def __post_init__(self) -> None:
-        checks.inner(self.inner, "Iterated", (Jacobi, GaussSeidel))
+        checks.inside(self.coupling, "Iterated", (Jacobi, GaussSeidel))
         checks.positive(self.tolerance, "the tolerance of Iterated")
         checks.count(self.most, "most of Iterated")
         if self.corrections is not None:
             checks.count(self.corrections, "corrections of Iterated")
 
     def blocks(self, wiring: Wiring) -> Blocks:
-        sequence = self.inner.sequence(wiring)
-        parts = exchange(wiring, self.inner, sequence)
+        sequence = self.coupling.sequence(wiring)
+        parts = exchange(wiring, self.coupling, sequence)
         guesses = {end: wiring.guess(end) for end in self._open(wiring, sequence)}
         again = (*sweep(wiring, sequence, guesses), *parts.after)
         keep = [let for guess in guesses.values() for let in guess.keep]

@@ -46,7 +46,7 @@ def leaders_of(wiring: Wiring, allowed: tuple[str, ...] | None) -> list[Leader]:
     for unit in allowed or ():
         if unit not in units:
             hint = suggest(unit, units, "units")
-            raise MasterError(f"first of Interruptible names '{unit}', which is no unit. {hint}")
+            raise MasterError(f"leader of Interruptible names '{unit}', which is no unit. {hint}")
     watching = _watching(wiring.scenario)
     found = [
         Leader(u, _stops_by_itself(wiring, u), bool(_inside(wiring, u)), watching.get(u))
@@ -55,7 +55,7 @@ def leaders_of(wiring: Wiring, allowed: tuple[str, ...] | None) -> list[Leader]:
     unable = [leader.unit for leader in found if not (leader.own or leader.watching)]
     if allowed is not None and unable:
         raise MasterError(
-            f"first of Interruptible names '{unable[0]}', which cannot stop at an event: it has none of its "
+            f"leader of Interruptible names '{unable[0]}', which cannot stop at an event: it has none of its "
             "own, and is no unit of equations that an event of the scenario is about."
         )
     able = [leader for leader in found if leader.own or leader.watching]

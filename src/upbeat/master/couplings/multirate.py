@@ -48,8 +48,7 @@ class MultiRate:
                 f'{{"engine": 10}}, not {self.rates!r}'
             )
         check_loops(self.loops, "MultiRate")
-        if self.slower not in ("first", "beside"):
-            raise MasterError(f'slower must be "first" or "beside", not {self.slower!r}')
+        checks.choice(self.slower, ("first", "beside"), "slower")
         for unit, rate in self.rates.items():
             if checks.count(rate, f"the rate of '{unit}'") > MOST:
                 raise MasterError(

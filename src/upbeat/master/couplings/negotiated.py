@@ -21,7 +21,7 @@ SHORT, MOST_SHORT = 1e-6, 1000
 
 @dataclass(frozen=True, slots=True)
 class Negotiated:
-    """As `inner`, but a unit may take less than the step asked (thesis, algorithm 6).
+    """As `coupling`, but a unit may take less than the step asked (thesis, algorithm 6).
 
     Units that can be set back go first; the earliest stop among them becomes the end of the step, and
     they repeat it up to there, until none stops earlier still (at most `most` times, then the run ends).
@@ -30,21 +30,21 @@ class Negotiated:
     set back come last. No unit is ever left at another time than the rest: two units that may stop and
     cannot be set back are refused before the run.
 
-    `inner` is a `Jacobi` coupling: one after the other would mean that units follow values which a
+    `coupling` is a `Jacobi` coupling: one after the other would mean that units follow values which a
     later stop takes back. A thousand steps one after the other of less than a millionth of what was
     asked end the run: it would never get anywhere.
     """
 
-    inner: Jacobi = field(default_factory=Jacobi)
+    coupling: Jacobi = field(default_factory=Jacobi)
     most: int = 100
 
     def __post_init__(self) -> None:
-        checks.inner(self.inner, "Negotiated", (Jacobi,))
+        checks.inside(self.coupling, "Negotiated", (Jacobi,))
         checks.count(self.most, "most of Negotiated")
 
     def blocks(self, wiring: Wiring) -> Blocks:
-        sequence = self.inner.sequence(wiring)
-        parts = exchange(wiring, self.inner, sequence)
+        sequence = self.coupling.sequence(wiring)
+        parts = exchange(wiring, self.coupling, sequence)
         able = {unit: model.abilities for unit, model in wiring.scenario.units.items()}
         back = [unit for unit in able if Ability.ROLLBACK in able[unit]]
         rest = [unit for unit in able if unit not in back]

@@ -66,9 +66,7 @@ class Refined:
     changes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.method not in get_args(Method):
-            known = ", ".join(f'"{word}"' for word in get_args(Method))
-            raise MasterError(f"method of Refined must be one of {known}, not {self.method!r}")
+        checks.choice(self.method, get_args(Method), "method of Refined")
         listed = isinstance(self.delays, (list, tuple)) and all(isinstance(d, str) for d in self.delays)
         if not listed:
             raise MasterError(f'delays of Refined list inputs, such as ("load.torque",), not {self.delays!r}')

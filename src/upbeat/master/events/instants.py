@@ -43,7 +43,7 @@ class Simultaneous:
 
     def __post_init__(self) -> None:
         if isinstance(self.order, str) or not all(isinstance(unit, str) for unit in self.order):
-            raise MasterError(f"the order of simultaneous events is a list of units, not {self.order!r}")
+            raise MasterError(f"the order of simultaneous events must be a list of units, not {self.order!r}")
         object.__setattr__(self, "order", tuple(self.order))
         if self.most is not None and (type(self.most) is not int or self.most < 2):
             raise MasterError(f"most of Simultaneous must be a whole number of at least 2, not {self.most!r}")

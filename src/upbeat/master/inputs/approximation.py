@@ -60,23 +60,23 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Polynomial:
-    """The polynomial of degree `order` through the latest values; lower while there are fewer."""
+    """The polynomial of this `degree` through the latest values; lower while there are fewer."""
 
-    order: int
+    degree: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.order, bool) or not isinstance(self.order, int) or not 1 <= self.order <= MOST:
+        if isinstance(self.degree, bool) or not isinstance(self.degree, int) or not 1 <= self.degree <= MOST:
             raise MasterError(
-                f"the order of a polynomial is a whole number from 1 to {MOST}, not {self.order!r}"
+                f"the degree of a polynomial must be a whole number from 1 to {MOST}, not {self.degree!r}"
             )
 
     derivatives: ClassVar[int] = 0
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
-        return extrapolated(place, registers, self.order)
+        return extrapolated(place, registers, self.degree)
 
     def interpolate(self, place: Place, registers: Registers) -> Course:
-        return interpolated(place, registers, self.order - 1)
+        return interpolated(place, registers, self.degree - 1)
 
 
 @dataclass(frozen=True, slots=True)

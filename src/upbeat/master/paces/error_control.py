@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 from upbeat.core.errors import InvalidInput, MasterError, StepError
 from upbeat.core.time import Span, checked_step
+from upbeat.master import checks
 from upbeat.master.blocks import Blocks
 from upbeat.master.layout import Reg
 from upbeat.master.paces.estimate import Estimate, Watched, driven, lowest_order, milne, orders, richardson
@@ -31,7 +32,7 @@ TINY = 1e-3
 
 STUCK = (
     "A jump that is no event, or a tolerance below what the units' own solvers give, looks like this: "
-    'raise the tolerance or least, or let such steps stand with correct="next".'
+    "raise the tolerance or 'shortest', or let such steps stand with correct=\"next\"."
 )
 
 FLOOR = 1e-14
@@ -55,8 +56,8 @@ class _State(NamedTuple):
     port: float  # the place of the port with that error
     held: float  # 1 after a rejection: the next step may not be longer
     span: float  # the length of the run
-    least: float
-    most: float
+    shortest: float
+    longest: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,9 @@ class ErrorControl:
     convergence of the coupling, taken from the input approximations unless given. The next step is
     h·`safety`·e^(-(i+p)/k)·e'^(p/k), where e and e' are the errors of this step and the one before, k the
     power of h that they grow with, and (i, p) the `gains`; but never less than `factors`[0]·h or more
-    than `factors`[1]·h, and between `least` and `most`. `first` is the first step tried. Unless they are
-    given, these follow from the length of the run: `most` is a tenth of it. In a nested scenario, which is
-    not told how long the run is, they follow from its first advance, there is no longest step, and a
+    than `factors`[1]·h, and between `shortest` and `longest`. `first` is the first step tried. Unless they
+    are given, these follow from the length of the run: `longest` is a tenth of it. In a nested scenario,
+    which is not told how long the run is, they follow from its first advance, there is no longest step, and a
     Richardson error must be one `per` "step".
     """
 
@@ -91,8 +92,8 @@ class ErrorControl:
     method: Method = "richardson"
     correct: Correct = "repeat"
     first: float | None = None
-    least: float | None = None
-    most: float | None = None
+    shortest: float | None = None
+    longest: float | None = None
     ports: Mapping[str, float] = field(default_factory=dict)
     nominal: Mapping[str, float] = field(default_factory=dict)
     per: Per = "run"
@@ -105,16 +106,21 @@ class ErrorControl:
 
     def __post_init__(self) -> None:
         self._check_choices()
-        for name in ("tolerance", "first", "least", "most"):
+        for name in ("tolerance", "first", "shortest", "longest"):
             value = getattr(self, name)
-            if name == "most" and value == inf:
+            if name == "longest" and value == inf:
                 continue
             if value is not None or name == "tolerance":
                 object.__setattr__(self, name, checked_step(value, f"{name} of ErrorControl"))
-        if self.least is not None and self.most is not None and self.least > self.most:
-            raise MasterError(f"least of ErrorControl ({self.least:g}) is more than most ({self.most:g})")
-        if self.first is not None and self.most is not None and self.first > self.most:
-            raise MasterError(f"first of ErrorControl ({self.first:g}) is more than most ({self.most:g})")
+        if self.shortest is not None and self.longest is not None and self.shortest > self.longest:
+            raise MasterError(
+                f"the shortest step of ErrorControl ({self.shortest:g}) is longer than 'longest' "
+                f"({self.longest:g})"
+            )
+        if self.first is not None and self.longest is not None and self.first > self.longest:
+            raise MasterError(
+                f"the first step of ErrorControl ({self.first:g}) is longer than 'longest' ({self.longest:g})"
+            )
         for what, value in (("tolerance", self.tolerance), *_tolerances(self.ports)):
             if value < FLOOR:
                 raise MasterError(
@@ -136,13 +142,13 @@ class ErrorControl:
 
     def _check_choices(self) -> None:
         for name, choices in (("method", Method), ("correct", Correct), ("per", Per)):
-            value, known = getattr(self, name), get_args(choices)
-            if value not in known:
-                raise MasterError(f"{name} of ErrorControl is one of {', '.join(known)}, not {value!r}")
+            checks.choice(getattr(self, name), get_args(choices), f"{name} of ErrorControl")
         if not isinstance(self.watch, Watch | None):
             raise MasterError("watch of ErrorControl is for its own use; leave it out")
         if self.order is not None and (type(self.order) is not int or not 1 <= self.order <= 20):
-            raise MasterError(f"order of ErrorControl is a whole number from 1 to 20, not {self.order!r}")
+            raise MasterError(
+                f"order of ErrorControl must be a whole number from 1 to 20, not {self.order!r}"
+            )
 
     # ---------------------------------------------------------------- before the run
 
@@ -169,7 +175,7 @@ class ErrorControl:
         if self.watch is None or type(self) is not ErrorControl:
             return None
         names, errors, power, shared = self.watch
-        limits = (self.first or 0.0, self.least or 0.0, self.most or 0.0)
+        limits = (self.first or 0.0, self.shortest or 0.0, self.longest or 0.0)
         numbers = (
             power,
             shared,
@@ -184,9 +190,13 @@ class ErrorControl:
         return Twin("error_control", parameters, (STUCK, *names))
 
     def begin(self, span: Span) -> State:
-        if self.most is not None and isfinite(span.stop) and (span.stop - span.start) / self.most >= 1e15:
+        if (
+            self.longest is not None
+            and isfinite(span.stop)
+            and (span.stop - span.start) / self.longest >= 1e15
+        ):
             raise InvalidInput(
-                f"most of ErrorControl ({self.most:g}) would mean 1e15 steps or more: raise it"
+                f"the longest step of ErrorControl ({self.longest:g}) would mean 1e15 steps or more: raise it"
             )
         if isfinite(span.stop):
             return self._started(span.start, span.stop)
@@ -194,11 +204,13 @@ class ErrorControl:
 
     def _started(self, t: float, limit: float) -> _State:
         length = limit - t
-        least = self.least or 1e-12 * length + 1e-14 * max(abs(t), abs(limit))
-        most = self.most or 0.1 * length
+        shortest = self.shortest or 1e-12 * length + 1e-14 * max(abs(t), abs(limit))
+        longest = self.longest or 0.1 * length
         # Before there is a history even a curved input is held, and that error is of the size of the step.
         first = self.first or length * min(1e-3, self.tolerance)
-        return _State(min(max(first, least), most), 0.0, 0.0, 0.0, length, least, max(least, most))
+        return _State(
+            min(max(first, shortest), longest), 0.0, 0.0, 0.0, length, shortest, max(shortest, longest)
+        )
 
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
         s = _State(*state)
@@ -223,10 +235,10 @@ class ErrorControl:
             # yet, or a jump): then in proportion.
             power = 1.0 if s.held else watch.power
             factor = min(self.safety, max(small, self.safety * pow(error, -1.0 / power)))
-            step = max(length * factor, s.least)
+            step = max(length * factor, s.shortest)
             text = f"error {error:.2g} × tolerance at {watch.names[port]}"
             if self.correct == "repeat":
-                if length <= s.least * (1.0 + SLACK):
+                if length <= s.shortest * (1.0 + SLACK):
                     raise StepError(self._stuck(s, t, text))
                 return Proposal(t + step, text), s._replace(step=step, error=0.0, held=1.0)
             return None, s._replace(step=step, error=error, port=float(port), held=1.0)
@@ -236,7 +248,7 @@ class ErrorControl:
         step = length * factor
         if length < 0.99 * s.step:  # cut short by the stop time or a unit: no reason for shorter ones
             step = max(step, s.step)
-        step = min(max(step, s.least), s.most)
+        step = min(max(step, s.shortest), s.longest)
         return None, s._replace(step=step, error=max(error, TINY), port=float(port), held=0.0)
 
     def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
@@ -260,10 +272,12 @@ class ErrorControl:
             return f"error {s.error:.2g} × tolerance at {self._watch.names[int(s.port)]} in the step before"
         if s.error == 0.0:
             return "first step"
-        return "the longest step" if s.step >= s.most else "error control"
+        return "the longest step" if s.step >= s.longest else "error control"
 
     def _stuck(self, s: _State, t: float, text: str) -> str:
-        return f"the step from t = {t:.9g} has an {text}, and cannot be shorter than {s.least:.3g}. {STUCK}"
+        return (
+            f"the step from t = {t:.9g} has an {text}, and cannot be shorter than {s.shortest:.3g}. {STUCK}"
+        )
 
 
 def _worst(watch: Watch, read: Read) -> tuple[float, int]:

@@ -73,8 +73,8 @@ def order_of(approximation: Approximation) -> int:
     match approximation:
         case Linear() | Smooth():
             return 2
-        case Polynomial(order):
-            return order + 1
+        case Polynomial(degree):
+            return degree + 1
         case Hermite(derivatives):
             return 2 * (derivatives + 1)
         case Hold() | Continuous() | _:

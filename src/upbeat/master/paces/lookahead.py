@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from upbeat.core.errors import MasterError
 from upbeat.core.time import Span, checked_step
+from upbeat.master import checks
 from upbeat.master.blocks import Blocks
 from upbeat.master.events.conditions import WIDTH, Watch, followed
 from upbeat.master.paces import prediction
@@ -43,18 +44,18 @@ class LookAhead:
     The conditions of all events are followed over communication points. `method` says how: "published" as in
     the paper by Tischer, Genser, Watzenig and Benedikt, where a straight line through the last two values is
     continued for `forecast` steps (2); if all conditions of an event are negative there, the step ends at
-    `safety` (0.9) times the way to zero, and is at least `least` long. The others end the step just behind
-    the place at which all conditions of an event are at most zero, by `least`: on a straight line ("secant"),
-    a parabola through three values ("quadratic"), or a polynomial through the last two values and their rates
-    ("hermite"), and second derivatives, too ("hermite2"). They also see a condition that only dips below
-    zero within a step. Rates come from outputs that declare their `derivative`, and (unless `symbolic` is
-    off) from the equations of units. "auto" takes for each condition the best that is known. Events that
-    units of equations or FMUs for model exchange have `inside` are followed, too: the units act, and the
-    step ends there.
+    `safety` (0.9) times the way to zero, and is at least `tolerance` long. The others end the step just
+    behind the place at which all conditions of an event are at most zero, by `tolerance`: on a straight line
+    ("secant"), a parabola through three values ("quadratic"), or a polynomial through the last two values and
+    their rates ("hermite"), and second derivatives, too ("hermite2"). They also see a condition that only
+    dips below zero within a step. Rates come from outputs that declare their `derivative`, and (unless
+    `symbolic` is off) from the equations of units. "auto" takes for each condition the best that is known.
+    Events that units of equations or FMUs for model exchange have `inside` are followed, too: the units act,
+    and the step ends there.
 
     After an event everything begins anew: what conditions and inputs were before says nothing about what they
     will be. The first step then is `after` times the usual one (1 for "published", else one half); so is
-    the very first. `least` is step/40 for "published", else 1e-5·step, or what the
+    the very first. `tolerance` is step/40 for "published", else 1e-5·step, or what the
     solvers of the units can tell if that is more.
     """
 
@@ -62,7 +63,7 @@ class LookAhead:
     method: Method = "auto"
     forecast: float | None = None
     safety: float | None = None
-    least: float | None = None
+    tolerance: float | None = None
     after: float | None = None
     symbolic: bool = True
     inside: bool = True
@@ -71,14 +72,12 @@ class LookAhead:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", checked_step(self.step, "the step of LookAhead"))
-        if self.method not in get_args(Method):
-            known = ", ".join(get_args(Method))
-            raise MasterError(f"method of LookAhead is one of {known}, not {self.method!r}")
-        if self.least is not None:
-            object.__setattr__(self, "least", checked_step(self.least, "least of LookAhead"))
-            if self._least > self.step:
+        checks.choice(self.method, get_args(Method), "method of LookAhead")
+        if self.tolerance is not None:
+            object.__setattr__(self, "tolerance", checked_step(self.tolerance, "the tolerance of LookAhead"))
+            if self._tolerance > self.step:
                 raise MasterError(
-                    f"least of LookAhead ({self.least:g}) is more than its step ({self.step:g})"
+                    f"the tolerance of LookAhead ({self.tolerance:g}) is more than its step ({self.step:g})"
                 )
         for name, low, high in (("safety", 0.0, 1.0), ("after", 0.0, 1.0), ("forecast", 1.0, 100.0)):
             value = getattr(self, name)
@@ -94,8 +93,7 @@ class LookAhead:
                     f"{name} of LookAhead must be above {low:g} and at most {high:g}, not {value!r}"
                 )
         for name in ("symbolic", "inside"):
-            if not isinstance(getattr(self, name), bool):
-                raise MasterError(f"{name} of LookAhead is True or False, not {getattr(self, name)!r}")
+            checks.flag(getattr(self, name), f"{name} of LookAhead")
         if not isinstance(self.watch, Watch | None):
             raise MasterError("watch of LookAhead is for its own use; leave it out")
 
@@ -112,8 +110,10 @@ class LookAhead:
         return self.safety if self.safety is not None else 0.9
 
     @property
-    def _least(self) -> float:
-        return self.least if self.least is not None else self.step * (0.025 if self._published else PART)
+    def _tolerance(self) -> float:
+        return (
+            self.tolerance if self.tolerance is not None else self.step * (0.025 if self._published else PART)
+        )
 
     @property
     def _after(self) -> float:
@@ -125,8 +125,8 @@ class LookAhead:
         return _DERIVATIVES[self.method]
 
     def _close(self, t: float) -> float:
-        """`least` at a time: late in a run, less than this cannot be told apart."""
-        return visible(self._least, t)
+        """`tolerance` at a time: late in a run, less than this cannot be told apart."""
+        return visible(self._tolerance, t)
 
     def _tiny(self, t: float) -> float:
         """Nothing is landed on that comes sooner."""
@@ -144,24 +144,27 @@ class LookAhead:
                 f"Fixed({self.step:g})."
             )
         ready, watch, known = found
-        least, why = self._margin(wiring)
+        tolerance, why = self._margin(wiring)
         notes = dict.fromkeys([*(self._told(*one) for one in known), why])
         size = 2 * len(watch.names)
         told = wiring.registers.new("predicted", size=size, start=(-inf,) * size)
         wiring.predictions |= {name: told + 2 * place for place, name in enumerate(watch.names)}
-        pace = replace(self, watch=watch._replace(told=told), least=least)
+        pace = replace(self, watch=watch._replace(told=told), tolerance=tolerance)
         return replace(ready, notes=(*ready.notes, *notes)), pace
 
     def _margin(self, wiring: Wiring) -> tuple[float, str]:
         """How far behind an expected event a step ends, or how short it may be; and why."""
         if self._published:
-            origin = "1/40 of the step" if self.least is None else "as given"
+            origin = "1/40 of the step" if self.tolerance is None else "as given"
             way = f"steps end at {self._safety:g} of the way to an event (safety)"
-            return self._least, f"{way}, and are at least {self._least:.3g} s long (least): {origin}"
-        length, why = self.least, "as given"
+            return (
+                self._tolerance,
+                f"{way}, and are at least {self._tolerance:.3g} s long (tolerance): {origin}",
+            )
+        length, why = self.tolerance, "as given"
         if length is None:
             length, why = margin(wiring.scenario.units, self.step, wiring.called)
-        return length, f"steps end {length:.3g} s behind an expected event (least): {why}"
+        return length, f"steps end {length:.3g} s behind an expected event (tolerance): {why}"
 
     def _told(self, event: str, order: int, missing: str) -> str:
         if self.method in ("published", "secant"):
@@ -175,7 +178,7 @@ class LookAhead:
             return None
         watch = self.watch
         kind = {"published": 0.0, "secant": 1.0}.get(self.method, 2.0)
-        numbers = (self.step, kind, self._forecast, self._safety, self._least, self._after)
+        numbers = (self.step, kind, self._forecast, self._safety, self._tolerance, self._after)
         counts = (float(count) for count in watch.counts)
         orders = (float(order) for order in watch.orders)
         return Twin(

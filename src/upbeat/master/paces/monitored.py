@@ -216,7 +216,9 @@ class Monitored:
 def _check_table(leads: Sequence[Sequence[int]], count: int, start: int) -> None:
     nodes = len(leads)
     if not nodes or type(start) is not int or not 0 <= start < nodes:
-        raise MasterError(f"start of Monitored is one of its {nodes} nodes, counted from 0, not {start!r}")
+        raise MasterError(
+            f"start of Monitored must be one of its {nodes} nodes, counted from 0, not {start!r}"
+        )
     for node, row in enumerate(leads):
         if len(row) != count:
             raise MasterError(

@@ -22,4 +22,4 @@ def onwards(pace: Pace) -> Pace:
             "a nested scenario is not told how long the run is, over which this ErrorControl shares its "
             'tolerance. Give every step the same: ErrorControl(…, per="step") (in a file: per = "step").'
         )
-    return pace if pace.most is not None else replace(pace, most=inf)
+    return pace if pace.longest is not None else replace(pace, longest=inf)

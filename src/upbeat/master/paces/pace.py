@@ -168,20 +168,20 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class EventDriven:
-    """From one known event to the next, in steps of at most `most`: for units that do nothing in between."""
+    """From one known event to the next, in steps of `longest` at most: for units that rest in between."""
 
-    most: float = inf
+    longest: float = inf
 
     def __post_init__(self) -> None:
-        if self.most != inf:
-            object.__setattr__(self, "most", checked_step(self.most, "most of EventDriven"))
+        if self.longest != inf:
+            object.__setattr__(self, "longest", checked_step(self.longest, "the longest step of EventDriven"))
 
     def native(self) -> Twin | None:
-        return Twin("event_driven", (self.most,)) if type(self) is EventDriven else None
+        return Twin("event_driven", (self.longest,)) if type(self) is EventDriven else None
 
     def begin(self, span: Span) -> State:
         return ()
 
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
-        until = t + self.most
+        until = t + self.longest
         return Proposal(until if t < until < limit else limit, "as far as possible"), state

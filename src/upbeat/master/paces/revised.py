@@ -374,7 +374,7 @@ def usual_step(pace: Pace) -> float:
     """The size of the steps that a pace makes as a rule; 0 if there is no such size."""
     if isinstance(pace, Fixed | LookAhead):
         return pace.step
-    return pace.most if isinstance(pace, EventDriven) and isfinite(pace.most) else 0.0
+    return pace.longest if isinstance(pace, EventDriven) and isfinite(pace.longest) else 0.0
 
 
 def _largest(sample: State, places: range) -> float:

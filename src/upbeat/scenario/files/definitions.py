@@ -190,14 +190,14 @@ def isolated(model: Model, table: Table) -> Model:
         before = isolation_table(model)
         model = model.model
     found = {"isolation": "auto", **before, **said}
-    return Isolated(model, when=found.pop("isolation"), **found)
+    return Isolated(model, **found)
 
 
 def isolation_table(model: Isolated) -> dict[str, Any]:
     """The keys that say what `model` is, besides the model inside."""
     usual = {"deadline": DEADLINE, "restart": 0, "keep_every": KEEP_EVERY}
     told = {key: getattr(model, key) for key, value in usual.items() if getattr(model, key) != value}
-    return {"isolation": model.when, **told}
+    return {"isolation": model.isolation, **told}
 
 
 def cells_of(model: Model) -> int:

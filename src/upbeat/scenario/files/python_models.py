@@ -30,7 +30,7 @@ from upbeat.units.shorthand import port_spec, ports
 from upbeat.units.solving.solvers import solver_spec
 
 _PORTS = ("inputs", "outputs", "parameters")
-_DISCRETE = ("time_advance", "internal", "output", "external", "shows", "encode", "decode")
+_DISCRETE = ("time_advance", "internal", "output", "external", "shows", "to_bytes", "from_bytes")
 KEYS = (
     "class", "function", "arguments", "states", "compute", "slopes", *_PORTS, "solver", *_DISCRETE,
     "start", "elapsed",

@@ -58,7 +58,15 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.abilities import Model
-from upbeat.core.errors import FileProblem, Problem, Problems, ScenarioError, suggest
+from upbeat.core.errors import (
+    FileProblem,
+    Problem,
+    Problems,
+    ScenarioError,
+    cannot_read,
+    cannot_write,
+    suggest,
+)
 from upbeat.scenario.assemble import assemble
 from upbeat.scenario.files.definitions import Definitions, Nest
 from upbeat.scenario.files.fmu_models import fmu_table
@@ -123,7 +131,7 @@ def read_scenario(
             )
         data = path.read_bytes()
     except OSError as error:
-        raise FileProblem(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise cannot_read(path, error) from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -277,7 +285,7 @@ def write_scenario(what: ScenarioFile | Scenario, path: str | Path, special: Spe
     try:
         Path(path).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        raise FileProblem(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise cannot_write(path, error) from None
 
 
 def scenario_text(what: ScenarioFile | Scenario, special: Special | None = None) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.atomic import replace_file
-from upbeat.core.errors import FileProblem, Problems
+from upbeat.core.errors import Problems, cannot_read
 from upbeat.scenario.files.definitions import ISOLATION, isolation_table
 from upbeat.scenario.files.reading import ScenarioFile
 from upbeat.scenario.files.written import toml_text
@@ -67,7 +67,7 @@ def _content(fmu: Path) -> bytes:
                     archive.writestr(zipfile.ZipInfo(name, _DATE), inner.read_bytes(), zipfile.ZIP_DEFLATED)
         return packed.getvalue()
     except OSError as error:
-        raise FileProblem(f"{fmu}: cannot be read: {error.strerror or error}") from None
+        raise cannot_read(fmu, error) from None
 
 
 class _Export:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from upbeat.core.errors import FileProblem, InvalidInput, suggest
+from upbeat.core.errors import FileProblem, InvalidInput, cannot_read, suggest
 from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.model import Description, System
 from upbeat.scenario.ssp.structure import StructureReader
@@ -69,7 +69,7 @@ def _kept(path: Path) -> Path:
     try:
         status = path.stat()
     except OSError as error:
-        raise FileProblem(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise cannot_read(path, error) from None
     except ValueError:
         raise FileProblem(f"{str(path)!r} is not the name of a file") from None
     key = (str(path.resolve()), status.st_mtime_ns, status.st_size)

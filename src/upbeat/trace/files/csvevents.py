@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from upbeat.core.errors import FileProblem
+from upbeat.core.errors import FileProblem, cannot_read
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog
 from upbeat.trace.files.output import Appender, warn
@@ -123,7 +123,7 @@ def read_events(path: Path, kinds: Sequence[EventKind] = ()) -> EventLog:
         with path.open(encoding="utf-8-sig", newline="") as file:  # a text keeps its own line ends
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise FileProblem(f"cannot read '{path}': {error}") from error
+        raise cannot_read(path, str(error)) from error
     at = text.index("\n") + 1
     while found := _LINE.match(text, at):
         time, index, name, value, about = found.groups()

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from upbeat.core.errors import FileProblem
+from upbeat.core.errors import FileProblem, cannot_read
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Column
 from upbeat.trace.events import EventLog
@@ -61,7 +61,7 @@ def read_csv(path: Path, *, keep_last: bool = False, kinds: Sequence[Kind] | Non
             except _WiderKindError:
                 continue
     except OSError as error:
-        raise FileProblem(f"cannot read '{path}': {error.strerror}") from error
+        raise cannot_read(path, error) from error
     except UnicodeDecodeError as error:
         raise FileProblem(f"'{path}' is not a text file: {error.reason} at byte {error.start}") from error
     except csv.Error as error:

@@ -28,7 +28,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from upbeat.core.errors import FileProblem
+from upbeat.core.errors import FileProblem, cannot_read
 from upbeat.trace.columns import Cells, Column
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog
@@ -182,7 +182,7 @@ class JournalReader:
             with path.open("rb") as file:
                 self._first = self._read_header(file)
         except OSError as error:
-            raise FileProblem(f"cannot read '{path}': {error.strerror}") from error
+            raise cannot_read(path, error) from error
 
     def _read_header(self, file: BinaryIO) -> int:
         line = file.readline(_LONGEST_HEADER)

@@ -28,12 +28,12 @@ def check_place(path: Path) -> None:
     """`FileProblem` if `path` is no place for a file. Creates nothing and changes nothing."""
     if path.is_dir():
         raise FileProblem(
-            f"cannot write results to '{path}': it is a directory. "
+            f"cannot write results to '{path}': it is a folder. "
             f"Give a file name such as '{path / 'run.csv'}'."
         )
     if not path.parent.is_dir():
         raise FileProblem(
-            f"cannot write results to '{path}': there is no directory '{path.parent}'. "
+            f"cannot write results to '{path}': there is no folder '{path.parent}'. "
             f"Create it first: mkdir -p '{path.parent}'"
         )
     if not os.access(path if path.exists() else path.parent, os.W_OK):

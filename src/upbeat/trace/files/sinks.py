@@ -55,7 +55,7 @@ def load(path: Path | str, keep_last: bool = False) -> Stored:
     if suffix not in (*_SINKS, ".partial"):
         raise _suffix(path, "read")
     if path.is_dir():
-        raise FileProblem(f"'{path}' is a directory, not a result file")
+        raise FileProblem(f"'{path}' is a folder, not a result file")
     if not path.exists():
         if unfinished(path).exists():
             return read_journal(unfinished(path))

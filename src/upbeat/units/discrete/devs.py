@@ -160,15 +160,15 @@ class DevsUnit:
 
     def to_bytes(self, token: Token) -> bytes:
         """A text of plain values (`upbeat.units.discrete.literal`)."""
-        state = token.state if self._is.encode is None else self._is.encode(token.state)
-        if self._is.encode is not None and not isinstance(state, bytes):
-            raise DiscreteError(f"encode returned {_short(state)}, but must return bytes")
+        state = token.state if self._is.to_bytes is None else self._is.to_bytes(token.state)
+        if self._is.to_bytes is not None and not isinstance(state, bytes):
+            raise DiscreteError(f"to_bytes returned {_short(state)}, but must return bytes")
         try:
             return dumps((token.time, token.since, token.until, state, token.events)).encode()
         except TypeError as error:
             raise DiscreteError(
                 f"the state {_short(token.state)} cannot be turned into bytes: {error}. "
-                "Give functions that can do it: encode=…, decode=…"
+                "Give functions that can do it: to_bytes=…, from_bytes=…"
             ) from None
 
     def from_bytes(self, data: bytes) -> Token:
@@ -182,7 +182,9 @@ class DevsUnit:
                 self._check_events(events)
             case _:
                 raise ModelError("not a state of this unit: expected times, a state and events")
-        return Token(time, since, until, state if self._is.decode is None else self._is.decode(state), events)
+        return Token(
+            time, since, until, state if self._is.from_bytes is None else self._is.from_bytes(state), events
+        )
 
     def _check_events(self, events: Iterable[Any]) -> None:
         for event in events:

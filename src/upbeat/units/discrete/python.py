@@ -40,8 +40,8 @@ class PythonDiscrete:
     * `shows(state)`: the value of every output that is no event, as a dict.
     * `inputs` are all events; `outputs` are events where they say so.
     * `parameters`: with these, every function is given one more argument `p`, with an attribute for each.
-    * `encode(state)` → bytes and `decode(bytes)` → state: for states that are not made of plain values, if
-      runs are to be kept on disk.
+    * `to_bytes(state)` → bytes and `from_bytes(bytes)` → state: for states that are not made of plain
+      values, if runs are to be kept on disk.
 
     The functions must be pure, except that `internal` and `external` may change a state that they are given
     as long as they return it. Enumerations come in and go out by label; an event that only happens is True.
@@ -57,8 +57,8 @@ class PythonDiscrete:
     output: Function | None
     external: Function | None
     shows: Function | None
-    encode: Function | None
-    decode: Function | None
+    to_bytes: Function | None
+    from_bytes: Function | None
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class PythonDiscrete:
         outputs: Mapping[str, Any] | Sequence[str] | None = None,
         parameters: Mapping[str, Any] | None = None,
         elapsed: float = 0.0,
-        encode: Function | None = None,
-        decode: Function | None = None,
+        to_bytes: Function | None = None,
+        from_bytes: Function | None = None,
     ) -> None:
         complaints = Complaints()
         heard = {
@@ -95,8 +95,8 @@ class PythonDiscrete:
             "output": output,
             "external": external,
             "shows": shows,
-            "encode": encode,
-            "decode": decode,
+            "to_bytes": to_bytes,
+            "from_bytes": from_bytes,
         }
         for name, function in given.items():
             if function is not None:
@@ -156,7 +156,7 @@ def _check_together(
     complaints: Complaints,
 ) -> None:
     """Refuse functions that are missed, or that nobody would call."""
-    for one, other in (("time_advance", "internal"), ("encode", "decode")):
+    for one, other in (("time_advance", "internal"), ("to_bytes", "from_bytes")):
         if (given[one] is None) != (given[other] is None):
             present, missing = (one, other) if given[other] is None else (other, one)
             complaints.add(missing, f"{one} and {other} come together, but there is only {present}")

@@ -41,8 +41,8 @@ class SolverTable:
     * `code`: FIXED (0) or ADAPTIVE (1).
     * `stages`, `c`, `a` (row by row, stages × stages, zeros included), `b`: the tableau.
     * `e`, `d`: its error and dense-output weights; empty if it has none.
-    * `micro`, `step`: of fixed solvers; `step` is 0.0 if not given, and then `micro` counts.
-    * `rtol`, `atol`, `first`, `most`, `max_steps`: of adaptive ones; 0.0 stands for "not given".
+    * `steps`, `step`: of fixed solvers; `step` is 0.0 if not given, and then `steps` counts.
+    * `rtol`, `atol`, `first`, `longest`, `most`: of adaptive ones; 0.0 stands for "not given".
     """
 
     code: int
@@ -52,13 +52,13 @@ class SolverTable:
     b: tuple[float, ...]
     e: tuple[float, ...]
     d: tuple[float, ...]
-    micro: int = 1
+    steps: int = 1
     step: float = 0.0
     rtol: float = 0.0
     atol: float = 0.0
     first: float = 0.0
-    most: float = 0.0
-    max_steps: int = 0
+    longest: float = 0.0
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +104,10 @@ def lower_solver(solver: Solver) -> SolverTable:
     if isinstance(solver, DormandPrince):
         return SolverTable(
             ADAPTIVE, t.stages, t.c, a, t.b, t.e, t.d,
-            rtol=solver.rtol, atol=solver.atol, first=solver.first or 0.0, most=solver.most or 0.0,
-            max_steps=solver.max_steps,
+            rtol=solver.rtol, atol=solver.atol, first=solver.first or 0.0, longest=solver.longest or 0.0,
+            most=solver.most,
         )  # fmt: skip
-    return SolverTable(FIXED, t.stages, t.c, a, t.b, t.e, t.d, micro=solver.micro, step=solver.step or 0.0)
+    return SolverTable(FIXED, t.stages, t.c, a, t.b, t.e, t.d, steps=solver.steps, step=solver.step or 0.0)
 
 
 def lower(equations: Equations, solver: Solver, slopes: Sequence[tuple[str, str]] = ()) -> OdeTables:

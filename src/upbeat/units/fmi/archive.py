@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
-from upbeat.core.errors import FileProblem
+from upbeat.core.errors import FileProblem, cannot_read
 from upbeat.core.scratch import make_folder, remove_folder
 
 _CHUNK = 1 << 20
@@ -89,7 +89,7 @@ def unpack(source: str | os.PathLike[str], limits: Limits = LIMITS) -> Unpacked:
     if not path.exists():
         raise FileProblem(f"{path}: there is no such file")
     if not path.is_file():  # a pipe would keep us waiting, a device might never end
-        raise FileProblem(f"{path} is neither a file nor a folder")
+        raise FileProblem(f"'{path}' is neither a file nor a folder")
     folder = Unpacked(path, make_folder(), temporary=True)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -102,10 +102,10 @@ def unpack(source: str | os.PathLike[str], limits: Limits = LIMITS) -> Unpacked:
         raise
     except _BROKEN as error:
         folder.close()
-        raise FileProblem(f"{path} is damaged or is not a zip archive: {error}") from None
+        raise FileProblem(f"'{path}' is damaged or is not a zip archive: {error}") from None
     except OSError as error:
         folder.close()
-        raise FileProblem(f"{path} cannot be unpacked: {error.strerror or error}") from None
+        raise FileProblem(f"'{path}' cannot be unpacked: {error.strerror or error}") from None
     except BaseException:
         folder.close()
         raise
@@ -123,25 +123,25 @@ def read_member(source: str | os.PathLike[str], name: str, limits: Limits = LIMI
         try:
             return (path / name).read_bytes()
         except OSError as error:
-            raise FileProblem(f"{path / name} cannot be read: {error.strerror or error}") from None
+            raise cannot_read(path / name, error) from None
     if not path.exists():
         raise FileProblem(f"{path}: there is no such file")
     if not path.is_file():
-        raise FileProblem(f"{path} is neither a file nor a folder")
+        raise FileProblem(f"'{path}' is neither a file nor a folder")
     try:
         with zipfile.ZipFile(path) as archive:
             entry = _plan(archive, path, limits).get(PurePosixPath(name))
             if entry is None or entry.is_dir():
-                raise FileProblem(f"{path} has no {name} in it")
+                raise FileProblem(f"'{path}' has no {name} in it")
             with archive.open(entry) as packed:
                 # One byte more than it says: what holds more is refused, whatever the directory claims.
                 data = packed.read(entry.file_size + 1)
     except FileProblem:
         raise
     except _BROKEN as error:
-        raise FileProblem(f"{path} is damaged or is not a zip archive: {error}") from None
+        raise FileProblem(f"'{path}' is damaged or is not a zip archive: {error}") from None
     except OSError as error:
-        raise FileProblem(f"{path} cannot be read: {error.strerror or error}") from None
+        raise cannot_read(path, error) from None
     if len(data) > entry.file_size:
         raise _refused(path, entry, "it holds more than its size in the archive says")
     return data
@@ -151,7 +151,7 @@ def _plan(archive: zipfile.ZipFile, path: Path, limits: Limits) -> dict[PurePosi
     """Where each entry will go, all of them checked."""
     entries = archive.infolist()
     if len(entries) > limits.entries:
-        raise FileProblem(f"{path} has {len(entries):,} entries; at most {limits.entries:,} are unpacked")
+        raise FileProblem(f"'{path}' has {len(entries):,} entries; at most {limits.entries:,} are unpacked")
     plan: dict[PurePosixPath, zipfile.ZipInfo] = {}
     total = 0
     for entry in entries:
@@ -163,7 +163,7 @@ def _plan(archive: zipfile.ZipFile, path: Path, limits: Limits) -> dict[PurePosi
             raise _refused(path, entry, f"another entry has the name '{target}' too")
         plan[target] = entry
     if total > limits.total:
-        raise FileProblem(f"{path} would fill {_size(total)}; at most {_size(limits.total)} are unpacked")
+        raise FileProblem(f"'{path}' would fill {_size(total)}; at most {_size(limits.total)} are unpacked")
     for target, entry in plan.items():
         for above in target.parents:
             if above in plan and not plan[above].is_dir():
@@ -230,7 +230,7 @@ def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path, pat
         # Two names that differ only in case, on a file system that does not tell them apart.
         raise _refused(path, entry, "another entry has the same name") from None
     except _BROKEN as error:
-        raise FileProblem(f"{path} is damaged: '{_shown(entry)}' cannot be read: {error}") from None
+        raise FileProblem(f"'{path}' is damaged: '{_shown(entry)}' cannot be read: {error}") from None
     except OSError as error:
         raise FileProblem(
             f"{path}: '{_shown(entry)}' cannot be unpacked: {error.strerror or error}"
@@ -241,7 +241,7 @@ def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path, pat
 
 
 def _refused(path: Path, entry: zipfile.ZipInfo, why: str) -> FileProblem:
-    return FileProblem(f"{path} is not unpacked because of its entry '{_shown(entry)}': {why}")
+    return FileProblem(f"'{path}' is not unpacked because of its entry '{_shown(entry)}': {why}")
 
 
 def _shown(entry: zipfile.ZipInfo) -> str:

@@ -21,7 +21,7 @@ def solver_for(given: Any, interface: Interface, tolerance: float | None) -> Sol
         raise wrong(
             "tolerance",
             f"the solver {solver.method} takes steps of one size whatever they cost: leave the tolerance "
-            "out, or take a solver that keeps it (dormand-prince, cvode)",
+            "out, or take a solver that keeps it (dormand_prince, cvode)",
         )
     return solver
 

@@ -77,7 +77,7 @@ def abilities_of(description: ModelDescription, interface: Interface, *, rollbac
         if interface.serialises_state:
             found.add(Ability.SERIALISE)
     if interface.directional_derivatives or interface.adjoint_derivatives:
-        found.add(Ability.DERIVATIVES)
+        found.add(Ability.SLOPES)
     if has_events(description, interface):
         found.add(Ability.NEXT_EVENT)
     if isinstance(interface, ModelExchange):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from upbeat.core.errors import FileProblem
+from upbeat.core.errors import FileProblem, cannot_read
 
 _NAMESPACE = "\n"
 """Between a namespace and a name in what expat reports; it can be in neither."""
@@ -55,7 +55,7 @@ def read(path: Path, limits: Limits = LIMITS) -> Element:
         with path.open("rb") as file:
             data = file.read(limits.size + 1)
     except OSError as error:
-        raise FileProblem(f"{path} cannot be read: {error.strerror or error}") from None
+        raise cannot_read(path, error) from None
     return parse(data, str(path), limits)
 
 

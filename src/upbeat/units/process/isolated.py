@@ -32,7 +32,7 @@ class Isolated:
     process takes the place of one that died or hung: it starts from the last state that was kept (one every
     `keep_every` steps) and is told again what happened since.
 
-    In a scenario, `when` may leave it to the run whether there is a process (``"auto"``), or forbid it
+    In a scenario, `isolation` may leave it to the run whether there is a process (``"auto"``), or forbid it
     (``"none"``), whatever the run says about all units.
     """
 
@@ -40,7 +40,7 @@ class Isolated:
     deadline: float = DEADLINE
     restart: int = 0
     keep_every: int = KEEP_EVERY
-    when: When = "process"
+    isolation: When = "process"
 
     def __post_init__(self) -> None:
         complaints = Complaints()
@@ -58,9 +58,9 @@ class Isolated:
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, int) or given < least:
                 complaints.add(name, f"must be a whole number of at least {least}, not {given!r}")
-        if self.when not in get_args(When):
-            hint = suggest(str(self.when), get_args(When), "words")
-            complaints.add("isolation", f"there is no isolation {self.when!r}. {hint}")
+        if self.isolation not in get_args(When):
+            hint = suggest(str(self.isolation), get_args(When), "words")
+            complaints.add("isolation", f"there is no isolation {self.isolation!r}. {hint}")
         complaints.raise_if_any()
         if self.restart and Ability.SERIALISE not in self.model.abilities:
             raise ModelError(
@@ -76,7 +76,7 @@ class Isolated:
     @property
     def abilities(self) -> frozenset[Ability]:
         """Those of the model; whatever it is, the engine calls it without Python on its own side."""
-        if self.when != "process":
+        if self.isolation != "process":
             return self.model.abilities
         core = frozenset({Ability.NATIVE}) if has_core() else frozenset()
         # Indicators stay where the unit is: there is no call for them between processes. And there is one way
@@ -128,14 +128,14 @@ class Isolated:
 
     def instantiate(self, name: str, start: float) -> Unit:
         """A unit for the interpreter: the other process makes it as the interpreter would."""
-        if self.when != "process":
+        if self.isolation != "process":
             return self.model.instantiate(name, start)
         child = self._started(name, start, None)
         return started(self.model.ports, child, self.restart, self.keep_every)
 
     def enter(self, core: Core, name: str, start: float) -> object:
         """A unit for the native engine: the other process makes it as that engine would."""
-        if self.when != "process":
+        if self.isolation != "process":
             assert isinstance(self.model, Native)
             return self.model.enter(core, name, start)
         child = self._started(name, start, tuple(core.slopes))

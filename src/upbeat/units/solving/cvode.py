@@ -24,7 +24,7 @@ MOST_ASTRAY = 1000
 """So often in one advance the derivatives may be no finite numbers."""
 
 
-_MORE_STEPS = " Raise max_steps of the solver, or its tolerances, or take shorter communication steps."
+_MORE_STEPS = " Raise 'most' of the solver, or its tolerances, or take shorter communication steps."
 
 _SWAPPING = threading.RLock()
 """Held while stdout is swapped, which is one for all threads: two that swap it in turns would put each
@@ -69,8 +69,8 @@ class Multistep:
             rtol=solver.rtol,
             atol=atol,
             first_step=solver.first or 0.0,
-            max_step=solver.most or 0.0,
-            max_num_steps=solver.max_steps,
+            max_step=solver.longest or 0.0,
+            max_num_steps=solver.most,
             jacfn=None if self._jacobian is None else self._fill_jacobian,
         )
 
@@ -124,7 +124,7 @@ class Multistep:
 
     def _watched(self, t: float, to: float, watch: Watch) -> list[float]:
         """Step by step, none beyond `to`: what would be found there has not happened yet."""
-        for _ in range(self._is.max_steps):
+        for _ in range(self._is.most):
             end, x = self._step(to, to, "onestep", to)
             stopped = watch.step(t, end, x, lambda: self._within)
             if stopped is not None:
@@ -134,7 +134,7 @@ class Multistep:
                 return x
             t = end
         raise SolverError(
-            f"CVODE did not reach {to:.9g} in {self._is.max_steps:,} steps (at t = {t:.9g}).{_MORE_STEPS}"
+            f"CVODE did not reach {to:.9g} in {self._is.most:,} steps (at t = {t:.9g}).{_MORE_STEPS}"
         )
 
     def _within(self, t: float) -> list[float]:

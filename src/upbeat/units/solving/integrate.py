@@ -6,7 +6,7 @@ ones, and results are compared bit for bit. Writing [j] for a component of the s
 * A weighted sum Σ w[q]·k[q] runs over the q with w[q] ≠ 0 in rising order:
   acc = w[q0]·k[q0][j], then acc = acc + w[q]·k[q][j]. A stage without weights takes x itself.
 * Stage s: ts = t + c[s]·h and xs[j] = x[j] + h·acc. New state: x[j] + h·acc.
-* Fixed steps: h = (to - t)/n, and micro-step i starts at t + i·h.
+* Fixed steps: h = (to - t)/n, and step i starts at t + i·h.
 * Micro-step i ends where the next one starts, the last one at `to`.
 * Adaptive steps: see `Adaptive.advance`. `max(a, b)` is b if a < b else a, `min(a, b)` is b if b < a else a.
 """
@@ -95,7 +95,7 @@ def _interpolant(
 
 
 class Fixed:
-    """Equal micro-steps; nothing to remember between communication steps."""
+    """Equal solver steps; nothing to remember between communication steps."""
 
     def __init__(self, solver: RungeKutta) -> None:
         assert not isinstance(solver, DormandPrince)
@@ -165,7 +165,7 @@ class Adaptive:
         effort.evaluations += 1
         # The first step is a guess: that time cannot tell it from none is no reason to give up.
         h = self._limited(self.h if self.h > 0.0 else max(self._first(k1, t, x, to), 16.0 * math.ulp(t)))
-        for _ in range(solver.max_steps):
+        for _ in range(solver.most):
             cut = t + 1.0000001 * h >= to
             length = to - t if cut else h
             if not cut and h < 16.0 * math.ulp(t):
@@ -201,13 +201,13 @@ class Adaptive:
             t = end
             k1 = k[-1]
         raise SolverError(
-            f"{solver.max_steps:,} steps did not reach {to:.9g} (at t = {t:.9g}, step size {h:.3g}); "
-            "loosen rtol and atol, raise max_steps, or take shorter communication steps"
+            f"{solver.most:,} steps did not reach {to:.9g} (at t = {t:.9g}, step size {h:.3g}); "
+            "loosen rtol and atol, raise 'most', or take shorter communication steps"
         )
 
     def _limited(self, h: float) -> float:
-        most = self.solver.most
-        return h if most is None else min(h, most)
+        longest = self.solver.longest
+        return h if longest is None else min(h, longest)
 
     def _first(self, k1: Sequence[float], t: float, x: Vector, to: float) -> float:
         """The first step: a hundredth of |x|/|f| where that says something, else a tenth of the interval."""

@@ -12,8 +12,8 @@ from upbeat.core.errors import ModelError, UpbeatError, suggest
 from upbeat.units.solving import tableau
 from upbeat.units.solving.tableau import Tableau
 
-MAX_MICRO = 1_000_000_000
-"""The most micro-steps of one communication step: more is a mistake in the settings."""
+MOST_STEPS = 1_000_000_000
+"""The most solver steps of one communication step: more is a mistake in the settings."""
 
 
 class SolverError(UpbeatError):
@@ -22,30 +22,30 @@ class SolverError(UpbeatError):
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
-    """`micro` equal steps per communication step; or as many as needed for them to be at most `step` long."""
+    """`steps` equal steps per communication step; or as many as needed for them to be at most `step` long."""
 
-    micro: int = 1
+    steps: int = 1
     step: float | None = None
 
     method: ClassVar[str]
     tableau: ClassVar[Tableau]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "micro", _whole(self.method, "micro", self.micro, MAX_MICRO))
+        object.__setattr__(self, "steps", _whole(self.method, "steps", self.steps, MOST_STEPS))
         if self.step is not None:
             object.__setattr__(self, "step", _positive(self.method, "step", self.step))
-            if self.micro != 1:
-                raise ModelError(f"solver {self.method}: give micro or step, not both")
+            if self.steps != 1:
+                raise ModelError(f"solver {self.method}: give steps or step, not both")
 
     def count(self, length: float) -> int:
-        """How many micro-steps cover `length`: never one more because of a rounding error alone."""
+        """How many solver steps cover `length`: never one more because of a rounding error alone."""
         if self.step is None:
-            return self.micro
-        wanted = math.ceil(min(length / self.step, 2.0 * MAX_MICRO) * (1.0 - 1e-9))
-        if wanted > MAX_MICRO:
+            return self.steps
+        wanted = math.ceil(min(length / self.step, 2.0 * MOST_STEPS) * (1.0 - 1e-9))
+        if wanted > MOST_STEPS:
             raise SolverError(
-                f"steps of {self.step:g} would need more than {MAX_MICRO:,} micro-steps to cover {length:g}; "
-                "choose a larger step"
+                f"steps of {self.step:g} would need more than {MOST_STEPS:,} solver steps to cover "
+                f"{length:g}; choose a larger step"
             )
         return max(1, wanted)
 
@@ -78,17 +78,17 @@ class RK4(_Fixed):
 class DormandPrince:
     """The 5(4) pair of Dormand and Prince with step-size control and dense output of order 4.
 
-    `first` is the first step tried (chosen from the equations if not given), `most` the longest
-    step allowed, `max_steps` the most steps tried, rejected ones included, in one communication step.
+    `first` is the first step tried (chosen from the equations if not given), `longest` the longest
+    step allowed, `most` the most steps tried, rejected ones included, in one communication step.
     """
 
     rtol: float = 1e-6
     atol: float = 1e-9
     first: float | None = None
-    most: float | None = None
-    max_steps: int = 100_000
+    longest: float | None = None
+    most: int = 100_000
 
-    method: ClassVar[str] = "dormand-prince"
+    method: ClassVar[str] = "dormand_prince"
     tableau: ClassVar[Tableau] = tableau.DORMAND_PRINCE
 
     def __post_init__(self) -> None:
@@ -99,8 +99,8 @@ class DormandPrince:
 class Cvode:
     """CVODE of SUNDIALS, for stiff equations: variable order and step, implicit (needs ``upbeat[cvode]``).
 
-    `formula` is "bdf" for stiff equations or "adams" for smooth ones that are not. `first` and `most`
-    limit its steps, and `max_steps` is the most of them in one communication step. It stays warm from one
+    `formula` is "bdf" for stiff equations or "adams" for smooth ones that are not. `first` and `longest`
+    limit its steps, and `most` is the most of them in one communication step. It stays warm from one
     communication step to the next as long as no input changes.
     """
 
@@ -108,8 +108,8 @@ class Cvode:
     atol: float = 1e-9
     formula: Literal["bdf", "adams"] = "bdf"
     first: float | None = None
-    most: float | None = None
-    max_steps: int = 100_000
+    longest: float | None = None
+    most: int = 100_000
 
     method: ClassVar[str] = "cvode"
 
@@ -120,11 +120,11 @@ class Cvode:
 
 
 def _check_adaptive(solver: DormandPrince | Cvode) -> None:
-    for name in ("rtol", "atol", "first", "most"):
+    for name in ("rtol", "atol", "first", "longest"):
         value = getattr(solver, name)
         if value is not None or name in ("rtol", "atol"):
             object.__setattr__(solver, name, _positive(solver.method, name, value))
-    object.__setattr__(solver, "max_steps", _whole(solver.method, "max_steps", solver.max_steps, MAX_MICRO))
+    object.__setattr__(solver, "most", _whole(solver.method, "most", solver.most, MOST_STEPS))
 
 
 RungeKutta = Euler | Midpoint | RK4 | DormandPrince
@@ -150,17 +150,17 @@ def _whole(method: str, name: str, value: object, most: int) -> int:
 
 
 def solver_from(given: object) -> Solver:
-    """A solver from its shorthand: itself, ``"rk4"``, or ``{"method": "rk4", "micro": 10}``."""
+    """A solver from its shorthand: itself, ``"rk4"``, or ``{"kind": "rk4", "steps": 10}``."""
     if isinstance(given, Solver):
         return given
     settings: dict[str, Any]
     if isinstance(given, str):
         method, settings = given, {}
-    elif isinstance(given, Mapping) and isinstance(given.get("method"), str):
-        method, settings = given["method"], {key: value for key, value in given.items() if key != "method"}
+    elif isinstance(given, Mapping) and isinstance(given.get("kind"), str):
+        method, settings = given["kind"], {key: value for key, value in given.items() if key != "kind"}
     else:
         raise ModelError(
-            f'a solver is a name such as "rk4", or a table such as {{ method = "rk4", micro = 10 }}, '
+            f'a solver is a name such as "rk4", or a table such as {{ kind = "rk4", steps = 10 }}, '
             f"not {given!r}"
         )
     if method not in METHODS:
@@ -188,4 +188,4 @@ def solver_spec(solver: Solver) -> str | dict[str, Any]:
         for field in fields(solver)
         if field.default is MISSING or getattr(solver, field.name) != field.default
     }
-    return {"method": solver.method, **settings} if settings else solver.method
+    return {"kind": solver.method, **settings} if settings else solver.method

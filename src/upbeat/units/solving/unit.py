@@ -127,7 +127,7 @@ class SolvedUnit:
         pair = (output, input)
         if pair not in self._slopes:
             if self._is.slope is None:
-                raise ModelError("it does not know its directional derivatives")
+                raise ModelError("it does not know its slopes")
             self._slopes[pair] = self._is.slope(output, input)
         return self._slopes[pair](self.time, self._x, self._courses.at(self.time))
 
