@@ -136,7 +136,7 @@ def _master_lines(data: dict[str, Any]) -> list[str]:
 def _words(value: Any) -> str:
     """``gauss_seidel (order left, right; outputs lagged)``."""
     match value:
-        case {"kind": name, **options} | {"method": name, **options}:
+        case {"kind": name, **options}:
             return f"{name} ({'; '.join(f'{key} {_words(item)}' for key, item in options.items())})"
         case dict():
             return ", ".join(f"{key} {_words(item)}" for key, item in value.items())

@@ -76,7 +76,7 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
     return {
         "name": name,
         "kind": type(bare(model)).__name__,
-        **({"process": True} if isinstance(model, Isolated) and model.when == "process" else {}),
+        **({"process": True} if isinstance(model, Isolated) and model.isolation == "process" else {}),
         "inputs": [_port(p) for p in named(Causality.INPUT)],
         "outputs": [_port(p) | {"depends": sorted(p.depends)} for p in named(Causality.OUTPUT)],
         "parameters": {
