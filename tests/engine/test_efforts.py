@@ -20,7 +20,7 @@ def counted(model: Any, engine: str, **settings: Any) -> dict[str, int]:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_equal_steps_are_counted(engine: str) -> None:
     """Four communication steps of three micro-steps with four stages each."""
-    found = counted(up.Ode({"x": "-x"}, start={"x": 1.0}, solver=up.RK4(micro=3)), engine)
+    found = counted(up.Ode({"x": "-x"}, start={"x": 1.0}, solver=up.RK4(steps=3)), engine)
     assert found == {"steps": 12, "rejected": 0, "stops": 0, "evaluations": 48}
 
 
