@@ -134,6 +134,18 @@ def test_the_pressure_rule_is_algorithm_1_of_the_paper(case: tuple[list[Task], i
     assert plan.core == tuple(core_of)
 
 
+@given(cases(grouped=True), st.sampled_from(Rule))
+def test_what_crosses_cores_costs_more(case: tuple[list[Task], int], rule: Rule) -> None:
+    tasks, cores = case
+    plan = by_rule(tasks, cores, rule)
+    crossing = sum(plan.core[b] != plan.core[k] for k, task in enumerate(tasks) for b in task.before)
+    assert sum(plan.foreign(k, tasks) for k in range(len(tasks))) == crossing
+    free, dear = plan.taking(tasks, 0.0), plan.taking(tasks, 0.5)
+    assert free <= plan.makespan * (1 + EPS)
+    assert free <= dear <= free + 0.5 * crossing + EPS
+    assert planned(tasks, cores, 0.5).taking(tasks, 0.5) <= dear
+
+
 def test_small_plans_by_hand() -> None:
     # Two chains of 3 and 1+1 on two cores end at 3; on one core they take all of it.
     tasks = [Task(1.0), Task(1.0), Task(2.0, (0,)), Task(1.0, (1,))]

@@ -94,6 +94,14 @@ def test_python_is_explained_as_the_bottleneck() -> None:
     )
 
 
+def test_python_is_the_bottleneck_even_where_one_core_is_faster() -> None:
+    slow = up.PythonUnit(lambda *_: None, ports(("u",), {"y": {}}))
+    made = chart({"a": slow, "c": unit()}, {"c.u": "a.y", "a.u": "c.y"}, 2, {"a": 1e-5, "c": 1e-7})
+    assert made.predicted < 1
+    assert made.limit.startswith("Python, which does one thing at a time: a run in it and take 10 µs of 10.1")
+    assert made.limit.endswith("With what waiting costs, one core is faster")
+
+
 def test_one_core_is_one_core() -> None:
     made = chart({"a": unit()}, {}, 1, {"a": MS})
     assert (made.limit, made.predicted) == ("there is one core", 1.0)

@@ -72,10 +72,10 @@ def cores_lines(data: dict[str, Any]) -> list[str]:
 
 def _block_lines(name: str, block: dict[str, Any]) -> list[str]:
     if not block["shared"]:
-        return [f"{name}: by one core, because {block['why']}"]
-    lines = [
-        f"{name}: shared by {len(block['cores'])} cores, which wait for each other {block['waits']} times"
-    ]
+        limit = [f"  limited by {block['limited_by']}"] if block["limited_by"] else []
+        return [f"{name}: by one core, because {block['why']}", *limit]
+    waits = f"{block['waits']} time{'' if block['waits'] == 1 else 's'}"
+    lines = [f"{name}: shared by {len(block['cores'])} cores, which wait for each other {waits}"]
     for core in block["cores"]:
         caller = ", the thread that calls" if core["core"] == 0 else ""
         part = f" ({100 * core['share']:.0f} % of the work)" if block["times"] else ""

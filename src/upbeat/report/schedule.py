@@ -19,6 +19,10 @@ _WIDTH = 72
 _MARKS = {"state": "█", "loop": "▓", "out": "▒", "in": "░", "other": "░"}
 _MOST_PATH = 8
 _MOST_UNITS = 12
+_NEARLY = 0.9
+"""What takes so much of the least possible time is what it is all about."""
+_WORTH_IT = 1.1
+"""A plan that is less fast would not be worth it even if waiting cost nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +70,34 @@ class Chart:
     @property
     def limit(self) -> str:
         """What stands in the way of more."""
-        it, cores = self.parallel, len(self.parallel.schedule.cores)
-        bounds = it.bounds
-        if cores == 1:
+        it = self.parallel
+        if len(it.schedule.cores) == 1:
             return "there is one core"
         if len(it.schedule.busy) < 2 and PYTHON not in self.weights:
             return f"there is nothing for a second core to do: {few(self.who(range(len(it.operations))))}"
-        if self.predicted < 1:
-            return (
-                f"waiting: a step takes {_us(self.one)} on one core, and would go from core to core "
-                f"{it.handed_on} times. One core is faster"
-            )
+        if self.predicted >= 1:
+            return self._bottleneck
+        if it.speedup < _WORTH_IT:
+            return f"{self._bottleneck}. With what waiting costs, one core is faster"
+        return (
+            f"waiting: a step takes {_us(self.one)} on one core, and would go from core to core "
+            f"{it.handed_on} times. One core is faster"
+        )
+
+    @property
+    def _bottleneck(self) -> str:
+        """What stands in the way where waiting does not."""
+        it, bounds, weights = self.parallel, self.parallel.bounds, self.weights
         if self.instants > it.plan.makespan:
             return f"{INSTANTS}: they take {_us(self.instants)} of {_us(self.seconds)}, on one core"
+        part = f"{_us(bounds.heaviest)} of {_us(it.total)}"
+        heaviest = max(weights, key=lambda group: weights[group], default=None)
+        if heaviest == PYTHON and bounds.heaviest >= _NEARLY * bounds.best:
+            return (
+                f"Python, which does one thing at a time: {few(self.python)} run in it and take {part}. "
+                "Units of equations, in C, and FMUs do not need it"
+            )
         if bounds.heaviest == bounds.best and bounds.heaviest > bounds.critical:
-            part = f"{_us(bounds.heaviest)} of {_us(it.total)}"
-            weights = self.weights
-            heaviest = max(weights, key=lambda group: weights[group])
-            if heaviest == PYTHON:
-                return (
-                    f"Python, which does one thing at a time: {few(self.python)} run in it and take {part}. "
-                    "Units of equations, in C, and FMUs do not need it"
-                )
             (unit,) = self.who(k for k, task in enumerate(it.tasks) if task.group == heaviest)
             return (
                 f"the unit '{unit}', which takes {part}: all that it does is on one core, because it does "
@@ -120,7 +130,8 @@ def charts(experiment: Experiment, cores: int, measured: Profile) -> list[Chart]
         return path_of(flat.scenario, unit)
 
     def chart(name: str) -> Chart:
-        made = parallel(program, name, units, cores, measured.blocks[name], called)
+        times, crossing = measured.blocks[name], measured.crossing or 0.0
+        made = parallel(program, name, units, cores, times, called, crossing)
         return Chart(name, made, measured.crossing, measured.instants, called)
 
     return [chart(name) for name in program.steps if name in measured.blocks]

@@ -46,12 +46,12 @@ def sharing(
     """
     found: dict[str, Shared] = {}
     for block in program.steps:
-        parts, known = operations(program, block, models, called), None
+        parts, times, crossing = operations(program, block, models, called), None, None
         if profile is not None and profile.covers(block, parts):
-            known = profile.blocks[block]
-        made = in_parallel(parts, models, cores, known)
-        why = _alone(made, None if profile is None or known is None else profile.crossing)
-        found[block] = Shared(made, known is not None, None if why else made.schedule.trimmed, why)
+            times, crossing = profile.blocks[block], profile.crossing
+        made = in_parallel(parts, models, cores, times, crossing or 0.0)
+        why = _alone(made, crossing)
+        found[block] = Shared(made, times is not None, None if why else made.schedule.trimmed, why)
     return found
 
 

@@ -57,6 +57,23 @@ class Plan:
     def makespan(self) -> float:
         return max(self.end, default=0.0)
 
+    def foreign(self, number: int, tasks: Sequence[Task]) -> int:
+        """How many tasks of other cores a task needs."""
+        return sum(self.core[b] != self.core[number] for b in tasks[number].before)
+
+    def taking(self, tasks: Sequence[Task], crossing: float) -> float:
+        """How long the plan takes if everything that a task needs of another core costs so much more.
+
+        A core may wait once for many of them; but the memory of each has to come over to it.
+        """
+        idle, end = dict.fromkeys(self.core, 0.0), [0.0] * len(tasks)
+        for number in self.order:
+            core, task = self.core[number], tasks[number]
+            ready = max((end[b] for b in task.before), default=0.0)
+            taken = task.duration + crossing * self.foreign(number, tasks)
+            end[number] = idle[core] = max(idle[core], ready) + taken
+        return max(end, default=0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -97,13 +114,18 @@ def starts_and_tails(tasks: Sequence[Task]) -> tuple[list[float], list[float]]:
     return starts, tails
 
 
-def planned(tasks: Sequence[Task], cores: int) -> Plan:
-    """A short plan for the tasks: the best that the three rules find (the first one, of equals)."""
+def planned(tasks: Sequence[Task], cores: int, crossing: float = 0.0) -> Plan:
+    """A short plan for the tasks: the best that the three rules find (the first one, of equals).
+
+    The rules know nothing of what it costs that tasks need others of another core (`crossing`); but it counts
+    when the best of their plans is chosen.
+    """
     if cores < 1:
         raise ValueError(f"a plan needs at least one core, not {cores}")
     grouped = any(task.group is not None for task in tasks)
     rules = [rule for rule in Rule if grouped or rule is not Rule.PACKED]
-    return min((by_rule(tasks, cores, rule) for rule in rules), key=lambda plan: plan.makespan)
+    plans = (by_rule(tasks, cores, rule) for rule in rules)
+    return min(plans, key=lambda plan: plan.taking(tasks, crossing) if crossing else plan.makespan)
 
 
 def by_rule(tasks: Sequence[Task], cores: int, rule: Rule) -> Plan:

@@ -39,29 +39,12 @@ class Parallel:
         """How long the block takes if what comes from another core costs so much: all that one needs of
         another, and that they begin and end together."""
         around = 2 * crossing if len(self.schedule.busy) > 1 else 0.0
-        return self.makespan(crossing) + around
-
-    def makespan(self, crossing: float) -> float:
-        """How long the plan takes if everything that an operation needs of another core costs so much more.
-
-        A core may wait once for many of them; but the memory of each has to come over to it.
-        """
-        idle, end = [0.0] * len(self.schedule.cores), [0.0] * len(self.tasks)
-        for number in self.plan.order:
-            core = self.plan.core[number]
-            ready = max((end[b] for b in self.tasks[number].before), default=0.0)
-            taken = self.tasks[number].duration + crossing * len(self._foreign(number))
-            end[number] = idle[core] = max(idle[core], ready) + taken
-        return max(idle)
-
-    def _foreign(self, number: int) -> list[int]:
-        """The operations of other cores that this one needs."""
-        return [b for b in self.tasks[number].before if self.plan.core[b] != self.plan.core[number]]
+        return self.plan.taking(self.tasks, crossing) + around
 
     @property
     def handed_on(self) -> int:
         """How often an operation needs one of another core."""
-        return sum(len(self._foreign(number)) for number in range(len(self.tasks)))
+        return sum(self.plan.foreign(number, self.tasks) for number in range(len(self.tasks)))
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -89,10 +72,11 @@ def parallel(
     cores: int,
     times: Mapping[str, float] | None = None,
     called: Callable[[str], str] = str,
+    crossing: float = 0.0,
 ) -> Parallel:
-    """The block on so many cores. `times` are the durations of operations by name, as far as they are known;
-    the trace is the same whatever they are."""
-    return in_parallel(operations(program, block, models, called), models, cores, times)
+    """The block on so many cores. `times` are the durations of operations by name, as far as they are known,
+    and `crossing` is what a wait of one core for another costs; the trace is the same whatever they are."""
+    return in_parallel(operations(program, block, models, called), models, cores, times, crossing)
 
 
 def in_parallel(
@@ -100,11 +84,12 @@ def in_parallel(
     models: Mapping[str, Model],
     cores: int,
     times: Mapping[str, float] | None = None,
+    crossing: float = 0.0,
 ) -> Parallel:
     """These operations of a block on so many cores."""
     known = {op.name: GUESSED[op.kind] for op in found} | dict(times or {})
     made = tasks(found, models, known)
-    plan = _numbered(planned(made, cores), made, cores)
+    plan = _numbered(planned(made, cores, crossing), made, cores)
     return Parallel(found, made, plan, schedule(found, plan, cores))
 
 
