@@ -352,3 +352,27 @@ def test_what_is_inside_a_gauss_seidel_nest_stays_nested(engine: str) -> None:
     assert "the coupling around it is GaussSeidel" in notes[1].why
     flat, kept = up.simulate(outer, **how), up.simulate(outer, flatten=False, **how)
     np.testing.assert_array_equal(flat["box.x"], kept["box.x"])
+
+
+def test_each_of_many_nests_costs_what_it_touches(monkeypatch: pytest.MonkeyPatch) -> None:
+    from upbeat.scenario.merging import inline
+
+    touched = 0
+    substitute = inline.substitute
+
+    def counting(*arguments: Any) -> Any:
+        nonlocal touched
+        touched += 1
+        return substitute(*arguments)
+
+    def cost(cars: int) -> int:
+        nonlocal touched
+        touched = 0
+        units = {f"c{k}": inside(master()) for k in range(cars)}
+        row = {f"c{k}.a": f"c{k - 1}.sum" for k in range(1, cars)}
+        flat = flattened(up.Scenario(units, row), master()).scenario
+        assert len(flat.units) == 3 * cars  # two units each, and one that holds `b`
+        return touched
+
+    monkeypatch.setattr(inline, "substitute", counting)
+    assert cost(40) - cost(20) == cost(60) - cost(40)  # a straight line

@@ -15,7 +15,7 @@ from upbeat.master.listing import block_lines
 from upbeat.master.settings import settings_of
 from upbeat.report.cores import cores_data
 from upbeat.scenario.events.connection import Sender
-from upbeat.scenario.events.declared import Event
+from upbeat.scenario.events.event import Event
 from upbeat.scenario.merging.inline import path_of
 from upbeat.units.equations.ode import Function
 from upbeat.units.process import Isolated, bare

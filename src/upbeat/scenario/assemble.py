@@ -15,7 +15,8 @@ from upbeat.scenario.checks import check_cells, check_measures, check_own_name, 
 from upbeat.scenario.connection import Connection, ScenarioOutput, connect, deliver
 from upbeat.scenario.directory import Directory, End, Unclear, Wrong, by_hand
 from upbeat.scenario.events.connection import EventConnection, EventOutput
-from upbeat.scenario.events.declared import Event, Readable, read_events
+from upbeat.scenario.events.declared import Readable, read_events
+from upbeat.scenario.events.event import Event
 from upbeat.scenario.events.links import connect_event, deliver_event, says_event
 from upbeat.scenario.formula import formula
 from upbeat.scenario.values import with_parameters

@@ -21,7 +21,7 @@ from upbeat.scenario.graph import Graph
 from upbeat.scenario.values import with_values
 
 if TYPE_CHECKING:
-    from upbeat.scenario.events.declared import Event
+    from upbeat.scenario.events.event import Event
     from upbeat.scenario.origin import Origin
     from upbeat.scenario.signals import Signals
     from upbeat.units.solving.solvers import Solver

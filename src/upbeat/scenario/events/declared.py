@@ -12,7 +12,6 @@ variables and parameters of units new values; without it the event is only watch
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from upbeat.core.abilities import Model
@@ -21,7 +20,8 @@ from upbeat.core.expr import Apply, Expr, Name, Number, Op, indicator, show
 from upbeat.core.names import objection_to
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.connection import fitted, formulas_of
-from upbeat.scenario.directory import CONDITIONS, INPUTS, Directory, End, Source, Unclear, Wrong, picked
+from upbeat.scenario.directory import CONDITIONS, Directory, End, Source, Unclear, Wrong, picked
+from upbeat.scenario.events.event import Change, Event
 from upbeat.scenario.events.functions import Call
 from upbeat.scenario.formula import Formula, formula
 from upbeat.units.equations.data import TIME
@@ -30,43 +30,6 @@ from upbeat.units.process import bare
 
 KEYS = ("when", "of", "then")
 _TRUTH = Port("when", Causality.INPUT, Kind.BOOLEAN)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A new value for a state, variable or parameter `name` of `unit`: one expression per cell."""
-
-    unit: str
-    name: str
-    cells: tuple[Expr, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What happens when the largest of `conditions` falls from above zero to zero or below.
-
-    All names in the expressions are those of ports, ``unit.port`` or ``unit.port[i]``, and of inputs of the
-    scenario; `reads` are the ports behind them. `written` is what the user wrote.
-    """
-
-    name: str
-    conditions: tuple[Expr, ...]
-    then: tuple[Change, ...] = ()
-    reads: tuple[End, ...] = field(default=(), compare=False)
-    written: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    calls: tuple[Call, ...] = ()
-    """The functions among the conditions."""
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """The units that it is about."""
-        named = (*(unit for unit, _ in self.reads if unit != INPUTS), *(c.unit for c in self.then))
-        return tuple(dict.fromkeys(named))
-
-    @property
-    def shared(self) -> bool:
-        """Whether it belongs to several units; one that belongs to a single one is private."""
-        return len(self.units) > 1
 
 
 class Readable(Directory):
