@@ -257,7 +257,8 @@ def _sentence(problem: Problem) -> str:
     """A problem with an argument, and what to write instead."""
     name, *rest = (part.removesuffix("=") for part in problem.where)
     place = f"{name}[{rest[0]!r}]" if rest else name
-    return f"{place}: {problem.what.removesuffix('.')}. Write for example {_EXAMPLES[name]}."
+    hint = f" {problem.hint}" if problem.hint else ""
+    return f"{place}: {problem.what.removesuffix('.')}.{hint} Write for example {_EXAMPLES[name]}."
 
 
 def _check_scenario(scenario: object) -> None:

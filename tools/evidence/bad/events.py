@@ -41,7 +41,7 @@ CASES = (
     Case(
         "a condition over a port that does not exist",
         ("check", "s.toml"),
-        ("line 5", "Did you mean"),
+        ("line 5", "'ball.y' does not exist", "The outputs of 'ball' are: v, x."),
         files=_changed("ball.x <= 0", "ball.y <= 0"),
     ),
     Case(

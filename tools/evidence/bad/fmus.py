@@ -79,7 +79,8 @@ CASES = (
     Case(
         "an FMU without a library for this machine",
         ("run", "a.fmu", "--until", "1"),
-        ("a.fmu", "library"),
+        ("unit 'a'", "no library for this machine"),
+        exit=4,
         prepare=_packed(modelDescription_xml=DESCRIPTION),
     ),
     Case(
@@ -131,7 +132,7 @@ CASES = (
     Case(
         "an export of units that are no FMUs",
         ("export", "s.toml", "out.ssp"),
-        ("'a'", "FMU"),
+        ("units › a", "SSP knows FMUs only"),
         files={"s.toml": '[units.a]\nstates = { x = "1" }\n[master]\nstep = 0.1\n[run]\nuntil = 1\n'},
     ),
 )

@@ -77,7 +77,7 @@ CASES = (
     Case(
         "several mistakes at once",
         ("check", "s.toml"),
-        ("3 problems", "line 5", "line 12", "line 15"),
+        ("4 problems", "line 5", "line 12", "line 16", "Did you mean 'until'"),
         files={
             "s.toml": TWO.replace('value = "w", unit', 'value = "ww", unit')
             .replace('load.w = "motor.w"', 'load.v = "motor.w"')
@@ -94,9 +94,10 @@ CASES = (
         "two sources for one input, in Python",
         (
             "python",
-            CODED + 'up.Scenario({"a": up.Function(inputs=["u"])}, [("a.u", "1"), ("a.u", "2")])',
+            'pass_on = up.Function(inputs=["u"], outputs={"y": "u"})\n'
+            'up.Scenario({"a": pass_on}, [("a.u", "1"), ("a.u", "2")])',
         ),
-        ("a.u", "twice"),
+        ("'a.u' has two sources",),
     ),
     Case(
         "units of measure that do not fit",
@@ -161,7 +162,7 @@ CASES = (
     Case(
         "a folder that does not exist",
         ("run", "s.toml", "--out", "no/such/results.csv"),
-        ("--out", "no/such"),
+        ("no/such", "mkdir -p"),
         files={"s.toml": TWO},
     ),
     Case(
@@ -177,7 +178,7 @@ CASES = (
         (".csv", ".parquet", ".journal"),
         files={"s.toml": TWO},
     ),
-    Case("a file that does not exist", ("run", "gone.toml"), ("gone.toml", "no such file")),
+    Case("a file that does not exist", ("run", "gone.toml"), ("gone.toml", "No such file")),
     Case(
         "a truncated scenario file",
         ("check", "s.toml"),

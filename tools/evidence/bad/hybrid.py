@@ -141,7 +141,7 @@ CASES = (
             'trace = up.simulate(scenario, step=0.01, until=1.0, real_time=late, out="r.csv")\n'
             "print(trace.outcome.value)\nsys.exit(0 if trace.outcome.ok else 4)",
         ),
-        ("too late",),
+        ("fell behind real time",),
         exit=4,
         kept="r.csv",
     ),
