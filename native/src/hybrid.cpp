@@ -230,20 +230,25 @@ int Hybrid::advance(double t, double to, bool early, double* reached) {
       act();
     }
     if (state_[0] >= to) break;
-    if (!go(to)) return refuse(solver_.message());
+    if (!go(to)) return 1;
     if (waits() && (early || state_[0] >= to)) break;
   }
   *reached = state_[0];
   return 0;
 }
 
-// As far as the next event that becomes due, and not beyond `to`.
+// As far as the next event that becomes due, and not beyond `to`. False: see `message`.
 bool Hybrid::go(double to) {
   double none = 0.0;
   double& h = adaptive_ ? state_[1 + n_] : none;
+  Solver* const chosen = solver();
+  if (!chosen) return false;
   while (state_[0] < to) {
     indicators(state_[0], state_.data() + 1, sight_.values());
-    if (!solver_.advance(*this, state_[0], to, state_.data() + 1, h, &sight_)) return false;
+    if (!chosen->advance(*this, state_[0], to, state_.data() + 1, h, &sight_)) {
+      refuse(chosen->message());
+      return false;
+    }
     const bool stopped = sight_.stopped();
     const double* const z = sight_.values();
     state_[0] = stopped ? sight_.time() : to;

@@ -1,6 +1,8 @@
 // See monitored.hpp. The formulas, and the order of their operations, are those of the Python twin.
 #include "monitored.hpp"
 
+#include <cstdlib>
+
 namespace upbeat {
 
 namespace {
@@ -8,8 +10,8 @@ namespace {
 // The places of the state.
 enum : std::size_t { Node, Taken, Until, Stood, Head };
 
-// The texts of its own; then one for each step that is made in place of a longer wish, and one for each pair of a
-// step asked for and one made instead.
+// The texts of its own; then one for each policy that is taken in place of a longer wish, and one for each pair of a
+// policy asked for and one taken instead.
 enum : std::int32_t { WhatIsLeft, AfterOneThatStood, Rounded };
 
 constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
@@ -58,7 +60,7 @@ Proposal Monitored::propose(double t, double limit, const Cell* cells) {
   Proposal step = inside_->propose(t, limit, cells);
   step.reason = 2 * step.reason;
   const std::int32_t fits = count(limit - t);
-  const std::int32_t asked = std::max(count(step.until - t) - 1, 0);
+  const std::int32_t asked = meant(step.until - t, step.block);
   std::int32_t taken = row(is_.grants)[asked];
   if (taken >= fits) taken = nearest(asked, fits);
   if (taken < 0) {
@@ -83,7 +85,7 @@ bool Monitored::review(double t, double reached, const Cell* cells, Proposal& st
     return false;
   }
   const std::int32_t below = count((state_[Until] - t) * (1.0 - 2.0 * slack));
-  const std::int32_t asked = std::max(count(again.until - t) - 1, 0);
+  const std::int32_t asked = meant(again.until - t, again.block);
   const std::int32_t taken = nearest(asked, below);
   if (taken < 0) {
     state_[Stood] = 1.0;
@@ -106,14 +108,16 @@ void Monitored::note(double t, const Fired* fired, std::size_t count, const Cell
   state_[Until] = t;
 }
 
-// The step `taken`, on the pace's own grid where it asked for just that one.
+// The policy `taken`, on the pace's own grid where it asked for just that one.
 void Monitored::make(Proposal& step, double t, double limit, std::int32_t asked, std::int32_t taken) const {
   const double size = is_.steps[static_cast<std::size_t>(taken)];
+  const std::int32_t block = is_.blocks[static_cast<std::size_t>(taken)];
   double until = t + size;
-  const bool exact = std::fabs(step.until - until) <= slack * size;
+  const bool exact = std::fabs(step.until - until) <= slack * size && step.block == block;
   if (exact) until = step.until;
   if (until > limit - slack * size) until = limit;
   step.until = until;
+  step.block = block;
   if (taken != asked) {
     step.reason = 2 * (Rounded + size_ + asked * size_ + taken) + 1;
   } else if (!exact) {
@@ -121,7 +125,7 @@ void Monitored::make(Proposal& step, double t, double limit, std::int32_t asked,
   }
 }
 
-// How many of the steps are not longer than this.
+// How many of the policies are not longer than this.
 std::int32_t Monitored::count(double length) const {
   const double room = length * (1.0 + slack);
   std::int32_t found = 0;
@@ -129,17 +133,37 @@ std::int32_t Monitored::count(double length) const {
   return found;
 }
 
-// The allowed one of the first `below` steps that is nearest to the one asked for; -1: none.
+// The policy that a request stands for: the longest of its block that is not longer, or else the shortest.
+std::int32_t Monitored::meant(double length, std::int32_t block) const {
+  const double room = length * (1.0 + slack);
+  const bool known = std::find(is_.blocks.begin(), is_.blocks.end(), block) != is_.blocks.end();
+  std::int32_t first = -1;
+  std::int32_t found = -1;
+  for (std::int32_t k = 0; k < size_; ++k) {
+    const auto place = static_cast<std::size_t>(k);
+    if (known && is_.blocks[place] != block) continue;
+    if (first < 0) first = k;
+    if (is_.steps[place] <= room) found = k;
+  }
+  return found < 0 ? first : found;
+}
+
+// The allowed one of the first `below` policies that is nearest to the one asked for; -1: none. Nearest in its step,
+// then in the rank of its block.
 std::int32_t Monitored::nearest(std::int32_t asked, std::int32_t below) const {
   const std::int32_t* const leads = row(is_.leads);
+  const auto wish = static_cast<std::size_t>(asked);
   std::int32_t found = -1;
   double away = 0.0;
+  std::int32_t apart = 0;
   for (std::int32_t k = 0; k < below; ++k) {
-    const double distance =
-        std::fabs(is_.steps[static_cast<std::size_t>(k)] - is_.steps[static_cast<std::size_t>(asked)]);
-    if (leads[k] >= 0 && (found < 0 || distance < away)) {
+    const auto place = static_cast<std::size_t>(k);
+    const double distance = std::fabs(is_.steps[place] - is_.steps[wish]);
+    const std::int32_t other = std::abs(is_.ranks[place] - is_.ranks[wish]);
+    if (leads[k] >= 0 && (found < 0 || distance < away || (distance == away && other < apart))) {
       found = k;
       away = distance;
+      apart = other;
     }
   }
   return found;
@@ -154,18 +178,23 @@ std::unique_ptr<Pace> make_monitored(const std::vector<double>& p, const std::ve
   if (p.size() < numbers || !whole(p[0], 1.0, 1e4) || !whole(p[1], 1.0, 1e6) || !whole(p[2], 0.0, p[1])) return nullptr;
   const auto count = static_cast<std::size_t>(p[0]);
   const auto cells = count * static_cast<std::size_t>(p[1]);
-  const std::size_t own = numbers + count + 2 * cells;
+  const std::size_t own = numbers + 3 * count + 2 * cells;
   const std::size_t words = 1 + Rounded + count + count * count;
   if (p.size() < own || texts.size() < words) return nullptr;
   MonitoredSettings settings;
   settings.start = static_cast<std::int32_t>(p[2]);
   settings.steps.assign(p.begin() + numbers, p.begin() + static_cast<std::ptrdiff_t>(numbers + count));
   for (std::size_t k = 0; k < count; ++k) {
-    if (!(settings.steps[k] > (k == 0 ? 0.0 : settings.steps[k - 1]))) return nullptr;
+    const double place = p[numbers + count + k];
+    const double rank = p[numbers + 2 * count + k];
+    if (!(settings.steps[k] > 0.0 && (k == 0 || settings.steps[k] >= settings.steps[k - 1]))) return nullptr;
+    if (!whole(place, 0.0, static_cast<double>(blocks.size())) || !whole(rank, 0.0, p[0])) return nullptr;
+    settings.blocks.push_back(blocks[static_cast<std::size_t>(place)]);
+    settings.ranks.push_back(static_cast<std::int32_t>(rank));
   }
   for (std::size_t k = 0; k < cells; ++k) {
-    const double lead = p[numbers + count + k];
-    const double grant = p[numbers + count + cells + k];
+    const double lead = p[numbers + 3 * count + k];
+    const double grant = p[numbers + 3 * count + cells + k];
     if (!whole(lead, -1.0, p[1]) || !whole(grant, 0.0, p[0])) return nullptr;
     settings.leads.push_back(static_cast<std::int32_t>(lead));
     settings.grants.push_back(static_cast<std::int32_t>(grant));

@@ -5,17 +5,20 @@
 
 namespace upbeat {
 
-// What `Monitored.native` gives: the steps in ascending order; by node and step, where it leads (-1: not allowed) and
-// which step is made instead; and the texts of steps that are not the ones asked for.
+// What `Monitored.native` gives: the policies, which are steps in ascending order with the block of each and the rank
+// of that block among all; by node and policy, where it leads (-1: not allowed) and which one is taken instead; and
+// the texts of policies that are not the ones asked for.
 struct MonitoredSettings {
   std::vector<double> steps;
+  std::vector<std::int32_t> blocks;
+  std::vector<std::int32_t> ranks;
   std::vector<std::int32_t> leads;
   std::vector<std::int32_t> grants;
   std::int32_t start;
   std::vector<std::string> texts;
 };
 
-// State: [node, the step under way (-1: none of them), where it ends, whether the step before should have been shorter;
+// State: [node, the policy under way (-1: none of them), where it ends, whether the step before should have been shorter;
 // the state of the pace inside].
 class Monitored final : public Pace {
  public:
@@ -35,12 +38,13 @@ class Monitored final : public Pace {
 
  private:
   std::int32_t count(double length) const;
+  std::int32_t meant(double length, std::int32_t block) const;
   std::int32_t nearest(std::int32_t asked, std::int32_t below) const;
   void make(Proposal& step, double t, double limit, std::int32_t asked, std::int32_t taken) const;
   const std::int32_t* row(const std::vector<std::int32_t>& table) const;
 
   MonitoredSettings is_;
-  std::int32_t size_;  // how many steps there are
+  std::int32_t size_;  // how many policies there are
   std::unique_ptr<Pace> inside_;
   mutable std::vector<double> whole_;
 };

@@ -51,8 +51,10 @@ Ode::Ode(const OdeTables& tables, double start)
       compute_(tables.compute, tables.compiled_compute),
       width_(static_cast<std::size_t>(tables.compute->inputs)),
       constants_(1 + n_ + cells_in(tables.inputs)),
-      solver_(tables.solver, n_),
+      chooser_(tables.chooser),
       values_(cells_in(tables.outputs)) {
+  solvers_.emplace_back(tables.solver, n_);
+  for (const SolverTables& other : tables.others) solvers_.emplace_back(other, n_);
   state_.push_back(start);
   state_.insert(state_.end(), tables.states.begin(), tables.states.end());
   if (adaptive_) state_.push_back(0.0);
@@ -223,6 +225,16 @@ int Ode::slope(int output, int input, Cell* to) {
                 " was not asked for when the unit was made");
 }
 
+Solver* Ode::solver() {
+  if (chooser_ < 0) return solvers_.data();
+  const double wanted = state_[inputs_[static_cast<std::size_t>(chooser_)].state + 2];
+  if (wanted >= 0.0 && wanted < static_cast<double>(solvers_.size())) return &solvers_[static_cast<std::size_t>(wanted)];
+  char text[96];
+  std::snprintf(text, sizeof text, "there is no solver %.0f: it has %zu, counted from 0", wanted, solvers_.size());
+  refuse(text);
+  return nullptr;
+}
+
 int Ode::advance(double t, double to, bool, double*) {
   if (to < t) {
     char text[96];
@@ -231,7 +243,11 @@ int Ode::advance(double t, double to, bool, double*) {
   }
   double none = 0.0;
   double& h = adaptive_ ? state_[1 + n_] : none;
-  if (n_ > 0 && to > t && !solver_.advance(*this, t, to, state_.data() + 1, h)) return refuse(solver_.message());
+  if (n_ > 0 && to > t) {
+    Solver* const chosen = solver();
+    if (!chosen) return 1;
+    if (!chosen->advance(*this, t, to, state_.data() + 1, h)) return refuse(chosen->message());
+  }
   state_[0] = to;
   current_ = false;
   return 0;

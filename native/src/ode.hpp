@@ -44,6 +44,8 @@ struct OdeTables {
   Compiled compiled_compute = nullptr;
   std::vector<SlopeTables> slopes;                  // those that a program asks for
   SolverTables solver;
+  std::vector<SolverTables> others;  // solvers that can take its place while it runs: with equal micro-steps, as it is
+  std::int32_t chooser = -1;         // the input that says which: its place among `inputs`
 };
 
 // Why no unit can be made from these tables, or an empty text.
@@ -63,7 +65,11 @@ class Ode : protected Dynamics {
   int pack(int slot, void* to, std::uint64_t* size);
   int unpack(int slot, const void* from, std::uint64_t size);
   const char* message() const { return message_.c_str(); }
-  const Effort& effort() const { return solver_.effort(); }
+  Effort effort() const {
+    Effort all;
+    for (const Solver& solver : solvers_) all += solver.effort();
+    return all;
+  }
 
   // [time, states, step to try next (adaptive only), then for each input: origin, number of
   // coefficients, all of them coefficient by coefficient]: everything the future depends on.
@@ -124,6 +130,8 @@ class Ode : protected Dynamics {
   virtual void refresh();
   void follow(double t, double* in);
   int refuse(std::string message);
+  // The solver that its inputs ask for now; null, and a message, if there is none like that.
+  Solver* solver();
 
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
@@ -136,7 +144,8 @@ class Ode : protected Dynamics {
   std::vector<Slope> slopes_;
   std::size_t width_;      // how many arguments a kernel takes
   std::size_t constants_;  // where parameters and variables begin among them
-  Solver solver_;
+  std::vector<Solver> solvers_;
+  std::int32_t chooser_;
   std::vector<double> state_;
   std::vector<std::vector<double>> slots_;
   std::vector<double> values_;  // of the outputs

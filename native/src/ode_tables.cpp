@@ -31,6 +31,21 @@ std::string problem_in_slopes(const OdeTables& tables, std::int64_t width) {
   return "";
 }
 
+std::string problem_in_choice(const OdeTables& tables) {
+  if (tables.others.empty() && tables.chooser < 0) return "";
+  const auto place = static_cast<std::size_t>(tables.chooser);
+  if (tables.others.empty() || tables.chooser < 0 || place >= tables.inputs.size() ||
+      tables.inputs[place].kind != Kind::Integer || tables.inputs[place].cells != 1) {
+    return "what chooses a solver is no input that could";
+  }
+  if (tables.solver.method != Method::Fixed) return "a solver to choose from remembers something";
+  for (const SolverTables& other : tables.others) {
+    if (other.method != Method::Fixed) return "a solver to choose from remembers something";
+    if (std::string problem = problem_in(other); !problem.empty()) return problem;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string problem_in(const OdeTables& tables) {
@@ -55,6 +70,7 @@ std::string problem_in(const OdeTables& tables) {
     return "the kernel of the derivatives does not fit the states";
   }
   problem = problem_in(tables.solver);
+  if (problem.empty()) problem = problem_in_choice(tables);
   return problem.empty() ? problem_in(*tables.derivatives) : problem;
 }
 

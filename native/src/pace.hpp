@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "machine.hpp"
@@ -145,6 +146,39 @@ class EventDriven final : public Pace {
  private:
   double most_;
   std::int32_t block_;
+};
+
+// Steps and blocks in an order that repeats. State: [which one comes next].
+class Pattern final : public Pace {
+ public:
+  Pattern(std::vector<double> steps, std::vector<std::int32_t> blocks) : steps_(std::move(steps)), blocks_(std::move(blocks)) {
+    state_ = {0.0};
+  }
+
+  void begin(double, double) override { state_[0] = 0.0; }
+
+  bool stand(const std::vector<double>& state) override {
+    const bool sane = state.size() == 1 && state[0] >= 0.0 && state[0] < static_cast<double>(steps_.size());
+    return sane && state[0] == std::floor(state[0]) && Pace::stand(state);
+  }
+
+  Proposal propose(double t, double limit, const Cell*) override {
+    const auto next = static_cast<std::size_t>(state_[0]);
+    const double step = steps_[next];
+    const double until = t + step;
+    state_[0] = next + 1 < steps_.size() ? static_cast<double>(next + 1) : 0.0;
+    return {until > limit - slack * step ? limit : until, 0, blocks_[next]};
+  }
+
+  bool review(double, double, const Cell*, Proposal&) override { return true; }
+  void note(double, const Fired*, std::size_t, const Cell*) override {}
+  const char* reason(std::int32_t) const override { return "as the pattern says"; }
+
+ private:
+  static constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
+
+  std::vector<double> steps_;
+  std::vector<std::int32_t> blocks_;
 };
 
 // The pace of this name (see `Pace.native` in Python), or null. `blocks` are the numbers of the program's

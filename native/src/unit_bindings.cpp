@@ -35,7 +35,8 @@ using Slopes = std::vector<std::tuple<std::int32_t, std::int32_t, Kernel, std::u
 
 OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double> states, std::vector<double> input_start,
                    std::vector<double> parameters, std::optional<Kernel> derivatives, const Kernel& compute,
-                   const Slopes& slopes, nb::handle solver, std::uintptr_t compiled_derivatives, std::uintptr_t compiled_compute) {
+                   const Slopes& slopes, nb::handle solver, std::uintptr_t compiled_derivatives, std::uintptr_t compiled_compute,
+                   const std::vector<nb::object>& others, std::int32_t chooser) {
   OdeTables tables;
   tables.inputs = ports_of(inputs);
   tables.outputs = ports_of(outputs);
@@ -50,6 +51,8 @@ OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double
   tables.compiled_derivatives = reinterpret_cast<Compiled>(compiled_derivatives);
   tables.compiled_compute = reinterpret_cast<Compiled>(compiled_compute);
   tables.solver = read_solver(solver);
+  for (const nb::object& other : others) tables.others.push_back(read_solver(other));
+  tables.chooser = chooser;
   require(problem_in(tables));
   return tables;
 }
@@ -141,13 +144,14 @@ void bind_units(nb::module_& module) {
            [](OdeTables* self, const Ports& inputs, const Ports& outputs, std::vector<double> states,
               std::vector<double> input_start, std::vector<double> parameters, std::optional<Kernel> derivatives,
               const Kernel& compute, const Slopes& slopes, nb::object solver, std::uintptr_t compiled_derivatives,
-              std::uintptr_t compiled_compute) {
+              std::uintptr_t compiled_compute, const std::vector<nb::object>& others, std::int32_t chooser) {
              new (self) OdeTables(make_ode(inputs, outputs, std::move(states), std::move(input_start),
                                            std::move(parameters), std::move(derivatives), compute, slopes, solver,
-                                           compiled_derivatives, compiled_compute));
+                                           compiled_derivatives, compiled_compute, others, chooser));
            },
            "inputs"_a, "outputs"_a, "states"_a, "input_start"_a, "parameters"_a, "derivatives"_a.none(), "compute"_a,
-           "slopes"_a, "solver"_a, "compiled_derivatives"_a = 0, "compiled_compute"_a = 0);
+           "slopes"_a, "solver"_a, "compiled_derivatives"_a = 0, "compiled_compute"_a = 0,
+           "others"_a = std::vector<nb::object>(), "chooser"_a = -1);
   nb::class_<HybridTables>(module, "Hybrid")
       .def("__init__",
            [](HybridTables* self, const OdeTables& ode, const Ports& heard, const Ports& sent,

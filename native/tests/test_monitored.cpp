@@ -14,7 +14,7 @@ const std::vector<std::string> words = {"event_driven", "left", "stood", "small"
 
 // Steps of 1 and 2; after a 2 comes a 1. Inside: steps of `most`.
 std::unique_ptr<Pace> monitored(double most) {
-  return make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 1, 0, -1, 0, 1, 0, 0, most}, {7}, words);
+  return make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 0, 0, 0, 0, 1, 0, -1, 0, 1, 0, 0, most}, {7}, words);
 }
 
 }  // namespace
@@ -62,13 +62,45 @@ TEST(monitored_goes_on_from_what_it_remembered) {
 
 TEST(monitored_checks_its_parameters) {
   CHECK(!make_pace("monitored", {}, {0}, {}));
-  CHECK(!make_pace("monitored", {2, 2, 2, 1.0, 2.0, 0, 1, 0, -1, 0, 1, 0, 0, 2.0}, {0}, words));
-  CHECK(!make_pace("monitored", {2, 2, 0, 2.0, 1.0, 0, 1, 0, -1, 0, 1, 0, 0, 2.0}, {0}, words));
-  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 2, 0, -1, 0, 1, 0, 0, 2.0}, {0}, words));
-  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 1, 0, -1, 0, 1, 0, -1, 2.0}, {0}, words));
-  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 1, 0, -1, 0, 1, 0, 0}, {0}, words));
-  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 1, 0, -1, 0, 1, 0, 0, 2.0}, {0}, {"event_driven"}));
+  CHECK(!make_pace("monitored", {2, 2, 2, 1.0, 2.0, 0, 0, 0, 0, 0, 1, 0, -1, 0, 1, 0, 0, 2.0}, {0}, words));
+  CHECK(!make_pace("monitored", {2, 2, 0, 2.0, 1.0, 0, 0, 0, 0, 0, 1, 0, -1, 0, 1, 0, 0, 2.0}, {0}, words));
+  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 0, 0, 0, 0, 2, 0, -1, 0, 1, 0, 0, 2.0}, {0}, words));
+  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 0, 0, 0, 0, 1, 0, -1, 0, 1, 0, -1, 2.0}, {0}, words));
+  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 0, 0, 0, 0, 1, 0, -1, 0, 1, 0, 0}, {0}, words));
+  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 0, 0, 0, 0, 1, 0, -1, 0, 1, 0, 0, 2.0}, {0}, {"event_driven"}));
   auto wrong = words;
   wrong[0] = "furlong";
-  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 1, 0, -1, 0, 1, 0, 0, 2.0}, {0}, wrong));
+  CHECK(!make_pace("monitored", {2, 2, 0, 1.0, 2.0, 0, 0, 0, 0, 0, 1, 0, -1, 0, 1, 0, 0, 2.0}, {0}, wrong));
+}
+
+TEST(monitored_chooses_among_blocks) {
+  // Two policies of one size, by blocks 7 and 9; after the second comes the first. Inside: the second every time.
+  const std::vector<std::string> said = {"pattern", "left", "stood", "one", "two", "1 for 1", "2 for 1", "1 for 2", "2 for 2"};
+  const std::vector<double> tables = {2, 2, 0, 1.0, 1.0, 0, 1, 0, 1, 0, 1, 0, -1, 0, 1, 0, 0, 1.0, 1};
+  const auto pace = make_pace("monitored", tables, {7, 9}, said);
+  CHECK(pace);
+  pace->begin(0.0, 10.0);
+  Proposal step = pace->propose(0.0, 10.0, nullptr);
+  CHECK(step.until == 1.0 && step.block == 9 && !std::strcmp(pace->reason(step.reason), "as the pattern says"));
+  pace->note(1.0, nullptr, 0, nullptr);
+  step = pace->propose(1.0, 10.0, nullptr);
+  CHECK(step.until == 2.0 && step.block == 7 && !std::strcmp(pace->reason(step.reason), "1 for 2"));
+  CHECK(!make_pace("monitored", tables, {7}, said));  // there is no second block
+}
+
+TEST(pattern_repeats) {
+  const auto pace = make_pace("pattern", {1.0, 2.0, 0, 1}, {3, 4}, {});
+  CHECK(pace);
+  pace->begin(0.0, 10.0);
+  const double ends[] = {1.0, 3.0, 4.0, 6.0};
+  double t = 0.0;
+  for (int k = 0; k < 4; ++k) {
+    const Proposal step = pace->propose(t, 10.0, nullptr);
+    CHECK(step.until == ends[k] && step.block == (k % 2 == 0 ? 3 : 4));
+    t = step.until;
+  }
+  CHECK(pace->propose(9.5, 10.0, nullptr).until == 10.0);
+  CHECK(pace->stand({1.0}) && !pace->stand({2.0}) && !pace->stand({0.5}) && !pace->stand({}));
+  CHECK(!make_pace("pattern", {}, {0}, {}) && !make_pace("pattern", {1.0}, {0}, {}));
+  CHECK(!make_pace("pattern", {0.0, 0}, {0}, {}) && !make_pace("pattern", {1.0, 1}, {0}, {}));
 }

@@ -207,3 +207,43 @@ TEST(ports_have_the_numbers_of_the_model) {
   CHECK(std::string(unit.message(unit.self)).find("no input number -1") != std::string::npos);
   unit.destroy(unit.self);
 }
+
+TEST(an_input_chooses_the_solver) {
+  // x' = -p·x; inputs: 0 time, 1 x, 2 the choice, 3 p. Euler with one step, and with two.
+  OdeTables tables;
+  tables.inputs = {{1, Kind::Integer}};
+  tables.outputs = {{1, Kind::Real, 1}};
+  tables.states = {1.0};
+  tables.input_start = {0.0};
+  tables.parameters = {1.0};
+  tables.derivatives = shared(kernel_of(4, {}, {{UPBEAT_MUL, 4, 3, 1, 0}, {UPBEAT_NEG, 5, 4, 0, 0}}, {5}));
+  tables.compute = shared(kernel_of(4, {}, {}, {1}));
+  tables.solver.c = {0.0};
+  tables.solver.a = {0.0};
+  tables.solver.b = {1.0};
+  CHECK(problem_in(tables).empty());
+  tables.others = {tables.solver};
+  tables.others[0].micro = 2;
+  CHECK(!problem_in(tables).empty());  // nobody chooses
+  tables.chooser = 0;
+  CHECK(problem_in(tables).empty());
+  upbeat_unit unit = Ode::make(tables, 0.0);
+  advance(unit, 0.0, 0.5);
+  CHECK(get(unit) == 0.5);
+  Cell choice;
+  choice.i = 1;
+  CHECK(unit.set(unit.self, 0, &choice, 1) == 0);
+  advance(unit, 0.5, 1.0);
+  CHECK(get(unit) == 0.5 * 0.75 * 0.75);
+  choice.i = 2;
+  CHECK(unit.set(unit.self, 0, &choice, 1) == 0);
+  double reached = 1.5;
+  CHECK(unit.advance(unit.self, 1.0, 1.5, 0, &reached) != 0);
+  CHECK(std::string(unit.message(unit.self)) == "SolverError: there is no solver 2: it has 2, counted from 0");
+  unit.destroy(unit.self);
+  tables.inputs[0].kind = Kind::Real;
+  CHECK(!problem_in(tables).empty());
+  tables.inputs[0].kind = Kind::Integer;
+  tables.others[0] = adaptive();
+  CHECK(!problem_in(tables).empty());
+}

@@ -44,6 +44,8 @@ class Ode:
         solver: object,
         compiled_derivatives: int = 0,
         compiled_compute: int = 0,
+        others: Sequence[object] = (),
+        chooser: int = -1,
     ) -> None: ...
 
 class Hybrid:

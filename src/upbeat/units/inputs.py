@@ -87,6 +87,10 @@ class Courses:
             values[first : first + len(now)] = now
         return values
 
+    def held(self, name: str) -> Any:
+        """The value of a single input that is held."""
+        return self._values[self._places[name][3]]
+
     def rates(self, t: float) -> dict[int, list[float]]:
         """How fast each input that moves changes at `t`, by the place of its first cell."""
         found = {}

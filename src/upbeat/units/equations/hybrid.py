@@ -197,9 +197,10 @@ class HybridUnit(SolvedUnit):
 
     def _go(self, to: float) -> None:
         """As far as the next event that becomes due, and not beyond `to`."""
+        solver = self._chosen()
         while self.time < to:
             self._watch.begin(self._z(self._arguments()))
-            self._x = self._solver.advance(self._rhs, self.time, self._x, to, self._watch)
+            self._x = solver.advance(self._rhs, self.time, self._x, to, self._watch)
             self.time = self._watch.time if self._watch.stopped else to
             self._cached = None
             self._fresh = True

@@ -10,6 +10,7 @@ from upbeat.core.expr import Kernel
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.equations.data import Equations
 from upbeat.units.equations.reaction_plan import Reactions, reactions
+from upbeat.units.solving.choice import Choice
 from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver
 from upbeat.units.solving.unit import state_size
 
@@ -74,7 +75,8 @@ class OdeTables:
     * `slopes`: for each pair that was asked for, the positions of an output and of an input among all ports,
       and the kernel with the same arguments → derivatives of the output's cells by the input's, row by row.
     * `heard`, `sent`: the ports of events, and `reactions` what they do; None if there are no events.
-    * `solver`: how `advance` integrates.
+    * `solver`: how `advance` integrates; `others` may take its place, and the input at the place `chooser` says
+      which (-1: there are none).
     * `state_size`: the length of the state array [time, states, step to try next (adaptive only, 0.0 at
       first), then for each input: origin, number of coefficients, (MAX_DEGREE + 1) × cells coefficients;
       then what `HybridUnit.save` adds, if there are events].
@@ -93,6 +95,8 @@ class OdeTables:
     heard: tuple[PortTable, ...] = ()
     sent: tuple[PortTable, ...] = ()
     reactions: Reactions | None = None
+    others: tuple[SolverTable, ...] = ()
+    chooser: int = -1
 
 
 def lower_solver(solver: Solver) -> SolverTable:
@@ -110,7 +114,12 @@ def lower_solver(solver: Solver) -> SolverTable:
     return SolverTable(FIXED, t.stages, t.c, a, t.b, t.e, t.d, steps=solver.steps, step=solver.step or 0.0)
 
 
-def lower(equations: Equations, solver: Solver, slopes: Sequence[tuple[str, str]] = ()) -> OdeTables:
+def lower(
+    equations: Equations,
+    solver: Solver,
+    slopes: Sequence[tuple[str, str]] = (),
+    choice: Choice | None = None,
+) -> OdeTables:
     """The tables of a unit."""
     number = {port.name: i for i, port in enumerate(equations.ports)}
     outputs = tuple(output.port for output in equations.outputs)
@@ -131,6 +140,8 @@ def lower(equations: Equations, solver: Solver, slopes: Sequence[tuple[str, str]
         heard=_port_tables(equations.heard, len(equations.inputs), frozenset()),
         sent=_port_tables(equations.sent, first_output + len(outputs), frozenset()),
         reactions=plan,
+        others=() if choice is None else tuple(map(lower_solver, choice.others)),
+        chooser=-1 if choice is None else [port.name for port in equations.inputs].index(choice.by),
     )
 
 

@@ -10,6 +10,7 @@ from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.expr import Expr
 from upbeat.core.ports import Port, Value
 from upbeat.units.equations.changing import changeable, with_changes
+from upbeat.units.equations.choosing import choice_from, marked_choosing, with_choice
 from upbeat.units.equations.data import Equations
 from upbeat.units.equations.hybrid import HybridUnit
 from upbeat.units.equations.indicating import marked, with_indicators
@@ -20,6 +21,7 @@ from upbeat.units.equations.spec import read_equations
 from upbeat.units.equations.stopping import Stops, marked_like, with_stops
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.shorthand import Complaints
+from upbeat.units.solving.choice import Choice, plain_solvers
 from upbeat.units.solving.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
 from upbeat.units.solving.unit import Behaviour, Equation, SolvedUnit, from_number, remembered
 
@@ -30,10 +32,13 @@ class _Model:
 
     equations: Equations
     solver: Solver
+    choice: Choice | None = None
+    """Solvers that may take its place while it runs."""
 
-    def __init__(self, equations: Equations, solver: Solver) -> None:
+    def __init__(self, equations: Equations, solver: Solver, choice: Choice | None = None) -> None:
         object.__setattr__(self, "equations", equations)
         object.__setattr__(self, "solver", solver)
+        object.__setattr__(self, "choice", choice)
 
     @property
     def ports(self) -> tuple[Port, ...]:
@@ -66,7 +71,7 @@ class _Model:
 
     def _with(self, equations: Equations) -> Self:
         changed = object.__new__(type(self))
-        _Model.__init__(changed, equations, self.solver)
+        _Model.__init__(changed, equations, self.solver, self.choice)
         return changed
 
     def instantiate(self, name: str, start: float) -> SolvedUnit:
@@ -90,6 +95,7 @@ class _Model:
             convert=NUMBERS,
             deliver=from_number,
             slope=slope,
+            choice=self.choice,
         )
         if equations.events:
             return HybridUnit(behaviour, start, reactions(equations), values)
@@ -101,7 +107,7 @@ class _Model:
 
     def lower(self, slopes: Sequence[tuple[str, str]] = ()) -> OdeTables:
         """The same unit as flat tables, for the native engine, with the `slopes` of (output, input) pairs."""
-        return lower(self.equations, self.solver, slopes)
+        return lower(self.equations, self.solver, slopes, self.choice)
 
     def to_spec(self) -> dict[str, Any]:
         """The plain table that the constructor takes: ``type(model)(**model.to_spec()) == model``."""
@@ -130,7 +136,8 @@ class Ode(_Model):
         variables={"n": 0}, events={"hit": {"when": "x <= 0 and v < 0", "then": {"v": "-v", "n": "n + 1"}}}
 
     `then` gives states, variables and parameters new values, reading everything before it writes
-    anything; `emit` sends event outputs. See `upbeat.units.equations.spec` and
+    anything; `emit` sends event outputs. With `choice` an integer input chooses the solver while it runs:
+    ``{"by": "n", "others": ["rk4"]}`` (0: its own). See `upbeat.units.equations.spec` and
     `upbeat.units.shorthand` for all that can be written.
     """
 
@@ -147,6 +154,7 @@ class Ode(_Model):
         variables: Mapping[str, Any] | None = None,
         events: Mapping[str, Any] | None = None,
         solver: Solver | str | Mapping[str, Any] | None = None,
+        choice: Choice | Mapping[str, Any] | None = None,
     ) -> None:
         complaints = Complaints()
         chosen: Solver = RK4()
@@ -158,11 +166,16 @@ class Ode(_Model):
             complaints, states=states, start=start, inputs=inputs, outputs=outputs,
             parameters=parameters, locals=locals, tables=tables, variables=variables, events=events,
         )  # fmt: skip
-        super().__init__(equations, chosen)
+        with complaints.at("choice"):
+            super().__init__(
+                equations, chosen, None if choice is None else choice_from(choice, chosen, equations)
+            )
+        complaints.raise_if_any()
 
     def to_spec(self) -> dict[str, Any]:
         """The plain table that the constructor takes: ``Ode(**ode.to_spec()) == ode``."""
-        return {**self.equations.to_spec(), "solver": solver_spec(self.solver)}
+        choice = {} if self.choice is None else {"choice": self.choice.to_spec()}
+        return {**self.equations.to_spec(), "solver": solver_spec(self.solver), **choice}
 
     def indicating(self) -> Ode:
         """The same model with outputs for the conditions of its events, if it has any."""
@@ -172,6 +185,12 @@ class Ode(_Model):
         spec, made = found
         grown = Ode(**spec)
         return grown._with(marked(grown.equations, made))
+
+    def choosing(self, others: Sequence[Solver]) -> tuple[Ode, Choice]:
+        """The same model with an input that chooses between its solver and these; and that choice."""
+        spec, choice = with_choice(self.to_spec(), plain_solvers((self.solver, *others))[1:])
+        made = Ode(**spec)
+        return made._with(marked_choosing(self.equations, made.equations, choice.by)), choice
 
     @property
     def changeable(self) -> dict[str, Port]:

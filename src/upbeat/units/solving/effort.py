@@ -21,6 +21,15 @@ class Effort:
     stops: int = 0
     evaluations: int = 0
 
+    def __add__(self, other: Effort) -> Effort:
+        """That of two solvers of one unit."""
+        return Effort(
+            self.steps + other.steps,
+            self.rejected + other.rejected,
+            self.stops + other.stops,
+            self.evaluations + other.evaluations,
+        )
+
     def to_data(self) -> dict[str, int]:
         """By name, for `trace.info`."""
         return asdict(self)

@@ -12,9 +12,10 @@ from upbeat.core.packed import pack_values, unpack_values
 from upbeat.core.ports import Port, Signal, Value
 from upbeat.units.inputs import Conversion, Courses, check_packed, packed_size
 from upbeat.units.numbers import conversions
+from upbeat.units.solving.choice import Choice
 from upbeat.units.solving.cvode import Multistep
 from upbeat.units.solving.effort import Effort
-from upbeat.units.solving.integrate import Adaptive, Interpolant, integrator
+from upbeat.units.solving.integrate import Adaptive, Fixed, Interpolant, integrator
 from upbeat.units.solving.solvers import DormandPrince, Solver, SolverError
 
 Equation = Callable[[float, Sequence[float], Sequence[Any]], Sequence[Any]]
@@ -48,6 +49,8 @@ class Behaviour:
     deliver: Callable[[Port], Callable[[Any], Value]]
     slope: Callable[[str, str], Equation] | None = None
     """The derivatives of an output by an input, if they are known."""
+    choice: Choice | None = None
+    """Solvers that take turns with the one above, if an input says so."""
 
 
 class SolvedUnit:
@@ -63,6 +66,8 @@ class SolvedUnit:
         self._x = list(behaviour.state)
         self._courses = Courses(behaviour.inputs, start, behaviour.convert)
         self._solver = integrator(behaviour.solver, self._courses.courses)
+        others = behaviour.choice.others if behaviour.choice is not None else ()
+        self._others = [integrator(other, self._courses.courses) for other in others]
         self._deliver = [(port, behaviour.deliver(port)) for port in behaviour.outputs]
         self._cached: dict[str, Signal] | None = None
         self._slopes: dict[tuple[str, str], Equation] = {}
@@ -74,6 +79,22 @@ class SolvedUnit:
         return self._is
 
     @property
+    def solver(self) -> Solver:
+        """The solver with which it would go on now."""
+        place = self._place()
+        return self._is.solver if place == 0 or self._is.choice is None else self._is.choice.others[place - 1]
+
+    def _place(self) -> int:
+        """Which of its solvers the inputs ask for; 0 is its own."""
+        choice = self._is.choice
+        return 0 if choice is None else choice.place(self._courses.held(choice.by))
+
+    def _chosen(self) -> Fixed | Adaptive | Multistep:
+        """What integrates from here on."""
+        place = self._place() if self._others else 0
+        return self._others[place - 1] if place else self._solver
+
+    @property
     def state(self) -> tuple[float, ...]:
         """The states now, cell by cell."""
         return tuple(self._x)
@@ -81,7 +102,12 @@ class SolvedUnit:
     @property
     def effort(self) -> Effort | None:
         """How hard the solver has worked; None where there is nothing to integrate, and of CVODE."""
-        return None if isinstance(self._solver, Multistep) or not self._x else self._solver.effort
+        if isinstance(self._solver, Multistep) or not self._x:
+            return None
+        all_ = self._solver.effort
+        for other in self._others:
+            all_ = all_ + other.effort  # type: ignore[union-attr]  # none of them is CVODE
+        return all_
 
     @property
     def constants(self) -> tuple[float, ...] | None:
@@ -146,7 +172,7 @@ class SolvedUnit:
         if to < t:
             raise SolverError(f"cannot advance backwards, from {t:.9g} to {to:.9g}")
         if self._x and to > t:
-            self._x = self._solver.advance(self._rhs, t, self._x, to)
+            self._x = self._chosen().advance(self._rhs, t, self._x, to)
         self.time = to
         self._cached = None
         return to
