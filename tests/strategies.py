@@ -368,6 +368,40 @@ def monitored(draw: st.DrawFn, step: float) -> up.Monitored:
 
 
 @st.composite
+def choosing(draw: st.DrawFn, step: float, blocks: list[str]) -> Any:
+    """A pattern of steps by these blocks; often under a monitor with a random table of policies."""
+    block = st.sampled_from(blocks)
+    count = draw(st.integers(1, 5))
+    sizes = [draw(st.sampled_from([step, step / 2])) for _ in range(count)]
+    pattern = up.Pattern(sizes, [draw(block) for _ in range(count)])
+    if draw(st.booleans()):
+        return pattern
+    pairs = sorted({(draw(st.sampled_from([step / 2, step])), draw(block)) for _ in range(4)})
+    nodes = draw(st.integers(1, 3))
+    lead = st.integers(-1, nodes - 1)
+    rows = [draw(st.tuples(*[lead] * len(pairs)).filter(lambda row: max(row) >= 0)) for _ in range(nodes)]
+    inner = draw(st.sampled_from([pattern, up.ErrorControl(0.01, first=step, least=step / 8, per="step")]))
+    return up.Monitored(inner, [size for size, _ in pairs], rows, 0, [name for _, name in pairs])
+
+
+@st.composite
+def variants(draw: st.DrawFn, scenario: up.Scenario) -> up.Variants:
+    """Couplings and solvers that take turns."""
+    plain = [up.Euler(), up.Euler(3), up.Midpoint(2), up.RK4()]
+    fixed = [
+        name
+        for name, model in scenario.units.items()
+        if type(model) is up.Ode and isinstance(model.solver, up.Euler | up.Midpoint | up.RK4)
+    ]
+    others = {}
+    for name in ("a", "b")[: draw(st.integers(1, 2))]:
+        solvers = {unit: draw(st.sampled_from(plain)) for unit in fixed if draw(st.booleans())}
+        coupling = draw(couplings(scenario)) if draw(st.booleans()) else None
+        others[name] = up.Variant(coupling, solvers)
+    return up.Variants(draw(couplings(scenario)), others)
+
+
+@st.composite
 def paces(draw: st.DrawFn, step: float, scenario: up.Scenario) -> Any:
     """Steps of one size, most often; error control; a monitor; looking ahead where there is something."""
     inside = any(isinstance(model, up.Ode) and model.equations.events for model in scenario.units.values())
@@ -408,6 +442,10 @@ def experiments(draw: st.DrawFn) -> up.Experiment:
     step = draw(st.sampled_from([0.1, 0.25, 0.0625]))
     steep = steep_inputs(scenario)
     pace = up.EventDriven() if discrete(scenario) and draw(st.booleans()) else draw(paces(step, scenario))
+    coupling = draw(couplings(scenario))
+    if not draw(st.integers(0, 4)):
+        coupling = draw(variants(scenario))
+        pace = draw(choosing(step, ["step", *coupling.others]))
     made = up.experiment(
         scenario,
         pace=pace,
@@ -415,7 +453,7 @@ def experiments(draw: st.DrawFn) -> up.Experiment:
         ports={name: up.Hermite() for name in steep if draw(st.booleans())},
         until=step * draw(st.integers(1, 8)) + draw(st.sampled_from([0.0, 0.03])),
         start=draw(st.sampled_from([0.0, -1.5])),
-        coupling=draw(couplings(scenario)),
+        coupling=coupling,
         inputs=draw(st.sampled_from(APPROXIMATIONS)),
         record=["*"],
         every=draw(st.integers(1, 3)),

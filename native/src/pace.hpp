@@ -148,26 +148,35 @@ class EventDriven final : public Pace {
   std::int32_t block_;
 };
 
-// Steps and blocks in an order that repeats. State: [which one comes next].
+// Steps and blocks in an order that repeats; points are computed from the number of the round, never summed. State:
+// [which one comes next, the origin, the round].
 class Pattern final : public Pace {
  public:
   Pattern(std::vector<double> steps, std::vector<std::int32_t> blocks) : steps_(std::move(steps)), blocks_(std::move(blocks)) {
-    state_ = {0.0};
+    state_ = {0.0, 0.0, 0.0};
+    for (const double step : steps_) sums_.push_back(sums_.back() + step);
   }
 
-  void begin(double, double) override { state_[0] = 0.0; }
+  void begin(double t, double) override { state_ = {0.0, t, 0.0}; }
 
   bool stand(const std::vector<double>& state) override {
-    const bool sane = state.size() == 1 && state[0] >= 0.0 && state[0] < static_cast<double>(steps_.size());
+    const bool sane = state.size() == 3 && state[0] >= 0.0 && state[0] < static_cast<double>(steps_.size());
     return sane && state[0] == std::floor(state[0]) && Pace::stand(state);
   }
 
   Proposal propose(double t, double limit, const Cell*) override {
-    const auto next = static_cast<std::size_t>(state_[0]);
-    const double step = steps_[next];
-    const double until = t + step;
-    state_[0] = next + 1 < steps_.size() ? static_cast<double>(next + 1) : 0.0;
-    return {until > limit - slack * step ? limit : until, 0, blocks_[next]};
+    const auto place = static_cast<std::size_t>(state_[0]);
+    const double step = steps_[place];
+    const double whole = sums_.back();
+    if (!(std::fabs(t - (state_[1] + state_[2] * whole + sums_[place])) <= slack * step)) {
+      state_[1] = t - sums_[place];
+      state_[2] = 0.0;
+    }
+    const bool last = place + 1 == steps_.size();
+    const double until = last ? state_[1] + (state_[2] + 1.0) * whole : state_[1] + state_[2] * whole + sums_[place + 1];
+    state_[0] = last ? 0.0 : static_cast<double>(place + 1);
+    if (last) state_[2] += 1.0;
+    return {until > limit - slack * step ? limit : until, 0, blocks_[place]};
   }
 
   bool review(double, double, const Cell*, Proposal&) override { return true; }
@@ -178,6 +187,7 @@ class Pattern final : public Pace {
   static constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
 
   std::vector<double> steps_;
+  std::vector<double> sums_{0.0};  // how far into a round each step begins, and how long a round is
   std::vector<std::int32_t> blocks_;
 };
 

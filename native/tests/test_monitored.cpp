@@ -100,7 +100,8 @@ TEST(pattern_repeats) {
     t = step.until;
   }
   CHECK(pace->propose(9.5, 10.0, nullptr).until == 10.0);
-  CHECK(pace->stand({1.0}) && !pace->stand({2.0}) && !pace->stand({0.5}) && !pace->stand({}));
+  CHECK(pace->stand({1.0, 0.0, 0.0}) && !pace->stand({2.0, 0.0, 0.0}) && !pace->stand({0.5, 0.0, 0.0}));
+  CHECK(!pace->stand({}));
   CHECK(!make_pace("pattern", {}, {0}, {}) && !make_pace("pattern", {1.0}, {0}, {}));
   CHECK(!make_pace("pattern", {0.0, 0}, {0}, {}) && !make_pace("pattern", {1.0, 1}, {0}, {}));
 }

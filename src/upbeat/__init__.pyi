@@ -35,6 +35,7 @@ from upbeat.master.couplings.iterated import Iterated
 from upbeat.master.couplings.multirate import MultiRate
 from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.couplings.refined import Refined
+from upbeat.master.couplings.variants import Variant, Variants
 from upbeat.master.events.instants import Simultaneous
 from upbeat.master.inputs.approximation import Continuous, Hermite, Hold, Linear, Polynomial, Smooth
 from upbeat.master.master import Master
@@ -42,6 +43,7 @@ from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.lookahead import LookAhead
 from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pace import EventDriven, Fixed
+from upbeat.master.paces.pattern import Pattern
 from upbeat.master.paces.revised import Revised
 from upbeat.report.automaton_plot import plot_automaton
 from upbeat.report.explain import explain
@@ -50,7 +52,8 @@ from upbeat.report.stability_plot import plot_map, plot_stability
 from upbeat.report.summary import summary
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, read_signals
-from upbeat.stability.delay import Bimodal, LargestDelay, largest_delay
+from upbeat.stability.hybrid.bimodal import Bimodal
+from upbeat.stability.hybrid.delay import LargestDelay, largest_delay
 from upbeat.stability.linear.followed import Induced
 from upbeat.stability.switched.automaton import Automaton
 from upbeat.stability.switched.certificate import Certificate
@@ -163,6 +166,7 @@ __all__ = [
     "Occurrence",
     "Ode",
     "Outcome",
+    "Pattern",
     "Polynomial",
     "Port",
     "PythonDiscrete",
@@ -195,6 +199,8 @@ __all__ = [
     "UnitError",
     "UpbeatError",
     "Variable",
+    "Variant",
+    "Variants",
     "as_continuous",
     "as_discrete",
     "certified",

@@ -123,6 +123,49 @@ def test_known_events_come_before_proofs(engine: str) -> None:
     assert trace.time == pytest.approx([0.0, 0.1, 0.15, 0.25, 0.3, 0.4])
 
 
+FINE = up.Variants(others={"fine": up.Variant(solvers={"a": up.RK4(2)})})
+
+
+def test_the_nearest_policy_has_the_same_size_then_the_next_block(engine: str) -> None:
+    """Asked for: "coarse" 0.2. Of what is allowed, the other size is farther away than another block."""
+    names = ("step", "fine", "coarse")
+    others = {"fine": up.Variant(solvers={"a": up.RK4(2)}), "coarse": up.Variant(solvers={"a": "euler"})}
+    inner = up.Pattern([0.2], ["coarse"])
+    for allowed, taken in (
+        (("coarse 0.1", "step 0.2", "fine 0.2"), "fine 0.2"),
+        (("coarse 0.1", "step 0.2"), "step 0.2"),
+        (("coarse 0.1", "step 0.1"), "coarse 0.1"),
+        (("step 0.1", "fine 0.1"), "fine 0.1"),
+    ):
+        policies = [(size, name) for size in (0.1, 0.2) for name in names]
+        row = [0 if f"{name} {size:g}" in allowed else -1 for size, name in policies]
+        sizes, blocks = zip(*policies, strict=True)
+        pace = up.Monitored(inner, sizes, [row], 0, blocks)
+        trace = up.simulate(decay(), pace=pace, coupling=up.Variants(others=others), until=0.4, engine=engine)
+        assert set(reasons(trace)) == {f"{taken} instead of coarse 0.2, which is not proven here"}
+        assert {f"{step.block} {step.size:g}" for step in trace.steps} == {taken}
+
+
+def test_a_block_without_policies_stands_for_any(engine: str) -> None:
+    pace = up.Monitored(up.Fixed(0.2), (0.1, 0.2), TURNS, 0, ("fine", "fine"))
+    trace = up.simulate(decay(), pace=pace, coupling=FINE, until=0.6, engine=engine)
+    assert reasons(trace) == [
+        "fine 0.2, the next of the proven steps",
+        "fine 0.1 instead of fine 0.2, which is not proven here",
+        "fine 0.2, the next of the proven steps",
+        "fine 0.1, the next of the proven steps",
+    ]
+    assert {step.block for step in trace.steps} == {"fine"}
+
+
+def test_rejected_steps_may_be_made_by_another_block(engine: str) -> None:
+    control = up.ErrorControl(1e-6, first=0.1, least=1e-6, most=0.2, per="step")
+    pace = up.Monitored(control, (0.02, 0.1), ((0, 0),), 0, ("fine", "step"))
+    trace = up.simulate(wave(), pace=pace, coupling=FINE, until=0.5, engine=engine)
+    assert {(step.block, round(step.size, 9)) for step in trace.steps} == {("fine", 0.02)}
+    assert trace.steps.rejected
+
+
 @pytest.mark.skipif(len(ENGINES) < 2, reason="there is one engine only")
 @pytest.mark.parametrize("inner", [up.Fixed(0.04), up.EventDriven(0.13), up.ErrorControl(1e-4, per="step")])
 def test_both_engines_make_the_same_steps(inner: Any) -> None:
@@ -150,6 +193,10 @@ def test_both_engines_make_the_same_steps(inner: Any) -> None:
         ({"leads": ((0, 1),)}, "nodes are 0 to 0, or -1"),
         ({"leads": ((-1, -1),)}, "allows no step at all"),
         ({"start": 2}, "counted from 0, not 2"),
+        ({"blocks": ("fine",)}, "2 steps, but blocks for 1"),
+        ({"blocks": "fine"}, "names step blocks"),
+        ({"steps": (0.1, 0.1)}, "has a step twice: 0.1, 0.1"),
+        ({"places": [0, 0]}, "for its own use"),
     ],
 )
 def test_what_makes_no_sense_is_refused(settings: dict[str, Any], said: str) -> None:
@@ -163,3 +210,7 @@ def test_it_can_be_written_in_a_file() -> None:
     problems = Problems()
     assert master_from(table, problems) == master
     assert not problems.found
+    assert "blocks" not in table["pace"]
+    named = up.Master(up.Monitored(up.Fixed(0.2), (0.1, 0.1), TURNS, 1, ("step", "fine")))
+    assert master_from(settings_of(named), problems) == named
+    assert settings_of(named)["pace"]["blocks"] == ["step", "fine"]

@@ -6,9 +6,10 @@ from upbeat.cli.console import complain
 from upbeat.core.errors import InvalidInput, RunError
 from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.monitored import Monitored
+from upbeat.master.paces.pattern import Pattern
 from upbeat.report.stability import changes, sentence
 from upbeat.stability.switched.decide import Stability
-from upbeat.stability.switched.policies import table_holds
+from upbeat.stability.switched.policies import as_table, table_holds
 from upbeat.stability.verdicts.judge import stability_of
 
 
@@ -19,8 +20,9 @@ class Unstable(InvalidInput):
 def certify(made: Experiment, *, quiet: bool = False) -> None:
     """Refuse what is proven to be unstable everywhere; warn where nothing is proven."""
     try:
-        if isinstance(made.master.pace, Monitored):
-            _certify_table(made, made.master.pace, quiet)
+        pace = made.master.pace
+        if isinstance(pace, (Monitored, Pattern)):
+            _certify_table(made, pace, quiet)
             return
         found = stability_of(made, scan=False)
     except Unstable:
@@ -38,13 +40,18 @@ def certify(made: Experiment, *, quiet: bool = False) -> None:
         complain(f"upbeat: certified. {sentence(found)}")
 
 
-def _certify_table(made: Experiment, pace: Monitored, quiet: bool) -> None:
-    """The sequences that a monitor lets through: proven anew, because anybody may have written its table."""
+def _certify_table(made: Experiment, given: Monitored | Pattern, quiet: bool) -> None:
+    """The sequences that a monitor lets through: proven anew, because anybody may have written its table.
+
+    A pattern is a table with one way through it.
+    """
+    pace = as_table(given)
     found, linear = table_holds(made, pace)
+    who = "the table of Monitored lets" if given is pace else "the pattern makes"
     if found.stability is Stability.UNSTABLE and linear:
-        steps = " → ".join(f"{pace.steps[k % len(pace.steps)]:g}" for k in found.cycles[0])
+        steps = " → ".join(pace.labels[k % len(pace.steps)] for k in found.cycles[0])
         raise Unstable(
-            f"Unstable: the table of Monitored lets steps of {steps} s through, which grow when repeated. "
+            f"Unstable: {who} steps of {steps} s{' through' * (given is pace)}, which grow when repeated. "
             "'upbeat stability FILE --steps …' makes one that is proven. Leave out --certify to run it all "
             "the same."
         )
@@ -52,4 +59,7 @@ def _certify_table(made: Experiment, pace: Monitored, quiet: bool) -> None:
         why = found.why or "the scenario is not linear, and a proof holds near one point only"
         complain(f"upbeat: warning: not proven to be stable: {why}")
     elif not quiet:
-        complain("upbeat: certified. Every sequence of steps that Monitored lets through is proven to decay.")
+        which = (
+            "Every sequence of steps that Monitored lets through" if given is pace else "The pattern of steps"
+        )
+        complain(f"upbeat: certified. {which} is proven to decay.")

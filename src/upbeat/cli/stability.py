@@ -19,6 +19,8 @@ from upbeat.report.plot import checked_target
 from upbeat.report.stability import along, changes, describe, sentence
 from upbeat.report.stability_plot import plot_map, plot_stability
 from upbeat.report.switched import describe_steps
+from upbeat.stability.hybrid.late import LateSwitches, late_switches
+from upbeat.stability.linear.followed import USUAL
 from upbeat.stability.switched.policies import certified
 from upbeat.stability.verdicts.along import Along, stability_along
 from upbeat.stability.verdicts.compare import Alternative, compare_couplings
@@ -63,6 +65,9 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lift", type=int, default=1, metavar="N", help="with --steps: forbid sequences of N + 1 steps (1)"
     )
+    parser.add_argument(
+        "--block", metavar="NAME", help="judge this step block, where the coupling has several (variants)"
+    )
     parser.add_argument("--plot", type=Path, metavar="PICTURE", help="draw it here (.png, .svg, .pdf)")
     parser.add_argument("--quiet", action="store_true", help="the verdict only, in one sentence")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
@@ -82,10 +87,13 @@ def call(options: argparse.Namespace) -> Exit:
     if options.scan:
         low, high, points = options.scan
         scan = low, high
-    found = stability_of(made, at=options.at, ideal=options.ideal, scan=scan, points=points)
+    block = options.block or USUAL
+    found = stability_of(made, at=options.at, ideal=options.ideal, block=block, scan=scan, points=points)
+    blocks = list(made.flat.master.program(made.flat.scenario).steps)
     others: tuple[Alternative, ...] = ()
     if options.compare:
         others = compare_couplings(made, at=options.at, ideal=options.ideal, scan=scan)
+    late = late_switches(made)
     way = stability_along(made, ideal=options.ideal) if options.along else None
     mapped = None if options.map is None else _mapped(made, options, found)
     if options.plot is not None:
@@ -95,9 +103,17 @@ def call(options: argparse.Namespace) -> Exit:
         else:
             plot_map(mapped, out=options.plot, title=title)
     if options.json:
-        say(json.dumps(_data(found, others, mapped, way) | {"plot": options.plot and str(options.plot)}))
+        data = _data(found, others, mapped, way, late)
+        data |= {"block": block, "blocks": blocks}
+        say(json.dumps(data | {"plot": options.plot and str(options.plot)}))
     else:
-        say(sentence(found) if options.quiet else describe(found, others))
+        say(sentence(found) if options.quiet else describe(found, others, late))
+        if len(blocks) > 1 and not options.quiet:
+            rest = ", ".join(name for name in blocks if name != block)
+            say(
+                f"This is about the step block '{block}'; there are others, {rest}. --block NAME judges one "
+                "of them, --steps all of them together."
+            )
         if way is not None:
             say(along(way))
         if options.plot is not None and not options.quiet:
@@ -106,8 +122,9 @@ def call(options: argparse.Namespace) -> Exit:
 
 
 def _several(made: Experiment, options: argparse.Namespace) -> Exit:
-    """Steps of several sizes, one after the other."""
-    found = certified(made, options.steps, lift=options.lift, ideal=options.ideal)
+    """Policies, one after the other: steps of several sizes, by all step blocks or by one."""
+    blocks = None if options.block is None else [options.block]
+    found = certified(made, options.steps, blocks=blocks, lift=options.lift, ideal=options.ideal)
     if options.plot is not None:
         plot_automaton(found, out=options.plot, title=made.scenario.name or None)
     if options.json:
@@ -130,9 +147,11 @@ def _sizes(text: str) -> list[float]:
 
 
 def _data(
-    found: Stability, others: tuple[Alternative, ...], mapped: StabilityMap | None, way: Along | None
-) -> dict[str, Any]:
-    data = {"ok": True, "sentence": sentence(found), **found.data(), "changes": changes(found, others)}
+    found: Stability, others: tuple[Alternative, ...], mapped: StabilityMap | None, way: Along | None,
+    late: LateSwitches | None,
+) -> dict[str, Any]:  # fmt: skip
+    data = {"ok": True, "sentence": sentence(found), **found.data(), "changes": changes(found, others, late)}
+    data["late_switches"] = None if late is None else late.data()
     if others:
         data["alternatives"] = [
             {

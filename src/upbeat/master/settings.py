@@ -16,6 +16,7 @@ from upbeat.master.couplings.iterated import Iterated
 from upbeat.master.couplings.multirate import MultiRate
 from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.couplings.refined import Refined
+from upbeat.master.couplings.variants import Variant, Variants
 from upbeat.master.events.instants import Simultaneous
 from upbeat.master.events.ways import checked
 from upbeat.master.inputs.approximation import (
@@ -32,7 +33,9 @@ from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.lookahead import LookAhead
 from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pace import EventDriven, Fixed, Pace
+from upbeat.master.paces.pattern import Pattern
 from upbeat.master.paces.revised import Revised
+from upbeat.units.solving.solvers import solver_spec
 
 COUPLINGS: dict[str, type] = {
     "jacobi": Jacobi,
@@ -43,6 +46,7 @@ COUPLINGS: dict[str, type] = {
     "negotiated": Negotiated,
     "refined": Refined,
     "interruptible": Interruptible,
+    "variants": Variants,
 }
 LOOPS: dict[str, type] = {"newton": Newton, "anderson": Anderson, "fixed_point": FixedPoint}
 PACES: dict[str, type] = {
@@ -51,6 +55,7 @@ PACES: dict[str, type] = {
     "event_driven": EventDriven,
     "look_ahead": LookAhead,
     "monitored": Monitored,
+    "pattern": Pattern,
     "revised": Revised,
 }
 APPROXIMATIONS: dict[str, type] = {
@@ -201,6 +206,13 @@ def _build(
         arguments[key] = _build(arguments[key], PARTS[key][1], PARTS[key][0], (*where, key), problems)
         if arguments[key] is None:
             return None
+    others = arguments.get("others")
+    if known[kind] is Variants and isinstance(others, Mapping):
+        before = len(problems.found)
+        made = {name: _variant(one, (*where, "others", name), problems) for name, one in others.items()}
+        arguments["others"] = made
+        if len(problems.found) > before:
+            return None
     missing = [f.name for f in fields(known[kind]) if f.default is f.default_factory is MISSING]  # type: ignore[arg-type]
     for key in missing:
         if key not in arguments:
@@ -211,6 +223,31 @@ def _build(
     try:
         return known[kind](**arguments)
     except (InvalidInput, TypeError) as error:
+        problems.add(where, str(error))
+        return None
+
+
+def _variant(given: Any, where: tuple[str, ...], problems: Problems) -> Variant | None:
+    """A way to make a step, from its table; from Python it may be one already."""
+    if isinstance(given, Variant):
+        return given
+    if not isinstance(given, Mapping):
+        hint = 'Write { coupling = "gauss_seidel" }, or { solvers = { UNIT = "rk4" } }.'
+        problems.add(where, f"a variant is a table, not {given!r}", hint)
+        return None
+    known = [field.name for field in fields(Variant)]
+    for key in given:
+        if key not in known:
+            problems.add((*where, key), f"unknown key '{key}'", suggest(key, known, "keys"))
+            return None
+    coupling = given.get("coupling")
+    if coupling is not None:
+        coupling = _build(coupling, COUPLINGS, "coupling", (*where, "coupling"), problems)
+        if coupling is None:
+            return None
+    try:
+        return Variant(coupling, given.get("solvers", {}))
+    except InvalidInput as error:
         problems.add(where, str(error))
         return None
 
@@ -245,7 +282,18 @@ def _plain(
     for field in fields(item):  # type: ignore[arg-type]
         value = getattr(item, field.name)
         default = field.default if field.default_factory is MISSING else field.default_factory()
-        if value != default:
+        if isinstance(item, Variants) and field.name == "others":
+            options[field.name] = {name: _plain_variant(one) for name, one in value.items()}
+        elif value != default:
             options[field.name] = _plain(value, PARTS[field.name][1]) if field.name in PARTS else value
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
     return {"kind": name, **plain} if plain else name
+
+
+def _plain_variant(variant: Variant) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    if variant.coupling is not None:
+        table["coupling"] = _plain(variant.coupling, COUPLINGS)
+    if variant.solvers:
+        table["solvers"] = {unit: solver_spec(solver) for unit, solver in variant.solvers.items()}
+    return table

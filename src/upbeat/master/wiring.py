@@ -24,6 +24,8 @@ class Guess:
     value: Reg
     rates: tuple[Reg, ...]
     keep: tuple[Let, ...]
+    mark: str = ""
+    """Tells it from other guesses of the same input."""
 
     @property
     def registers(self) -> tuple[Reg, ...]:
@@ -43,6 +45,7 @@ class Wiring(PortRegisters):
         self.struck: dict[str, list[Let]] = {}
         """By unit: how those are told who want to know that an event has reached it."""
         self._courses: dict[tuple[End, Interval, bool, Guess | None], Course] = {}
+        self._guesses: dict[End, int] = {}
         self._beside: list[tuple[End, Course]] = []
 
     def interval(self, name: str) -> Interval:
@@ -77,12 +80,14 @@ class Wiring(PortRegisters):
         """Registers for an assumed end value of an input, and of its derivatives."""
         port = self._ports[end]
         sources = self.known(end)
+        count = self._guesses[end] = self._guesses.get(end, 0) + 1
+        mark = "" if count == 1 else f" {count}"
         made = [
-            self.registers.new(f"{self.label(end)}′guess{'′' * k}", port.kind, port.cells)
+            self.registers.new(f"{self.label(end)}′guess{mark}{'′' * k}", port.kind, port.cells)
             for k in range(len(sources))
         ]
         pairs = [(to + i, s + i) for to, s in zip(made, sources, strict=True) for i in range(port.cells)]
-        return Guess(made[0], tuple(made[1:]), tuple(Let(to, Cell(s)) for to, s in pairs))
+        return Guess(made[0], tuple(made[1:]), tuple(Let(to, Cell(s)) for to, s in pairs), mark)
 
     def remember(
         self, end: End, over: Interval | None = None, guess: Guess | None = None
@@ -157,7 +162,7 @@ class Wiring(PortRegisters):
             port, (now, until) = self._ports[end], key[1]
             known = self.known(end)
             ahead = guess.registers if guess is not None else known
-            name = self.label(end) + ("" if guess is None else "′again")
+            name = self.label(end) + ("" if guess is None else f"′again{guess.mark}")
             place = Place(name, port.kind, port.cells, known, ahead, now, until, self.unsure(end))
             chosen = self.approximation(end)
             method = chosen.interpolate if interpolate else chosen.extrapolate

@@ -33,6 +33,7 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
         _section("Order in which ports are evaluated at one instant", _wrapped(data["order"])),
         _section("Algebraic loops", [" → ".join([*loop, loop[0]]) for loop in data["loops"]] or ["none"]),
         _section("Master", _master_lines(data)),
+        *([_section("Late switches", data["late_switches"]["said"])] if data["late_switches"] else []),
         _section("Engine", [f"{data['engine']['name']}: {data['engine']['why']}"]),
         *([_section("Cores", cores_lines(data["cores"]))] if data["cores"] else []),
     ]

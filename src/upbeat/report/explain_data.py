@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from upbeat.core.abilities import Ability, Model
+from upbeat.core.errors import MissingExtra
 from upbeat.core.expr import Number, plain, show
 from upbeat.core.ports import Causality, Port
 from upbeat.engine.experiment import Experiment
@@ -48,6 +49,7 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         "loops": [[f"{unit}.{port}" for _, unit, port in loop] for loop in closed.graph.loops],
         "master": _settings(experiment),
         "notes": [*built.notes, *(f"warning: {remark}" for remark in experiment.remarks)],
+        "late_switches": _late(experiment),
         "engine": {"name": choice.name, "why": choice.why},
         "cores": cores_data(experiment),
         "program": {
@@ -57,6 +59,18 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         },
         "carried": [built.layout.of(r).name for r in carried(built, flat.scenario.units)],
     }
+
+
+def _late(experiment: Experiment) -> dict[str, Any] | None:
+    """How late switches between two modes may come, where something switches."""
+    from upbeat.report.late_switches import advice, limit  # what judges is loaded only where there is need
+    from upbeat.stability.hybrid.late import late_switches
+
+    try:
+        found = late_switches(experiment)
+    except MissingExtra as error:
+        return {"said": [str(error)]}
+    return None if found is None else found.data() | {"said": [limit(found), *advice(found)]}
 
 
 def _settings(experiment: Experiment) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, isfinite, log
 
+from upbeat.report.late_switches import advice, limit
+from upbeat.stability.hybrid.late import LateSwitches
 from upbeat.stability.verdicts.along import Along
 from upbeat.stability.verdicts.compare import Alternative
 from upbeat.stability.verdicts.judge import Stability
@@ -12,16 +14,18 @@ from upbeat.stability.verdicts.judge import Stability
 _MANY = 1e6
 
 
-def describe(found: Stability, alternatives: Sequence[Alternative] = ()) -> str:
+def describe(
+    found: Stability, alternatives: Sequence[Alternative] = (), late: LateSwitches | None = None
+) -> str:
     """Everything that `upbeat stability` prints."""
-    lines = [sentence(found), "", *_table(found)]
+    lines = [sentence(found), "", *_table(found, late)]
     if found.model.notes:
         lines += ["", "Local, because:", *(f"  • {note}" for note in found.model.notes)]
     if alternatives:
         lines += ["", *_compared(alternatives)]
-    advice = changes(found, alternatives)
-    if advice:
-        lines += ["", "What to change:", *(f"  • {line}" for line in advice)]
+    told = changes(found, alternatives, late)
+    if told:
+        lines += ["", "What to change:", *(f"  • {line}" for line in told)]
     return "\n".join(lines)
 
 
@@ -67,7 +71,7 @@ def along(found: Along) -> str:
     )
 
 
-def _table(found: Stability) -> list[str]:
+def _table(found: Stability, late: LateSwitches | None) -> list[str]:
     mode, step = found.mode, found.step
     rows = [
         ("spectral radius", f"{found.spectral_radius:.10g}"),
@@ -79,6 +83,8 @@ def _table(found: Stability) -> list[str]:
         low, high = found.steps.looked[0][0], found.steps.looked[-1][0]
         stable = "; ".join(map(str, found.steps.stable)) or "none"
         rows.append(("stable steps", f"{stable} (looked from {low:.3g} to {high:.6g})"))
+    if late is not None:
+        rows.append(("late switches", limit(late)))
     rows.append(("extended state", f"{found.model.size} entries"))
     width = max(len(name) for name, _ in rows)
     return [f"  {name:<{width}}  {value}" for name, value in rows]
@@ -102,7 +108,9 @@ def _compared(alternatives: Sequence[Alternative]) -> list[str]:
     ]
 
 
-def changes(found: Stability, alternatives: Sequence[Alternative] = ()) -> list[str]:
+def changes(
+    found: Stability, alternatives: Sequence[Alternative] = (), late: LateSwitches | None = None
+) -> list[str]:
     """What would make it stable, or allow larger steps; nothing if nothing was found."""
     lines: list[str] = []
     largest = found.largest_stable_step
@@ -125,4 +133,4 @@ def changes(found: Stability, alternatives: Sequence[Alternative] = ()) -> list[
         if reach is not None and reach > 1.05 * (now or 0.0):
             before = f"from {now:.4g} s " if now else ""
             lines.append(f"{best.label}: the largest stable step rises {before}to {reach:.4g} s")
-    return lines
+    return [*lines, *(advice(late) if late is not None else ())]

@@ -1,4 +1,4 @@
-"""What is known about steps of several sizes, in words."""
+"""What is known about policies that take turns, in words."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ def describe_steps(found: Certified) -> str:
     lines = [str(found), ""]
     data = found.data()
     for one in data["growing"][:SHOWN]:
-        word = " → ".join(f"{step:g}" for step in one["steps"])
+        names = one.get("blocks", [""] * len(one["steps"]))
+        word = " → ".join(f"{name} {step:g}".strip() for name, step in zip(names, one["steps"], strict=True))
         lines.append(f"  grows      {word}, again and again: by {one['growth']:.6g} with every step")
     if not found.proven:
         return "\n".join([*lines, *found.notes]).rstrip()
-    forbidden = [" → ".join(f"{step:g}" for step in word) for word in found.forbidden]
+    forbidden = [" → ".join(found.labels[k] for k in word) for word in found.forbidden_words]
     lines += [f"  forbidden  {word}" for word in forbidden[:SHOWN]]
     if len(forbidden) > SHOWN:
         lines.append(f"             and {len(forbidden) - SHOWN} more")
@@ -36,4 +37,6 @@ def monitor_line(found: Certified) -> str:
     leads = ", ".join(f"[{', '.join(map(str, row))}]" for row in found.leads)
     longest = found.steps[-1]
     inner = f'{{ kind = "event_driven", longest = {longest!r} }}'
-    return f'pace = {{ kind = "monitored", pace = {inner}, steps = [{steps}], leads = [{leads}] }}'
+    names = ", ".join(f'"{block}"' for block in found.blocks)
+    blocks = f", blocks = [{names}]" if names else ""
+    return f'pace = {{ kind = "monitored", pace = {inner}, steps = [{steps}]{blocks}, leads = [{leads}] }}'

@@ -94,6 +94,8 @@ class Entry:
             solver=tables.solver,
             compiled_derivatives=0 if derivatives is None else self._address(derivatives),
             compiled_compute=self._address(tables.compute),
+            others=tables.others,
+            chooser=tables.chooser,
         )
 
     def _hybrid(self, tables: OdeTables) -> _native.Hybrid:

@@ -79,8 +79,9 @@ class Iterated:
         self, wiring: Wiring, guesses: dict[End, Guess]
     ) -> tuple[Reg, list[Instruction], tuple[tuple[str, Reg], ...]]:
         """The register of the largest change over its tolerance, how it is found, and what to show of it."""
-        error = wiring.registers.new("iterated′change")
-        each = wiring.registers.new("iterated′changes", size=max(1, len(guesses)))
+        mark = wiring.registers.unique("iterated")
+        error = wiring.registers.new(f"{mark}′change")
+        each = wiring.registers.new(f"{mark}′changes", size=max(1, len(guesses)))
         found: list[Expr] = []
         for end, guess in guesses.items():
             changes: list[Expr] = []

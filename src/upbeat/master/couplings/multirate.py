@@ -78,7 +78,7 @@ class MultiRate:
             if sources[e] and max(sources[e]) < rate[e[0]] and wiring.port(e).reactive is not False
         )
         self._refuse_reactive(wiring, ahead)
-        parts = {k: wiring.interval(f"rate {k}") for k in groups if k > 1}
+        parts = {k: wiring.interval(wiring.registers.unique(f"rate {k}")) for k in groups if k > 1}
         over = {
             e: parts[k]
             for e, from_ in sources.items()
@@ -147,7 +147,7 @@ class MultiRate:
             between += one.sample
             inner = one.seen(inner)
         between += [i for i in inner if not _sets(i, delayed)]
-        count = wiring.registers.new(f"rate {rate}′count")
+        count = wiring.registers.new(f"{wiring.registers.unique(f'steps of rate {rate}')}′count")
         now, until = Cell(wiring.now), Cell(wiring.next)
         last = apply(Op.GE, Cell(count), Number(float(rate)))
         end = now + (until - now) * (Cell(count) / float(rate))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from upbeat.core.errors import MasterError
 from upbeat.core.time import Span
 from upbeat.master import checks
 from upbeat.master.blocks import Blocks
+from upbeat.master.paces.named_blocks import USUAL, block_places, check_places, checked_blocks
 from upbeat.master.paces.pace import (
     SLACK,
     Hears,
@@ -37,7 +38,7 @@ class _Head(NamedTuple):
     """What the monitor remembers before what the pace inside does."""
 
     node: float  # where it stands in the table
-    taken: float  # which of the steps is under way; -1: none of them
+    taken: float  # which of the policies is under way; -1: none of them
     until: float  # where that one ends
     stood: float  # 1: the step before should have been shorter, and no shorter one was proven
 
@@ -46,9 +47,11 @@ class _Head(NamedTuple):
 class Monitored:
     """Steps as `pace` wants them, as far as they are among `steps` and proven to be stable in this sequence.
 
-    `leads` is the table of an automaton: ``leads[node][k]`` is the node to which ``steps[k]`` leads from
-    `node`, or -1 where that step is not allowed. A request is rounded down to one of the steps; where that
-    one is not allowed, the nearest that is takes its place, and the log says so. Only where less than the
+    Policy k is a step of the size ``steps[k]``, made by the step block ``blocks[k]`` of the program (see
+    `Variants`; "step", the usual one, unless given). `leads` is the table of an automaton: ``leads[node][k]``
+    is the node to which policy k leads from `node`, or -1 where it is not allowed. A request is rounded down
+    to a policy of its block; where that one is not allowed, the nearest that is takes its place, and the log
+    says so: nearest in size, then in the order in which blocks are listed. Only where less than the
     shortest step is left before the stop time or a known event is a step made that no proof covers. Where the
     pace inside rejects a step and no shorter one is allowed, the step stands.
 
@@ -59,6 +62,9 @@ class Monitored:
     steps: tuple[float, ...]
     leads: tuple[tuple[int, ...], ...]
     start: int = 0
+    blocks: tuple[str, ...] = ()
+    places: tuple[int, ...] = field(default=(), repr=False)
+    """Where the blocks are in the program: filled in by `prepare`."""
 
     def __post_init__(self) -> None:
         checks.has(self.pace, "propose", "the pace of Monitored", "up.certified(…).monitor(up.Fixed(0.1))")
@@ -67,12 +73,14 @@ class Monitored:
             object.__setattr__(self, "leads", tuple(map(tuple, self.leads)))
         except TypeError:
             raise MasterError("steps and leads of Monitored are lists; up.certified(…) makes them") from None
-        for step in self.steps:
-            checks.positive(step, "each of the steps of Monitored")
-        if not 0 < len(self.steps) <= MOST or any(a >= b for a, b in pairwise(self.steps)):
+        object.__setattr__(self, "blocks", checked_blocks(self.blocks, self.steps, "Monitored"))
+        check_places(self.places, "Monitored")
+        if not 0 < len(self.steps) <= MOST or any(a > b for a, b in pairwise(self.steps)):
             raise MasterError(
                 f"Monitored chooses among 1 to {MOST} steps, in ascending order: {self.steps!r}"
             )
+        if len(set(zip(self.named, self.steps, strict=True))) != len(self.steps):
+            raise MasterError(f"Monitored has a step twice: {', '.join(self.labels)}")
         _check_table(self.leads, len(self.steps), self.start)
 
     @cached_property
@@ -82,9 +90,28 @@ class Monitored:
         return tuple(tuple(self._nearest(row, asked, len(count)) for asked in count) for row in self.leads)
 
     @cached_property
+    def named(self) -> tuple[str, ...]:
+        """The block of each policy."""
+        return self.blocks or (USUAL,) * len(self.steps)
+
+    @cached_property
+    def ranks(self) -> tuple[int, ...]:
+        """Of the blocks, in the order in which they are listed."""
+        order = list(dict.fromkeys(self.named))
+        return tuple(map(order.index, self.named))
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The policies in words: sizes alone, where there is one block only."""
+        return tuple(
+            f"{block} {step:g}" if self.blocks else f"{step:g}"
+            for block, step in zip(self.named, self.steps, strict=True)
+        )
+
+    @cached_property
     def texts(self) -> tuple[str, ...]:
         """What the log says about steps that are not the ones asked for; the native twin numbers them so."""
-        sizes = [f"{step:g}" for step in self.steps]
+        sizes = self.labels
         return (
             "what is left, which no proof covers",
             "after a step that should have been shorter, where no shorter one is proven",
@@ -100,17 +127,17 @@ class Monitored:
 
     def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
         ready, pace = prepared(self.pace, blocks, wiring)
-        sizes = ", ".join(f"{step:g}" for step in self.steps)
-        note = (
-            f"steps are one of {sizes}, in sequences that are proven to be stable ({len(self.leads)} nodes)"
-        )
-        return replace(ready, notes=(*ready.notes, note)), replace(self, pace=pace)
+        places = block_places(self.named, ready, "Monitored")
+        which = f"steps are one of {', '.join(self.labels)}"
+        note = f"{which}, in sequences that are proven to be stable ({len(self.leads)} nodes)"
+        return replace(ready, notes=(*ready.notes, note)), replace(self, pace=pace, places=places)
 
     def native(self) -> Twin | None:
         inner = twin(self.pace)
-        if type(self) is not Monitored or inner is None:
+        if type(self) is not Monitored or inner is None or not self.places:
             return None
-        numbers = (len(self.steps), len(self.leads), self.start, *self.steps)
+        counts = (len(self.steps), len(self.leads), self.start)
+        numbers = (*counts, *self.steps, *self.places, *self.ranks)
         table = (lead for row in self.leads for lead in row)
         grants = (grant for row in self.grants for grant in row)
         return Twin(
@@ -129,7 +156,7 @@ class Monitored:
         wanted, inner = self.pace.propose(inner, t, limit, read)
         row = int(head.node)
         fits = self._count(limit - t)
-        asked = max(self._count(wanted.until - t) - 1, 0)
+        asked = self._meant(wanted.until - t, wanted.block)
         taken = self.grants[row][asked]
         if taken >= fits:
             taken = self._nearest(self.leads[row], asked, fits)
@@ -149,7 +176,7 @@ class Monitored:
         if again is None:
             return None, (*head, *inner)
         below = self._count((head.until - t) * (1.0 - 2.0 * SLACK))
-        asked = max(self._count(again.until - t) - 1, 0)
+        asked = self._meant(again.until - t, again.block)
         taken = self._nearest(self.leads[int(head.node)], asked, below)
         if taken < 0:
             return None, (*head._replace(stood=1.0), *inner)
@@ -179,23 +206,38 @@ class Monitored:
         return self.pace.tells(state[4:]) if isinstance(self.pace, Tells) else ((), 0)
 
     def _step(self, wanted: Proposal, t: float, limit: float, asked: int, taken: int) -> Proposal:
-        """The step `taken`, on the pace's own grid where it asked for just that one."""
-        size = self.steps[taken]
+        """The policy `taken`, on the pace's own grid where it asked for just that one."""
+        size, block = self.steps[taken], self.named[taken]
         until = t + size
-        exact = abs(wanted.until - until) <= SLACK * size
+        exact = abs(wanted.until - until) <= SLACK * size and wanted.block == block
         if exact:
             until = wanted.until
         if until > limit - SLACK * size:
             until = limit
         if taken != asked:
             count = len(self.steps)
-            return wanted._replace(until=until, reason=self.texts[2 + count + asked * count + taken])
-        if not exact:
-            return wanted._replace(until=until, reason=self.texts[2 + taken])
-        return wanted._replace(until=until)
+            reason = self.texts[2 + count + asked * count + taken]
+        else:
+            reason = wanted.reason if exact else self.texts[2 + taken]
+        return Proposal(until, reason, block)
+
+    def _meant(self, length: float, block: str) -> int:
+        """The policy that a request stands for: the longest of its block that is not longer, else the
+        shortest. A block that is not among them stands for any."""
+        room = length * (1.0 + SLACK)
+        known = block in self.named
+        first = found = -1
+        for k, step in enumerate(self.steps):
+            if known and self.named[k] != block:
+                continue
+            if first < 0:
+                first = k
+            if step <= room:
+                found = k
+        return first if found < 0 else found
 
     def _count(self, length: float) -> int:
-        """How many of the steps are not longer than this."""
+        """How many of the policies are not longer than this."""
         room = length * (1.0 + SLACK)
         count = 0
         for step in self.steps:
@@ -204,10 +246,10 @@ class Monitored:
         return count
 
     def _nearest(self, row: Sequence[int], asked: int, below: int) -> int:
-        """The allowed one of the first `below` steps that is nearest to the one asked for; -1: none."""
-        found, away = -1, 0.0
+        """The allowed one of the first `below` policies that is nearest to the one asked for; -1: none."""
+        found, away = -1, (0.0, 0)
         for k in range(below):
-            distance = abs(self.steps[k] - self.steps[asked])
+            distance = abs(self.steps[k] - self.steps[asked]), abs(self.ranks[k] - self.ranks[asked])
             if row[k] >= 0 and (found < 0 or distance < away):
                 found, away = k, distance
         return found

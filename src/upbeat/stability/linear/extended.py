@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from upbeat.core.abilities import Model
 from upbeat.core.expr import cells
 from upbeat.core.ports import Kind
 from upbeat.master.dataflow import Flow
-from upbeat.master.program import Block, Get, Let, Program, Set, Solve
+from upbeat.master.program import Block, Get, Let, Program, Set, Solve, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,13 @@ class Extended:
 
 
 def extended(
-    program: Program, models: Mapping[str, Model], step: Block, labels: Mapping[str, tuple[str, ...]],
-    called: Mapping[str, str],
+    program: Program, models: Mapping[str, Model], steps: Iterable[Block],
+    labels: Mapping[str, tuple[str, ...]], called: Mapping[str, str],
 ) -> Extended:  # fmt: skip
-    """The extended state of a step; `labels` names the states of units, `called` the units themselves."""
-    reads = Flow(program.layout, models).block((*step, *program.instant)).reads
+    """The extended state of `steps`, any of which may come next; `labels` names the states of units, `called`
+    the units themselves."""
+    flow = Flow(program.layout, models)
+    reads = {read for step in steps for read in flow.block((*step, *program.instant)).reads}
     live = {r[1] for r in reads if isinstance(r, tuple) and r[0] == "cell"}
     held = {r[1:] for r in reads if isinstance(r, tuple) and r[0] == "input"}
     signals = _signals(program, models)
@@ -114,3 +116,16 @@ def history_depth(program: Program) -> int:
     """How many steps it takes until no input misses anything of its past."""
     deepest = max((len(history.times) for history in program.histories), default=0)
     return 1 + deepest
+
+
+def looks_back(program: Program, models: Mapping[str, Model], steps: Sequence[Block]) -> bool:
+    """Whether what a step does depends on which block made the one before.
+
+    So it is if a step writes for the next one what is neither a signal nor the time of a point in a history.
+    """
+    flow = Flow(program.layout, models)
+    reads = {read for step in steps for read in flow.block(step).reads}
+    written = {i.to for step in steps for i in walk(step) if isinstance(i, Let)}
+    times = {time for history in program.histories for time in history.times}
+    known = _signals(program, models) | times | {program.now, program.next}
+    return any(("cell", cell) in reads for cell in written - known)

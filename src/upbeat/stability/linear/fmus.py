@@ -18,6 +18,7 @@ from upbeat.units.fmi.exchange import Exchange
 from upbeat.units.fmi.instance import Instance
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.inputs import NUMBERS
+from upbeat.units.solving.solvers import Solver
 from upbeat.units.solving.unit import Behaviour, from_number
 
 
@@ -56,6 +57,10 @@ class Exchanged:
     @property
     def time(self) -> float:
         return self._unit.time
+
+    @property
+    def solver(self) -> Solver:
+        return self.behaviour.solver
 
     @property
     def state(self) -> tuple[float, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -16,10 +16,12 @@ from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.beside import Array, Beside
-from upbeat.stability.linear.extended import Extended, extended, history_depth
+from upbeat.stability.linear.extended import Extended, extended, history_depth, looks_back
 from upbeat.stability.linear.forms import Forms
 from upbeat.stability.linear.linearise import beside, doubts
 
+USUAL = "step"
+"""The step block of a program that has no others."""
 NEAR = 1e-3
 """How far away the neighbour stands that decides for a program which is not linear, relatively."""
 
@@ -50,15 +52,18 @@ class Followed:
     """The program of one scenario on linear forms, from its start on."""
 
     def __init__(
-        self, scenario: Scenario, program: Program, start: float, length: float, *, ideal: bool
-    ) -> None:
+        self, scenario: Scenario, program: Program, start: float, length: float, *, ideal: bool,
+        blocks: Sequence[str] = (USUAL,),
+    ) -> None:  # fmt: skip
+        """`blocks`: the step blocks among which each step chooses."""
         models: Mapping[str, Model] = scenario.units
         called = {unit: path_of(scenario, unit) for unit in models}
         self.notes = tuple(doubts(scenario, called))
         self._linear = not self.notes
         self._program, self._start = program, start
-        self._block, step = next(iter(program.steps.items()))
-        self.depth = history_depth(program)
+        self._usual = blocks[0]
+        steps = [program.steps[name] for name in blocks]
+        self.depth = history_depth(program) + (len(blocks) > 1 and looks_back(program, models, steps))
         self._neighbour = None if self._linear else Interpreter(program, models, start)
         try:
             self._forms = Forms(program, models, start, self._neighbour)
@@ -81,7 +86,7 @@ class Followed:
             self._forms.beside.update(besides(self._forms))
             self._near = self._forms.beside if self._neighbour is None else besides(self._neighbour)
             names = {unit: self._forms.beside[unit].labels for unit in models}
-            self.extended: Extended = extended(program, models, step, names, called)
+            self.extended: Extended = extended(program, models, steps, names, called)
             self.reusable = all(Ability.ROLLBACK in model.abilities for model in models.values())
             """Whether it can begin more than once."""
             self._first = [machine.save() for machine in self._machines] if self.reusable else []
@@ -117,10 +122,10 @@ class Followed:
         self._forms.execute("start")
         self._instant()
 
-    def go(self, step: float) -> None:
+    def go(self, step: float, block: str | None = None) -> None:
         """One step."""
         self._forms.write(self._program.next, self._time + step)
-        self._forms.execute(self._block)
+        self._forms.execute(self._usual if block is None else block)
         self._time = float(self._forms.read(self._program.next))
         self._forms.write(self._program.now, self._time)
         self._instant()
@@ -170,14 +175,14 @@ class Followed:
 
     # ---------------------------------------------------------------- rows
 
-    def induced(self, step: float) -> Induced:
+    def induced(self, step: float, block: str | None = None) -> Induced:
         """One step, and its matrix."""
         at = self._time
         self._displace()
         self._seed()
         self._forms.active = True
         try:
-            self.go(step)
+            self.go(step, block)
         finally:
             self._forms.active = False
         self.whole = matrix = self._matrix()

@@ -8,24 +8,29 @@ from types import TracebackType
 
 import numpy as np
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, suggest
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.isolation import Isolation, together
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.paces.pace import Fixed
+from upbeat.master.program import Program
 from upbeat.stability.linear.beside import Array
-from upbeat.stability.linear.followed import Followed, Induced
+from upbeat.stability.linear.followed import USUAL, Followed, Induced
 
 
 class Inducing:
     """Finds the matrices of one experiment for any number of steps. A context manager: it holds units.
 
-    `ideal`: every unit as if it were solved without error, so that only the coupling is judged.
+    `ideal`: every unit as if it were solved without error, so that only the coupling is judged. `blocks`: the
+    step blocks of the program that steps are made by; those that do not say are made by the first.
     """
 
-    def __init__(self, experiment: Experiment, *, ideal: bool = False) -> None:
+    def __init__(
+        self, experiment: Experiment, *, ideal: bool = False, blocks: Sequence[str] = (USUAL,)
+    ) -> None:
         self._experiment = experiment
         self._ideal = ideal
+        self._blocks = tuple(blocks)
         self._nested = any(type(model) is Nested for model in experiment.closed.units.values())
         self._machine: Followed | None = None
         self._at_rest: Array | None = None  # the states of units: the search for other steps begins there
@@ -54,8 +59,10 @@ class Inducing:
                 scenario=together(self._experiment.scenario), isolation=Isolation(), master=master
             )
             flat = alone.flat
+            program = flat.master.program(flat.scenario)
+            check_blocks(self._blocks, program)
             self._machine = Followed(
-                flat.scenario, flat.master.program(flat.scenario), self._start, step, ideal=self._ideal
+                flat.scenario, program, self._start, step, ideal=self._ideal, blocks=self._blocks
             )
         assert self._machine is not None
         return self._machine
@@ -84,6 +91,16 @@ class Inducing:
             else:
                 yield machine.induced(step)
 
+    def after(self, policies: Sequence[tuple[str, float]]) -> tuple[Array, Induced]:
+        """The matrix of the last of these steps, each by its block, over all of the extended state."""
+        machine = self.machine(policies[0][1])
+        machine.begin()
+        for block, step in policies[:-1]:
+            machine.go(step, block)
+        block, step = policies[-1]
+        found = machine.induced(step, block)
+        return machine.whole, found
+
     def rest(self, step: float, *, most: int = 30, tolerance: float = 1e-9) -> Induced:
         """The matrix at a point that a step leaves as it is, searched from the start by Newton's method."""
         machine = self.machine(step)
@@ -109,3 +126,13 @@ class Inducing:
             f"still changes by {moved:.3g} over a communication step). Linearise at a time of the run "
             'instead (at=5.0, --at 5), or at the start (at="start").'
         )
+
+
+def check_blocks(wanted: Sequence[str], program: Program) -> None:
+    """That a program has these step blocks."""
+    for name in wanted:
+        if name not in program.steps:
+            raise InvalidInput(
+                f"there is no step block '{name}'. {suggest(name, program.steps, 'step blocks')} The "
+                "coupling Variants gives a program several."
+            )

@@ -14,6 +14,7 @@ from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
 from upbeat.stability.linear.affine import affine
 from upbeat.units.equations.data import TIME, Equations
+from upbeat.units.solving.solvers import Solver
 from upbeat.units.solving.unit import Behaviour
 
 Array = npt.NDArray[np.float64]
@@ -33,6 +34,11 @@ class Equated(Protocol):
 
     @property
     def behaviour(self) -> Behaviour: ...
+
+    @property
+    def solver(self) -> Solver:
+        """The one it goes on with now."""
+        ...
 
     @property
     def state(self) -> tuple[float, ...]: ...
@@ -120,8 +126,12 @@ def _cells(ports: Sequence[Port]) -> tuple[str, ...]:
 
 
 def _continuous(equations: Equations) -> bool:
-    """Whether no value jumps between whole numbers: those have derivatives (zero) that say nothing."""
-    ports = (*equations.inputs, *(output.port for output in equations.outputs))
+    """Whether no value jumps between whole numbers: those have derivatives (zero) that say nothing.
+
+    What a master alone decides, such as which solver is next, is part of a step and no signal.
+    """
+    inputs = (port for port in equations.inputs if not port.internal)
+    ports = (*inputs, *(output.port for output in equations.outputs))
     return all(port.kind is Kind.REAL for port in ports)
 
 

@@ -53,12 +53,12 @@ class Solved(Moved):
             now = np.array(unit.behaviour.derivatives(at, values, given), dtype=float)
             return (now, *jacobian.dynamics(unit, at, values, given))
 
-        solver = unit.behaviour.solver
+        solver = unit.solver
         if not self.linear:
             return flow(solver, rates, t, to, left, moving, constant=False, ideal=self._ideal)
         self._fresh()
         # Steps that are repeated, and units with many micro-steps, are glad of this.
-        key = (to - t, moving)
+        key = (to - t, moving, solver)
         if key not in self._flows:
             if len(self._flows) >= KEPT:
                 self._flows.clear()

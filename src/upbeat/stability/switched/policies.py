@@ -1,4 +1,4 @@
-"""Steps of several sizes as policies of a switched system, and the monitor that keeps to what is proven."""
+"""Policies of a program as a switched system, and the monitor that keeps to what is proven of them."""
 
 from __future__ import annotations
 
@@ -7,39 +7,36 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-import numpy as np
-
 from upbeat.core.errors import InvalidInput
 from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pace import Pace
+from upbeat.master.paces.pattern import Pattern
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.linear.induced import Inducing
-from upbeat.stability.switched.automaton import Array, Automaton, Edge
+from upbeat.stability.linear.followed import USUAL
+from upbeat.stability.linear.induced import Inducing, check_blocks
+from upbeat.stability.switched.automaton import Automaton, Edge
 from upbeat.stability.switched.decide import Decision, Stability, decide
 from upbeat.stability.switched.stabilise import Report, Stabilised, stabilise
 from upbeat.stability.switched.system import SwitchedSystem
+from upbeat.stability.switched.windows import Policy, shifts, windows
 from upbeat.stability.verdicts.judge import experiment_of
-
-SAME = 1e-12
-"""Matrices that differ by less than this, relatively, are the same but for rounding."""
-WINDOWS = 4096
-"""Sequences of steps whose matrices are looked at."""
 
 
 @dataclass(frozen=True)
 class Certified:
-    """Steps of several sizes, in which sequences of them every motion decays, and the proof of that.
+    """Policies, in which sequences of them every motion decays, and the proof of that.
 
-    `system` is the switched system: one matrix for each step, or for each sequence of `memory` steps and
-    the one that follows, where inputs are extrapolated from that far back. `freely` says what is known of
+    A policy is a step of some size, made by one of the step blocks of the program. `system` is the switched
+    system: one matrix for each policy, or for each sequence of `memory` policies and the one that follows,
+    where inputs are extrapolated from that far back, or couplings take turns. `freely` says what is known of
     all sequences, `kept` which of them remain and whether that is proven. Unless `linear`, all this is
     local: about small motions around the point of linearisation.
     """
 
-    steps: tuple[float, ...]
+    policies: tuple[Policy, ...]
     system: SwitchedSystem
     memory: int
     freely: Decision
@@ -48,8 +45,27 @@ class Certified:
     notes: tuple[str, ...] = ()
 
     @property
+    def steps(self) -> tuple[float, ...]:
+        """The size of each policy's step."""
+        return tuple(policy.step for policy in self.policies)
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The block of each policy's step; none, if it is the usual one for all."""
+        return () if self._plain else tuple(policy.block for policy in self.policies)
+
+    @property
+    def _plain(self) -> bool:
+        return all(policy.block == USUAL for policy in self.policies)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The policies in words."""
+        return tuple(f"{p.step:g}" if self._plain else f"{p.block} {p.step:g}" for p in self.policies)
+
+    @property
     def verdict(self) -> str:
-        """What is known if any of the steps may follow any other: stable, unstable or undecided."""
+        """What is known if any of the policies may follow any other: stable, unstable or undecided."""
         return str(self.freely.stability)
 
     @property
@@ -58,25 +74,34 @@ class Certified:
         return self.kept.proven
 
     @property
-    def forbidden(self) -> tuple[tuple[float, ...], ...]:
-        """Steps that may not follow each other so."""
+    def forbidden(self) -> tuple[tuple[float | Policy, ...], ...]:
+        """Policies that may not follow each other so; sizes of steps, where that is all they are."""
+        return tuple(tuple(self._shown(k) for k in word) for word in self.forbidden_words)
+
+    @property
+    def forbidden_words(self) -> tuple[tuple[int, ...], ...]:
+        """The same by the places of the policies."""
         found = []
         for word in self.kept.forbidden:
-            windows = [self._window(symbol) for symbol in word]
-            found.append(tuple(self.steps[k] for k in (*windows[0], *(w[-1] for w in windows[1:]))))
+            pasts = [self._window(symbol) for symbol in word]
+            found.append((*pasts[0], *(past[-1] for past in pasts[1:])))
         return tuple(found)
+
+    def _shown(self, place: int) -> float | Policy:
+        policy = self.policies[place]
+        return policy.step if self._plain else policy
 
     @property
     def leads(self) -> tuple[tuple[int, ...], ...]:
-        """The table of the monitor: by node and step, the node to which it leads, or -1."""
-        table = [[-1] * len(self.steps) for _ in range(self.kept.automaton.nodes)]
+        """The table of the monitor: by node and policy, the node to which it leads, or -1."""
+        table = [[-1] * len(self.policies) for _ in range(self.kept.automaton.nodes)]
         for edge in self.kept.automaton.edges:
             table[edge.source][self._window(edge.symbol)[-1]] = edge.target
         return tuple(map(tuple, table))
 
     def _window(self, symbol: int) -> tuple[int, ...]:
-        """The steps that a policy of the system stands for, the last being the one that is made."""
-        count, digits = len(self.steps), []
+        """The policies that a symbol of the system stands for, the last being the one that is taken."""
+        count, digits = len(self.policies), []
         for _ in range(self.memory + 1):
             symbol, digit = divmod(symbol, count)
             digits.append(digit)
@@ -87,29 +112,37 @@ class Certified:
         if not self.proven:
             raise InvalidInput(f"there is nothing to keep to: {self}")
         freest = max(range(len(self.leads)), key=lambda node: sum(lead >= 0 for lead in self.leads[node]))
-        return Monitored(pace, self.steps, self.leads, freest)
+        return Monitored(pace, self.steps, self.leads, freest, self.blocks)
 
     def data(self) -> dict[str, Any]:
         """Everything as plain values."""
         return {
             "verdict": self.verdict,
             "steps": list(self.steps),
+            "blocks": [policy.block for policy in self.policies],
             "proven": self.proven,
             "local": not self.linear,
             "growing": [
-                {"steps": [self.steps[self._window(k)[-1]] for k in one.policies], "growth": one.growth}
+                {**self._listed(self._window(k)[-1] for k in one.policies), "growth": one.growth}
                 for one in self.freely.near
                 if one.policies in self.freely.cycles
             ][:10],
             "lift": self.kept.lift.degree,
             "entropy_base": self.kept.entropy_base,
-            "forbidden": [list(word) for word in self.forbidden],
+            "forbidden": [
+                [step if isinstance(step, float) else list(step) for step in word] for word in self.forbidden
+            ],
             "leads": [list(row) for row in self.leads],
             "seconds": self.kept.seconds,
         }
 
+    def _listed(self, places: Iterable[int]) -> dict[str, Any]:
+        word = [self.policies[place] for place in places]
+        named = {} if self._plain else {"blocks": [policy.block for policy in word]}
+        return {"steps": [policy.step for policy in word], **named}
+
     def __str__(self) -> str:
-        sizes = ", ".join(f"{step:g}" for step in self.steps)
+        sizes = ", ".join(self.labels)
         where = "" if self.linear else "Near the point of linearisation: "
         if self.freely.stability is Stability.STABLE:
             return f"{where}Stable: with steps of {sizes} s in any sequence every motion decays."
@@ -130,8 +163,9 @@ class Certified:
 
 def certified(
     given: Scenario | Experiment,
-    steps: Iterable[float],
+    steps: Iterable[float | tuple[str, float]],
     *,
+    blocks: Sequence[str] | None = None,
     lift: int = 1,
     ideal: bool = False,
     seconds: float = 60.0,
@@ -143,23 +177,63 @@ def certified(
         found = up.certified(scenario, [0.05, 0.1, 0.2])
         up.simulate(scenario, pace=found.monitor(up.ErrorControl(1e-3)), until=10.0)
 
+    A program may have several step blocks: couplings and solvers of units that take turns (see `Variants`).
+    Then each size goes with each of them, or with those in `blocks`; single policies are pairs such as
+    ``("fine", 0.1)``.
+
     What is forbidden are sequences of `lift` + 1 steps: the more, the less has to be given up, and the longer
     it takes. `ideal` as in `stability_of`; `seconds` is about how long it may take.
     """
-    sizes = tuple(sorted({checked_step(step, "each of the steps") for step in steps}))
-    if not sizes:
+    asked = [_asked(step) for step in steps]
+    if not asked:
         raise InvalidInput("give at least one size of steps, such as [0.05, 0.1]")
     if isinstance(given, Scenario) and settings.get("pace") is None:
-        settings = {**settings, "pace": sizes[0]}  # which pace it is does not matter
+        settings = {**settings, "pace": asked[0][1]}  # which pace it is does not matter
     made = experiment_of(given, settings)
-    with Inducing(made, ideal=ideal) as inducing:
-        memory, matrices, linear, notes = _matrices(inducing, sizes)
-    words = itertools.product(range(len(sizes)), repeat=memory + 1)
-    names = [" → ".join(f"{sizes[k]:g}" for k in word) for word in words]
-    system = SwitchedSystem(reduced(matrices), _shifts(len(sizes), memory), names)
+    policies = _policies(asked, blocks, made)
+    used = tuple(dict.fromkeys(policy.block for policy in policies))
+    with Inducing(made, ideal=ideal, blocks=used) as inducing:
+        memory, matrices, linear, notes = windows(inducing, policies)
+    words = itertools.product(policies, repeat=memory + 1)
+    names = [" → ".join(map(str, word)) for word in words]
+    system = SwitchedSystem(matrices, shifts(len(policies), memory), names)
     freely = decide(system, seconds=0.25 * seconds, lift=1)
     kept = stabilise(system, lift=lift, seconds=seconds, report=report)
-    return Certified(sizes, system, memory, freely, kept, linear, notes)
+    return Certified(policies, system, memory, freely, kept, linear, notes)
+
+
+def _asked(step: float | tuple[str, float]) -> tuple[str | None, float]:
+    """A policy, or a size that stands for one of every block."""
+    if isinstance(step, (tuple, list)):
+        if len(step) != 2 or not isinstance(step[0], str):
+            raise InvalidInput(f'a policy is a step block and a size, such as ("fine", 0.1), not {step!r}')
+        return step[0], checked_step(step[1], "the step of each of the policies")
+    return None, checked_step(step, "each of the steps")
+
+
+def _policies(
+    asked: Sequence[tuple[str | None, float]], blocks: Sequence[str] | None, made: Experiment
+) -> tuple[Policy, ...]:
+    """The policies in ascending order of steps, then as the program lists its blocks."""
+    program = made.flat.master.program(made.flat.scenario)
+    known = sorted(program.steps, key=lambda name: name != USUAL)
+    chosen = known if blocks is None else list(blocks)
+    found = {Policy(name, size) for block, size in asked for name in ([block] if block else chosen)}
+    check_blocks([*chosen, *(policy.block for policy in found)], program)
+    return tuple(sorted(found, key=lambda policy: (policy.step, known.index(policy.block))))
+
+
+def as_table(pace: Monitored | Pattern) -> Monitored:
+    """A pattern as a table that lets nothing else through."""
+    if isinstance(pace, Monitored):
+        return pace
+    made = tuple(map(Policy, pace.named, pace.steps))
+    policies = sorted(dict.fromkeys(made), key=lambda policy: policy.step)
+    count = len(made)
+    leads = [[(k + 1) % count if p == made[k] else -1 for p in policies] for k in range(count)]
+    return Monitored(
+        pace, tuple(p.step for p in policies), tuple(map(tuple, leads)), 0, tuple(p.block for p in policies)
+    )
 
 
 def table_holds(made: Experiment, pace: Monitored, *, seconds: float = 60.0) -> tuple[Decision, bool]:
@@ -167,9 +241,10 @@ def table_holds(made: Experiment, pace: Monitored, *, seconds: float = 60.0) -> 
 
     And whether that is so everywhere (the scenario is linear) or only near the point of linearisation.
     """
-    with Inducing(made) as inducing:
-        memory, matrices, linear, _ = _matrices(inducing, pace.steps)
-    count, pasts = len(pace.steps), len(pace.steps) ** memory
+    policies = tuple(map(Policy, pace.named, pace.steps))
+    with Inducing(made, blocks=tuple(dict.fromkeys(pace.named))) as inducing:
+        memory, matrices, linear, _ = windows(inducing, policies)
+    count, pasts = len(policies), len(policies) ** memory
     edges = tuple(
         Edge(node * pasts + past, lead * pasts + (past * count + step) % pasts, past * count + step)
         for node, row in enumerate(pace.leads)
@@ -177,56 +252,5 @@ def table_holds(made: Experiment, pace: Monitored, *, seconds: float = 60.0) -> 
         for step, lead in enumerate(row)
         if lead >= 0
     )
-    system = SwitchedSystem(reduced(matrices), Automaton(len(pace.leads) * pasts, edges))
+    system = SwitchedSystem(matrices, Automaton(len(pace.leads) * pasts, edges))
     return decide(system, seconds=seconds), linear
-
-
-def _matrices(inducing: Inducing, sizes: Sequence[float]) -> tuple[int, Array, bool, tuple[str, ...]]:
-    """How many steps back matter, and the matrix for each sequence of so many steps and one more."""
-    depth = inducing.machine(sizes[0]).depth
-    if len(sizes) ** depth > WINDOWS:
-        raise InvalidInput(
-            f"inputs look back so far that there are {len(sizes) ** depth} cases to tell apart: take fewer "
-            f"sizes of steps than {len(sizes)}, or simpler approximations of inputs"
-        )
-    found: list[Array] = []
-    linear = True
-    notes: tuple[str, ...] = ()
-    for window in itertools.product(sizes, repeat=depth):
-        # One step before the window, so that histories are complete; which one does not matter any more.
-        (model,) = inducing.along([sizes[0], *window][-depth - 1 :])
-        found.append(model.matrix)
-        linear, notes = linear and model.linear, model.notes
-    matrices, memory = np.array(found), depth - 1
-    while memory:  # a step that makes no difference need not be remembered
-        split = matrices.reshape(len(sizes), -1, *matrices.shape[1:])
-        if np.abs(split - split[0]).max() > SAME * max(1.0, float(np.abs(split).max())):
-            break
-        matrices, memory = split[0], memory - 1
-    return memory, matrices, linear, notes
-
-
-def _shifts(count: int, memory: int) -> Automaton:
-    """All sequences, with nodes that remember so many steps."""
-    nodes = count**memory
-    edges = (
-        Edge(window // count, window % nodes if memory else 0, window) for window in range(nodes * count)
-    )
-    return Automaton(nodes, tuple(edges))
-
-
-def reduced(matrices: Array) -> Array:
-    """The same system without what every step overwrites, or makes of the rest.
-
-    After one step the state lies in what the matrices can give; and what all of them ignore does not matter.
-    """
-    while True:
-        size = matrices.shape[1]
-        for rows in (True, False):
-            stacked = np.concatenate(list(matrices if rows else matrices.transpose(0, 2, 1)), axis=0)
-            _, strengths, basis = np.linalg.svd(stacked, full_matrices=False)
-            rank = int(np.count_nonzero(strengths > SAME * max(float(strengths[0]), 1e-300)))
-            kept = basis[: max(rank, 1)]
-            matrices = kept @ matrices @ kept.T
-        if matrices.shape[1] == size:
-            return matrices

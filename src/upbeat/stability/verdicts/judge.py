@@ -12,7 +12,7 @@ from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.settings import Settings
 from upbeat.master.paces.pace import Fixed
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.linear.followed import Induced
+from upbeat.stability.linear.followed import USUAL, Induced
 from upbeat.stability.linear.induced import Inducing
 from upbeat.stability.verdicts.spectrum import Mode, Spectrum, radius, spectrum
 from upbeat.stability.verdicts.steps import Steps, stable_steps
@@ -106,6 +106,7 @@ def stability_of(
     step: float | None = None,
     at: At = "start",
     ideal: bool = False,
+    block: str = USUAL,
     scan: bool | tuple[float, float] | None = None,
     points: int | None = None,
     **settings: Unpack[Settings],
@@ -120,12 +121,13 @@ def stability_of(
 
     Units that are not linear are linearised: `at` the "start", at "rest" (a point that a step leaves as it
     is, searched for), or at a time of the run. `ideal` judges the coupling alone, as if units made no error
-    of their own. `scan` says whether to find the stable ones among other steps as well (of small
-    scenarios, unless told), or between which two; `points` how many are looked at.
+    of their own. `block` is the step block that is judged, where the coupling has several (`Variants`).
+    `scan` says whether to find the stable ones among other steps as well (of small scenarios, unless told),
+    or between which two; `points` how many are looked at.
     """
     made = experiment_of(given, settings)
     size = step_of(made, step)
-    with Inducing(made, ideal=ideal) as inducing:
+    with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
         model = _model(inducing, size, at)
         found = spectrum(model)
         # Elsewhere than at the start every other step would mean another run.
@@ -144,11 +146,12 @@ def induced(
     step: float | None = None,
     at: At = "start",
     ideal: bool = False,
+    block: str = USUAL,
     **settings: Unpack[Settings],
 ) -> Induced:
     """The matrix that one communication step applies to the extended state; arguments: see `stability_of`."""
     made = experiment_of(given, settings)
-    with Inducing(made, ideal=ideal) as inducing:
+    with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
         return _model(inducing, step_of(made, step), at)
 
 

@@ -75,8 +75,8 @@ class OdeTables:
     * `slopes`: for each pair that was asked for, the positions of an output and of an input among all ports,
       and the kernel with the same arguments → derivatives of the output's cells by the input's, row by row.
     * `heard`, `sent`: the ports of events, and `reactions` what they do; None if there are no events.
-    * `solver`: how `advance` integrates; `others` may take its place, and the input at the place `chooser` says
-      which (-1: there are none).
+    * `solver`: how `advance` integrates; `others` may take its place, and the input at the place `chooser`
+      says which (-1: there are none).
     * `state_size`: the length of the state array [time, states, step to try next (adaptive only, 0.0 at
       first), then for each input: origin, number of coefficients, (MAX_DEGREE + 1) × cells coefficients;
       then what `HybridUnit.save` adds, if there are events].

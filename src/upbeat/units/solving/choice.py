@@ -15,7 +15,7 @@ Plain = Euler | Midpoint | RK4
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Solvers besides a unit's own, and the integer input `by` that chooses: 0 its own, 1 the first of these."""
+    """Solvers besides a unit's own, and the integer input `by` that chooses: 0 its own, 1 the first other."""
 
     by: str
     others: tuple[Plain, ...]

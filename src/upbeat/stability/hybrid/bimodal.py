@@ -1,10 +1,10 @@
-"""How late a planar system of two modes may switch and still come to rest (thesis, chapter 6)."""
+"""Planar systems of two modes, and their flights from one crossing of a line to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,8 @@ Vector = npt.NDArray[np.float64]
 Field = Callable[[Vector], Sequence[float]]
 
 PURPOSE = "the largest delay of a switch"
-PATTERNS = ((0.0, 1.0), (1.0, 0.0), (1.0, 1.0))
-"""Which of the two switches are late: into the inner mode, out of it, or both.
-
-A delay either makes the next orbit larger or smaller, so the least delay that closes an orbit is one of
-these: those that make it larger at their most, the others at none.
-"""
-COARSE, FINE = 1e-7, 1e-12
-"""Relative accuracies, of the first look and of the result."""
-LOOKS = 24
-"""Orbits of the first look."""
+FINE = 1e-12
+"""The relative accuracy of flights, unless others will do."""
 
 
 @dataclass(frozen=True)
@@ -85,17 +77,17 @@ class Bimodal:
         """Where an orbit from this distance crosses the section next, if the switch out of the inner mode is
         late by `out` and the one into it by `into`. None: it stays within the inner mode, on its way to rest.
         """
-        far = self._leave(distance, out, accuracy)
+        far = self.leave(distance, out, accuracy)
         if far is None:
             return None
-        crossed = self._back(far, into, accuracy)
+        crossed = self.back(far, into, accuracy)
         if crossed is None:
             raise InvalidInput(
                 f"a switch that is late by {into:g} comes after the section: take a shorter delay"
             )
         return crossed
 
-    def _leave(self, distance: float, late: float, accuracy: float) -> Vector | None:
+    def leave(self, distance: float, late: float, accuracy: float) -> Vector | None:
         """From the section to the end of the outer mode, if it is left in time."""
         x = self.point(distance)
         for side in (-self._turning, self._turning):  # half a turn, and the other half
@@ -118,7 +110,7 @@ class Bimodal:
             )
         return found[1]
 
-    def _back(self, x: Vector, late: float, accuracy: float) -> float | None:
+    def back(self, x: Vector, late: float, accuracy: float) -> float | None:
         """From the end of the outer mode to the section; None if it is crossed before the switch."""
         sign = self._turning
         before, x = x, self._follow(self.outside, x, late, accuracy)
@@ -179,91 +171,3 @@ class Bimodal:
             lambda _t, y: field(y), (0.0, time), x, "DOP853", rtol=accuracy, atol=1e-2 * accuracy
         )
         return np.asarray(found.y[:, -1])
-
-
-@dataclass(frozen=True)
-class LargestDelay:
-    """With every delay below `delay` the system comes to rest; with it there is a closed orbit through `x`.
-
-    `out` and `into` are the delays of that orbit's two switches. `edge`: the least delay was found at the end
-    of the distances that were searched, so a wider search may find a smaller one.
-    """
-
-    delay: float
-    x: tuple[float, float]
-    distance: float
-    out: float
-    into: float
-    edge: bool
-
-
-def largest_delay(system: Bimodal, *, within: tuple[float, float], most: float) -> LargestDelay | None:
-    """The least delay, up to `most`, with which there is a closed orbit at a distance `within` these two.
-
-    None: there is none. Orbits cross the section at one of these distances from rest, and the minimum over
-    them is looked for on a grid (in equal ratios) and then closely.
-    """
-    optimize = need("scipy.optimize", "stability", PURPOSE)
-    low, high = within
-    if not 0.0 < low < high or not most > 0.0:
-        raise InvalidInput(
-            f"distances and delays are positive and in order, not within={within!r} and most={most!r}"
-        )
-    grid = np.geomspace(low, high, LOOKS)
-    looks = [(_closing(system, float(d), most, pattern, COARSE), k, pattern) for pattern in PATTERNS
-             for k, d in enumerate(grid)]  # fmt: skip
-    best = min(looks, key=lambda look: look[0])
-    if not np.isfinite(best[0]):
-        return None
-    _, k, pattern = best
-    closing = partial(_closing, system, most=most, pattern=pattern, accuracy=FINE)
-    ends = float(grid[max(k - 1, 0)]), float(grid[min(k + 1, LOOKS - 1)])
-    found = optimize.minimize_scalar(
-        closing, bounds=ends, method="bounded", options={"xatol": 1e-6 * ends[1]}
-    )
-    distance = _flat(closing, float(found.x), 0.1 * (ends[1] - ends[0]), ends)
-    delay = min(closing(distance), float(found.fun))
-    x = system.point(distance)
-    edge = min(distance - low, high - distance) < 1e-3 * (ends[1] - ends[0])
-    return LargestDelay(
-        delay, (float(x[0]), float(x[1])), distance, delay * pattern[0], delay * pattern[1], edge
-    )
-
-
-def _closing(
-    system: Bimodal, distance: float, most: float, pattern: tuple[float, float], accuracy: float
-) -> float:
-    """The least delay that closes the orbit through a point of the section; infinity if there is none."""
-    optimize = need("scipy.optimize", "stability", PURPOSE)
-    out, into = pattern
-    far = system._leave(distance, 0.0, accuracy)
-    if far is None:
-        return float("inf")
-
-    def wider(late: float) -> float:
-        end = far if out == 0.0 else system._leave(distance, late, accuracy)
-        if end is None:
-            return -distance
-        crossed = system._back(end, into * late, accuracy)
-        return float("nan") if crossed is None else crossed - distance
-
-    before, steps = 0.0, most * np.linspace(0.0, 1.0, 9)[1:] ** 2
-    for late in steps:
-        change = wider(float(late))
-        if change >= 0.0:
-            return float(optimize.brentq(wider, before, late, xtol=1e-3 * accuracy * late, rtol=8.9e-16))
-        if change != change:  # nothing is known of delays that are so long (T₂ in the thesis)
-            break
-        before = float(late)
-    return float("inf")
-
-
-def _flat(closing: Callable[[float], float], at: float, half: float, ends: tuple[float, float]) -> float:
-    """The minimum of a smooth function near `at`, as the zero of the derivative of a polynomial through it:
-    where the function is flat, its values say little."""
-    low, high = max(at - half, ends[0]), min(at + half, ends[1])
-    nodes: Any = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(np.pi * (np.arange(9) + 0.5) / 9)
-    fit = np.polynomial.Chebyshev.fit(nodes, [closing(float(d)) for d in nodes], 8, domain=[low, high])
-    roots: Any = fit.deriv().roots()
-    real = [float(r.real) for r in roots if abs(r.imag) < 1e-6 * half and low < r.real < high]
-    return min(real, key=lambda r: abs(r - at), default=at)
