@@ -115,3 +115,30 @@ def masses_scenario(solver: object) -> up.Scenario:
         {"left": left, "right": right},
         connections={"left.F": "right.F", "right.xc": "left.x", "right.vc": "left.v"},
     )
+
+
+# -------------------------------------------------------------------- and as variants of one program
+
+
+def masses_variants() -> up.Variants:
+    """The 16 policies of section 5.4 as step blocks: solvers of both masses that take turns."""
+    others = {}
+    for (one, left), (two, right) in itertools.product(SETTINGS, repeat=2):
+        if (one, left, two, right) != (1, "euler", 1, "euler"):  # which the scenario has by itself
+            solvers = {
+                "left": {"method": left, "micro": one},
+                "right": {"method": right, "micro": two},
+            }
+            others[f"{left}×{one} {right}×{two}"] = up.Variant(solvers=solvers)
+    return up.Variants(others=others)
+
+
+def pendulum_variants() -> up.Variants:
+    """The four settings of the solver of section 5.10; with two sizes of steps these are its 8 policies."""
+    settings = SETTINGS[1:]
+    return up.Variants(
+        others={
+            f"{method}×{micro}": up.Variant(solvers={"plant": {"method": method, "micro": micro}})
+            for micro, method in settings
+        }
+    )

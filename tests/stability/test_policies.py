@@ -186,21 +186,6 @@ def test_what_cannot_be_certified(pendulum: up.Scenario) -> None:
 
 # -------------------------------------------------------------------- solvers and couplings
 
-SETTINGS = list(itertools.product((1, 10), ("euler", "midpoint")))
-
-
-def masses_variants() -> up.Variants:
-    """The 16 policies of section 5.4: each mass has one of two solvers, with one or ten micro-steps."""
-    others = {}
-    for (one, left), (two, right) in itertools.product(SETTINGS, repeat=2):
-        if (one, left, two, right) != (1, "euler", 1, "euler"):
-            solvers = {
-                "left": {"method": left, "micro": one},
-                "right": {"method": right, "micro": two},
-            }
-            others[f"{left}×{one} {right}×{two}"] = up.Variant(solvers=solvers)
-    return up.Variants(others=others)
-
 
 def same_products(mine: Any, other: Any, count: int, turns: int = 60) -> None:
     """Eigenvalues of random products: equal systems have them in common, whatever their coordinates."""
@@ -217,7 +202,7 @@ def same_products(mine: Any, other: Any, count: int, turns: int = 60) -> None:
 def test_sixteen_settings_of_solvers_are_those_of_the_thesis() -> None:
     """Section 5.4, from one program: 4 unstable policies, 22 unstable pairs, the joint spectral radius."""
     scenario = THESIS.masses_scenario("euler")
-    found = up.certified(scenario, [0.1], coupling=masses_variants(), lift=0)
+    found = up.certified(scenario, [0.1], coupling=THESIS.masses_variants(), lift=0)
     assert found.memory == 0
     assert len(found.policies) == 16
     assert {policy.step for policy in found.policies} == {0.1}
@@ -240,12 +225,7 @@ def pendula() -> up.Certified:
     return up.certified(THESIS.pendulum_scenario(up.Euler(1)), [0.1, 0.2], coupling=PENDULA, lift=1)
 
 
-PENDULA = up.Variants(
-    others={
-        f"{method}×{micro}": up.Variant(solvers={"plant": {"method": method, "micro": micro}})
-        for micro, method in SETTINGS[1:]
-    }
-)
+PENDULA = THESIS.pendulum_variants()
 
 
 def test_sizes_times_solvers_are_the_eight_policies_of_the_thesis(pendula: up.Certified) -> None:

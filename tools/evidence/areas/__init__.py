@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.evidence.areas import cores, events, fmus, foundation, hybrid, installs, loops
+from tools.evidence.areas import cores, events, fmus, foundation, hybrid, installs, loops, stability
 from tools.evidence.claim import Claim
 
 AREAS: dict[str, tuple[Claim, ...]] = {
@@ -12,5 +12,6 @@ AREAS: dict[str, tuple[Claim, ...]] = {
     "FMUs": fmus.CLAIMS,
     "Events": events.CLAIMS,
     "Several cores": cores.CLAIMS,
+    "Stability": stability.CLAIMS,
     "Installs": installs.CLAIMS,
 }
