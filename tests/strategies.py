@@ -380,7 +380,7 @@ def choosing(draw: st.DrawFn, step: float, blocks: list[str]) -> Any:
     nodes = draw(st.integers(1, 3))
     lead = st.integers(-1, nodes - 1)
     rows = [draw(st.tuples(*[lead] * len(pairs)).filter(lambda row: max(row) >= 0)) for _ in range(nodes)]
-    inner = draw(st.sampled_from([pattern, up.ErrorControl(0.01, first=step, least=step / 8, per="step")]))
+    inner = draw(st.sampled_from([pattern, up.ErrorControl(0.01, first=step, shortest=step / 8, per="step")]))
     return up.Monitored(inner, [size for size, _ in pairs], rows, 0, [name for _, name in pairs])
 
 

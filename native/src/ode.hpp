@@ -44,7 +44,7 @@ struct OdeTables {
   Compiled compiled_compute = nullptr;
   std::vector<SlopeTables> slopes;                  // those that a program asks for
   SolverTables solver;
-  std::vector<SolverTables> others;  // solvers that can take its place while it runs: with equal micro-steps, as it is
+  std::vector<SolverTables> others;  // solvers that can take its place while it runs: with equal steps, as it is
   std::int32_t chooser = -1;         // the input that says which: its place among `inputs`
 };
 

@@ -126,8 +126,8 @@ def masses_variants() -> up.Variants:
     for (one, left), (two, right) in itertools.product(SETTINGS, repeat=2):
         if (one, left, two, right) != (1, "euler", 1, "euler"):  # which the scenario has by itself
             solvers = {
-                "left": {"method": left, "micro": one},
-                "right": {"method": right, "micro": two},
+                "left": {"kind": left, "steps": one},
+                "right": {"kind": right, "steps": two},
             }
             others[f"{left}×{one} {right}×{two}"] = up.Variant(solvers=solvers)
     return up.Variants(others=others)
@@ -138,7 +138,7 @@ def pendulum_variants() -> up.Variants:
     settings = SETTINGS[1:]
     return up.Variants(
         others={
-            f"{method}×{micro}": up.Variant(solvers={"plant": {"method": method, "micro": micro}})
+            f"{method}×{micro}": up.Variant(solvers={"plant": {"kind": method, "steps": micro}})
             for micro, method in settings
         }
     )

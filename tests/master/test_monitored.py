@@ -159,7 +159,7 @@ def test_a_block_without_policies_stands_for_any(engine: str) -> None:
 
 
 def test_rejected_steps_may_be_made_by_another_block(engine: str) -> None:
-    control = up.ErrorControl(1e-6, first=0.1, least=1e-6, most=0.2, per="step")
+    control = up.ErrorControl(1e-6, first=0.1, shortest=1e-6, longest=0.2, per="step")
     pace = up.Monitored(control, (0.02, 0.1), ((0, 0),), 0, ("fine", "step"))
     trace = up.simulate(wave(), pace=pace, coupling=FINE, until=0.5, engine=engine)
     assert {(step.block, round(step.size, 9)) for step in trace.steps} == {("fine", 0.02)}

@@ -121,7 +121,7 @@ def test_both_engines_do_the_same(inputs: Any) -> None:
 
 def test_error_control_and_steps_that_are_rejected(engine: str) -> None:
     """What a rejected step has changed, the solver and who was last, is set back with it."""
-    control = up.ErrorControl(1e-3, first=0.5, most=0.5, per="step")
+    control = up.ErrorControl(1e-3, first=0.5, longest=0.5, per="step")
     table = ((0, 1, 0, 1), (1, 0, 1, 0))
     pace = up.Monitored(control, (0.05, 0.05, 0.2, 0.2), table, 0, ("step", "seidel", "step", "seidel"))
     one, other = (
@@ -157,7 +157,7 @@ def test_an_input_set_by_hand_reaches_whoever_is_next(engine: str) -> None:
     [
         (lambda: up.Variants(others={"step": up.Variant()}), "cannot be called 'step'"),
         (lambda: up.Variants(others=["fine"]), "others of Variants are such as"),
-        (lambda: up.Variants("jacobi"), "inner of Variants"),
+        (lambda: up.Variants("jacobi"), "the coupling of Variants"),
         (lambda: up.Variant("jacobi"), "the coupling of a Variant"),
         (lambda: up.Variant(solvers=["rk4"]), "solvers of a Variant are such as"),
         (lambda: up.Variant(solvers={"left": "rk5"}), "no solver 'rk5'"),
@@ -177,7 +177,7 @@ def test_what_makes_no_sense(make: Any, said: str) -> None:
     ("variant", "said"),
     [
         (up.Variant(solvers={"middle": "rk4"}), "'middle' a solver, which is no unit"),
-        (up.Variant(solvers={"left": "dormand-prince"}), "it remembers the steps it has made"),
+        (up.Variant(solvers={"left": "dormand_prince"}), "it remembers the steps it has made"),
         (up.Variant(up.Variants()), "Variants cannot be one of several variants"),
         (up.Variant(up.Interruptible()), "Interruptible cannot be one of several variants"),
     ],
@@ -225,4 +225,4 @@ def test_explain_says_what_the_blocks_are() -> None:
         "step block 'often': MultiRate; steps per communication step: left: 1 step(s); right: 3 step(s); "
         in text
     )
-    assert "left by midpoint (micro 2)" in text
+    assert "left by midpoint (steps 2)" in text

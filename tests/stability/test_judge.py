@@ -11,6 +11,7 @@ import pytest
 import upbeat as up
 from stability_models import FIGURE, Chord, masses
 from upbeat.core.expr import parse
+from upbeat.report.stability import changes
 from upbeat.stability.linear.affine import affine
 from upbeat.stability.linear.exponential import exponential
 from upbeat.stability.verdicts.steps import stable_steps
@@ -254,3 +255,19 @@ def test_a_point_without_derivatives_is_told() -> None:
     tank = up.Ode({"x": "-sqrt(x) + u"}, inputs=["u"], start={"x": 0.0}, solver="euler")
     with pytest.raises(up.RunError, match="finite"):
         up.stability_of(up.Scenario(units={"tank": tank}), pace=0.1)
+
+
+def test_two_units_that_should_change_places_are_named() -> None:
+    """What is said of the order alone are the limits of both orders, each judged by itself."""
+    settings: dict[str, Any] = {"pace": 0.1, "inputs": "linear", "ideal": True, "scan": (0.1, 2.0)}
+    good, bad = (
+        up.stability_of(masses(), coupling=up.GaussSeidel(order), **settings)
+        for order in (("left", "right"), ("right", "left"))
+    )
+    others = up.compare_couplings(masses(), coupling=up.GaussSeidel(("right", "left")), **settings)
+    said = [line for line in changes(bad, others) if line.startswith("swap")]
+    assert said == [
+        f"swap right and left: the largest stable step rises from {bad.largest_stable_step:.4g} s "
+        f"to {good.largest_stable_step:.4g} s"
+    ]
+    assert not changes(bad, [one for one in others if one.present])

@@ -150,7 +150,7 @@ def test_what_that_means_for_a_master() -> None:
     assert ahead.here < 1e-6 < ahead.safe < 1.4128689e-3
     text = up.explain(made, program=False)
     assert "it comes to rest as long as it switches less than 0.0014128689 s late" in text
-    assert "which is soon enough; least (t_min) may be up to 0.001399 s" in text
+    assert "which is soon enough; tolerance (t_min) may be up to 0.001399 s" in text
     late = up.load(BALLS / "ball.toml", pace=0.002)
     assert "up to 0.002 s late, which is too late: take steps of at most 0.001399 s" in up.explain(late)
 

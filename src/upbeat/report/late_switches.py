@@ -28,17 +28,19 @@ def advice(found: LateSwitches) -> list[str]:
     if found.inside:
         return [
             f"{found.inside} locates its switches by itself; where others have a part in them, take steps, "
-            f"or least (t_min) of look_ahead, of at most {safe:.4g} s"
+            f"or tolerance (t_min) of look_ahead, of at most {safe:.4g} s"
         ]
     if found.here is None:
-        return [f"take steps of at most {safe:.4g} s, or look_ahead with least (t_min) up to {safe:.4g} s"]
+        return [
+            f"take steps of at most {safe:.4g} s, or look_ahead with tolerance (t_min) up to {safe:.4g} s"
+        ]
     if found.here < safe:
         return [
-            f"with this master a switch comes up to {found.here:.4g} s late, which is soon enough; least "
+            f"with this master a switch comes up to {found.here:.4g} s late, which is soon enough; tolerance "
             f"(t_min) may be up to {safe:.4g} s"
         ]
     return [
         f"with this master a switch comes up to {found.here:.4g} s late, which is too late: take steps of at "
-        f"most {safe:.4g} s, or land on switches by look_ahead (--events auto) with least (t_min) up to "
+        f"most {safe:.4g} s, or land on switches by look_ahead (--events auto) with tolerance (t_min) up to "
         f"{safe:.4g} s"
     ]

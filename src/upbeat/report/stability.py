@@ -133,4 +133,17 @@ def changes(
         if reach is not None and reach > 1.05 * (now or 0.0):
             before = f"from {now:.4g} s " if now else ""
             lines.append(f"{best.label}: the largest stable step rises {before}to {reach:.4g} s")
+        lines += _swapped(present, others)
     return [*lines, *(advice(late) if late is not None else ())]
+
+
+def _swapped(present: Alternative | None, others: Sequence[Alternative]) -> list[str]:
+    """Which two units should change places, if that alone allows larger steps."""
+    now = None if present is None else present.result.largest_stable_step
+    for one in others:  # the best ones come first
+        pair = None if present is None else present.swap(one)
+        reach = one.result.largest_stable_step
+        if pair is not None and now is not None and reach is not None and reach > 1.05 * now:
+            before, after = f"{now:.4g} s", f"{reach:.4g} s"
+            return [f"swap {pair[0]} and {pair[1]}: the largest stable step rises from {before} to {after}"]
+    return []

@@ -12,7 +12,8 @@ from upbeat.core.ports import Kind
 from upbeat.master import checks
 from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
-from upbeat.master.program import Block, If, Instruction, Let, Reg, Set, walk
+from upbeat.master.layout import Reg
+from upbeat.master.program import Block, If, Instruction, Let, Set, walk
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.equations.ode import Ode
@@ -45,24 +46,24 @@ class Variant:
 
 @dataclass(frozen=True)
 class Variants:
-    """Steps of `inner`, and steps in `others` ways: each is a step block of the program, by its name.
+    """Steps of `coupling`, and steps in `others` ways: each is a step block of the program, by its name.
 
         Variants(Jacobi(), {
             "fine": Variant(solvers={"left": Euler(10), "right": Euler(10)}),
             "strong": Variant(Iterated(Jacobi())),
         })
 
-    "step" is the block of `inner` with the units as they are. Who chooses is the pace, `Pattern`, `Monitored`
-    or your own; those that do not choose take "step". Solvers that change have equal micro-steps (euler,
-    midpoint, rk4) and belong to units given by equations. Where a step is made by another coupling than the
-    one before, values are exchanged anew, and inputs forget what the other one has not kept up to date.
+    "step" is the block of `coupling` with the units as they are. Who chooses is the pace, `Pattern`,
+    `Monitored` or your own; those that do not choose take "step". Solvers that change have equal steps
+    (euler, midpoint, rk4) and belong to units given by equations. Where a step is made by another coupling
+    than the one before, values are exchanged anew, and inputs forget what that one has not kept up to date.
     """
 
-    inner: Coupling = field(default_factory=Jacobi)
+    coupling: Coupling = field(default_factory=Jacobi)
     others: Mapping[str, Variant] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        checks.has(self.inner, "blocks", "inner of Variants", "up.Jacobi()")
+        checks.has(self.coupling, "blocks", "the coupling of Variants", "up.Jacobi()")
         named = isinstance(self.others, Mapping) and all(
             isinstance(one, Variant) for one in self.others.values()
         )
@@ -118,14 +119,14 @@ class Variants:
     # ---------------------------------------------------------------- blocks
 
     def blocks(self, wiring: Wiring) -> Blocks:
-        couplings = list(dict.fromkeys(_Same(one.coupling or self.inner) for one in self.all.values()))
+        couplings = list(dict.fromkeys(_Same(one.coupling or self.coupling) for one in self.all.values()))
         made = [_plain(one.coupling, wiring) for one in couplings]
         choices = self._choices(wiring)
         usual = made[0]
         last = wiring.registers.new("variants′last") if len(made) > 1 else None
         steps: dict[str, Block] = {}
         for name, variant in self.all.items():
-            place = couplings.index(_Same(variant.coupling or self.inner))
+            place = couplings.index(_Same(variant.coupling or self.coupling))
             change = () if last is None else _changed(wiring, made, place, last)
             steps[name] = (*change, *choices[name], *made[place].steps[USUAL])
         # Whatever has changed values from outside: the next step of another coupling exchanges them anew.
@@ -224,5 +225,5 @@ def _solver(solver: Solver) -> str:
     spec = solver_spec(solver)
     if isinstance(spec, str):
         return spec
-    options = ", ".join(f"{key} {value:g}" for key, value in spec.items() if key != "method")
-    return f"{spec['method']} ({options})"
+    options = ", ".join(f"{key} {value:g}" for key, value in spec.items() if key != "kind")
+    return f"{spec['kind']} ({options})"

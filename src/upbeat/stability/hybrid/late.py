@@ -90,7 +90,7 @@ def _lateness(experiment: Experiment) -> float | None:
     flat = experiment.flat
     pace: Pace = flat.master.build(flat.scenario)[1]
     if isinstance(pace, LookAhead):
-        return pace.least
+        return pace.tolerance
     if isinstance(pace, Revised):
         return pace.tolerance
     return usual_step(pace) or None

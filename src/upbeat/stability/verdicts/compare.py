@@ -14,6 +14,7 @@ from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.couplings.iterated import Iterated
 from upbeat.master.inputs.approximation import Approximation, Hold, Linear
 from upbeat.master.master import Master
+from upbeat.scenario.graph import unit_order
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.verdicts.judge import At, Stability, experiment_of, stability_of, step_of
 
@@ -29,6 +30,15 @@ class Alternative:
     master: Master
     result: Stability
     present: bool = False
+    order: tuple[str, ...] = ()
+    """In which the units go, where they go one after the other."""
+
+    def swap(self, other: Alternative) -> tuple[str, str] | None:
+        """The two units that change places between this one and another, if that is all that differs."""
+        if self.master.inputs != other.master.inputs or len(self.order) != len(other.order):
+            return None
+        moved = [unit for unit, there in zip(self.order, other.order, strict=True) if unit != there]
+        return (moved[0], moved[1]) if len(moved) == 2 else None
 
 
 def compare_couplings(
@@ -57,8 +67,16 @@ def compare_couplings(
             if present:
                 raise
             continue
-        found.append(Alternative(label, master, result, present))
+        found.append(Alternative(label, master, result, present, _order(master.coupling, made)))
     return tuple(sorted(found, key=_rank))
+
+
+def _order(coupling: Coupling, made: Experiment) -> tuple[str, ...]:
+    """The units as they go one after the other; none, if they go side by side."""
+    if not isinstance(coupling, GaussSeidel):
+        return ()
+    closed = made.scenario.closed()
+    return tuple(u for u in coupling.order or unit_order(closed) if u not in closed.added_units)
 
 
 def _rank(one: Alternative) -> tuple[bool, float, float]:

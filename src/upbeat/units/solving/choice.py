@@ -10,7 +10,7 @@ from upbeat.core.errors import ModelError
 from upbeat.units.solving.solvers import RK4, Euler, Midpoint, Solver, SolverError, solver_spec
 
 Plain = Euler | Midpoint | RK4
-"""Solvers with equal micro-steps: they remember nothing, so that any can go on where another stopped."""
+"""Solvers with equal steps: they remember nothing, so that any can go on where another stopped."""
 
 
 @dataclass(frozen=True, slots=True)
