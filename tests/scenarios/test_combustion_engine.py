@@ -332,3 +332,38 @@ def test_in_parts_it_converges_to_the_engine_in_one_piece() -> None:
     first, second, third = np.array(errors)
     assert np.all(second < 0.62 * first)
     assert np.all(third < 0.62 * second)
+
+
+# -- what is compared with the paper -------------------------------------------------------------------
+
+
+def test_a_late_signal_has_the_error_that_can_be_worked_out() -> None:
+    """reproduce/engine.py: a ramp that is one step late is off by its slope times the step."""
+    runs = import_module("problems.engine_runs")
+    times = np.arange(401) * runs.GRID
+    truth = {runs.TORQUE: 100.0 + 1e5 * times}
+
+    class Late(dict[str, np.ndarray]):
+        time = times[::20]
+
+    trace = Late({runs.TORQUE: 100.0 + 1e5 * (Late.time - 500e-6)})
+    found = runs.errors(trace, truth, runs.TORQUE)
+    exact = 100.0 + 1e5 * Late.time
+    assert found.mean == pytest.approx(100 * 50.0 / exact.mean())
+    assert found.six == pytest.approx(100 * np.mean(50.0 / exact))
+
+
+@pytest.mark.slow
+def test_only_the_refined_method_hands_on_the_torque_in_time() -> None:
+    """A piece of reproduce/engine.py: half a cycle at 500 µs."""
+    runs = import_module("problems.engine_runs")
+    order = import_module("engine").AIR_FIRST
+    plan = runs.loaded(0.03)
+    truth = runs.unsplit(plan, 1e-7, runs.GRID).run()
+    found = {}
+    for method in runs.METHODS:
+        trace = runs.Split(method, 500e-6).of(plan, order).run()
+        assert any("no signal is delayed" in note for note in trace.notes) == (method == "refined")
+        found[method] = runs.errors(trace, truth, runs.TORQUE).mean
+    assert found["refined"] < 1.4
+    assert min(found["sv"], found["ev"]) > 10 * found["refined"]

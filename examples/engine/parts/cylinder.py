@@ -63,12 +63,14 @@ def cylinder() -> Part:
 
 
 def _ports(part: Part) -> None:
-    part.input("p_im", "kPa", "intake manifold: pressure, temperature, fuel and burnt gas in its gas")
-    part.input("T_im", "K")
+    part.input(
+        "p_im", "kPa", "intake manifold: pressure, temperature, fuel and burnt gas in its gas", start=120.0
+    )
+    part.input("T_im", "K", start=310.0)
     part.input("f_im", "1")
     part.input("b_im", "1")
-    part.input("p_em", "kPa", "exhaust manifold")
-    part.input("T_em", "K")
+    part.input("p_em", "kPa", "exhaust manifold", start=120.0)
+    part.input("T_em", "K", start=1100.0)
     part.input("f_em", "1")
     part.input("b_em", "1")
     part.input("speed", "rad/s", "crankshaft")

@@ -25,8 +25,8 @@ class Part:
     states: dict[str, Entry] = field(default_factory=dict)
     events: dict[str, Entry] = field(default_factory=dict)
 
-    def input(self, name: str, unit: str, about: str = "") -> None:
-        self.inputs[name] = ({"unit": unit}, about)
+    def input(self, name: str, unit: str, about: str = "", start: float = 0.0) -> None:
+        self.inputs[name] = ({"unit": unit, "start": start} if start else {"unit": unit}, about)
 
     def output(self, name: str, value: str, unit: str, about: str = "") -> None:
         self.outputs[name] = ({"value": value, "unit": unit}, about)
