@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "coupled_masses.toml"
 TRIES = {
-    "plot": "import upbeat as up; up.plot(up.load(FILE).run(), path='trace.png')",
+    "plot": "import upbeat as up; up.plot(up.load(FILE).run(), out='trace.png')",
     "parquet": "import upbeat as up; up.load(FILE).with_(out='r.parquet').run()",
     "pandas": "import upbeat as up; up.load(FILE).run().to_pandas()",
     "polars": "import upbeat as up; up.load(FILE).run().to_polars()",
