@@ -61,6 +61,17 @@ def test_every_name_is_documented() -> None:
     assert missing == []
 
 
+def test_what_is_documented_is_within_reach() -> None:
+    page = (ROOT / "docs/python-api.md").read_text()
+    shown = [line.split()[1] for line in page.splitlines() if line.startswith("::: ")]
+    assert len(shown) > 100
+    names = [one.rpartition(".")[2] for one in shown]
+    assert [name for name in names if name not in up.__all__] == [
+        "ports",
+        "errors",
+    ]  # of upbeat.units; a module
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(up, "Simulate")
     assert "simulate" in dir(up)

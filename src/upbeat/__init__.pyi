@@ -57,6 +57,9 @@ from upbeat.stability.hybrid.delay import LargestDelay, largest_delay
 from upbeat.stability.linear.followed import Induced
 from upbeat.stability.switched.automaton import Automaton
 from upbeat.stability.switched.certificate import Certificate
+from upbeat.stability.switched.decide import Decision, decide
+from upbeat.stability.switched.lifts import Lift
+from upbeat.stability.switched.optimal import stabilise_best, stabilise_greedily
 from upbeat.stability.switched.policies import Certified, certified
 from upbeat.stability.switched.radius import JointRadius, joint_radius
 from upbeat.stability.switched.stabilise import Stabilised, stabilise
@@ -116,6 +119,7 @@ __all__ = [
     "Constrained",
     "Continuous",
     "Cvode",
+    "Decision",
     "Discrete",
     "DormandPrince",
     "Edge",
@@ -148,6 +152,7 @@ __all__ = [
     "LastValue",
     "LateWarning",
     "Lateness",
+    "Lift",
     "Linear",
     "LookAhead",
     "Master",
@@ -206,6 +211,7 @@ __all__ = [
     "certified",
     "compare_couplings",
     "consistent",
+    "decide",
     "experiment",
     "explain",
     "induced",
@@ -222,6 +228,8 @@ __all__ = [
     "resume",
     "simulate",
     "stabilise",
+    "stabilise_best",
+    "stabilise_greedily",
     "stability_along",
     "stability_map",
     "stability_of",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from upbeat.cli.main import main
+from upbeat.cli.waiting import Waiting
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples/coupled_masses.toml")
 
@@ -70,6 +72,9 @@ def test_a_comparison_a_map_and_a_picture(tmp_path: Path, capsys: pytest.Capture
         (["--map", "right.dc"], 3, "is no range"),
         (["--map", "right.nothing=0:1"], 3, "nothing"),
         (["--plot", "x.gif"], 3, ".png"),
+        (["--lift", "2"], 3, "--steps 0.05,0.1"),
+        (["--at", "1e9"], 3, "not a time of the run (0 to "),
+        (["--at", "-1"], 3, "not a time of the run (0 to "),
     ],
 )
 def test_wrong_words_are_told(
@@ -102,6 +107,94 @@ def test_what_is_not_proven_is_a_warning(tmp_path: Path, capsys: pytest.CaptureF
     )
     assert main(["run", str(file), "--certify"]) == 0
     assert "not proven to be stable. Locally stable" in capsys.readouterr().err
+
+
+OSCILLATOR = """
+upbeat = 1
+[units.o]
+states.x = { der = "v", start = 2.0 }
+states.v = "(1 - x*x)*v - x"
+[master]
+step = 0.1
+[run]
+until = 10.0
+"""
+
+
+def test_the_point_is_honoured_and_named_everywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Van der Pol: small motions decay at the start, and grow where it would be at rest."""
+    file = tmp_path / "o.toml"
+    file.write_text(OSCILLATOR)
+    several = ["stability", str(file), "--steps", "0.05,0.1", "--quiet"]
+    assert main(several) == 0
+    assert capsys.readouterr().out.startswith("For small motions around the start: Stable")
+    assert main([*several, "--at", "rest"]) == 0
+    assert capsys.readouterr().out.startswith("For small motions around rest: Unstable")
+    assert main(["stability", str(file), "--at", "rest", "--quiet"]) == 0
+    assert "Locally unstable with steps of 0.1 s: for small motions around rest" in capsys.readouterr().out
+    assert main(["run", str(file), "--certify", "--at", "rest", "--quiet"]) == 0
+    assert "Locally unstable" in capsys.readouterr().err
+    assert main(["run", str(file), "--at", "rest", "--quiet"]) == 3
+    assert "--certify" in capsys.readouterr().err
+
+
+def test_a_map_is_shown_in_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stability", EXAMPLE, "--no-scan", "--map", "right.dc=0:4:9", "--scan", "0.1:1.2:4"]) == 3
+    capsys.readouterr()
+    assert main(["stability", EXAMPLE, "--map", "right.dc=0:4:9", "--scan", "0.1:1.2:4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    first = next(k for k, line in enumerate(lines) if line.startswith("Spectral radius; ! unstable"))
+    assert lines[first + 1].split() == ["right.dc", "\\", "step", "0.1", "0.2289", "0.5241", "1.2"]
+    rows = [line.split() for line in lines[first + 2 : first + 10]]
+    assert (rows[0][0], rows[-1][0]) == ("0", "4")
+    marked = [cell for row in rows for cell in row[1:] if cell.endswith("!")]
+    assert marked
+    assert all(float(cell[:-1]) > 1.0 for cell in marked)
+    assert all(float(cell) < 1.0 for row in rows for cell in row[1:] if not cell.endswith(("!", "?")))
+
+
+def test_a_file_with_a_monitor_is_judged_by_its_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "switched.toml"
+    pace = (
+        'pace = { kind = "monitored", pace = { kind = "event_driven" }, steps = [0.1, 0.2], leads = LEADS }'
+    )
+    for leads, verdict in (("[[0, 1], [0, -1]]", "stable"), ("[[0, 0]]", "unstable")):
+        file.write_text(SWITCHED.replace("step = 0.1", pace.replace("LEADS", leads)))
+        assert main(["stability", str(file), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["verdict"], found["proven"]) == (verdict, verdict == "stable")
+        assert main(["stability", str(file)]) == 0
+        assert capsys.readouterr().out.startswith(verdict.capitalize())
+    assert main(["stability", str(file), "--compare"]) == 3
+    assert "--step 0.1" in capsys.readouterr().err
+
+
+def test_a_scenario_without_states_is_stable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "f.toml"
+    file.write_text(
+        'upbeat = 1\n[units.f]\nkind = "function"\ninputs = ["u"]\noutputs = { y = "2*u" }\n'
+        "[master]\nstep = 0.1\n[run]\nuntil = 1.0\n"
+    )
+    assert main(["stability", str(file), "--steps", "0.1,0.2"]) == 0
+    assert capsys.readouterr().out.startswith("Stable: with steps of 0.1, 0.2 s")
+
+
+def test_how_far_it_has_come_is_shown_to_those_who_wait() -> None:
+    now = [0.0]
+    out = io.StringIO()
+    with Waiting(out, clock=lambda: now[0]) as waiting:
+        for k in range(12):
+            waiting(f"{k} looked at")
+            now[0] += 1.0
+    assert out.getvalue() == "5 looked at\n10 looked at\n"
+    with Waiting(out := io.StringIO(), quiet=True, clock=lambda: now[0]) as waiting:
+        now[0] += 100.0
+        waiting("nothing")
+    assert out.getvalue() == ""
 
 
 def test_steps_of_several_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,7 +84,7 @@ def by_basis_vectors(made: up.Experiment, step: float) -> tuple[np.ndarray, np.n
 
         start = stepped(None)
         columns = [stepped(i) - start for i in range(machine.extended.size)]
-        inducing.at(step)
+        inducing.model(step)
         return np.array(columns).T, machine.whole
 
 

@@ -14,6 +14,7 @@ from upbeat.core.expr import parse
 from upbeat.report.stability import changes
 from upbeat.stability.linear.affine import affine
 from upbeat.stability.linear.exponential import exponential
+from upbeat.stability.verdicts.spectrum import Judged
 from upbeat.stability.verdicts.steps import stable_steps
 
 LIMITS = [
@@ -48,7 +49,7 @@ def test_the_set_of_stable_steps_is_no_interval() -> None:
 
 
 def test_an_interval_between_two_points_of_the_scan_is_found() -> None:
-    found = stable_steps(lambda h: 1.2 - 0.3 * np.exp(-(((h - 2.0) / 0.05) ** 2)), 0.5, 8.0, 60)
+    found = stable_steps(lambda h: Judged(1.2 - 0.3 * np.exp(-(((h - 2.0) / 0.05) ** 2))), 0.5, 8.0, 60)
     (interval,) = found.stable
     half = 0.05 * np.sqrt(np.log(1.5))
     assert (interval.low, interval.high) == pytest.approx((2 - half, 2 + half), abs=1e-5)
@@ -56,7 +57,7 @@ def test_an_interval_between_two_points_of_the_scan_is_found() -> None:
 
 
 def test_ends_of_intervals_are_found_to_the_last_digits_that_matter() -> None:
-    found = stable_steps(lambda h: 1.0 + 0.1 * cos(h), 0.1, 10.0, 50)
+    found = stable_steps(lambda h: Judged(1.0 + 0.1 * cos(h)), 0.1, 10.0, 50)
     ends = [end for interval in found.stable for end in (interval.low, interval.high)]
     assert ends == pytest.approx([pi / 2, 3 * pi / 2, 5 * pi / 2, 10.0], rel=2e-6)
     assert found.stable[-1].open_ended
@@ -87,8 +88,10 @@ def test_a_free_motion_is_neither_stable_nor_unstable() -> None:
     assert found.verdict == "undecided"
     assert found.spectral_radius == pytest.approx(1.0)
     assert [free.ports[0][0] for free in found.spectrum.free] == ["body.x"]
-    # Everything else decays for steps below 2: v+ = v - h·v, whatever the solver.
-    assert found.largest_stable_step == pytest.approx(2.0, rel=1e-5)
+    # Everything else decays for steps below 2: v+ = v - h·v, whatever the solver. That makes none stable.
+    assert found.steps is not None
+    assert (found.largest_stable_step, found.steps.stable) == (None, ())
+    assert found.steps.not_unstable == pytest.approx(2.0, rel=1e-5)
 
 
 def test_what_cannot_be_told_from_one_is_undecided() -> None:

@@ -149,3 +149,75 @@ def test_a_unit_without_readable_state_is_refused() -> None:
     model = up.PythonUnit(Silent, ports(["u"], ["y"]))
     with pytest.raises(up.InvalidInput, match=r"'model' cannot be linearised"):
         up.stability_of(around(model), pace=0.3)
+
+
+class Stuck(Leaky):
+    """Promises to be set back, and is not."""
+
+    def restore(self, token: Any) -> None:
+        pass
+
+
+class Counting(Leaky):
+    """Every other step goes another way, and no token knows of that."""
+
+    count = 0
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.count += 1
+        return super().advance(t, to if self.count % 2 else to + 1.0, early)
+
+
+class Shared(Leaky):
+    """Goes on working on what it has given out as its token."""
+
+    def save(self) -> Any:
+        self.token = self.kept
+        return self.kept
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.kept["x"][0] *= 0.5
+        return to
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"), [(Stuck, "not where it was"), (Counting, "another way"), (Shared, "not where it was")]
+)
+def test_a_rollback_that_does_not_roll_back_is_noticed(kind: type, what: str) -> None:
+    model = up.PythonUnit(kind, ports(["u"], {"y": {"depends": ["u"]}}), [up.Ability.ROLLBACK])
+    with pytest.raises(
+        up.InvalidInput, match=rf"'model' cannot be linearised: after restore\(\) it .*{what}"
+    ):
+        up.stability_of(around(model), pace=0.3, scan=False)
+
+
+class Wrong(Leaky):
+    """Takes the coefficients of an input for a number."""
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.kept["x"][0] += (to - t) * [self.kept["u"]]  # type: ignore[operator]
+        return to
+
+
+class Secret(Leaky):
+    """Can be set back, by a token that tells nothing."""
+
+    def save(self) -> Any:
+        return repr(self.kept)
+
+    def restore(self, token: Any) -> None:
+        self.kept = eval(token)
+
+
+def test_an_error_of_the_unit_itself_is_called_so() -> None:
+    model = up.PythonUnit(Wrong, ports(["u"], {"y": {"depends": ["u"]}}), [up.Ability.ROLLBACK])
+    with pytest.raises(up.InvalidInput, match=r"in its own advance\(0, 0\.3\).*TypeError") as error:
+        up.stability_of(around(model), pace=0.3, scan=False)
+    assert "tokens should" not in str(error.value)
+
+
+def test_a_python_unit_gets_no_advice_about_fmus() -> None:
+    model = up.PythonUnit(Secret, ports(["u"], {"y": {"depends": ["u"]}}), [up.Ability.ROLLBACK])
+    with pytest.raises(up.RunError, match=r"tells nothing of its states. What save\(\) gives") as error:
+        up.stability_of(around(model), pace=0.3, scan=False)
+    assert "FMU" not in str(error.value)

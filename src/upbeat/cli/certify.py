@@ -8,8 +8,9 @@ from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pattern import Pattern
 from upbeat.report.stability import changes, sentence
+from upbeat.stability.linear.induced import At, named
 from upbeat.stability.switched.decide import Stability
-from upbeat.stability.switched.policies import as_table, table_holds
+from upbeat.stability.switched.tables import as_table, table_holds
 from upbeat.stability.verdicts.judge import stability_of
 
 
@@ -17,21 +18,24 @@ class Unstable(InvalidInput):
     """A run that is proven to grow."""
 
 
-def certify(made: Experiment, *, quiet: bool = False) -> None:
-    """Refuse what is proven to be unstable everywhere; warn where nothing is proven."""
+def certify(made: Experiment, *, at: At = "start", quiet: bool = False) -> None:
+    """Refuse what is proven to be unstable everywhere; warn where nothing is proven.
+
+    What is not linear is judged around the point `at`.
+    """
     try:
         pace = made.master.pace
         if isinstance(pace, (Monitored, Pattern)):
-            _certify_table(made, pace, quiet)
+            _certify_table(made, pace, at, quiet)
             return
-        found = stability_of(made, scan=False)
+        found = stability_of(made, at=at, scan=False)
     except Unstable:
         raise
     except (InvalidInput, RunError) as error:
         complain(f"upbeat: warning: nothing is proven about the stability of this run: {error}")
         return
     if found.verdict == "unstable" and found.linear:
-        advice = changes(stability_of(made))
+        advice = changes(stability_of(made, at=at))
         more = f" What to change: {'; '.join(advice)}." if advice else ""
         raise Unstable(f"{sentence(found)}{more} Leave out --certify to run it all the same.")
     if found.verdict != "stable" or found.local:
@@ -40,23 +44,27 @@ def certify(made: Experiment, *, quiet: bool = False) -> None:
         complain(f"upbeat: certified. {sentence(found)}")
 
 
-def _certify_table(made: Experiment, given: Monitored | Pattern, quiet: bool) -> None:
+def _certify_table(made: Experiment, given: Monitored | Pattern, at: At, quiet: bool) -> None:
     """The sequences that a monitor lets through: proven anew, because anybody may have written its table.
 
     A pattern is a table with one way through it.
     """
     pace = as_table(given)
-    found, linear = table_holds(made, pace)
+    held = table_holds(made, pace, at=at)
+    found, linear = held.decision, held.linear
     who = "the table of Monitored lets" if given is pace else "the pattern makes"
     if found.stability is Stability.UNSTABLE and linear:
-        steps = " → ".join(pace.labels[k % len(pace.steps)] for k in found.cycles[0])
         raise Unstable(
-            f"Unstable: {who} steps of {steps} s{' through' * (given is pace)}, which grow when repeated. "
-            "'upbeat stability FILE --steps …' makes one that is proven. Leave out --certify to run it all "
-            "the same."
+            f"Unstable: {who} steps of {held.growing} s{' through' * (given is pace)}, which grow when "
+            "repeated. 'upbeat stability FILE --steps …' makes one that is proven. Leave out --certify to "
+            "run it all the same."
         )
     if found.stability is not Stability.STABLE or not linear:
-        why = found.why or "the scenario is not linear, and a proof holds near one point only"
+        why = found.why or (
+            f"some sequence grows near {named(at)}"
+            if found.growing
+            else f"the scenario is not linear, and the proof holds near {named(at)} only"
+        )
         complain(f"upbeat: warning: not proven to be stable: {why}")
     elif not quiet:
         which = (

@@ -57,6 +57,12 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="first judge its stability (see `upbeat stability`): refuse to run what is proven unstable",
     )
+    parser.add_argument(
+        "--at",
+        type=scenario_options.point,
+        metavar="T",
+        help="with --certify: where to linearise what is not linear: start, rest, or a time of the run",
+    )
     finishing.add_to(parser)
     parser.set_defaults(call=call)
 
@@ -65,10 +71,12 @@ def call(options: argparse.Namespace) -> Exit:
     made = experiment(options)
     if options.checkpoint is not None:
         made = made.with_(checkpoint=_checkpoint(options, made))
+    if options.at is not None and not options.certify:
+        raise InvalidInput("--at says where --certify linearises: give that as well, or leave out --at")
     if options.certify:
         from upbeat.cli.certify import certify  # what judges is loaded only where it is asked for
 
-        certify(made, quiet=options.quiet or options.json)
+        certify(made, at=options.at or "start", quiet=options.quiet or options.json)
     return finishing.finish(made, options, made.run)
 
 

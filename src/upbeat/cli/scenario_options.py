@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from upbeat.engine.experiment import Experiment
 
 
+def point(text: str) -> Any:
+    """A point of linearisation: start, rest, or a time."""
+    if text in ("start", "rest"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither start nor rest nor a time") from None
+
+
 def add_to(parser: argparse.ArgumentParser, file: str = "") -> None:
     """Options that change what the file says, without touching the file.
 

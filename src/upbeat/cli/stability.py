@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,24 @@ import numpy as np
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
+from upbeat.cli.waiting import Waiting
 from upbeat.core.errors import InvalidInput
 from upbeat.engine.experiment import Experiment
+from upbeat.master.paces.monitored import Monitored
+from upbeat.master.paces.pattern import Pattern
 from upbeat.report.automaton_plot import plot_automaton
 from upbeat.report.plot import checked_target
-from upbeat.report.stability import along, changes, describe, sentence
+from upbeat.report.stability import along, changes, describe, sentence, table
 from upbeat.report.stability_plot import plot_map, plot_stability
-from upbeat.report.switched import describe_steps
+from upbeat.report.switched import describe_steps, describe_table, sentence_of_table
 from upbeat.stability.hybrid.late import LateSwitches, late_switches
 from upbeat.stability.linear.followed import USUAL
 from upbeat.stability.switched.policies import certified
+from upbeat.stability.switched.tables import as_table, table_holds
 from upbeat.stability.verdicts.along import Along, stability_along
 from upbeat.stability.verdicts.compare import Alternative, compare_couplings
 from upbeat.stability.verdicts.grid import StabilityMap, stability_map
-from upbeat.stability.verdicts.judge import At, Stability, stability_of
+from upbeat.stability.verdicts.judge import Stability, stability_of
 
 POINTS = 40
 """On each side of a map, unless the option says how many."""
@@ -35,7 +40,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     scenario_options.add_to(parser)
     parser.add_argument(
         "--at",
-        type=_at,
+        type=scenario_options.point,
         default="start",
         metavar="T",
         help="where to linearise what is not linear: start, rest (searched for), or a time of the run",
@@ -63,7 +68,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         help="steps of several sizes: in which sequences they are proven to be stable",
     )
     parser.add_argument(
-        "--lift", type=int, default=1, metavar="N", help="with --steps: forbid sequences of N + 1 steps (1)"
+        "--lift", type=int, metavar="N", help="with --steps: forbid sequences of N + 1 steps (1)"
     )
     parser.add_argument(
         "--block", metavar="NAME", help="judge this step block, where the coupling has several (variants)"
@@ -79,16 +84,28 @@ def call(options: argparse.Namespace) -> Exit:
         checked_target(options.plot)
     if options.scan and options.no_scan:
         raise InvalidInput("--scan and --no-scan contradict each other: leave one of them out")
+    if options.lift is not None and options.steps is None:
+        raise InvalidInput("--lift is about sequences of several steps: say which, such as --steps 0.05,0.1")
     made = scenario_options.experiment(options)
-    if options.steps is not None:
-        return _several(made, options)
+    with Waiting(sys.stderr, quiet=options.quiet or options.json) as waiting:
+        if options.steps is not None:
+            return _several(made, options, waiting)
+        if isinstance(made.master.pace, (Monitored, Pattern)):
+            return _table(made, made.master.pace, options)
+        return _single(made, options, waiting)
+
+
+def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> Exit:
+    """Steps of one size, and what else was asked for."""
     scan: bool | tuple[float, float] | None = False if options.no_scan else None
     points: int | None = None
     if options.scan:
         low, high, points = options.scan
         scan = low, high
     block = options.block or USUAL
-    found = stability_of(made, at=options.at, ideal=options.ideal, block=block, scan=scan, points=points)
+    found = stability_of(
+        made, at=options.at, ideal=options.ideal, block=block, scan=scan, points=points, report=waiting
+    )
     blocks = list(made.flat.master.program(made.flat.scenario).steps)
     others: tuple[Alternative, ...] = ()
     if options.compare:
@@ -108,6 +125,8 @@ def call(options: argparse.Namespace) -> Exit:
         say(json.dumps(data | {"plot": options.plot and str(options.plot)}))
     else:
         say(sentence(found) if options.quiet else describe(found, others, late))
+        if mapped is not None and not options.quiet:
+            say(f"\n{table(mapped)}")
         if len(blocks) > 1 and not options.quiet:
             rest = ", ".join(name for name in blocks if name != block)
             say(
@@ -121,10 +140,28 @@ def call(options: argparse.Namespace) -> Exit:
     return Exit.OK
 
 
-def _several(made: Experiment, options: argparse.Namespace) -> Exit:
+def _table(made: Experiment, given: Monitored | Pattern, options: argparse.Namespace) -> Exit:
+    """The sequences of steps that the file's own pace makes."""
+    if options.plot is not None or options.map is not None or options.compare or options.along:
+        raise InvalidInput(
+            f"the pace {type(given).__name__} makes steps of several sizes, which are judged together. "
+            "--plot, --map, --compare and --along are about one size: say which, such as --step 0.1."
+        )
+    held = table_holds(made, as_table(given), at=options.at)
+    if options.json:
+        say(json.dumps({"ok": True, "sentence": sentence_of_table(held), **held.data()}))
+    else:
+        say(sentence_of_table(held) if options.quiet else describe_table(held))
+    return Exit.OK
+
+
+def _several(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> Exit:
     """Policies, one after the other: steps of several sizes, by all step blocks or by one."""
     blocks = None if options.block is None else [options.block]
-    found = certified(made, options.steps, blocks=blocks, lift=options.lift, ideal=options.ideal)
+    lift = 1 if options.lift is None else options.lift
+    found = certified(
+        made, options.steps, blocks=blocks, lift=lift, at=options.at, ideal=options.ideal, report=waiting
+    )
     if options.plot is not None:
         plot_automaton(found, out=options.plot, title=made.scenario.name or None)
     if options.json:
@@ -182,17 +219,9 @@ def _mapped(made: Any, options: argparse.Namespace, found: Stability) -> Stabili
         name.strip(),
         np.linspace(low, high, count or POINTS).tolist(),
         np.geomspace(first, last, steps or POINTS).tolist(),
+        at=options.at,
         ideal=options.ideal,
     )
-
-
-def _at(text: str) -> At:
-    if text in ("start", "rest"):
-        return text  # type: ignore[return-value]
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither start nor rest nor a time") from None
 
 
 def _range(text: str) -> tuple[float, float, int | None]:

@@ -9,6 +9,7 @@ from upbeat.report.late_switches import advice, limit
 from upbeat.stability.hybrid.late import LateSwitches
 from upbeat.stability.verdicts.along import Along
 from upbeat.stability.verdicts.compare import Alternative
+from upbeat.stability.verdicts.grid import StabilityMap
 from upbeat.stability.verdicts.judge import Stability
 
 _MANY = 1e6
@@ -31,7 +32,7 @@ def describe(
 
 def sentence(found: Stability) -> str:
     """The verdict in one sentence, with its limits."""
-    where = f"for small motions around t = {found.model.at:.6g} s, " if found.local else ""
+    where = f"for small motions around {found.model.where}, " if found.local else ""
     head = f"with steps of {found.step:.6g} s"
     mode = found.mode
     if found.verdict == "unstable":
@@ -48,11 +49,16 @@ def sentence(found: Stability) -> str:
         )
     if found.spectrum.free and mode.radius < 1.0:
         count = len(found.spectrum.free)
-        carried = ", ".join(name for free in found.spectrum.free for name, _ in free.ports[:1])
+        names = dict.fromkeys(name for free in found.spectrum.free for name, _ in free.ports[:1])
         motions = "one free motion" if count == 1 else f"{count} free motions"
+        slowest = f"; all others decay, the slowest to {mode.radius:.10g} with every step"
+        others = "" if mode in found.spectrum.free else slowest
+        does, that = (
+            ("neither decays nor grows", "that") if count == 1 else ("neither decay nor grow", "those")
+        )
         return (
-            f"Undecided {head}: {where}{motions} ({carried}) neither decays nor grows, as that of a body "
-            f"that nothing holds; all others decay, the slowest to {mode.radius:.10g} with every step."
+            f"Undecided {head}: {where}{motions} ({', '.join(names)}) {does}, as {that} of a body that "
+            f"nothing holds{others}."
         )
     return (
         f"Undecided {head}: {where}the largest eigenvalue, {mode.radius:.16g}, cannot be told from 1 "
@@ -83,11 +89,42 @@ def _table(found: Stability, late: LateSwitches | None) -> list[str]:
         low, high = found.steps.looked[0][0], found.steps.looked[-1][0]
         stable = "; ".join(map(str, found.steps.stable)) or "none"
         rows.append(("stable steps", f"{stable} (looked from {low:.3g} to {high:.6g})"))
+        if found.steps.undecided:
+            rows.append(("undecided steps", "; ".join(map(str, found.steps.undecided))))
+        if found.steps.why:
+            rows.append(("no matrix", f"for some of them: {found.steps.why}"))
+    elif found.unlooked:
+        rows.append(("stable steps", f"not looked for: {found.unlooked}"))
     if late is not None:
         rows.append(("late switches", limit(late)))
-    rows.append(("extended state", f"{found.model.size} entries"))
+    size = found.model.size
+    rows.append(("extended state", "1 entry" if size == 1 else f"{size} entries"))
     width = max(len(name) for name, _ in rows)
     return [f"  {name:<{width}}  {value}" for name, value in rows]
+
+
+def table(found: StabilityMap, *, rows: int = 8, columns: int = 6) -> str:
+    """A map in letters: the spectral radius for some values and steps, with a mark where it is not stable."""
+    down = _some(len(found.values), rows)
+    across = _some(len(found.steps), columns)
+    head = [f"{found.parameter} \\ step", *(f"{found.steps[j]:.4g}" for j in across)]
+    marks = {"stable": "", "unstable": "!", "undecided": "?"}
+    lines = [head]
+    for i in down:
+        cells = [f"{found.radius[i, j]:.5g}{marks[str(found.verdicts[i, j])]}" for j in across]
+        lines.append([f"{found.values[i]:.4g}", *cells])
+    widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
+    shown = ["  " + "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines]
+    left_out = len(down) < len(found.values) or len(across) < len(found.steps)
+    more = " (some of the values and steps; --json has all)" if left_out else ""
+    return "\n".join([f"Spectral radius; ! unstable, ? undecided{more}:", *shown])
+
+
+def _some(count: int, most: int) -> list[int]:
+    """So many places of a list at most, its ends among them."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(k * (count - 1) / (most - 1)) for k in range(most)})
 
 
 def _motion(frequency: float, rate: float) -> str:
@@ -117,7 +154,7 @@ def changes(
     if found.verdict == "unstable":
         if largest is not None and largest < found.step:
             lines.append(f"take steps of at most {largest:.4g} s")
-        elif found.steps is not None and not found.steps.stable:
+        elif found.steps is not None and not found.steps.stable and not found.steps.undecided:
             lines.append(
                 "no step that was looked at is stable: the units themselves, or what connects them, are "
                 "unstable, or their solvers are (compare with --ideal)"

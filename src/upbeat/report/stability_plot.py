@@ -14,7 +14,7 @@ from upbeat.stability.verdicts.judge import Stability
 from upbeat.trace.extras import need
 from upbeat.trace.files.output import unwritable
 
-GOOD, BAD, PALE = COLOURS[2], COLOURS[1], "#e3f2ec"
+GOOD, BAD, PALE, GREY = COLOURS[2], COLOURS[1], "#e3f2ec", "#ececec"
 
 
 def plot_stability(found: Stability, *, out: Path | str | None = None, title: str | None = None) -> Any:
@@ -36,7 +36,7 @@ def plot_stability(found: Stability, *, out: Path | str | None = None, title: st
 
 
 def plot_map(found: StabilityMap, *, out: Path | str | None = None, title: str | None = None) -> Any:
-    """Draw a map of stability: shades of the spectral radius, and the line where it is 1."""
+    """Draw a map of stability: shades of the spectral radius, its line at 1, dots for what is undecided."""
     figures = need("matplotlib.figure", "plot", "drawing a picture")
     colours = need("matplotlib.colors", "plot", "drawing a picture")
     target = checked_target(out)
@@ -53,6 +53,10 @@ def plot_map(found: StabilityMap, *, out: Path | str | None = None, title: str |
     )
     if min(values.shape) > 1 and values.min() < 1.0 < values.max():
         axis.contour(steps, parameter, np.clip(values, 0.0, 2.0), levels=[1.0], colors=[INK], linewidths=1.2)
+    rows, columns = np.nonzero(found.undecided)
+    if len(rows):
+        axis.plot(steps[columns], parameter[rows], ".", color=INK, markersize=3, label="undecided")
+        axis.legend(fontsize=SMALL, loc="upper left", frameon=True)
     for numbers, scale in ((steps, axis.set_xscale), (parameter, axis.set_yscale)):
         if _spread(numbers):
             scale("log")
@@ -103,8 +107,9 @@ def _over_steps(axis: Any, found: Stability) -> None:
     seen = np.isfinite(radius)
     axis.plot(steps[seen], radius[seen], color=COLOURS[0], linewidth=1.5)
     axis.axhline(1.0, color=INK, linewidth=0.9)
-    for one in found.steps.stable:
-        axis.axvspan(one.low, one.high, color=PALE, zorder=0.5, linewidth=0)
+    for kind, colour in ((found.steps.stable, PALE), (found.steps.undecided, GREY)):
+        for one in kind:
+            axis.axvspan(one.low, one.high, color=colour, zorder=0.5, linewidth=0)
     axis.axvline(
         found.step, color=BAD if found.verdict == "unstable" else GOOD, linewidth=1.0, linestyle="--"
     )
@@ -119,7 +124,8 @@ def _over_steps(axis: Any, found: Stability) -> None:
         f"{found.step:.4g} s", (found.step, 0.03), xycoords=("data", "axes fraction"), xytext=(3, 0),
         textcoords="offset points", fontsize=SMALL, color=INK,
     )  # fmt: skip
-    axis.set_xlabel("communication step (s); stable ones are shaded", fontsize=TEXT, color=INK)
+    unsure = ", undecided ones grey" if found.steps.undecided else ""
+    axis.set_xlabel(f"communication step (s); stable ones are shaded{unsure}", fontsize=TEXT, color=INK)
 
 
 def saved(figure: Any, target: Path | None) -> Any:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from upbeat.stability.linear.induced import named
+from upbeat.stability.switched.decide import Stability
 from upbeat.stability.switched.policies import Certified
+from upbeat.stability.switched.tables import Held
 
 SHOWN = 8
 """So many sequences are listed; more only counted."""
@@ -12,12 +18,10 @@ def describe_steps(found: Certified) -> str:
     """The verdict in one sentence, then what grows and what is forbidden, then what to write."""
     lines = [str(found), ""]
     data = found.data()
-    for one in data["growing"][:SHOWN]:
-        names = one.get("blocks", [""] * len(one["steps"]))
-        word = " → ".join(f"{name} {step:g}".strip() for name, step in zip(names, one["steps"], strict=True))
-        lines.append(f"  grows      {word}, again and again: by {one['growth']:.6g} with every step")
+    lines += [f"  grows      {_word(one)}, {_by(one)}" for one in data["growing"][:SHOWN]]
+    lines += [f"  remains    {_word(one)}, again and again" for one in data["marginal"][:SHOWN]]
     if not found.proven:
-        return "\n".join([*lines, *found.notes]).rstrip()
+        return "\n".join([*lines, *_local(found.notes)]).rstrip()
     forbidden = [" → ".join(found.labels[k] for k in word) for word in found.forbidden_words]
     lines += [f"  forbidden  {word}" for word in forbidden[:SHOWN]]
     if len(forbidden) > SHOWN:
@@ -28,7 +32,45 @@ def describe_steps(found: Certified) -> str:
     if forbidden:
         lines += ["", "What to write under [master] to keep to it (the pace inside is yours to choose):"]
         lines.append(f"  {monitor_line(found)}")
-    return "\n".join([*lines, *found.notes])
+    return "\n".join([*lines, *_local(found.notes)])
+
+
+def _word(one: dict[str, Any]) -> str:
+    names = one.get("blocks", [""] * len(one["steps"]))
+    return " → ".join(f"{name} {step:g}".strip() for name, step in zip(names, one["steps"], strict=True))
+
+
+def _by(one: dict[str, Any]) -> str:
+    """How fast a sequence grows; what is too little to be seen in six digits as what it is above 1."""
+    growth = one["growth"]
+    shown = f"{growth:.6g}" if growth > 1.000005 else f"1 + {growth - 1.0:.2g}"
+    return f"again and again: by {shown} with every step"
+
+
+def _local(notes: Sequence[str]) -> list[str]:
+    return ["", "Local, because:", *(f"  • {note}" for note in notes)] if notes else []
+
+
+def sentence_of_table(held: Held) -> str:
+    """What is known about the sequences that a table lets through, in one sentence."""
+    where = "" if held.linear else f"For small motions around {named(held.at)}: "
+    if held.decision.stability is Stability.STABLE:
+        return f"{where}Stable: every sequence of steps that the pace lets through is proven to decay."
+    if held.decision.stability is Stability.UNSTABLE:
+        return f"{where}Unstable: the pace lets steps of {held.growing} s through, which grow when repeated."
+    return f"{where}Undecided: {held.decision.why}, among those that the pace lets through."
+
+
+def describe_table(held: Held) -> str:
+    """The verdict on a table in one sentence, then what it is about."""
+    lines = [sentence_of_table(held), "", f"  steps   {', '.join(held.pace.labels)} s"]
+    if held.decision.certificates:
+        count = sum(proof.automaton.nodes for proof in held.decision.certificates)
+        forms = "a quadratic form" if count == 1 else f"{count} quadratic forms"
+        lines.append(f"  proof   {forms}, checked exactly")
+    for one in held.decision.growing[:SHOWN]:
+        lines.append(f"  grows   {held.word(one.policies)}, {_by({'growth': one.growth})}")
+    return "\n".join([*lines, *_local(held.notes)])
 
 
 def monitor_line(found: Certified) -> str:

@@ -188,6 +188,7 @@ class Readable:
     """A handle for an FMU for co-simulation: its states can be read, not written."""
 
     writable = False
+    advice = "An FMU can list them (ModelStructure, Derivatives), or be for model exchange."
 
     def __init__(self, unit: CoSimulationUnit, model: Fmu) -> None:
         description = model.description

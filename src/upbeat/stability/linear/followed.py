@@ -30,8 +30,8 @@ NEAR = 1e-3
 class Induced:
     """x(t + step) = matrix·x(t), to first order, for the extended state x of a coupled scenario.
 
-    `linear` says that this is proven to hold everywhere; otherwise it is a linearisation, at the time `at`.
-    `accuracy` is how well the entries of the matrix are known, relatively.
+    `linear` says that this is proven to hold everywhere; otherwise it is a linearisation, at the time `at` of
+    the run or at a point of `rest`. `accuracy` is how well the entries of the matrix are known, relatively.
     """
 
     matrix: npt.NDArray[np.float64]
@@ -42,10 +42,16 @@ class Induced:
     at: float
     accuracy: float
     notes: tuple[str, ...] = ()
+    rest: bool = False
 
     @property
     def size(self) -> int:
         return len(self.names)
+
+    @property
+    def where(self) -> str:
+        """The point of linearisation in words."""
+        return "rest" if self.rest else f"t = {self.at:.6g} s"
 
 
 class Followed:
@@ -59,12 +65,12 @@ class Followed:
         models: Mapping[str, Model] = scenario.units
         called = {unit: path_of(scenario, unit) for unit in models}
         self.notes = tuple(doubts(scenario, called))
-        self._linear = not self.notes
+        self.linear = not self.notes
         self._program, self._start = program, start
         self._usual = blocks[0]
         steps = [program.steps[name] for name in blocks]
         self.depth = history_depth(program) + (len(blocks) > 1 and looks_back(program, models, steps))
-        self._neighbour = None if self._linear else Interpreter(program, models, start)
+        self._neighbour = None if self.linear else Interpreter(program, models, start)
         try:
             self._forms = Forms(program, models, start, self._neighbour)
         except BaseException:
@@ -195,7 +201,7 @@ class Followed:
             step=step,
             names=tuple(names[i] for i in kept),
             ports=tuple(ports[i] for i in kept),
-            linear=self._linear,
+            linear=self.linear,
             at=at,
             accuracy=self._accuracy,
             notes=self.notes,

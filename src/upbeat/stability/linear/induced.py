@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import isfinite
 from types import TracebackType
+from typing import Literal
 
 import numpy as np
 
+from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.time import Span
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.isolation import Isolation, together
+from upbeat.engine.nesting.flatten import Flat
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.paces.pace import Fixed
 from upbeat.master.program import Program
+from upbeat.scenario.merging.inline import path_of
 from upbeat.stability.linear.beside import Array
 from upbeat.stability.linear.followed import USUAL, Followed, Induced
+from upbeat.stability.linear.linearise import continuous
+
+At = float | Literal["start", "rest"]
+"""A point of linearisation: the start, a point at rest, or a time of the run."""
+WHOLE = 1_000
+"""How many steps the run has that is thought of where only one is looked at."""
+FOLLOWED = 200_000
+"""The most steps of a run that are followed to a point of linearisation."""
 
 
 class Inducing:
@@ -58,7 +72,10 @@ class Inducing:
             alone = self._experiment.with_(
                 scenario=together(self._experiment.scenario), isolation=Isolation(), master=master
             )
+            if self._nested:  # rates are merged only into steps that are all alike, as those judged here are
+                alone = alone.with_(span=Span(self._start, self._start + WHOLE * step))
             flat = alone.flat
+            _check_nests(flat, step)
             program = flat.master.program(flat.scenario)
             check_blocks(self._blocks, program)
             self._machine = Followed(
@@ -71,15 +88,43 @@ class Inducing:
     def _start(self) -> float:
         return self._experiment.span.start
 
-    def at(self, step: float, time: float | None = None) -> Induced:
-        """The matrix of a step of this size: at the start, as soon as all histories are complete, or at a
-        later `time`, which the run itself is followed to."""
+    def model(self, step: float, at: At = "start") -> Induced:
+        """The matrix of a step of this size, as soon as all histories are complete, at a point.
+
+        At a time of the run this is followed to there. What is linear has the same matrix everywhere.
+        """
+        time = self._checked(at)
+        if at == "rest":
+            return self.rest(step)
         machine = self.machine(step)
         machine.begin()
-        depth = machine.depth if time is None else max(machine.depth, round((time - self._start) / step))
-        for _ in range(depth):
+        for _ in range(max(machine.depth, self._steps_to(time, step, machine))):
             machine.go(step)
         return machine.induced(step)
+
+    def _checked(self, at: At) -> float:
+        """The time of a point; that of a point at rest is the start."""
+        span = self._experiment.span
+        if at in ("start", "rest"):
+            return span.start
+        if not isinstance(at, (int, float)) or isinstance(at, bool) or not isfinite(at):
+            raise InvalidInput(f'at is "start", "rest" or a time of the run, not {at!r}')
+        if not span.start <= at <= span.stop:
+            raise InvalidInput(
+                f"{at:g} s is not a time of the run ({span.start:g} to {span.stop:g} s). Linearise at one "
+                'that is (at=…, --at), at the "start" or at "rest".'
+            )
+        return float(at)
+
+    def _steps_to(self, time: float, step: float, machine: Followed) -> int:
+        """How many steps it is to a time; none, if the point does not matter."""
+        count = 0 if machine.linear else round(min((time - self._start) / step, 2.0 * FOLLOWED))
+        if count > FOLLOWED:
+            raise InvalidInput(
+                f"following the run to t = {time:g} s takes more than {FOLLOWED:,} steps of {step:g} s. "
+                "Linearise at an earlier time, or take larger steps."
+            )
+        return count
 
     def along(self, steps: Sequence[float], every: int = 1) -> Iterator[Induced]:
         """The matrices of steps one after the other, after those that complete the histories."""
@@ -91,41 +136,86 @@ class Inducing:
             else:
                 yield machine.induced(step)
 
-    def after(self, policies: Sequence[tuple[str, float]]) -> tuple[Array, Induced]:
-        """The matrix of the last of these steps, each by its block, over all of the extended state."""
-        machine = self.machine(policies[0][1])
-        machine.begin()
+    def after(self, policies: Sequence[tuple[str, float]], at: At = "start") -> tuple[Array, Induced]:
+        """The matrix of the last of these steps, each by its block, over all of the extended state.
+
+        They begin at the point `at`; to a time of the run lead steps like the first of them.
+        """
+        time, first = self._checked(at), policies[0][1]
+        machine = self.machine(first)
+        if at == "rest" and not machine.linear:
+            if self._at_rest is None:
+                self.rest(first)
+                machine = self.machine(first)
+            machine.begin(self._at_rest)
+        else:
+            machine.begin()
+        for _ in range(self._steps_to(time, first, machine)):
+            machine.go(first, policies[0][0])
         for block, step in policies[:-1]:
             machine.go(step, block)
         block, step = policies[-1]
         found = machine.induced(step, block)
         return machine.whole, found
 
-    def rest(self, step: float, *, most: int = 30, tolerance: float = 1e-9) -> Induced:
-        """The matrix at a point that a step leaves as it is, searched from the start by Newton's method."""
+    def rest(self, step: float, *, most: int = 60, tolerance: float = 1e-9) -> Induced:
+        """The matrix at a point that a step leaves as it is, searched from the start by Newton's method.
+
+        Where a step changes hardly anything the point itself may still be far: it has to have come to rest
+        as well. What is linear has the same matrix everywhere, and needs no search.
+        """
         machine = self.machine(step)
+        if machine.linear:
+            return self.model(step)
         machine.begin(self._at_rest)
         for _ in range(machine.depth):
             machine.go(step)
-        moved = np.inf
+        moved = nearer = np.inf
         for _ in range(most):
             before = machine.values()
             found = machine.induced(step)
             change = machine.values() - before
-            moved = float(np.max(np.abs(change) / (1.0 + np.abs(before)), initial=0.0))
-            if moved <= tolerance:
-                self._at_rest = before[: len(machine.extended.states)]
-                return found
             try:
                 away = np.linalg.lstsq(np.eye(len(before)) - machine.whole, change, rcond=None)[0]
             except np.linalg.LinAlgError:
                 break
+            moved, far = (
+                float(np.max(np.abs(by) / (1.0 + np.abs(before)), initial=0.0)) for by in (change, away)
+            )
+            # Rounding keeps some searches from ever coming nearer.
+            if moved <= tolerance and (far <= tolerance or far >= nearer):
+                self._at_rest = before[: len(machine.extended.states)]
+                return replace(found, rest=True)
+            nearer = far
             machine.put(before + away)
         raise InvalidInput(
             f"no operating point at rest was found within {most} steps of Newton's method (the last one "
             f"still changes by {moved:.3g} over a communication step). Linearise at a time of the run "
             'instead (at=5.0, --at 5), or at the start (at="start").'
         )
+
+
+def _check_nests(flat: Flat, step: float) -> None:
+    """That the units of nested scenarios run side by side with the others: only then rows reach them."""
+    left = [path_of(flat.scenario, unit) for unit, model in flat.scenario.units.items() if _apart(model)]
+    for path in left:
+        why = next((note.why for note in flat.notes if note.unit == path and not note.flattened), "")
+        reason = f", because {why}" if why else ""
+        raise InvalidInput(
+            f"'{path}' cannot be linearised with communication steps of {step:g} s: it is a scenario of its "
+            f"own that runs as one unit there{reason}. A matrix is found where the units inside can take its "
+            "place among the others: with one coupling inside and outside (Jacobi), and steps outside that "
+            "are whole multiples of those inside."
+        )
+
+
+def _apart(model: Model) -> bool:
+    return type(model) is Nested and any(continuous(model))
+
+
+def named(at: At) -> str:
+    """A point of linearisation in words."""
+    return "the start" if at == "start" else "rest" if at == "rest" else f"t = {at:.6g} s"
 
 
 def check_blocks(wanted: Sequence[str], program: Program) -> None:

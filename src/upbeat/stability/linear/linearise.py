@@ -11,12 +11,14 @@ from upbeat.core.errors import InvalidInput
 from upbeat.core.expr import names
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Signal
+from upbeat.scenario.directory import EVENTS, INPUTS
 from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.affine import affine
 from upbeat.stability.linear.beside import Beside, Still
 from upbeat.stability.linear.fmus import Directional, Exchanged, Readable, exchange_jacobian, scalar
 from upbeat.stability.linear.jacobians import jacobian, symbolic
+from upbeat.stability.linear.rollback import Told, check_rollback
 from upbeat.stability.linear.solved import Solved
 from upbeat.stability.linear.tokens import Tokens
 from upbeat.stability.linear.tried import Tried
@@ -39,7 +41,7 @@ def beside(
     """
     if isinstance(unit, SolvedUnit):
         return Solved(unit, jacobian(model, unit), _labels(model, len(unit.state)), ideal=ideal)
-    if not any(_continuous(model)):
+    if not any(continuous(model)):
         return Still()
     given = {port.name: partial(courses.get, (key, port.name)) for port in model.ports}
     if isinstance(model, Fmu):
@@ -49,14 +51,9 @@ def beside(
             raise InvalidInput(
                 f"'{name}' cannot be linearised: it reacts to events, and what happens then is no matrix."
             )
-        try:
-            handle = Tokens(unit, model.ports, start, step)
-            return Tried(name, unit, model.ports, handle, given, step)
-        except Exception as cause:
-            raise InvalidInput(
-                f"'{name}' cannot be linearised: trying out what it does failed ({cause}). Its tokens should "
-                "be made of numbers, in tuples, lists, dictionaries or arrays."
-            ) from cause
+        told = Told(name, unit)
+        check_rollback(name, told, model.ports, start, step)
+        return Tried(name, told, model.ports, Tokens(told, model.ports, start, step), given, step)
     raise InvalidInput(
         f"'{name}' cannot be linearised: nothing is known of the states of a {type(model).__name__} that "
         "can neither be set back nor tell its derivatives. Write it with equations (Ode, PythonOde), or give "
@@ -80,7 +77,7 @@ def _beside_fmu(name: str, model: Fmu, unit: Any, given: Any, *, ideal: bool, st
     return Tried(name, unit, model.ports, Readable(unit, model), given, step)
 
 
-def _continuous(model: Model) -> Iterator[str]:
+def continuous(model: Model) -> Iterator[str]:
     """The outputs of a unit that others can follow with rows of their own."""
     if not isinstance(model, Watcher):
         for port in model.ports:
@@ -100,13 +97,14 @@ def _labels(model: object, count: int) -> tuple[str, ...]:
 
 def doubts(scenario: Scenario, called: Mapping[str, str]) -> Iterator[str]:
     """Why a scenario is not proven to be linear, in sentences; none if it is."""
+    called = {**called, INPUTS: "the course of an input of the scenario", EVENTS: "the scenario"}
     for unit, model in scenario.units.items():
         equations = getattr(model, "equations", None)
         if not isinstance(equations, Equations):
-            if any(_continuous(model)):
+            if any(continuous(model)):
                 yield f"{called[unit]} is a {type(model).__name__}, and nobody knows whether it is linear"
             else:
-                yield f"what {called[unit]} does at events is left out"
+                yield f"the events of {called[unit]} are left out"
         elif equations.events:
             yield f"{called[unit]} has events, and a matrix describes the time between them"
         elif not symbolic(equations).constant:

@@ -22,11 +22,15 @@ class Tokens:
     """
 
     writable = True
+    advice = (
+        "What save() gives should hold them as numbers, in tuples, lists, dictionaries or arrays; or write "
+        "the unit with equations (PythonOde)."
+    )
 
     def __init__(self, unit: Any, ports: Sequence[Port], time: float, step: float) -> None:
         self._unit = unit
         token = unit.save()
-        before = dict(_numbers(token))
+        before = dict(numbers(token))
 
         def stepped(moved: Path | None = None, *, inputs: bool = False) -> tuple[dict[Path, float], ...]:
             unit.restore(token if moved is None else _rebuilt(token, {moved: before[moved] + 1.0}))
@@ -34,9 +38,9 @@ class Tokens:
                 if port.causality is Causality.INPUT and port.kind is Kind.REAL and not port.event:
                     given = [float(value) + 1.0 for value in port.initial]
                     unit.set(port.name, [given[0] if port.size is None else tuple(given)])
-            began = dict(_numbers(unit.save()))
+            began = dict(numbers(unit.save()))
             unit.advance(time, time + step, False)
-            return began, dict(_numbers(unit.save()))
+            return began, dict(numbers(unit.save()))
 
         try:
             began, pushed = stepped(inputs=True)
@@ -56,7 +60,7 @@ class Tokens:
         self.labels = tuple(".".join(map(str, path)) or "state" for path in self._paths)
 
     def read(self) -> list[float]:
-        known = dict(_numbers(self._unit.save()))
+        known = dict(numbers(self._unit.save()))
         return [known[path] for path in self._paths]
 
     def write(self, values: Sequence[float]) -> None:
@@ -64,7 +68,7 @@ class Tokens:
         self._unit.restore(_rebuilt(self._unit.save(), wanted))
 
 
-def _numbers(token: Any, path: Path = ()) -> Iterator[tuple[Path, float]]:
+def numbers(token: Any, path: Path = ()) -> Iterator[tuple[Path, float]]:
     """Every real number in a token; whole ones, truth values and texts are none that could move a little."""
     if isinstance(token, float):
         yield path, float(token)
@@ -73,10 +77,10 @@ def _numbers(token: Any, path: Path = ()) -> Iterator[tuple[Path, float]]:
             yield (*path, *index), float(token[index])
     elif isinstance(token, Mapping):
         for key, value in token.items():
-            yield from _numbers(value, (*path, key))
+            yield from numbers(value, (*path, key))
     elif isinstance(token, (tuple, list)):
         for i, value in enumerate(token):
-            yield from _numbers(value, (*path, i))
+            yield from numbers(value, (*path, i))
 
 
 def _rebuilt(token: Any, wanted: Mapping[Path, float], path: Path = ()) -> Any:

@@ -30,6 +30,8 @@ class Handle(Protocol):
 
     labels: tuple[str, ...]
     writable: bool
+    advice: str
+    """What to do where it tells of no states."""
 
     def read(self) -> list[float]: ...
 
@@ -111,7 +113,7 @@ class Tried(Moved):
         if not np.allclose(outputs[0], outputs[1], rtol=1e-9, atol=1e-12):
             raise StepError(
                 f"'{self._name}' cannot be linearised: it remembers what its inputs were, but tells nothing "
-                "of its states. An FMU can list them (ModelStructure, Derivatives), or be for model exchange."
+                f"of its states. {self._handle.advice}"
             )
 
     # ---------------------------------------------------------------- trying

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -73,6 +74,26 @@ def search(
         walks = np.concatenate([walks[rows], new[:, None]], axis=1)
         products = matrices[symbol[new]] @ products[rows]
         length += 1
+
+
+def grows(matrices: Array, policies: Sequence[int]) -> bool:
+    """Whether repeating these policies grows beyond all that rounding could have added.
+
+    An eigenvalue is as sure as the angle between its left and its right vector allows.
+    """
+    product = np.eye(matrices.shape[1])
+    size = 1.0
+    for policy in policies:
+        product = matrices[policy] @ product
+        size *= float(np.linalg.norm(matrices[policy], 2))
+    values, right = np.linalg.eig(product)
+    try:
+        left = np.linalg.inv(right)
+    except np.linalg.LinAlgError:
+        return False
+    turned = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=0)
+    unsure = np.finfo(float).eps * (8 + len(product)) * len(policies) * size * turned
+    return bool((np.abs(values) - unsure > 1.0).any())
 
 
 def _by_source(source: Integers, nodes: int) -> tuple[Integers, Integers, Integers]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from upbeat.stability.switched.automaton import Array, Automaton
+from upbeat.stability.switched.budget import Budget
 from upbeat.stability.switched.certificate import Certificate
-from upbeat.stability.switched.cycles import Cycle, search
+from upbeat.stability.switched.cycles import Cycle, grows, search
 from upbeat.stability.switched.lifts import Lift
 from upbeat.stability.switched.lyapunov import PURPOSE, Quadratics, best_forms
 from upbeat.stability.switched.system import SwitchedSystem
@@ -20,6 +20,9 @@ from upbeat.trace.extras import need
 
 MARGINAL = 1.0 - 1e-12
 """A cycle that shrinks less than this does not die out as far as rounding lets us say."""
+ASKED = 50
+"""Of so many cycles, the fastest ones, it is found out whether they surely grow."""
+STAYS = "a sequence, repeated, neither decays nor grows as far as can be told"
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """Parts of the largest stress from which on an edge is searched for growing cycles."""
 LARGEST = 40
@@ -47,15 +50,17 @@ class Repeated(NamedTuple):
 class Decision:
     """An answer, and what it rests on.
 
-    Stable: `certificates`, one for each component of the automaton, checked. Unstable: `cycles` of policies
-    that do not die out when repeated, the fastest first. Undecided: `why`. `near` are all cycles that were
-    met and come near to growing, or grow, the fastest first.
+    Stable: `certificates`, one for each component of the automaton, checked. Unstable: `growing`, cycles of
+    policies that grow when repeated, beyond all rounding. Undecided: `why`. `near` are all cycles that
+    were met and come near to growing, or grow, `cycles` those of them that do not die out as far as can be
+    told; all of these with the fastest first.
     """
 
     stability: Stability
     certificates: tuple[Certificate, ...] = ()
     near: tuple[Repeated, ...] = ()
     why: str = ""
+    growing: tuple[Repeated, ...] = ()
 
     @property
     def cycles(self) -> tuple[tuple[int, ...], ...]:
@@ -77,24 +82,33 @@ def decide(
     degree `lift`; where there are none, the edges that stand in their way are searched for longer cycles,
     until `enough` of them are found that grow by at least `near` with every step.
     """
-    until = time.monotonic() + seconds
+    budget = Budget(seconds)
     tried = search(system.automaton, system.matrices, longest, MARGINAL, most=100_000)
     if tried.found:
-        return Decision(Stability.UNSTABLE, (), _repeated(system.automaton, tried.found))
+        return _not_dying(_repeated(system.automaton, tried.found), system.matrices)
     met = _repeated(system.automaton, [tried.best] if tried.best is not None else [])
     certificates: list[Certificate] = []
     for nodes in system.automaton.components():
         part = system.automaton.part(nodes)
-        found = _component(part, system.matrices, until, lift, near, enough)
+        found = _component(part, system.matrices, budget, lift, near, enough)
         met = tuple(sorted({*met, *found.near}, key=_order))
         if found.stability is not Stability.STABLE:
-            return Decision(found.stability, (), met, found.why)
+            return Decision(found.stability, (), met, found.why, found.growing)
         certificates += found.certificates
     return Decision(Stability.STABLE, tuple(certificates), met)
 
 
+def _not_dying(near: tuple[Repeated, ...], matrices: Array) -> Decision:
+    """The answer where there are cycles that do not die out: some surely grow, or nobody can tell."""
+    fastest = [one for one in near[:ASKED] if one.growth >= MARGINAL]
+    growing = tuple(one for one in fastest if grows(matrices, one.policies))
+    if growing:
+        return Decision(Stability.UNSTABLE, (), near, growing=growing)
+    return Decision(Stability.UNDECIDED, (), near, STAYS)
+
+
 def _component(
-    part: Automaton, matrices: Array, until: float, most: int, near: float, enough: int
+    part: Automaton, matrices: Array, budget: Budget, most: int, near: float, enough: int
 ) -> Decision:
     """The answer for one strong component."""
     if matrices.shape[1] > LARGEST:
@@ -102,11 +116,11 @@ def _component(
         return Decision(Stability.UNDECIDED, why=why)
     met: tuple[Repeated, ...] = ()
     why = "there are no quadratic forms, and no cycle was found that grows"
-    prover = Prover(part, matrices, until)
+    prover = Prover(part, matrices, budget)
     for degree in range(most + 1):
         if len(Lift(part, degree).windows) > EDGES:
             break
-        if time.monotonic() >= until:
+        if budget.over:
             why = "time was too short"
             break
         proof, found = prover.proof(degree)
@@ -115,23 +129,23 @@ def _component(
         graph = Lift(part, degree).automaton
         met = (*met, *_repeated(graph, stressed_cycles(graph, prover.turned, found, near, enough)))
         if any(cycle.growth >= MARGINAL for cycle in met):
-            return Decision(Stability.UNSTABLE, (), met)
+            return _not_dying(tuple(sorted(met, key=_order)), matrices)
     return Decision(Stability.UNDECIDED, (), met, why)
 
 
 class Prover:
     """Looks for forms of one component, in coordinates that suit the solver."""
 
-    def __init__(self, part: Automaton, matrices: Array, until: float) -> None:
-        self._part, self._matrices, self._until = part, matrices, until
-        self._turn = balance(matrices, until)
+    def __init__(self, part: Automaton, matrices: Array, budget: Budget) -> None:
+        self._part, self._matrices, self._budget = part, matrices, budget
+        self._turn = balance(matrices, budget)
         back = np.linalg.inv(self._turn)
         self.turned = self._turn @ matrices @ back
 
     def proof(self, degree: int, rate: float = 1.0) -> tuple[Certificate | None, Quadratics]:
         """A proof on the lift of this degree that has been checked, or None; and what the solver said."""
         graph = Lift(self._part, degree).automaton
-        found = best_forms(graph, self.turned, rate, max(self._until - time.monotonic(), 1.0))
+        found = best_forms(graph, self.turned, rate, self._budget.by_the_wall)
         if not found.margin > 0.0:
             return None, found
         forms = self._turn.T @ found.forms @ self._turn
@@ -139,7 +153,7 @@ class Prover:
         return (proof if proof.check() else None), found
 
 
-def balance(matrices: Array, until: float) -> Array:
+def balance(matrices: Array, budget: Budget) -> Array:
     """Coordinates in which no matrix has entries much larger than its eigenvalues.
 
     They are those of a form that is common to all matrices, for a rate that is just large enough for one.
@@ -150,7 +164,7 @@ def balance(matrices: Array, until: float) -> Array:
     rate = max(float(np.abs(np.linalg.eigvals(matrices)).max()), 1e-3)
     for _ in range(40):
         rate *= 1.05
-        found = best_forms(Automaton.free(len(matrices)), scaled, rate, max(until - time.monotonic(), 1.0))
+        found = best_forms(Automaton.free(len(matrices)), scaled, rate, budget.by_the_wall)
         if found.margin > 0.0 and np.linalg.eigvalsh(found.forms[0])[0] > 0.0:
             return np.asarray(np.linalg.cholesky(found.forms[0]).T / sizes)
     return np.diag(1.0 / sizes)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from upbeat.stability.switched.automaton import Automaton
+from upbeat.stability.switched.budget import Budget
 from upbeat.stability.switched.cuts import Graph, best_cut, smallest
 from upbeat.stability.switched.decide import MARGINAL, Stability, decide
 from upbeat.stability.switched.lifts import Lift
@@ -22,7 +23,7 @@ def stabilise_best(system: SwitchedSystem, *, lift: int = 1, seconds: float = 60
     Cycles are collected until the best cut for those that are known breaks all there are. `best` is true if
     so; it is false where the search was given up, or a sequence had to go that nobody has proven to grow.
     """
-    begun = time.monotonic()
+    begun, budget = time.monotonic(), Budget(seconds)
     lifted = Lift(system.automaton.irreducible(), lift)
     pool = Pool(system, lifted)
     best = True
@@ -30,13 +31,12 @@ def stabilise_best(system: SwitchedSystem, *, lift: int = 1, seconds: float = 60
         cut, sure = cheapest_cut(lifted.automaton, pool.sets())
         best = best and sure
         left = lifted.automaton.without(cut).irreducible().minimal()
-        spent = time.monotonic() - begun
-        decision = decide(system.under(left), seconds=max(seconds - spent, 0.0))
+        decision = decide(system.under(left), seconds=budget.left)
         if decision.stability is Stability.UNDECIDED:
             best = False
         grown = [one for one in decision.near if one.growth >= MARGINAL] or decision.near[:1]
         stable = decision.stability is Stability.STABLE or not left.edges
-        if stable or not pool.add(grown) or spent > seconds:
+        if stable or not pool.add(grown) or budget.over:
             proofs, spent = decision.certificates, time.monotonic() - begun
             return Stabilised(system, lifted, left, cut, proofs, spent, best and stable)
 
@@ -78,7 +78,7 @@ def stabilise_greedily(system: SwitchedSystem, *, lift: int = 1, seconds: float 
     First the edge that breaks most growing cycles of up to three policies, until there are none; then, as
     long as a growing cycle is found, the edge of it that costs least entropy. Kept to compare with.
     """
-    begun = time.monotonic()
+    begun, budget = time.monotonic(), Budget(seconds)
     lifted = Lift(system.automaton.irreducible(), lift)
     cut: frozenset[int] = frozenset()
     sets = set(Pool(system, lifted, longest=3).sets())
@@ -89,10 +89,9 @@ def stabilise_greedily(system: SwitchedSystem, *, lift: int = 1, seconds: float 
         sets = {s for s in sets if not s & cut}
     while True:
         left = lifted.automaton.without(cut).irreducible().minimal()
-        spent = time.monotonic() - begun
-        decision = decide(system.under(left), seconds=max(seconds - spent, 0.0), longest=3)
+        decision = decide(system.under(left), seconds=budget.left, longest=3)
         cycles = [c for word in decision.cycles[:1] for c in lifted.base.cycles_of(word)]
-        if not cycles or spent > seconds:
+        if not cycles or budget.over:
             return Stabilised(system, lifted, left, cut, decision.certificates, time.monotonic() - begun)
         for cycle in cycles:
             edges = lifted.edges_of(cycle)

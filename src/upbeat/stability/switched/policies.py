@@ -13,12 +13,10 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pace import Pace
-from upbeat.master.paces.pattern import Pattern
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.followed import USUAL
-from upbeat.stability.linear.induced import Inducing, check_blocks
-from upbeat.stability.switched.automaton import Automaton, Edge
-from upbeat.stability.switched.decide import Decision, Stability, decide
+from upbeat.stability.linear.induced import At, Inducing, check_blocks, named
+from upbeat.stability.switched.decide import Decision, Repeated, Stability, decide
 from upbeat.stability.switched.stabilise import Report, Stabilised, stabilise
 from upbeat.stability.switched.system import SwitchedSystem
 from upbeat.stability.switched.windows import Policy, shifts, windows
@@ -33,7 +31,7 @@ class Certified:
     system: one matrix for each policy, or for each sequence of `memory` policies and the one that follows,
     where inputs are extrapolated from that far back, or couplings take turns. `freely` says what is known of
     all sequences, `kept` which of them remain and whether that is proven. Unless `linear`, all this is
-    local: about small motions around the point of linearisation.
+    local: about small motions around the point `at`.
     """
 
     policies: tuple[Policy, ...]
@@ -43,6 +41,7 @@ class Certified:
     kept: Stabilised
     linear: bool
     notes: tuple[str, ...] = ()
+    at: At = "start"
 
     @property
     def steps(self) -> tuple[float, ...]:
@@ -122,11 +121,9 @@ class Certified:
             "blocks": [policy.block for policy in self.policies],
             "proven": self.proven,
             "local": not self.linear,
-            "growing": [
-                {**self._listed(self._window(k)[-1] for k in one.policies), "growth": one.growth}
-                for one in self.freely.near
-                if one.policies in self.freely.cycles
-            ][:10],
+            "at": self.at,
+            "growing": [self._repeated(one) for one in self.freely.growing[:10]],
+            "marginal": [self._repeated(one) for one in self._marginal[:10]],
             "lift": self.kept.lift.degree,
             "entropy_base": self.kept.entropy_base,
             "forbidden": [
@@ -136,6 +133,16 @@ class Certified:
             "seconds": self.kept.seconds,
         }
 
+    @property
+    def _marginal(self) -> list[Repeated]:
+        """What neither dies out nor grows, as far as can be told."""
+        grown = {one.policies for one in self.freely.growing}
+        whole = {one.policies for one in self.freely.near if one.policies in self.freely.cycles}
+        return [] if grown else [one for one in self.freely.near if one.policies in whole]
+
+    def _repeated(self, one: Repeated) -> dict[str, Any]:
+        return {**self._listed(self._window(k)[-1] for k in one.policies), "growth": one.growth}
+
     def _listed(self, places: Iterable[int]) -> dict[str, Any]:
         word = [self.policies[place] for place in places]
         named = {} if self._plain else {"blocks": [policy.block for policy in word]}
@@ -143,21 +150,39 @@ class Certified:
 
     def __str__(self) -> str:
         sizes = ", ".join(self.labels)
-        where = "" if self.linear else "Near the point of linearisation: "
+        where = "" if self.linear else f"For small motions around {named(self.at)}: "
         if self.freely.stability is Stability.STABLE:
             return f"{where}Stable: with steps of {sizes} s in any sequence every motion decays."
         if not self.kept.automaton.edges:
-            return (
-                f"{where}Unstable: with steps of {sizes} s some sequence grows, and forbidding sequences of "
-                f"{self.kept.lift.degree + 1} steps leaves none. Take shorter steps, or a larger lift."
-            )
+            return f"{where}{self._nothing_left(sizes)}"
         if not self.proven:
             return f"{where}Undecided: nothing could be proven about steps of {sizes} s in the time given."
         left, all_ = self.kept.entropy_base, self.system.automaton.entropy_base
-        some = "some sequence grows" if self.freely.cycles else "not every sequence is proven"
+        some = "some sequence grows" if self.freely.growing else "not every sequence is proven"
         return (
             f"{where}With steps of {sizes} s in any sequence {some}; kept to those that are proven to decay, "
             f"there are {left:.4g} instead of {all_:.4g} choices at each step."
+        )
+
+    def _nothing_left(self, sizes: str) -> str:
+        """The verdict where no sequence remains, and what would help."""
+        if not self.freely.growing:
+            return (
+                f"Undecided: with steps of {sizes} s some motion neither decays nor grows as far as can be "
+                "told, so that no sequence is proven to decay. A verdict on one step (--step) names that "
+                "motion; hold or damp it, if it should come to rest."
+            )
+        alone = {one.policies[0] for one in self.freely.growing if len(one.policies) == 1}
+        if len(alone) == len(self.policies) and not self.memory:
+            advice = (
+                "Each of them grows alone: take steps below the largest stable one, which a verdict on one "
+                "step (--step) tells, if there is one."
+            )
+        else:
+            advice = "Take a larger lift, or leave out sizes that grow."
+        return (
+            f"Unstable: with steps of {sizes} s some sequence grows, and forbidding sequences of "
+            f"{self.kept.lift.degree + 1} steps leaves none. {advice}"
         )
 
 
@@ -167,6 +192,7 @@ def certified(
     *,
     blocks: Sequence[str] | None = None,
     lift: int = 1,
+    at: At = "start",
     ideal: bool = False,
     seconds: float = 60.0,
     report: Report | None = None,
@@ -182,8 +208,11 @@ def certified(
     ``("fine", 0.1)``.
 
     What is forbidden are sequences of `lift` + 1 steps: the more, the less has to be given up, and the longer
-    it takes. `ideal` as in `stability_of`; `seconds` is about how long it may take.
+    it takes. `at` and `ideal` as in `stability_of`; `seconds` is about how much work of the processor it may
+    take.
     """
+    if isinstance(steps, (int, float, str)):
+        raise InvalidInput(f"steps are a list of sizes, such as [0.05, 0.1], not {steps!r}")
     asked = [_asked(step) for step in steps]
     if not asked:
         raise InvalidInput("give at least one size of steps, such as [0.05, 0.1]")
@@ -193,13 +222,13 @@ def certified(
     policies = _policies(asked, blocks, made)
     used = tuple(dict.fromkeys(policy.block for policy in policies))
     with Inducing(made, ideal=ideal, blocks=used) as inducing:
-        memory, matrices, linear, notes = windows(inducing, policies)
+        memory, matrices, linear, notes = windows(inducing, policies, at)
     words = itertools.product(policies, repeat=memory + 1)
     names = [" → ".join(map(str, word)) for word in words]
     system = SwitchedSystem(matrices, shifts(len(policies), memory), names)
     freely = decide(system, seconds=0.25 * seconds, lift=1)
     kept = stabilise(system, lift=lift, seconds=seconds, report=report)
-    return Certified(policies, system, memory, freely, kept, linear, notes)
+    return Certified(policies, system, memory, freely, kept, linear, notes, at)
 
 
 def _asked(step: float | tuple[str, float]) -> tuple[str | None, float]:
@@ -221,36 +250,3 @@ def _policies(
     found = {Policy(name, size) for block, size in asked for name in ([block] if block else chosen)}
     check_blocks([*chosen, *(policy.block for policy in found)], program)
     return tuple(sorted(found, key=lambda policy: (policy.step, known.index(policy.block))))
-
-
-def as_table(pace: Monitored | Pattern) -> Monitored:
-    """A pattern as a table that lets nothing else through."""
-    if isinstance(pace, Monitored):
-        return pace
-    made = tuple(map(Policy, pace.named, pace.steps))
-    policies = sorted(dict.fromkeys(made), key=lambda policy: policy.step)
-    count = len(made)
-    leads = [[(k + 1) % count if p == made[k] else -1 for p in policies] for k in range(count)]
-    return Monitored(
-        pace, tuple(p.step for p in policies), tuple(map(tuple, leads)), 0, tuple(p.block for p in policies)
-    )
-
-
-def table_holds(made: Experiment, pace: Monitored, *, seconds: float = 60.0) -> tuple[Decision, bool]:
-    """Whether every sequence that a monitor lets through dies out, whoever wrote its table.
-
-    And whether that is so everywhere (the scenario is linear) or only near the point of linearisation.
-    """
-    policies = tuple(map(Policy, pace.named, pace.steps))
-    with Inducing(made, blocks=tuple(dict.fromkeys(pace.named))) as inducing:
-        memory, matrices, linear, _ = windows(inducing, policies)
-    count, pasts = len(policies), len(policies) ** memory
-    edges = tuple(
-        Edge(node * pasts + past, lead * pasts + (past * count + step) % pasts, past * count + step)
-        for node, row in enumerate(pace.leads)
-        for past in range(pasts)
-        for step, lead in enumerate(row)
-        if lead >= 0
-    )
-    system = SwitchedSystem(matrices, Automaton(len(pace.leads) * pasts, edges))
-    return decide(system, seconds=seconds), linear

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
+import numpy as np
+
 from upbeat.stability.switched.automaton import Automaton
+from upbeat.stability.switched.budget import Budget
 from upbeat.stability.switched.certificate import Certificate
-from upbeat.stability.switched.cycles import search
+from upbeat.stability.switched.cycles import grows, search
 from upbeat.stability.switched.decide import EDGES, LARGEST, Prover, Repeated, Stability, stressed_cycles
 from upbeat.stability.switched.lifts import Lift
 from upbeat.stability.switched.system import SwitchedSystem
+
+SMALL = 1e-6
+"""Nothing tells growth from none below so small a part of the largest matrix: there bounds end."""
 
 
 @dataclass(frozen=True)
@@ -18,19 +23,20 @@ class JointRadius:
     """Bounds of the growth per step of the worst sequence.
 
     `lower` is reached by repeating `cycle`; `certificates`, one for each component, prove that nothing grows
-    faster than `upper`, which is infinite without a proof.
+    faster than `upper`, which is infinite without a proof. `grows`: the cycle does, beyond all rounding.
     """
 
     lower: float
     upper: float
     cycle: Repeated | None
     certificates: tuple[Certificate, ...]
+    grows: bool = False
 
     @property
     def stability(self) -> Stability:
         if self.upper < 1.0:
             return Stability.STABLE
-        return Stability.UNSTABLE if self.lower >= 1.0 else Stability.UNDECIDED
+        return Stability.UNSTABLE if self.grows else Stability.UNDECIDED
 
 
 def joint_radius(
@@ -40,7 +46,7 @@ def joint_radius(
 
     With an automaton this is the constrained joint spectral radius.
     """
-    until = time.monotonic() + seconds
+    budget = Budget(seconds)
     tried = search(system.automaton, system.matrices, longest, float("inf"), most=200_000).best
     lower = Repeated((), 0.0)
     if tried is not None:
@@ -49,27 +55,29 @@ def joint_radius(
     upper, proofs = 0.0, []
     for nodes in system.automaton.components():
         part = system.automaton.part(nodes)
-        lower, bound, proof = _component(part, system, lower, tolerance, lift, until)
+        lower, bound, proof = _component(part, system, lower, tolerance, lift, budget)
         upper = max(upper, bound)
         proofs += proof
-    return JointRadius(lower.growth, upper, lower if lower.policies else None, tuple(proofs))
+    surely = lower.growth > 1.0 and grows(system.matrices, lower.policies)
+    return JointRadius(lower.growth, upper, lower if lower.policies else None, tuple(proofs), surely)
 
 
 def _component(
-    part: Automaton, system: SwitchedSystem, lower: Repeated, tolerance: float, most: int, until: float
+    part: Automaton, system: SwitchedSystem, lower: Repeated, tolerance: float, most: int, budget: Budget
 ) -> tuple[Repeated, float, list[Certificate]]:
     """Bisection of the rate for which there are forms."""
     if system.size > LARGEST:
         return lower, float("inf"), []
-    prover = Prover(part, system.matrices, until)
+    prover = Prover(part, system.matrices, budget)
     upper, best = float("inf"), []
-    rate = max(lower.growth, 1e-6) * (1.0 + tolerance)
+    least = SMALL * (float(np.linalg.norm(system.matrices, 2, (1, 2)).max()) or 1.0)
+    rate = max(lower.growth, least) * (1.0 + tolerance)
     for degree in range(most + 1):
         if len(Lift(part, degree).windows) > EDGES:
             break
         graph = Lift(part, degree).automaton
-        low = lower.growth  # below it there is nothing to prove
-        while time.monotonic() < until:
+        low = max(lower.growth, least)  # below it there is nothing to prove
+        while not budget.over:
             proof, found = prover.proof(degree, rate)
             if proof is not None:
                 upper, best = rate, [proof]
@@ -83,7 +91,7 @@ def _component(
             if upper <= low * (1.0 + tolerance):
                 break
             rate = min(0.5 * (low + upper), 2.0 * low) if upper > low else upper
-        if upper <= lower.growth * (1.0 + 2.0 * tolerance):
+        if upper <= max(lower.growth, least) * (1.0 + 2.0 * tolerance):
             break
         rate = 0.5 * (lower.growth + upper)
     return lower, upper, best

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from upbeat.stability.switched.automaton import Automaton
+from upbeat.stability.switched.budget import Budget
 from upbeat.stability.switched.certificate import Certificate
 from upbeat.stability.switched.cuts import best_cut
 from upbeat.stability.switched.cycles import search
@@ -103,7 +104,7 @@ def stabilise(
     lift; cycles found there join the others, and so on. Chasing every last one of them would take long: with
     every round cycles go, too, that come a little less near to growing.
     """
-    begun = time.monotonic()
+    begun, budget = time.monotonic(), Budget(seconds)
     lifted = Lift(system.automaton.irreducible(), lift)
     slow = max((r for r in system.radii if r < MARGINAL), default=0.5)
     pool = Pool(system, lifted, near=MARGINAL - (MARGINAL - slow) * NEAREST)
@@ -123,13 +124,13 @@ def stabilise(
         # A proof on a lift of what is left is dear; that is worth it only where nothing else goes on.
         decision = decide(
             system.under(left),
-            seconds=max(seconds - spent, 0.0),
+            seconds=budget.left,
             longest=1,
             lift=2 if stuck else 0,
             near=near,
             enough=ENOUGH,
         )
-        over = decision.stability is Stability.STABLE or not left.edges or spent > seconds
+        over = decision.stability is Stability.STABLE or not left.edges or budget.over
         new = pool.add(decision.near)
         if over or (stuck and not new):
             spent = time.monotonic() - begun

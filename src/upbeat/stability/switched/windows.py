@@ -10,7 +10,7 @@ import numpy as np
 
 from upbeat.core.errors import InvalidInput
 from upbeat.stability.linear.followed import USUAL
-from upbeat.stability.linear.induced import Inducing
+from upbeat.stability.linear.induced import At, Inducing
 from upbeat.stability.switched.automaton import Array, Automaton, Edge
 
 SAME = 1e-12
@@ -38,8 +38,8 @@ class Windows(NamedTuple):
     notes: tuple[str, ...]
 
 
-def windows(inducing: Inducing, policies: Sequence[Policy]) -> Windows:
-    """How many steps back matter, and the matrix for each sequence of so many and one more."""
+def windows(inducing: Inducing, policies: Sequence[Policy], at: At = "start") -> Windows:
+    """How many steps back matter, and the matrix for each sequence of so many and one more, at a point."""
     machine = inducing.machine(policies[0].step)
     depth, states = machine.depth, len(machine.extended.states)
     if len(policies) ** depth > WINDOWS:
@@ -52,7 +52,7 @@ def windows(inducing: Inducing, policies: Sequence[Policy]) -> Windows:
     notes: tuple[str, ...] = ()
     for window in itertools.product(policies, repeat=depth):
         # One step before the window, so that histories are complete; which one does not matter any more.
-        whole, model = inducing.after([policies[0], *window][-depth - 1 :])
+        whole, model = inducing.after([policies[0], *window][-depth - 1 :], at)
         found.append(whole)
         linear, notes = linear and model.linear, model.notes
     matrices, memory = _moving(np.array(found), states), depth - 1
@@ -110,7 +110,10 @@ def reduced(matrices: Array) -> Array:
     """The same system without what every step overwrites, or makes of the rest.
 
     After one step the state lies in what the matrices can give; and what all of them ignore does not matter.
+    Where there is no state at all there is one number that is always zero.
     """
+    if not matrices.shape[1]:
+        return np.zeros((len(matrices), 1, 1))
     while True:
         size = matrices.shape[1]
         for rows in (True, False):

@@ -15,8 +15,8 @@ from upbeat.engine.settings import Settings
 from upbeat.master.paces.pace import Fixed
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.induced import Inducing
-from upbeat.stability.verdicts.judge import Verdict, experiment_of
-from upbeat.stability.verdicts.spectrum import radius
+from upbeat.stability.verdicts.judge import experiment_of
+from upbeat.stability.verdicts.spectrum import Verdict, radius
 from upbeat.trace.trace import Trace
 
 Array = npt.NDArray[np.float64]

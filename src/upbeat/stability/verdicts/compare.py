@@ -16,7 +16,8 @@ from upbeat.master.inputs.approximation import Approximation, Hold, Linear
 from upbeat.master.master import Master
 from upbeat.scenario.graph import unit_order
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.verdicts.judge import At, Stability, experiment_of, stability_of, step_of
+from upbeat.stability.linear.induced import At
+from upbeat.stability.verdicts.judge import Stability, experiment_of, stability_of, step_of
 
 ORDERS = 6
 """All orders of the units are tried if there are not more of them than this."""
@@ -79,8 +80,10 @@ def _order(coupling: Coupling, made: Experiment) -> tuple[str, ...]:
     return tuple(u for u in coupling.order or unit_order(closed) if u not in closed.added_units)
 
 
-def _rank(one: Alternative) -> tuple[bool, float, float]:
-    return not one.present, -(one.result.largest_stable_step or 0.0), one.result.spectral_radius
+def _rank(one: Alternative) -> tuple[bool, float, float, float]:
+    result = one.result
+    reach = 0.0 if result.steps is None else result.steps.not_unstable or 0.0
+    return not one.present, -(result.largest_stable_step or 0.0), -reach, result.spectral_radius
 
 
 def candidates(made: Experiment) -> Iterator[tuple[str, Master]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Any, Unpack
 
 import numpy as np
@@ -15,9 +14,9 @@ from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.linear.induced import Inducing
+from upbeat.stability.linear.induced import At, Inducing
 from upbeat.stability.verdicts.judge import experiment_of
-from upbeat.stability.verdicts.spectrum import radius
+from upbeat.stability.verdicts.spectrum import spectrum
 
 MOST = 250_000
 """The most points of a map."""
@@ -27,17 +26,23 @@ MOST = 250_000
 class StabilityMap:
     """`radius[i, j]` is the spectral radius for ``values[i]`` of the parameter and ``steps[j]``.
 
-    Infinite where the program could not be followed.
+    `verdicts` has "stable", "unstable" or "undecided" for each. Where the program could not be followed the
+    radius is infinite, and nothing is decided.
     """
 
     parameter: str
     values: tuple[float, ...]
     steps: tuple[float, ...]
     radius: npt.NDArray[np.float64]
+    verdicts: npt.NDArray[np.str_]
 
     @property
     def stable(self) -> npt.NDArray[np.bool_]:
-        return self.radius < 1.0
+        return np.asarray(self.verdicts == "stable")
+
+    @property
+    def undecided(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.verdicts == "undecided")
 
     def data(self) -> dict[str, Any]:
         """For JSON."""
@@ -47,6 +52,7 @@ class StabilityMap:
             "values": list(self.values),
             "steps": list(self.steps),
             "spectral_radius": rows,
+            "verdicts": self.verdicts.tolist(),
         }
 
 
@@ -56,12 +62,14 @@ def stability_map(
     values: Sequence[float],
     steps: Sequence[float],
     *,
+    at: At = "start",
     ideal: bool = False,
     **settings: Unpack[Settings],
 ) -> StabilityMap:
     """The spectral radius over `steps` and `values` of one parameter, such as ``"right.dc"``.
 
-    A start value will do as well: that of a scenario which is not linear says where it is linearised.
+    `at` and `ideal` as of `stability_of`. A start value will do as well: that of a scenario which is not
+    linear says where it is linearised.
     """
     if isinstance(given, Scenario) and settings.get("pace") is None:
         settings = {**settings, "pace": checked_step(steps[0])}
@@ -73,13 +81,15 @@ def stability_map(
         raise InvalidInput(
             f"a map of {len(values)} values × {len(sizes)} steps is too large: {MOST:,} points will do"
         )
-    found = np.full((len(values), len(sizes)), inf)
+    found = np.full((len(values), len(sizes)), np.inf)
+    verdicts = np.full(found.shape, "undecided")
     for i, value in enumerate(values):
         changed = made.with_(scenario=made.scenario.with_values({parameter: float(value)}))
         with Inducing(changed, ideal=ideal) as inducing:
             for j, step in enumerate(sizes):
                 try:
-                    found[i, j] = radius(inducing.at(step).matrix)
+                    one = spectrum(inducing.model(step, at))
                 except (RunError, OverflowError):
                     continue
-    return StabilityMap(parameter, tuple(float(v) for v in values), tuple(sizes), found)
+                found[i, j], verdicts[i, j] = one.radius, one.judged.verdict
+    return StabilityMap(parameter, tuple(float(v) for v in values), tuple(sizes), found, verdicts)

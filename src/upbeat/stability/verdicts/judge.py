@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf, isfinite, log10
-from typing import Any, Literal, Unpack
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import isfinite, log10
+from typing import Any, Unpack
 
 from upbeat.core.errors import InvalidInput, RunError
 from upbeat.core.time import checked_step
@@ -13,12 +14,12 @@ from upbeat.engine.settings import Settings
 from upbeat.master.paces.pace import Fixed
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.followed import USUAL, Induced
-from upbeat.stability.linear.induced import Inducing
-from upbeat.stability.verdicts.spectrum import Mode, Spectrum, radius, spectrum
+from upbeat.stability.linear.induced import At, Inducing
+from upbeat.stability.verdicts.spectrum import UNKNOWN, Judged, Mode, Spectrum, Verdict, spectrum
 from upbeat.stability.verdicts.steps import Steps, stable_steps
 
-Verdict = Literal["stable", "unstable", "undecided"]
-At = float | Literal["start", "rest"]
+Report = Callable[[str], None]
+"""Is told how far one has come."""
 PER_DECADE = 10
 """How many steps are looked at between one and ten times its size, in scenarios that are not large."""
 LARGE = 250
@@ -38,7 +39,9 @@ class Stability:
     model: Induced
     spectrum: Spectrum
     steps: Steps | None
-    """Which other steps are stable; None if that was not asked for."""
+    """Which other steps are stable; None if nobody looked."""
+    unlooked: str = ""
+    """Why not, in words."""
 
     @property
     def step(self) -> float:
@@ -69,7 +72,7 @@ class Stability:
 
     @property
     def largest_stable_step(self) -> float | None:
-        """Up to here, from zero, all steps are stable; None: unknown, or there are none."""
+        """The end of the smallest stable steps; None: unknown, or there are none (see `Steps.largest`)."""
         return self.steps.largest if self.steps is not None else None
 
     def data(self) -> dict[str, Any]:
@@ -83,6 +86,10 @@ class Stability:
             "step": self.step,
             "largest_stable_step": self.largest_stable_step,
             "stable_steps": None if self.steps is None else [[i.low, i.high] for i in self.steps.stable],
+            "undecided_steps": None
+            if self.steps is None
+            else [[i.low, i.high] for i in self.steps.undecided],
+            "undecided_why": None if self.steps is None else self.steps.why or None,
             "steps_looked_at": None
             if self.steps is None
             else [self.steps.looked[0][0], self.steps.looked[-1][0]],
@@ -95,7 +102,7 @@ class Stability:
             },
             "free_motions": len(self.spectrum.free),
             "size": self.model.size,
-            "at": self.model.at,
+            "at": "rest" if self.model.rest else self.model.at,
             "notes": list(self.model.notes),
         }
 
@@ -109,6 +116,7 @@ def stability_of(
     block: str = USUAL,
     scan: bool | tuple[float, float] | None = None,
     points: int | None = None,
+    report: Report | None = None,
     **settings: Unpack[Settings],
 ) -> Stability:
     """Whether the co-simulation of a scenario is stable, before it runs.
@@ -123,21 +131,28 @@ def stability_of(
     is, searched for), or at a time of the run. `ideal` judges the coupling alone, as if units made no error
     of their own. `block` is the step block that is judged, where the coupling has several (`Variants`).
     `scan` says whether to find the stable ones among other steps as well (of small scenarios, unless told),
-    or between which two; `points` how many are looked at.
+    or between which two; `points` how many are looked at. `report` is told how far that has come.
     """
     made = experiment_of(given, settings)
     size = step_of(made, step)
     with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
-        model = _model(inducing, size, at)
+        model = inducing.model(size, at)
         found = spectrum(model)
-        # Elsewhere than at the start every other step would mean another run.
-        usual = model.size <= LARGE and (model.linear or at in ("start", "rest"))
-        wanted = usual if scan is None else scan
+        unlooked = _unlooked(model, at) if scan is None else ""
         steps = None
-        if wanted:
+        if scan or (scan is None and not unlooked):
             span = made.span.stop - made.span.start
-            steps = _steps(inducing, size, wanted, points, span, at, len(found.free), model.linear)
-        return Stability(verdict_on(found), model, found, steps)
+            steps = _steps(inducing, size, scan or True, points, span, at, model.linear, report)
+        return Stability(found.judged.verdict, model, found, steps, unlooked)
+
+
+def _unlooked(model: Induced, at: At) -> str:
+    """Why other steps are not looked at unless somebody asks; nothing if they are."""
+    if model.size > LARGE:
+        return f"{model.size} entries make that slow; ask for it with scan"
+    if not model.linear and at not in ("start", "rest"):
+        return "every step would mean another run to that time; ask for it with scan"
+    return ""
 
 
 def induced(
@@ -152,17 +167,7 @@ def induced(
     """The matrix that one communication step applies to the extended state; arguments: see `stability_of`."""
     made = experiment_of(given, settings)
     with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
-        return _model(inducing, step_of(made, step), at)
-
-
-def verdict_on(found: Spectrum) -> Verdict:
-    """Stable or unstable only where no rounding error could make it the other."""
-    mode = found.dominant
-    if mode.radius - mode.uncertainty > 1.0:
-        return "unstable"
-    if found.free or mode.radius + mode.uncertainty >= 1.0:
-        return "undecided"
-    return "stable"
+        return inducing.model(step_of(made, step), at)
 
 
 def experiment_of(given: Scenario | Experiment, settings: Settings) -> Experiment:
@@ -191,16 +196,6 @@ def step_of(made: Experiment, step: float | None) -> float:
     )
 
 
-def _model(inducing: Inducing, step: float, at: At) -> Induced:
-    if at == "rest":
-        return inducing.rest(step)
-    if at == "start":
-        return inducing.at(step)
-    if isinstance(at, (int, float)) and not isinstance(at, bool) and isfinite(at):
-        return inducing.at(step, float(at))
-    raise InvalidInput(f'at is "start", "rest" or a time of the run, not {at!r}')
-
-
 def _steps(
     inducing: Inducing,
     step: float,
@@ -208,14 +203,22 @@ def _steps(
     points: int | None,
     span: float,
     at: At,
-    free: int,
     linear: bool,
+    report: Report | None,
 ) -> Steps:
-    def of(size: float) -> float:
+    looked = 0
+    reasons: list[str] = []
+
+    def of(size: float) -> Judged:
+        nonlocal looked
+        looked += 1
+        if report is not None:
+            report(f"looking for stable steps: {looked} looked at, now {size:.4g} s")
         try:
-            return radius(_model(inducing, size, at).matrix, free)
-        except (RunError, OverflowError, InvalidInput):
-            return inf  # no point to stand on: numbers grow out of bounds, or rest is not found
+            return spectrum(inducing.model(size, at)).judged
+        except (RunError, OverflowError, InvalidInput) as error:
+            reasons.append(str(error))
+            return UNKNOWN  # no point to stand on: numbers grow out of bounds, or rest is not found
 
     if isinstance(scan, tuple):
         low, high = (checked_step(end, "an end of scan") for end in scan)
@@ -225,9 +228,10 @@ def _steps(
         # Linearisations are about steps that are not too different; and their points move with the step.
         wide = 10.0 if linear else 1.0
         low, high = step / (10.0 * wide), max(2.0 * step, min(10.0 * wide**2 * step, span))
-        while low > 1e-8 * step and of(low) >= 1.0:
+        while low > 1e-8 * step and of(low).verdict == "unstable":
             low /= 100.0
     count = round(PER_DECADE * log10(high / low)) + 1 if points is None else points
     if count < 2:
         raise InvalidInput(f"points must be at least 2, not {points!r}")
-    return stable_steps(of, low, high, count, deep=6 if linear else 2)
+    found = stable_steps(of, low, high, count, deep=6 if linear else 2)
+    return replace(found, why=reasons[-1] if reasons else "")

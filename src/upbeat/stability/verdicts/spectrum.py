@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import atan2, inf, log, pi
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,34 @@ from upbeat.core.errors import StepError
 from upbeat.scenario.order import components
 from upbeat.stability.linear.followed import Induced
 
+Verdict = Literal["stable", "unstable", "undecided"]
 Array = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.complex128]
 NEAR_ONE = 1e-5
 """Eigenvalues this near to 1 are asked whether they can be told from it."""
 SHOWN = 5
 """How many ports a mode names at most."""
+
+
+class Judged(NamedTuple):
+    """The size of the motion that decides, how well it is known, and whether there are free motions."""
+
+    radius: float
+    uncertainty: float = 0.0
+    free: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """Stable or unstable only where no rounding error could make it the other."""
+        if self.radius - self.uncertainty > 1.0:
+            return "unstable"
+        if self.free or not self.radius + self.uncertainty < 1.0:
+            return "undecided"
+        return "stable"
+
+
+UNKNOWN = Judged(inf, inf)
+"""Where there is no matrix to look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +83,17 @@ class Spectrum:
     def radius(self) -> float:
         return float(np.abs(self.values[0])) if len(self.values) else 0.0
 
+    @property
+    def judged(self) -> Judged:
+        return Judged(self.dominant.radius, self.dominant.uncertainty, bool(self.free))
 
-def radius(matrix: Array, free: int = 0) -> float:
-    """The spectral radius alone; without as many eigenvalues near 1 as there are free motions."""
+
+def radius(matrix: Array) -> float:
+    """The spectral radius alone."""
     if not np.isfinite(matrix).all():
         return inf
     found = _parts(_merged(matrix)[0])
     values = np.concatenate([values for _, values in found] or [np.zeros(0, dtype=complex)])
-    if free:
-        values = values[np.argsort(np.abs(values - 1.0), kind="stable")[free:]]
     return float(np.abs(values).max(initial=0.0))
 
 

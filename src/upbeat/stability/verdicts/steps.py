@@ -1,13 +1,16 @@
-"""Which communication steps are stable: a union of intervals, found by a scan and bisection."""
+"""Which communication steps are stable, and of which nobody can tell: intervals, by a scan and bisection."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
-Radius = Callable[[float], float]
-"""The spectral radius for a step."""
+from upbeat.stability.verdicts.spectrum import Judged, Verdict
+
+Judge = Callable[[float], Judged]
+"""The deciding motion for a step."""
 FINE = 1e-6
 """How closely the ends of intervals are found, relatively."""
 FAR = 3.0
@@ -16,12 +19,12 @@ FAR = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Steps from `low` to `high` that are stable. `open_ended`: the search did not look beyond `high`."""
+    """Steps from `low` to `high` with one verdict. `open_ended`: the search did not look beyond `high`."""
 
     low: float
     high: float
     from_zero: bool = False
-    """Whether no unstable step below was found."""
+    """Whether it begins at the smallest step looked at."""
     open_ended: bool = False
 
     def __contains__(self, step: float) -> bool:
@@ -34,75 +37,128 @@ class Interval:
 
 @dataclass(frozen=True)
 class Steps:
-    """The stable steps among those looked at, and what was looked at: pairs of step and spectral radius."""
+    """The stable steps among those looked at, those of which nobody can tell, and what was looked at.
+
+    `looked` are pairs of step and size of the deciding motion; infinite where no matrix was found.
+    """
 
     stable: tuple[Interval, ...]
+    undecided: tuple[Interval, ...]
     looked: tuple[tuple[float, float], ...]
+    why: str = ""
+    """Why there is no matrix for some of the undecided steps, in the words of one of them."""
 
     @property
     def largest(self) -> float | None:
-        """The end of the interval of stable steps that reaches down to the smallest; None if there is none.
+        """The end of the first interval of stable steps, unless unstable ones were found below it.
 
-        Larger stable steps may exist (`stable`), but between them and this one are unstable ones.
+        None if there is no such interval. Steps below it may be undecided: a motion that a step hardly
+        damps cannot be told from one that it does not damp at all. Larger stable steps may exist (`stable`),
+        but between them and this one are others.
         """
-        return self.stable[0].high if self.stable and self.stable[0].from_zero else None
+        if not self.stable:
+            return None
+        first, below = self.stable[0], self.undecided[:1]
+        joined = first.from_zero or any(one.from_zero and one.high >= first.low for one in below)
+        return first.high if joined else None
+
+    @property
+    def not_unstable(self) -> float | None:
+        """Up to here, from the smallest step on, no step was found to be unstable; None if that one is."""
+        end = None
+        for one in sorted((*self.stable, *self.undecided), key=lambda one: one.low):
+            if one.from_zero or one.low == end:
+                end = one.high
+        return end
 
 
-def stable_steps(radius: Radius, low: float, high: float, points: int, *, deep: int = 6) -> Steps:
-    """The steps between `low` and `high` whose spectral radius is below 1.
+class _Run(NamedTuple):
+    """Steps that share a verdict."""
+
+    verdict: Verdict
+    low: float
+    high: float
+
+
+def stable_steps(judge: Judge, low: float, high: float, points: int, *, deep: int = 6) -> Steps:
+    """What is known about the steps between `low` and `high`.
 
     Looks at `points` steps with equal ratios, and in the middle of any two; where that is not what they let
-    expect, more and more closely. Between neighbours on different sides the end of an interval is found by
-    bisection. So intervals are found that are much narrower than the distance of two points, unless the
+    expect, more and more closely. Between neighbours with different verdicts the end of an interval is found
+    by bisection. So intervals are found that are much narrower than the distance of two points, unless the
     radius dips and recovers without any of them noticing. `deep`: how often a distance is halved at most.
     """
     ratio = (high / low) ** (1.0 / (points - 1))
-    seen = {step: radius(step) for step in (low * ratio**k for k in range(points))}
+    seen = {step: judge(step) for step in (low * ratio**k for k in range(points))}
     for one, two in pairwise(sorted(seen.items())):
-        seen.update(_between(radius, one, two, deep - 1))
+        seen.update(_between(judge, one, two, deep - 1))
     pairs = sorted(seen.items())
-    ends: list[float] = []
+    first, last = pairs[0][0], pairs[-1][0]
+    changes: list[tuple[float, Verdict]] = [(first, pairs[0][1].verdict)]
     for (a, at_a), (b, at_b) in pairwise(pairs):
-        if (at_a < 1.0) != (at_b < 1.0):
-            ends.append(_bisected(radius, a, b, at_a < 1.0))
-    stable: list[Interval] = []
-    inside = pairs[0][1] < 1.0
-    begin = pairs[0][0]
-    first = inside
-    for end in ends:
-        if inside:
-            stable.append(Interval(begin, end, from_zero=first and not stable))
-        begin, inside = end, not inside
-    if inside:
-        stable.append(Interval(begin, pairs[-1][0], from_zero=first and not stable, open_ended=True))
-    return Steps(tuple(stable), tuple(pairs))
+        changes += _changes(judge, a, at_a.verdict, b, at_b.verdict)
+    ends = [*(step for step, _ in changes[1:]), last]
+    runs = _merged([_Run(kind, a, b) for (a, kind), b in zip(changes, ends, strict=True)])
+
+    def of(kind: Verdict) -> tuple[Interval, ...]:
+        return tuple(
+            Interval(run.low, run.high, from_zero=run.low == first, open_ended=run.high == last)
+            for run in runs
+            if run.verdict == kind
+        )
+
+    return Steps(of("stable"), of("undecided"), tuple((step, found.radius) for step, found in pairs))
 
 
 def _between(
-    radius: Radius, one: tuple[float, float], two: tuple[float, float], deep: int
-) -> dict[float, float]:
+    judge: Judge, one: tuple[float, Judged], two: tuple[float, Judged], deep: int
+) -> dict[float, Judged]:
     """Steps between two, as many as it takes until the radius goes nearly straight for where it matters.
 
-    What matters is whether it may cross the limit: far from it nobody needs to know how it bends.
+    What matters is whether it may cross the limit: far from it nobody needs to know how it bends, nor where
+    it bends by less than it is known to.
     """
     (a, at_a), (b, at_b) = one, two
     middle = 0.5 * (a + b)
-    value = radius(middle)
-    found = {middle: value}
-    bend = abs(value - 0.5 * (at_a + at_b))
-    nearest = min(abs(at_a - 1.0), abs(value - 1.0), abs(at_b - 1.0))
-    if deep > 0 and not bend <= 0.25 * nearest and min(at_a, value, at_b) < FAR:
-        found |= _between(radius, one, (middle, value), deep - 1)
-        found |= _between(radius, (middle, value), two, deep - 1)
+    here = judge(middle)
+    found = {middle: here}
+    all_three = (at_a, here, at_b)
+    bend = abs(here.radius - 0.5 * (at_a.radius + at_b.radius))
+    nearest = min(abs(each.radius - 1.0) for each in all_three)
+    known = max(each.uncertainty for each in all_three)
+    straight = bend <= max(0.25 * nearest, known)
+    if deep > 0 and not straight and min(each.radius for each in all_three) < FAR:
+        found |= _between(judge, one, (middle, here), deep - 1)
+        found |= _between(judge, (middle, here), two, deep - 1)
     return found
 
 
-def _bisected(radius: Radius, a: float, b: float, stable: bool) -> float:
-    """Where the sides change between `a` and `b`."""
+def _changes(judge: Judge, a: float, at_a: Verdict, b: float, at_b: Verdict) -> list[tuple[float, Verdict]]:
+    """Where the verdict changes between `a` and `b`, and to what."""
+    if at_a == at_b:
+        return []
     while b - a > FINE * a:
         middle = 0.5 * (a + b)
-        if (radius(middle) < 1.0) == stable:
+        here = judge(middle).verdict
+        if here == at_a:
             a = middle
-        else:
+        elif here == at_b:
             b = middle
-    return a if stable else b
+        else:
+            return [*_changes(judge, a, at_a, middle, here), *_changes(judge, middle, here, b, at_b)]
+    return [(a if at_a == "stable" else b, at_b)]
+
+
+def _merged(runs: list[_Run]) -> list[_Run]:
+    """Without the hair's breadth between stable and unstable where the eigenvalue is 1."""
+    found: list[_Run] = []
+    for k, run in enumerate(runs):
+        sides = {runs[j].verdict for j in (k - 1, k + 1) if 0 <= j < len(runs)}
+        thin = run.high - run.low <= 4.0 * FINE * run.high
+        edge = thin and run.verdict == "undecided" and sides == {"stable", "unstable"}
+        verdict: Verdict = "unstable" if edge else run.verdict
+        if found and found[-1].verdict == verdict:
+            found[-1] = found[-1]._replace(high=run.high)
+        else:
+            found.append(run._replace(verdict=verdict))
+    return found

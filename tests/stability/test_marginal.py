@@ -1,0 +1,128 @@
+"""Switched systems on the edge: what neither decays nor grows is undecided, and points are named."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from upbeat.report.switched import describe_steps, describe_table
+from upbeat.stability.switched.cycles import grows
+from upbeat.stability.switched.tables import table_holds
+
+
+def turned(angle: float, size: float = 1.0) -> Any:
+    return size * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+def skewed(matrix: Any) -> Any:
+    """The same in coordinates in which nobody sees it."""
+    basis = np.array([[2.0, 1.0], [0.3, 1.0]])
+    return basis @ matrix @ np.linalg.inv(basis)
+
+
+EDGE = [
+    [turned(0.3)],
+    [turned(0.3), turned(1.1)],
+    [np.eye(2)],
+    [skewed(turned(0.7))],
+    [skewed(np.array([[1.0, 0.1], [0.0, 1.0]]))],  # its eigenvalues are known to half of the digits only
+]
+
+
+@pytest.mark.parametrize("matrices", EDGE, ids=["turn", "turns", "identity", "skewed", "shear"])
+def test_what_stays_is_undecided(matrices: list[Any]) -> None:
+    found = up.decide(up.SwitchedSystem(matrices), seconds=20)
+    assert (str(found.stability), found.growing) == ("undecided", ())
+    assert found.cycles
+    assert "neither decays nor grows" in found.why
+    bounds = up.joint_radius(up.SwitchedSystem(matrices), seconds=5)
+    assert str(bounds.stability) == "undecided"
+
+
+def test_growth_is_sure_far_nearer_to_one_than_anybody_sees() -> None:
+    assert grows(np.array([turned(0.3, 1.0 + 1e-12)]), (0, 0, 0))
+    assert not grows(np.array([turned(0.3, 1.0 - 1e-12)]), (0,))
+    found = up.decide(up.SwitchedSystem([turned(0.3, 1.0 + 1e-9)]))
+    assert str(found.stability) == "unstable"
+    assert found.growing[0].growth == pytest.approx(1.0 + 1e-9, abs=1e-13)
+
+
+def test_what_is_gone_after_some_steps_has_a_bound_near_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for matrices in ([[[0.0, 1.0], [0.0, 0.0]]], [[[0.0, 5e4], [0.0, 0.0]]], [[[0.0]]]):
+            found = up.joint_radius(up.SwitchedSystem(matrices), seconds=20)
+            size = max(np.abs(matrices).max(), 1.0)
+            assert found.lower == 0.0
+            assert 0.0 < found.upper < 1e-4 * size
+            assert all(proof.check() for proof in found.certificates)
+
+
+def alone(states: dict[str, str], start: dict[str, float] | None = None, **more: Any) -> up.Scenario:
+    return up.Scenario(units={"o": up.Ode(states, start=start or {}, **more)})
+
+
+OSCILLATOR = alone({"x": "v", "v": "(1 - x*x)*v - x"}, {"x": 2.0})
+
+
+def test_steps_of_several_sizes_are_judged_where_it_is_asked_for() -> None:
+    """Van der Pol: x = v = 0 has the eigenvalues (1 ± i√3)/2, and everything there grows."""
+    start = up.certified(OSCILLATOR, [0.05, 0.1])
+    assert (start.verdict, start.data()["at"]) == ("stable", "start")
+    assert str(start).startswith("For small motions around the start: Stable")
+    rest = up.certified(OSCILLATOR, [0.05, 0.1], at="rest")
+    assert (rest.verdict, rest.data()["at"]) == ("unstable", "rest")
+    assert str(rest).startswith("For small motions around rest: Unstable")
+    assert rest.freely.growing[0].growth == pytest.approx(np.exp(0.5 * 0.1), rel=1e-5)
+    later = up.certified(OSCILLATOR, [0.1], at=0.5)
+    alone_ = up.stability_of(OSCILLATOR, pace=0.1, at=0.6, scan=False)  # one step completes the histories
+    assert later.system.radii[0] == pytest.approx(alone_.spectral_radius, rel=1e-9)
+    with pytest.raises(up.InvalidInput, match="not a time of the run"):
+        up.certified(OSCILLATOR, [0.1], at=-1.0)
+
+
+def test_a_table_is_judged_where_it_is_asked_for() -> None:
+    pace = up.Monitored(up.EventDriven(0.1), (0.05, 0.1), ((0, 0),))
+    made = up.experiment(OSCILLATOR, pace=pace, until=10.0)
+    assert "around the start: Stable" in describe_table(table_holds(made, pace))
+    assert "around rest: Unstable" in describe_table(table_holds(made, pace, at="rest"))
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        alone({"x": "v", "v": "-x"}, {"x": 1.0}, solver="dormand_prince"),
+        alone({"x": "-x", "y": "x"}, {"x": 1.0}),
+    ],
+    ids=["oscillator", "integrator"],
+)
+def test_motions_that_stay_are_not_called_unstable(scenario: up.Scenario) -> None:
+    found = up.certified(scenario, [0.1, 0.2], seconds=20)
+    assert (found.verdict, found.proven) == ("undecided", False)
+    text = describe_steps(found)
+    assert text.startswith("Undecided: with steps of 0.1, 0.2 s some motion neither decays nor grows")
+    assert "hold or damp it" in text
+    assert "remains    0.1" in text
+    assert "  grows " not in text
+    with pytest.raises(up.InvalidInput, match="nothing to keep to"):
+        found.monitor(up.EventDriven(1.0))
+
+
+def test_advice_for_what_grows_whatever_the_step() -> None:
+    found = up.certified(alone({"x": "0.5*x"}, {"x": 1.0}), [0.1, 0.2], seconds=20)
+    assert "Each of them grows alone" in str(found)
+
+
+def test_a_scenario_without_states_has_nothing_that_grows() -> None:
+    scenario = up.Scenario(units={"f": up.Function(["u"], {"y": "2*u"})})
+    found = up.certified(scenario, [0.1, 0.2])
+    assert (found.verdict, found.proven) == ("stable", True)
+
+
+def test_a_size_is_no_list_of_sizes() -> None:
+    with pytest.raises(up.InvalidInput, match=r"a list of sizes, such as \[0.05, 0.1\], not 0.1"):
+        up.certified(OSCILLATOR, 0.1)  # type: ignore[arg-type]

@@ -1,0 +1,125 @@
+"""What is undecided is so everywhere: single steps, intervals of steps, maps, points that are no points."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from upbeat.report.stability import describe, sentence
+from upbeat.stability.verdicts.spectrum import Judged
+from upbeat.stability.verdicts.steps import stable_steps
+
+
+def alone(states: dict[str, str], start: dict[str, float] | None = None, **more: Any) -> up.Scenario:
+    return up.Scenario(units={"o": up.Ode(states, start=start or {}, **more)})
+
+
+MARGINAL = [
+    alone({"x": "u"}, inputs=["u"]),
+    alone({"x": "v", "v": "u"}, inputs=["u"]),
+    alone({"x": "v", "v": "-x"}, solver="dormand_prince"),
+    alone({"x": "-abs(x)"}),
+]
+
+
+@pytest.mark.parametrize("scenario", MARGINAL, ids=["integrator", "body", "oscillator", "kink"])
+def test_no_step_of_what_neither_decays_nor_grows_is_stable(scenario: up.Scenario) -> None:
+    found = up.stability_of(scenario, pace=0.1)
+    data = found.data()
+    assert data["verdict"] == "undecided"
+    assert (data["stable_steps"], data["largest_stable_step"]) == ([], None)
+    assert data["undecided_steps"] == [data["steps_looked_at"]]
+    assert "undecided steps" in describe(found)
+
+
+def test_a_margin_that_vanishes_is_no_limit() -> None:
+    """RK4 on x'' = -x: |R(ih)|² = 1 - h⁶/72 + h⁸/576, below 1 up to 2√2, and next to nothing for small h."""
+    found = up.stability_of(alone({"x": "v", "v": "-x"}, {"x": 1.0}), pace=0.1, until=10.0)
+    assert found.largest_stable_step == pytest.approx(2.0 * sqrt(2.0), rel=1e-5)
+    assert found.steps is not None
+    (below,) = found.steps.undecided
+    (stable,) = found.steps.stable
+    assert below.from_zero
+    assert below.high == pytest.approx(stable.low, rel=1e-5)
+    # There the margin, h⁶/144, is what rounding can hide: some units in the last place.
+    assert 1e-16 < below.high**6 / 144.0 < 1e-13
+    assert "undecided steps" in describe(found)
+
+
+def test_an_unstable_step_between_two_others_is_never_skipped() -> None:
+    """Undecided, unstable, stable: no bisection may take the middle one for either of the others."""
+
+    def judge(h: float) -> Judged:
+        return Judged(1.0, 1.0) if h < 0.3 else Judged(2.0) if h < 0.3001 else Judged(0.5)
+
+    found = stable_steps(judge, 0.1, 1.0, 5)
+    assert [(one.low, one.high) for one in found.undecided] == [pytest.approx((0.1, 0.3), rel=1e-5)]
+    assert found.stable[0].low == pytest.approx(0.3001, rel=1e-5)
+    assert found.largest is None
+
+
+def test_stable_steps_above_undecided_ones_have_a_largest_and_above_unstable_ones_none() -> None:
+    for low, largest in ((Judged(1.0, 1e-9), 2.0), (Judged(1.5), None)):
+        found = stable_steps(
+            lambda h, low=low: low if h < 0.5 else Judged(0.9 if h < 2.0 else 1.1), 0.1, 10.0, 30
+        )
+        assert found.largest == (largest and pytest.approx(largest, rel=1e-5))
+        assert [(one.low, one.high) for one in found.stable] == [pytest.approx((0.5, 2.0), rel=1e-5)]
+
+
+def test_a_map_has_three_values() -> None:
+    spring = alone({"x": "v", "v": "-k*x - d*v"}, parameters={"k": 1.0, "d": 0.0}, solver="dormand_prince")
+    found = up.stability_map(spring, "o.d", [-0.5, 0.0, 0.5], [0.01, 0.1, 0.3])
+    assert found.verdicts.tolist() == [["unstable"] * 3, ["undecided"] * 3, ["stable"] * 3]
+    assert (found.stable.any(axis=1) == [False, False, True]).all()
+    assert found.undecided[1].all()
+    assert found.data()["verdicts"][1] == ["undecided"] * 3
+
+
+def test_a_map_is_made_where_it_is_asked_for() -> None:
+    """Van der Pol: its start is on a side of the cycle where motions decay, its rest is not stable."""
+    oscillator = alone({"x": "v", "v": "(m - x*x)*v - x"}, {"x": 2.0}, parameters={"m": 1.0})
+    start = up.stability_map(oscillator, "o.m", [1.0], [0.1])
+    rest = up.stability_map(oscillator, "o.m", [1.0], [0.1], at="rest")
+    assert start.verdicts[0, 0] == "stable"
+    assert rest.radius[0, 0] == pytest.approx(np.exp(0.05), rel=1e-5)  # |exp(h·(1 ± i√3)/2)|
+
+
+@pytest.mark.parametrize("at", [20.0, -1.0, 1e9])
+def test_a_time_outside_the_run_is_refused_at_once(at: float) -> None:
+    for states in ({"x": "-x"}, {"x": "-x*x*x"}):
+        made = up.experiment(alone(states, {"x": 1.0}), pace=0.1, until=10.0)
+        with pytest.raises(up.InvalidInput, match=r"not a time of the run \(0 to 10 s\)"):
+            up.stability_of(made, at=at)
+
+
+def test_what_is_linear_needs_no_run_to_a_point() -> None:
+    linear = alone({"x": "-x"}, {"x": 1.0})
+    assert up.stability_of(linear, pace=0.1, at=9e8, scan=False).spectral_radius == pytest.approx(
+        np.exp(-0.1), rel=1e-6
+    )
+    with pytest.raises(up.InvalidInput, match="more than 200,000 steps"):
+        up.stability_of(alone({"x": "-x*x*x"}, {"x": 1.0}), pace=0.1, at=9e8, scan=False)
+
+
+def test_rest_is_a_point_that_has_come_to_rest() -> None:
+    """x' = -x³: near zero a step changes hardly anything long before one is there, and at zero nothing."""
+    found = up.stability_of(alone({"x": "-x*x*x"}, {"x": 1.0}), pace=0.1, at="rest", scan=False)
+    assert found.verdict == "undecided"
+    assert "around rest" in sentence(found)
+    assert found.data()["at"] == "rest"
+    # x' = 1 - x²: x = 1, where the slope is -2.
+    found = up.stability_of(alone({"x": "1 - x*x"}, {"x": 0.2}), pace=0.1, at="rest", scan=False)
+    assert (found.verdict, found.spectral_radius) == ("stable", pytest.approx(np.exp(-0.2), rel=1e-5))
+
+
+def test_it_is_said_why_other_steps_were_not_looked_at() -> None:
+    found = up.stability_of(alone({"x": "-x*x*x - x"}, {"x": 1.0}), pace=0.1, at=1.0)
+    assert found.steps is None
+    assert "another run" in describe(found)
+    found = up.stability_of(alone({"x": "-x"}), pace=0.1, scan=False)
+    assert "stable steps" not in describe(found)  # nobody wanted to know
