@@ -91,6 +91,26 @@ def test_a_coupling_that_takes_over_begins_as_at_the_start(engine: str, name: st
             )
 
 
+def test_variants_of_one_coupling_beside_another_coupling(engine: str) -> None:
+    """Three blocks, two couplings: a change of solvers alone is no change of the coupling."""
+    others = {"fine": up.Variant(solvers=FINE), "seidel": COUPLED["seidel"]}
+    pace = up.Pattern([0.1] * 4, ["step", "fine", "seidel", "fine"])
+    trace = run(solved(), pace, up.Variants(others=others), engine)
+    states = ("left.x", "left.v", "right.x", "right.v")
+    for k in range(0, 12, 4):
+        for at, coupling, solver in (
+            (k, up.Jacobi(), up.Euler()),
+            (k + 1, up.Jacobi(), up.Euler(10)),
+            (k + 2, up.GaussSeidel(), up.Euler()),
+            (k + 3, up.Jacobi(), up.Euler(10)),
+        ):
+            begun = solved(solver).with_values({state: float(trace[state][at]) for state in states})
+            one = up.simulate(begun, pace=0.1, coupling=coupling, until=0.1, engine=engine)
+            assert [one[s][-1] for s in states] == pytest.approx(
+                [trace[s][at + 1] for s in states], abs=1e-12
+            )
+
+
 @pytest.mark.parametrize("inputs", [up.Hold(), up.Linear(), up.Polynomial(2), up.Continuous(), up.Smooth()])
 def test_runs_come_close_to_the_solution_however_couplings_change(engine: str, inputs: Any) -> None:
     """With changes at every step and inputs of any kind: first order at least, never a blunder."""

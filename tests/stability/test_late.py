@@ -67,7 +67,7 @@ FORMS: dict[str, up.Scenario] = {
             variables={"mode": 0.0, "bounces": 0},
             events={
                 "touch": {"when": "x <= r", "then": {"mode": 1, "bounces": "bounces + 1"}},
-                "leave": {"when": "2*(x - r) >= 0", "then": {"mode": "mode - 1"}},
+                "leave": {"when": "2*(x - r) >= 0", "then": {"mode": 0}},
             },
         )
     ),

@@ -124,11 +124,11 @@ class Variants:
         choices = self._choices(wiring)
         usual = made[0]
         last = wiring.registers.new("variants′last") if len(made) > 1 else None
+        change = [() if last is None else _changed(wiring, made, place, last) for place in range(len(made))]
         steps: dict[str, Block] = {}
         for name, variant in self.all.items():
             place = couplings.index(_Same(variant.coupling or self.coupling))
-            change = () if last is None else _changed(wiring, made, place, last)
-            steps[name] = (*change, *choices[name], *made[place].steps[USUAL])
+            steps[name] = (*change[place], *choices[name], *made[place].steps[USUAL])
         # Whatever has changed values from outside: the next step of another coupling exchanges them anew.
         again = () if last is None else (Let(last, Number(0.0)),)
         notes = [*usual.notes]
