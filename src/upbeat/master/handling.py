@@ -11,13 +11,13 @@ from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
 from upbeat.master.couplings.coupling import Coupling, Jacobi
 from upbeat.master.couplings.interruptible import Interruptible
-from upbeat.master.events.conditions import looked_at
 from upbeat.master.events.inside import with_own_events
 from upbeat.master.events.ways import Events
 from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.lookahead import LookAhead
 from upbeat.master.paces.pace import EventDriven, Fixed, Pace
 from upbeat.master.paces.revised import Revised, usual_step
+from upbeat.scenario.events.sights import looked_at
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.stops import located, with_stops

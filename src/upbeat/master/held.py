@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from upbeat.core.ports import Kind
-from upbeat.master.events.conditions import looked_at
 from upbeat.master.inputs.approximation import Hold
 from upbeat.master.wiring import Wiring
+from upbeat.scenario.events.sights import looked_at
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.process import bare
 

@@ -8,26 +8,27 @@ snapshot, as if whoever watches had seen it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upbeat.core.abilities import Model
-from upbeat.core.expr import Expr, Name, names, substitute
+from upbeat.core.expr import Expr, Name
 from upbeat.core.names import split
 from upbeat.core.ports import Kind, Port
 from upbeat.scenario.connection import Connection
 from upbeat.scenario.directory import Directory, End
 from upbeat.scenario.events.connection import EventConnection, Sender
-from upbeat.scenario.events.watcher import Watcher, linked, watchers
+from upbeat.scenario.events.sights import sights
+from upbeat.scenario.events.watcher import linked, watchers
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.equations.changing import free_name
 from upbeat.units.equations.ode import Ode
 from upbeat.units.equations.stopping import tells
 from upbeat.units.process import Isolated, bare
 
-Sight = tuple[str, str]
-"""An event: the unit that watches for it, and its name there."""
+Place = tuple[str, str]
+"""Of an event: the unit that watches for it, and its name there."""
 
 
 @dataclass
@@ -35,7 +36,7 @@ class _Unit:
     """What a unit is to watch for, in the names of the scenario's outputs."""
 
     model: Ode
-    events: dict[Sight, tuple[Expr, ...]] = field(default_factory=dict)
+    events: dict[Place, tuple[Expr, ...]] = field(default_factory=dict)
     own: dict[str, Expr] = field(default_factory=dict)
     foreign: dict[str, Port] = field(default_factory=dict)
     sources: dict[str, End] = field(default_factory=dict)
@@ -46,23 +47,23 @@ def with_stops(closed: Scenario, may_lead: Callable[[str], bool]) -> Scenario:
     looking = watchers(closed.units)
     if not looking or any(watcher.heard for watcher in looking.values()):
         return closed  # there is nothing to see, or all this has been done
-    units = _watching(closed, looking, may_lead)
+    units = _watching(closed, may_lead)
     models: dict[str, Model] = {}
     connections: list[Connection] = []
-    senders: dict[Sight, list[Sender]] = {}
+    senders: dict[Place, list[Sender]] = {}
     for unit, wanted in units.items():
         taken: set[str] = set()
-        labels = {sight: free_name(sight[1], taken) for sight in wanted.events}
-        conditions = {labels[sight]: zs for sight, zs in wanted.events.items()}
+        labels = {place: free_name(place[1], taken) for place in wanted.events}
+        conditions = {labels[place]: zs for place, zs in wanted.events.items()}
         made, stops = wanted.model.stopping(conditions, wanted.own, wanted.foreign)
         given: Any = closed.units[unit]
         models[unit] = replace(given, model=made) if isinstance(given, Isolated) else made
         for name, port in stops.seen.items():
             connections.append(Connection(unit, port, (Name(name),), (wanted.sources[name],), name))
-        for sight, label in labels.items():
+        for place, label in labels.items():
             port = stops.located[label]
             sender = Sender((unit, port), None, (Name(f"{unit}.{port}"),))
-            senders.setdefault(sight, []).append(sender)
+            senders.setdefault(place, []).append(sender)
     links: list[EventConnection] = []
     for unit, watcher in looking.items():
         models[unit] = told = linked(watcher, [event for owner, event in senders if owner == unit])
@@ -75,14 +76,12 @@ def with_stops(closed: Scenario, may_lead: Callable[[str], bool]) -> Scenario:
     )
 
 
-def _watching(
-    closed: Scenario, looking: dict[str, Watcher], may_lead: Callable[[str], bool]
-) -> dict[str, _Unit]:
+def _watching(closed: Scenario, may_lead: Callable[[str], bool]) -> dict[str, _Unit]:
     found: dict[str, _Unit] = {}
     directory = Directory(closed.units, ())
     driven = _copies(closed)
-    for watcher, name, conditions in sights(closed, looking):
-        read = sorted({each for z in conditions for each in names(z)})
+    for sight in sights(closed):
+        read = sight.reads
         for unit in sorted({split(each)[0] for each in read}, key=list(closed.units).index):
             model = bare(closed.units[unit])
             if type(model) is not Ode or not may_lead(unit):
@@ -91,7 +90,7 @@ def _watching(
             if any(cell is None for cell in own.values()):
                 continue
             wanted = found.setdefault(unit, _Unit(model))
-            wanted.events[watcher, name] = conditions
+            wanted.events[sight.place] = sight.conditions
             wanted.own |= {each: cell for each, cell in own.items() if cell is not None}
             for each in read:
                 if each in own:
@@ -102,14 +101,6 @@ def _watching(
                     source = directory.source(each)
                     wanted.foreign[each], wanted.sources[each] = source.port, source.end
     return found
-
-
-def sights(closed: Scenario, looking: dict[str, Watcher]) -> Iterable[tuple[str, str, tuple[Expr, ...]]]:
-    """All events that are watched for: by whom, their names there, conditions over outputs of units."""
-    for unit, watcher in looking.items():
-        seen = {c.port: c.cells[0] for c in closed.connections if c.unit == unit}
-        for event in watcher.events:
-            yield unit, event.name, tuple(substitute(z, seen) for z in event.conditions)
 
 
 def _copies(closed: Scenario) -> dict[tuple[str, str], str]:
@@ -125,7 +116,7 @@ def _copies(closed: Scenario) -> dict[tuple[str, str], str]:
     return found
 
 
-def located(closed: Scenario) -> dict[Sight, tuple[End, ...]]:
+def located(closed: Scenario) -> dict[Place, tuple[End, ...]]:
     """The event outputs by which units say that they have located an event."""
     ports = {(c.unit, c.port): c.senders for c in closed.event_connections}
     return {

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError, suggest
-from upbeat.core.expr import ZERO, Cell, Expr, Name, Number, Op, apply, names
+from upbeat.core.expr import ZERO, Cell, Expr, Name, Number, Op, apply
 from upbeat.core.names import split
 from upbeat.core.ports import Kind
 from upbeat.master.events.conditions import WIDTH, Watch
@@ -18,9 +18,10 @@ from upbeat.master.layout import Reg
 from upbeat.master.program import Instruction, Let, Set
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.sights import named, sights
 from upbeat.scenario.events.watcher import watchers
 from upbeat.scenario.scenario import Scenario
-from upbeat.scenario.stops import located, sights
+from upbeat.scenario.stops import located
 from upbeat.units.equations.ode import Ode
 from upbeat.units.process import bare
 
@@ -106,11 +107,10 @@ def deciding(name: str, wiring: Wiring, leaders: list[Leader], able: list[int]) 
     """For each condition of an event, the numbers of those `able` ones it is about: who goes first sees what
     is its own exactly, and what it assumes of others not at all where inputs are held. All, if it is about
     none of them."""
-    looking = watchers(wiring.scenario.units)
     found: list[list[int]] = []
-    for unit, event, conditions in sights(wiring.scenario, looking):
-        if wiring.scenario.column(unit, event) == name:
-            abouts = [{split(each)[0] for each in names(z)} for z in conditions]
+    for sight in sights(wiring.scenario):
+        if wiring.scenario.column(*sight.place) == name:
+            abouts = [named((z,)) for z in sight.conditions]
             found = [[k for k in able if leaders[k - 1].unit in about] or able for about in abouts]
     return found
 
@@ -119,15 +119,15 @@ def hidden(wiring: Wiring, leaders: list[Leader]) -> list[str]:
     """What those who may go first cannot see change, because their inputs are held."""
     found: dict[str, None] = {}
     driven = {(c.unit, cell): c.port for c in wiring.scenario.connections for cell in c.cells[:1]}
-    for unit, event, conditions in sights(wiring.scenario, watchers(wiring.scenario.units)):
-        read = sorted({each for z in conditions for each in names(z)})
+    for sight in sights(wiring.scenario):
+        read = sight.reads
         for leader in (leader for leader in leaders if leader.watching):
             if all(split(each)[0] != leader.unit for each in read):
                 continue
             ends = {each: driven.get((leader.unit, Name(each))) for each in read}
             held = [e for e, port in ends.items() if port and _is_held(wiring, leader.unit, port)]
             if held:
-                who, what = wiring.called(leader.unit), wiring.scenario.column(unit, event)
+                who, what = wiring.called(leader.unit), wiring.scenario.column(*sight.place)
                 found[
                     f"{who} does not see {', '.join(held)} change within a step, since its inputs are held: "
                     f"where it goes first, '{what}' may be found late. Take other inputs, such as "

@@ -27,8 +27,7 @@ from upbeat.master.layout import Reg
 from upbeat.master.program import Block, Let
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.watcher import watchers
-from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.events.sights import behind, named, sights
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.equations.ode import Function, Ode
 from upbeat.units.process import bare
@@ -64,7 +63,9 @@ def followed(
     Without `symbolic`, derivatives count only where outputs declare them. A pace (or coupling) that calls
     this has a property `derivatives`, by which the master knows what units are to give out for it.
     """
-    conditions = _conditions(wiring) | own_conditions(wiring)
+    scenario = wiring.scenario
+    conditions = {scenario.column(*one.place): one.conditions for one in sights(scenario)}
+    conditions |= own_conditions(wiring)
     if not conditions:
         return None
     lets: list[Let] = []
@@ -88,27 +89,6 @@ def followed(
     counts = tuple(map(len, conditions.values()))
     orders = tuple(one.order for one in known)
     return ready, Watch(tuple(conditions), counts, orders, first, jumped), known
-
-
-def looked_at(scenario: Scenario) -> list[str]:
-    """The units of a closed scenario that conditions of its events look at, through functions too."""
-    looking = {
-        *watchers(scenario.units),
-        *(u for u, m in scenario.units.items() if isinstance(m, Conditions)),
-    }
-    seen = {source for c in scenario.connections if c.unit in looking for source, _ in c.sources}
-    return [unit for unit in scenario.units if unit in seen - looking]
-
-
-def _conditions(wiring: Wiring) -> dict[str, tuple[Expr, ...]]:
-    """The conditions of all events by name, over the outputs of units."""
-    found: dict[str, tuple[Expr, ...]] = {}
-    for unit, watcher in watchers(wiring.scenario.units).items():
-        seen = {c.port: c.cells[0] for c in wiring.scenario.connections if c.unit == unit}
-        for event in watcher.events:
-            name = wiring.scenario.column(unit, event.name)
-            found[name] = tuple(substitute(z, seen) for z in event.conditions)
-    return found
 
 
 def _rates(z: Expr, wiring: Wiring, most: int, symbolic: bool) -> tuple[list[Expr], str]:
@@ -149,11 +129,9 @@ def _source(name: str, wiring: Wiring) -> tuple[str, str, str]:
 def _ends(conditions: Mapping[str, Sequence[Expr]], wiring: Wiring) -> set[tuple[str, str]]:
     """All outputs of the units that conditions look at, through functions too, and what drives these units:
     where that jumps, conditions go another way from now on, though they are what they were."""
-    units = {split(name)[0] for zs in conditions.values() for z in zs for name in names(z)}
-    scenario = wiring.scenario
-    seen = {unit for unit in units if isinstance(scenario.units[unit], Conditions)}
-    units |= {source for c in scenario.connections if c.unit in seen for source, _ in c.sources}
-    drives = {end for c in scenario.connections if c.unit in units for end in c.sources}
+    units = named(z for zs in conditions.values() for z in zs)
+    units |= behind(wiring.scenario, units)
+    drives = {end for c in wiring.scenario.connections if c.unit in units for end in c.sources}
     return {end for unit in units for end in wiring.outputs_of(unit)} | (drives & wiring.outputs.keys())
 
 

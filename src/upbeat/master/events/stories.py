@@ -22,6 +22,7 @@ from upbeat.master.program import Block, Let
 from upbeat.master.story import AT, HEAD, LANDED, Changed, Story
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.sights import Sight, behind, named, sights
 from upbeat.scenario.events.watcher import Watched, watchers
 from upbeat.units.equations.changing import changeable
 from upbeat.units.equations.data import Equations
@@ -51,15 +52,14 @@ class Stories:
         self.undefined: dict[str, Reg] = {}
         """Where the time is at which a condition of an event was first seen not to be a number."""
         self._defined: list[Let] = []
-        looking = watchers(wiring.scenario.units)
-        if not looking:
+        seen = list(sights(wiring.scenario))
+        if not seen:
             return
         self._since = wiring.registers.new("since")
         models = wiring.scenario.units.items()
         self._truths = {unit for unit, model in models if isinstance(model, Conditions)}
-        for unit, watcher in looking.items():
-            for event in watcher.events:
-                self._told[unit, event.name] = self._story(unit, event)
+        for sight in seen:
+            self._told[sight.place] = self._story(sight)
 
     @property
     def mark(self) -> Block:
@@ -101,18 +101,16 @@ class Stories:
 
     # ---------------------------------------------------------------- one event
 
-    def _story(self, unit: str, event: Watched) -> tuple[Story, Block]:
+    def _story(self, sight: Sight) -> tuple[Story, Block]:
         wiring, scenario = self._wiring, self._wiring.scenario
-        label = scenario.column(unit, event.name)
-        seen = {c.port: c.cells[0] for c in scenario.connections if c.unit == unit}
-        conditions = [substitute(z, seen) for z in event.conditions]
+        label, conditions = scenario.column(*sight.place), sight.conditions
         self._doubt(label, conditions)
-        changes = list(self._changes(unit, event))
-        owners = self._seen(conditions) | {owner for owner, _, _, _ in changes}
+        changes = list(self._changes(sight.watcher, sight.event))
+        owners = behind(scenario, named(conditions)) | {owner for owner, _, _, _ in changes}
         concerned = [owner for owner in scenario.units if owner in owners.difference(scenario.added_units)]
         size = HEAD + sum(2 * changed.port.cells for *_, changed in changes)
         to = wiring.registers.new(f"{label}′story", size=size)
-        predicted = self._predicted((unit, event.name))
+        predicted = self._predicted(sight.place)
         lets = [
             *self._landing(label, conditions, to + LANDED),
             *(Let(to + AT + k, _NEVER if predicted is None else Cell(predicted + k)) for k in range(2)),
@@ -136,15 +134,6 @@ class Stories:
         fine = reduce(lambda a, b: apply(Op.AND, a, b), numbers)
         sooner = apply(Op.MIN, Cell(first), Cell(self._wiring.now))
         self._defined.append(Let(first, apply(Op.WHERE, fine, Cell(first), sooner)))
-
-    def _seen(self, conditions: Sequence[Expr]) -> set[str]:
-        """The units that conditions look at, through functions too."""
-        scenario = self._wiring.scenario
-        units = {split(name)[0] for z in conditions for name in names(z)}
-        inside = {unit for unit in units if isinstance(scenario.units[unit], Conditions)}
-        return (units - inside) | {
-            end[0] for c in scenario.connections if c.unit in inside for end in c.sources
-        }
 
     def _changes(self, unit: str, event: Watched) -> Iterator[tuple[str, Reg | None, Reg, Changed]]:
         """What an event changes: in which unit, the registers before and after, and what it is."""

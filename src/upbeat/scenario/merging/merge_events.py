@@ -9,7 +9,8 @@ from upbeat.core.abilities import Model
 from upbeat.core.expr import Expr, substitute
 from upbeat.core.names import cell_names
 from upbeat.scenario.directory import EVENTS, End
-from upbeat.scenario.events.watcher import Watcher, watchers
+from upbeat.scenario.events.sights import Sight, sights
+from upbeat.scenario.events.watcher import watchers
 from upbeat.units.equations.data import Equations
 from upbeat.units.equations.ode import Ode
 
@@ -43,8 +44,7 @@ def happenings(scenario: Scenario) -> tuple[dict[str, Model], list[Happening]]:
     units = {
         name: _without(name, model, told) for name, model in scenario.units.items() if name not in looking
     }
-    found = [one for name, watcher in looking.items() for one in _all(name, watcher, scenario, targets)]
-    return units, found
+    return units, [_happening(sight, scenario, targets) for sight in sights(scenario)]
 
 
 def _without(name: str, model: Model, told: set[End]) -> Model:
@@ -60,25 +60,17 @@ def _without(name: str, model: Model, told: set[End]) -> Model:
     return Ode(**{**equations.to_spec(), "solver": model.solver})
 
 
-def _all(
-    unit: str, watcher: Watcher, scenario: Scenario, targets: dict[End, tuple[End, ...]]
-) -> list[Happening]:
-    seen = {c.port: c.cells[0] for c in scenario.connections if c.unit == unit}
-    found = []
-    for event in watcher.events:
-        then = []
-        for output, cells in event.then:
-            values = [substitute(cell, seen) for cell in cells]
-            for other, port in targets[unit, output]:
-                model = scenario.units[other]
-                assert isinstance(model, Ode)  # nothing else lets itself be changed
-                then += [(other, cell, new) for cell, new in _changed(model.equations, port, values)]
-        conditions = tuple(substitute(z, seen) for z in event.conditions)
-        found.append(Happening((unit, event.name), conditions, tuple(then), unit == EVENTS))
-    return found
+def _happening(sight: Sight, scenario: Scenario, targets: dict[End, tuple[End, ...]]) -> Happening:
+    then = []
+    for output, values in sight.then:
+        for other, port in targets[sight.watcher, output]:
+            model = scenario.units[other]
+            assert isinstance(model, Ode)  # nothing else lets itself be changed
+            then += [(other, cell, new) for cell, new in _changed(model.equations, port, values)]
+    return Happening(sight.place, sight.conditions, tuple(then), sight.watcher == EVENTS)
 
 
-def _changed(equations: Equations, port: str, values: list[Expr]) -> list[tuple[str, Expr]]:
+def _changed(equations: Equations, port: str, values: tuple[Expr, ...]) -> list[tuple[str, Expr]]:
     """What an event input with these values gives which cell."""
     heard = next(known for known in equations.heard if known.name == port)
     given = dict(zip(cell_names(port, heard.size), values, strict=True))
