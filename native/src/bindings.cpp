@@ -72,6 +72,16 @@ nb::dict opcodes() {
   return table;
 }
 
+// The kinds of reasons and their sentences, to be compared with those of Python.
+nb::dict reasons() {
+  nb::dict table;
+  for (std::size_t kind = 0; kind < all_reasons; ++kind) {
+    const auto [name, places] = words_of(static_cast<Why>(kind));
+    table[name] = places;
+  }
+  return table;
+}
+
 }  // namespace
 }  // namespace upbeat
 
@@ -120,6 +130,7 @@ NB_MODULE(_native, module) {
   nb::exception<Closed>(module, "Closed", PyExc_RuntimeError);
   module.def("opcodes", &opcodes);
   module.def("crossing_seconds", &crossing_seconds, "seconds"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def("reasons", &reasons);
   module.def("fmi2_logger_address", &fmi2_logger_address);
   module.def("announce_faults", &announce_faults, "before"_a, "after"_a);
   module.def("leave_faults_alone", &leave_faults_alone);

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
-#include <string>
 
 namespace upbeat {
 namespace chains {
@@ -18,19 +16,6 @@ inline double right_after(double close, double step) { return std::min(100.0 * c
 
 inline double longer(double chain, double last, double t, double within) {
   return t - last <= within ? chain + 1.0 : 0.0;
-}
-
-inline std::string shown(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
-}
-
-inline std::string endless(const std::string& event, double t) {
-  return "events come one right after the other at t = " + shown(t) + ", and event '" + event +
-         "' is the next. A chain that does not end, such as a ball that bounces lower and lower, needs an end of its "
-         "own: let it come to rest once it is slow enough, and put it where it lies. If they really come that often, "
-         "take a smaller step";
 }
 
 }  // namespace chains

@@ -44,7 +44,12 @@ class Drive {
     }));
   }
 
-  std::string reason(std::int32_t code) const { return code == known_event ? "known event" : pace_->reason(code); }
+  // The members of upbeat.core.reasons.Reason.
+  nb::tuple reason(std::int32_t number) const {
+    const Reason& found = pace_->reason(number);
+    const nb::object at = std::isnan(found.at) ? nb::object(nb::none()) : nb::object(nb::float_(found.at));
+    return nb::make_tuple(words_of(found.kind).first, found.about, at, found.of);
+  }
 
   // What the pace remembers, to be taken up again when the machine is set back. Neither while the loop is at
   // work.

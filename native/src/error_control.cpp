@@ -2,7 +2,6 @@
 #include "error_control.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace upbeat {
 
@@ -11,27 +10,14 @@ namespace {
 // The places of the state.
 enum : std::size_t { Step, LastError, Port, Held, Length, Least, Most, Places };
 
-// The texts that need no numbers, by code.
-enum : std::int32_t { ToStop, HalfOfRest, FirstStep, LongestStep, Controlled };
-
 constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
 constexpr double tiny = 1e-3;   // errors below this count as this
 
-std::string shown(const char* format, double value) {
-  if (std::isnan(value)) return "nan";  // the C library may give it a sign
-  char text[40];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 }  // namespace
 
-ErrorControl::ErrorControl(const ErrorControlSettings& settings, std::vector<std::string> texts, std::int32_t block)
-    : is_(settings), texts_(std::move(texts)), block_(block) {
+ErrorControl::ErrorControl(const ErrorControlSettings& settings, std::vector<std::string> ports, std::int32_t block)
+    : is_(settings), ports_(std::move(ports)), block_(block) {
   state_.assign(Places, 0.0);
-  for (const char* text : {"the stop time", "half of the rest", "first step", "the longest step", "error control"}) {
-    in_words(text);
-  }
 }
 
 // How long the run is may come only with the first proposal: in a nested scenario, how far it goes first.
@@ -60,9 +46,9 @@ void ErrorControl::start(double t, double limit) {
 Proposal ErrorControl::propose(double t, double limit, const Cell*) {
   if (state_[Length] == 0.0) start(t, limit);
   const double remaining = limit - t;
-  if (state_[Step] >= remaining * (1.0 - slack)) return {limit, ToStop, block_};
-  if (2.0 * state_[Step] > remaining) return {t + 0.5 * remaining, HalfOfRest, block_};
-  return {t + state_[Step], why(), block_};
+  if (state_[Step] >= remaining * (1.0 - slack)) return {limit, number_of(Why::Stop), block_};
+  if (2.0 * state_[Step] > remaining) return {t + 0.5 * remaining, number_of(Why::Half), block_};
+  return {t + state_[Step], reason_to_go(), block_};
 }
 
 bool ErrorControl::review(double t, double reached, const Cell* cells, Proposal& again) {
@@ -81,12 +67,13 @@ bool ErrorControl::review(double t, double reached, const Cell* cells, Proposal&
       state_[Held] = 1.0;
       return true;
     }
-    again.until = t + step;
-    again.reason = in_words(too_large(error, port));
+    const double none = std::numeric_limits<double>::quiet_NaN();
     if (length <= state_[Least] * (1.0 + slack)) {
-      again.until = std::numeric_limits<double>::quiet_NaN();
-      again.reason = in_words("the step from t = " + shown("%.9g", t) + " has an " + too_large(error, port) +
-                              ", and cannot be shorter than " + shown("%.3g", state_[Least]) + ". " + texts_[0]);
+      again.until = none;
+      again.reason = why({Why::Stuck, ports_[port], t, {error, state_[Least]}});
+    } else {
+      again.until = t + step;
+      again.reason = why({Why::Error, ports_[port], none, {error}});
     }
     state_[Step] = step;
     state_[LastError] = 0.0;
@@ -127,27 +114,20 @@ double ErrorControl::factor(double error, double before) const {
          std::pow(before, is_.proportional / is_.power);
 }
 
-std::int32_t ErrorControl::why() {
+std::int32_t ErrorControl::reason_to_go() {
   const double error = state_[LastError];
-  if (error > 1.0) return in_words(too_large(error, static_cast<std::size_t>(state_[Port])) + " in the step before");
-  if (error == 0.0) return FirstStep;
-  return state_[Step] >= state_[Most] ? LongestStep : Controlled;
+  if (error > 1.0) {
+    const std::string& port = ports_[static_cast<std::size_t>(state_[Port])];
+    return why({Why::Before, port, std::numeric_limits<double>::quiet_NaN(), {error}});
+  }
+  if (error == 0.0) return number_of(Why::First);
+  return number_of(state_[Step] >= state_[Most] ? Why::Longest : Why::Controlled);
 }
 
-std::string ErrorControl::too_large(double error, std::size_t port) const {
-  return "error " + shown("%.2g", error) + " × tolerance at " + texts_[1 + port];
-}
-
-std::int32_t ErrorControl::in_words(const std::string& text) {
-  const auto [found, is_new] = codes_.emplace(text, static_cast<std::int32_t>(reasons_.size()));
-  if (is_new) reasons_.push_back(text);
-  return found->second;
-}
-
-std::unique_ptr<Pace> make_error_control(const std::vector<double>& p, const std::vector<std::string>& texts,
+std::unique_ptr<Pace> make_error_control(const std::vector<double>& p, const std::vector<std::string>& ports,
                                          std::int32_t block) {
-  if (p.size() != 14 || !(p[0] >= 0.0 && p[0] < 2147483647.0) || texts.size() < 2 ||
-      p[1] != static_cast<double>(texts.size() - 1)) {
+  if (p.size() != 14 || !(p[0] >= 0.0 && p[0] < 2147483647.0) || ports.empty() ||
+      p[1] != static_cast<double>(ports.size())) {
     return nullptr;
   }
   ErrorControlSettings settings;
@@ -165,7 +145,7 @@ std::unique_ptr<Pace> make_error_control(const std::vector<double>& p, const std
   settings.proportional = p[11];
   settings.small = p[12];
   settings.large = p[13];
-  return std::make_unique<ErrorControl>(settings, texts, block);
+  return std::make_unique<ErrorControl>(settings, ports, block);
 }
 
 }  // namespace upbeat

@@ -1,9 +1,6 @@
 // Steps as long as a tolerance allows: the twin of ErrorControl in upbeat.master.paces.error_control, bit for bit.
 #pragma once
 
-#include <deque>
-#include <unordered_map>
-
 #include "pace.hpp"
 
 namespace upbeat {
@@ -26,8 +23,8 @@ struct ErrorControlSettings {
 // longer, length of the run (0: not begun), least, most].
 class ErrorControl final : public Pace {
  public:
-  // `texts`: what to say when steps cannot be shortened any more, then the names of the watched ports.
-  ErrorControl(const ErrorControlSettings& settings, std::vector<std::string> texts, std::int32_t block);
+  // `ports`: the names of the watched ones.
+  ErrorControl(const ErrorControlSettings& settings, std::vector<std::string> ports, std::int32_t block);
 
   bool retries() const override { return is_.repeat; }
   void begin(double t, double limit) override;
@@ -36,25 +33,20 @@ class ErrorControl final : public Pace {
   bool review(double t, double reached, const Cell* cells, Proposal& step) override;
   void note(double t, const Fired* fired, std::size_t count, const Cell* cells) override;
   std::int32_t sees() const override { return is_.errors + is_.count - 1; }
-  const char* reason(std::int32_t code) const override { return reasons_.at(static_cast<std::size_t>(code)).c_str(); }
 
  private:
   void start(double t, double limit);
   double worst(const Cell* cells, std::size_t& port) const;
   double factor(double error, double before) const;
-  std::int32_t why();
-  std::int32_t in_words(const std::string& text);
-  std::string too_large(double error, std::size_t port) const;
+  std::int32_t reason_to_go();
 
   ErrorControlSettings is_;
-  std::vector<std::string> texts_;
+  std::vector<std::string> ports_;
   std::int32_t block_;
-  std::deque<std::string> reasons_;  // a deque, so that `reason` stays good
-  std::unordered_map<std::string, std::int32_t> codes_;
 };
 
 // Null if the parameters are not those of an ErrorControl.
-std::unique_ptr<Pace> make_error_control(const std::vector<double>& parameters, const std::vector<std::string>& texts,
+std::unique_ptr<Pace> make_error_control(const std::vector<double>& parameters, const std::vector<std::string>& ports,
                                          std::int32_t block);
 
 }  // namespace upbeat

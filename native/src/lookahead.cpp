@@ -14,15 +14,13 @@ namespace {
 enum : std::size_t { Count, Fresh, Newest, Before, Oldest, Last, Chain, Samples };
 constexpr std::size_t depth = 3;
 
-// The texts that need no numbers, by code.
-enum : std::int32_t { UsualStep, FirstStep, AfterEvent, ToStop };
+// What the steps are called by what the state says: usual ones, at the start, after an event.
+constexpr Why kinds[] = {Why::Usual, Why::First, Why::After};
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
 constexpr double close = 0.05;  // a sample so much closer than the last two are takes the place of the newest
 constexpr double near = 0.1;    // samples closer than this part of the step say little about its end
-
-using chains::shown;
 
 }  // namespace
 
@@ -32,7 +30,6 @@ LookAhead::LookAhead(LookAheadSettings settings, std::vector<std::string> names,
   waits_.resize(names_.size());
   begin(0.0, 0.0);
   curves_.resize(is_.orders.size());
-  for (const char* text : {"usual step", "first step", "after an event", "the stop time"}) in_words(text);
 }
 
 void LookAhead::begin(double, double) {
@@ -54,15 +51,14 @@ Proposal LookAhead::propose(double t, double limit, const Cell*) {
   predict(t, usual);
   const bool seen = next.wait < usual;
   if (seen && (state_[Chain] >= chains::most || (next.before && next.wait < tiny(t)))) {
-    return {std::numeric_limits<double>::quiet_NaN(), in_words(chains::endless(names_[event], t)), block_};
+    return {std::numeric_limits<double>::quiet_NaN(), why({Why::Endless, names_[event], t}), block_};
   }
   const double until = t + (seen ? next.wait : usual);
   const bool last = until > limit - slack * is_.step;
   const double to = last ? limit : until;
-  if (last && !(seen && until <= limit)) return {to, ToStop, block_};
-  if (!seen) return {to, static_cast<std::int32_t>(state_[Fresh]), block_};
-  const char* const what = next.before ? "' over at " : "' expected at ";
-  return {to, in_words("event '" + names_[event] + what + shown(until)), block_};
+  if (last && !(seen && until <= limit)) return {to, number_of(Why::Stop), block_};
+  if (!seen) return {to, number_of(kinds[static_cast<std::size_t>(state_[Fresh])]), block_};
+  return {to, why({next.before ? Why::Over : Why::Expected, names_[event], until}), block_};
 }
 
 // Keeps the first predictions of events that are expected within the step, and of no others.
@@ -194,25 +190,17 @@ Landing LookAhead::closely(std::size_t first, std::size_t count, double t, doubl
 
 Curve LookAhead::curve(std::size_t condition, double span) const {
   const double* const s = samples(condition);
-  std::int32_t order = is_.orders[condition];
-  if (order == 2 && std::isnan(s[2])) order = 1;  // an FMU does not know its derivatives at the start
-  if (order == 1 && std::isnan(s[1])) order = 0;
+  const std::int32_t order = known(is_.orders[condition], s, s);
   const double count = state_[Count];
   const double h = state_[Newest] - state_[Before];
   if (order == 0) {
     if (count < 2.0) return taylor(s[0], 0.0, 0.0);
-    if (count < 3.0 || is_.method == LookAheadSettings::Secant) return straight(s, h);
+    if (count < 3.0 || is_.method == LookAheadSettings::Secant) return through(s, 0, h);
     return parabola(s, h, state_[Before] - state_[Oldest]);
   }
   const bool before = std::isnan(s[sample_width + 1]) || (order == 2 && std::isnan(s[sample_width + 2]));
   if (count < 2.0 || h < near * span || before) return taylor(s[0], s[1], order == 2 ? s[2] : 0.0);
-  return order == 1 ? cubic(s, h) : quintic(s, h);
-}
-
-std::int32_t LookAhead::in_words(const std::string& text) {
-  const auto [found, is_new] = codes_.emplace(text, static_cast<std::int32_t>(reasons_.size()));
-  if (is_new) reasons_.push_back(text);
-  return found->second;
+  return through(s, order, h);
 }
 
 std::unique_ptr<Pace> make_look_ahead(const std::vector<double>& p, const std::vector<std::string>& texts,

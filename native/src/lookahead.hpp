@@ -1,9 +1,6 @@
 // Steps that end where an event is expected: the twin of LookAhead in upbeat.master.paces.lookahead, bit for bit.
 #pragma once
 
-#include <deque>
-#include <unordered_map>
-
 #include "pace.hpp"
 #include "prediction.hpp"
 
@@ -39,7 +36,6 @@ class LookAhead final : public Pace {
   void note(double t, const Fired* fired, std::size_t count, const Cell* cells) override;
   void anew(double t, bool fired, const Cell* cells) override;
   std::int32_t sees() const override;
-  const char* reason(std::int32_t code) const override { return reasons_.at(static_cast<std::size_t>(code)).c_str(); }
 
  private:
   Landing expected(double t, double span, std::size_t& event);
@@ -52,15 +48,12 @@ class LookAhead final : public Pace {
   const double* samples(std::size_t condition) const;
   void look(bool moved, const Cell* cells);
   std::size_t predictions() const { return state_.size() - 2 * names_.size(); }
-  std::int32_t in_words(const std::string& text);
 
   LookAheadSettings is_;
   std::vector<std::string> names_;
   std::int32_t block_;
   std::vector<Curve> curves_;
   std::vector<double> waits_;  // for each event
-  std::deque<std::string> reasons_;  // a deque, so that `reason` stays good
-  std::unordered_map<std::string, std::int32_t> codes_;
 };
 
 // Null if the parameters are not those of a LookAhead.

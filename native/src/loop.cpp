@@ -102,7 +102,7 @@ bool step(Machine& machine, P& pace, StepLog* log, std::size_t mark, double t, d
   }
   const std::int32_t stop = machine.tables().stops < 0 ? 0 : stopped(machine, cells, reached, wanted.until);
   if (event && reached == due) {
-    wanted.reason = known_event;
+    wanted.reason = number_of(Why::Known);
   } else if (stop > 0) {
     wanted.reason = first_stop + 1 - stop;
   }

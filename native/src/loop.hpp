@@ -19,10 +19,9 @@ enum class Status : std::int32_t {
   Stopped = 4,  // somebody asked the machine to stop
 };
 
-// The reason of a step that ended at a known event; a pace's own reasons count from 0.
-constexpr std::int32_t known_event = -1;
-// That of a step that the first of the units which may end one has ended; those of the others count down from it.
-constexpr std::int32_t first_stop = -2;
+// The reason of a step that the first of the units which may end one has ended; those of the others count down from it.
+// All other reasons count from 0.
+constexpr std::int32_t first_stop = -1;
 
 // How often a step may be sent back.
 constexpr std::int64_t most_retries = 100;

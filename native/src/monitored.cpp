@@ -10,46 +10,24 @@ namespace {
 // The places of the state.
 enum : std::size_t { Node, Taken, Until, Stood, Head };
 
-// The texts of its own; then one for each policy that is taken in place of a longer wish, and one for each pair of a
-// policy asked for and one taken instead.
-enum : std::int32_t { WhatIsLeft, AfterOneThatStood, Rounded };
-
 constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
 
 }  // namespace
 
 Monitored::Monitored(MonitoredSettings settings, std::unique_ptr<Pace> inside)
-    : is_(std::move(settings)), size_(static_cast<std::int32_t>(is_.steps.size())), inside_(std::move(inside)) {
-  state_.assign(Head, 0.0);
-}
+    : Wrapping(std::move(inside), Head), is_(std::move(settings)), size_(static_cast<std::int32_t>(is_.steps.size())) {}
 
 void Monitored::begin(double t, double limit) {
   state_[Node] = static_cast<double>(is_.start);
   state_[Taken] = -1.0;
   state_[Until] = t;
   state_[Stood] = 0.0;
-  inside_->begin(t, limit);
+  Wrapping::begin(t, limit);
 }
 
-bool Monitored::stand(const std::vector<double>& state) {
+bool Monitored::fits(const double* own) const {
   const auto nodes = static_cast<double>(is_.leads.size()) / static_cast<double>(size_);
-  if (state.size() < Head || !(state[Node] >= 0.0 && state[Node] < nodes)) return false;
-  if (!(state[Taken] >= -1.0 && state[Taken] < static_cast<double>(size_))) return false;
-  if (!inside_->stand({state.begin() + Head, state.end()})) return false;
-  std::copy(state.begin(), state.begin() + Head, state_.begin());
-  return true;
-}
-
-const std::vector<double>& Monitored::state() const {
-  const std::vector<double>& inner = inside_->state();
-  whole_.assign(state_.begin(), state_.end());
-  whole_.insert(whole_.end(), inner.begin(), inner.end());
-  return whole_;
-}
-
-// Texts of the pace inside have even numbers, its own odd ones.
-const char* Monitored::reason(std::int32_t code) const {
-  return code % 2 == 0 ? inside_->reason(code / 2) : is_.texts.at(static_cast<std::size_t>(code / 2)).c_str();
+  return own[Node] >= 0.0 && own[Node] < nodes && own[Taken] >= -1.0 && own[Taken] < static_cast<double>(size_);
 }
 
 const std::int32_t* Monitored::row(const std::vector<std::int32_t>& table) const {
@@ -57,19 +35,19 @@ const std::int32_t* Monitored::row(const std::vector<std::int32_t>& table) const
 }
 
 Proposal Monitored::propose(double t, double limit, const Cell* cells) {
-  Proposal step = inside_->propose(t, limit, cells);
-  step.reason = 2 * step.reason;
+  Proposal step = Wrapping::propose(t, limit, cells);
+  if (std::isnan(step.until)) return step;  // the pace inside gives up
   const std::int32_t fits = count(limit - t);
   const std::int32_t asked = meant(step.until - t, step.block);
   std::int32_t taken = row(is_.grants)[asked];
   if (taken >= fits) taken = nearest(asked, fits);
   if (taken < 0) {
     step.until = limit;
-    step.reason = 2 * WhatIsLeft + 1;
+    step.reason = number_of(Why::Left);
   } else {
     make(step, t, limit, asked, taken);
   }
-  if (state_[Stood] != 0.0) step.reason = 2 * AfterOneThatStood + 1;
+  if (state_[Stood] != 0.0) step.reason = number_of(Why::Stood);
   state_[Taken] = static_cast<double>(taken);
   state_[Until] = step.until;
   state_[Stood] = 0.0;
@@ -78,8 +56,7 @@ Proposal Monitored::propose(double t, double limit, const Cell* cells) {
 
 bool Monitored::review(double t, double reached, const Cell* cells, Proposal& step) {
   Proposal again = step;
-  if (inside_->review(t, reached, cells, again)) return true;
-  again.reason = 2 * again.reason;
+  if (Wrapping::review(t, reached, cells, again)) return true;
   if (std::isnan(again.until)) {  // the pace inside gives up
     step = again;
     return false;
@@ -103,13 +80,13 @@ void Monitored::note(double t, const Fired* fired, std::size_t count, const Cell
     const auto taken = static_cast<std::size_t>(state_[Taken]);
     if (t >= state_[Until] - slack * is_.steps[taken]) state_[Node] = static_cast<double>(row(is_.leads)[taken]);
   }
-  inside_->note(t, fired, count, cells);
+  Wrapping::note(t, fired, count, cells);
   state_[Taken] = -1.0;
   state_[Until] = t;
 }
 
 // The policy `taken`, on the pace's own grid where it asked for just that one.
-void Monitored::make(Proposal& step, double t, double limit, std::int32_t asked, std::int32_t taken) const {
+void Monitored::make(Proposal& step, double t, double limit, std::int32_t asked, std::int32_t taken) {
   const double size = is_.steps[static_cast<std::size_t>(taken)];
   const std::int32_t block = is_.blocks[static_cast<std::size_t>(taken)];
   double until = t + size;
@@ -118,10 +95,13 @@ void Monitored::make(Proposal& step, double t, double limit, std::int32_t asked,
   if (until > limit - slack * size) until = limit;
   step.until = until;
   step.block = block;
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  const std::string& made = is_.labels[static_cast<std::size_t>(taken)];
   if (taken != asked) {
-    step.reason = 2 * (Rounded + size_ + asked * size_ + taken) + 1;
+    const auto wish = static_cast<std::size_t>(asked);
+    step.reason = why({Why::Replaced, made + " instead of " + is_.labels[wish], none, {size, is_.steps[wish]}});
   } else if (!exact) {
-    step.reason = 2 * (Rounded + taken) + 1;
+    step.reason = why({Why::Rounded, made, none, {size}});
   }
 }
 
@@ -179,8 +159,7 @@ std::unique_ptr<Pace> make_monitored(const std::vector<double>& p, const std::ve
   const auto count = static_cast<std::size_t>(p[0]);
   const auto cells = count * static_cast<std::size_t>(p[1]);
   const std::size_t own = numbers + 3 * count + 2 * cells;
-  const std::size_t words = 1 + Rounded + count + count * count;
-  if (p.size() < own || texts.size() < words) return nullptr;
+  if (p.size() < own || texts.size() < 1 + count) return nullptr;
   MonitoredSettings settings;
   settings.start = static_cast<std::int32_t>(p[2]);
   settings.steps.assign(p.begin() + numbers, p.begin() + static_cast<std::ptrdiff_t>(numbers + count));
@@ -199,8 +178,8 @@ std::unique_ptr<Pace> make_monitored(const std::vector<double>& p, const std::ve
     settings.leads.push_back(static_cast<std::int32_t>(lead));
     settings.grants.push_back(static_cast<std::int32_t>(grant));
   }
-  const auto after = texts.begin() + static_cast<std::ptrdiff_t>(words);
-  settings.texts.assign(texts.begin() + 1, after);
+  const auto after = texts.begin() + static_cast<std::ptrdiff_t>(1 + count);
+  settings.labels.assign(texts.begin() + 1, after);
   auto inside =
       make_pace(texts[0], {p.begin() + static_cast<std::ptrdiff_t>(own), p.end()}, blocks, {after, texts.end()});
   if (!inside) return nullptr;

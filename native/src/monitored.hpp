@@ -1,13 +1,13 @@
 // Steps that are proven to be stable one after the other: the twin of Monitored in upbeat.master.paces.monitored.
 #pragma once
 
-#include "pace.hpp"
+#include "wrapping.hpp"
 
 namespace upbeat {
 
 // What `Monitored.native` gives: the policies, which are steps in ascending order with the block of each and the rank
 // of that block among all; by node and policy, where it leads (-1: not allowed) and which one is taken instead; and
-// the texts of policies that are not the ones asked for.
+// what the policies are called.
 struct MonitoredSettings {
   std::vector<double> steps;
   std::vector<std::int32_t> blocks;
@@ -15,38 +15,32 @@ struct MonitoredSettings {
   std::vector<std::int32_t> leads;
   std::vector<std::int32_t> grants;
   std::int32_t start;
-  std::vector<std::string> texts;
+  std::vector<std::string> labels;
 };
 
 // State: [node, the policy under way (-1: none of them), where it ends, whether the step before should have been shorter;
 // the state of the pace inside].
-class Monitored final : public Pace {
+class Monitored final : public Wrapping {
  public:
   Monitored(MonitoredSettings settings, std::unique_ptr<Pace> inside);
 
-  bool retries() const override { return inside_->retries(); }
   void begin(double t, double limit) override;
-  bool stand(const std::vector<double>& state) override;
-  const std::vector<double>& state() const override;
   Proposal propose(double t, double limit, const Cell* cells) override;
-  void tell(Cell* cells) const override { inside_->tell(cells); }
   bool review(double t, double reached, const Cell* cells, Proposal& step) override;
   void note(double t, const Fired* fired, std::size_t count, const Cell* cells) override;
-  void anew(double t, bool fired, const Cell* cells) override { inside_->anew(t, fired, cells); }
-  std::int32_t sees() const override { return inside_->sees(); }
-  const char* reason(std::int32_t code) const override;
+
+ protected:
+  bool fits(const double* own) const override;
 
  private:
   std::int32_t count(double length) const;
   std::int32_t meant(double length, std::int32_t block) const;
   std::int32_t nearest(std::int32_t asked, std::int32_t below) const;
-  void make(Proposal& step, double t, double limit, std::int32_t asked, std::int32_t taken) const;
+  void make(Proposal& step, double t, double limit, std::int32_t asked, std::int32_t taken);
   const std::int32_t* row(const std::vector<std::int32_t>& table) const;
 
   MonitoredSettings is_;
   std::int32_t size_;  // how many policies there are
-  std::unique_ptr<Pace> inside_;
-  mutable std::vector<double> whole_;
 };
 
 // Null if the parameters are not those of a Monitored.

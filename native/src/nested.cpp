@@ -182,7 +182,7 @@ std::shared_ptr<const Inside> Nested::failure() const {
     found->cells.push_back(to_double(machine_->cells()[i], program.kinds[i]));
   }
   const Error& error = found->error;
-  if (error.fault == Fault::BadStep || error.fault == Fault::Rejected) found->reason = pace_->reason(error.cell);
+  if (error.fault == Fault::BadStep || error.fault == Fault::Rejected) found->reason = sentence(pace_->reason(error.cell));
   if (error.unit >= 0) {
     found->way = tables_.units[static_cast<std::size_t>(error.unit)];
     if (error.inside && !error.inside->way.empty()) found->way += "." + error.inside->way;

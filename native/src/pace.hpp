@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "machine.hpp"
+#include "reasons.hpp"
 
 namespace upbeat {
 
-// Where the next step should end, why (a number that the pace has a text for), and with which block.
+// Where the next step should end, why (a number that `Pace::reason` knows), and with which block.
 struct Proposal {
   double until;
   std::int32_t reason;
@@ -25,6 +26,8 @@ struct Proposal {
 // What a pace remembers is a flat array of numbers; it sees cells, never units.
 class Pace {
  public:
+  // `reasons`: where to look up what its numbers of reasons mean; a pace around another one shares them with it.
+  explicit Pace(std::shared_ptr<Reasons> reasons = std::make_shared<Reasons>()) : reasons_(std::move(reasons)) {}
   virtual ~Pace() = default;
 
   // Whether `review` may send a step back; then every unit needs save and restore.
@@ -52,8 +55,9 @@ class Pace {
   // The last cell that it looks at; -1: none.
   virtual std::int32_t sees() const { return -1; }
 
-  // In words, such as "fixed step".
-  virtual const char* reason(std::int32_t code) const = 0;
+  // What a number in a proposal means.
+  const Reason& reason(std::int32_t number) const { return reasons_->of(number); }
+  const std::shared_ptr<Reasons>& reasons() const { return reasons_; }
 
   // What it remembers, the same numbers as the state of its twin.
   virtual const std::vector<double>& state() const { return state_; }
@@ -66,7 +70,12 @@ class Pace {
   }
 
  protected:
+  std::int32_t why(const Reason& reason) { return reasons_->number(reason); }
+
   std::vector<double> state_;
+
+ private:
+  std::shared_ptr<Reasons> reasons_;
 };
 
 // Steps of one size on the grid origin + k·step; points are computed from their index, never summed, also
@@ -99,12 +108,11 @@ class Fixed final : public Pace {
     }
     const double until = origin + index_ * step;
     point_ = until > limit - slack * step ? limit : until;
-    return {point_, 0, block_};
+    return {point_, number_of(Why::Fixed), block_};
   }
 
   bool review(double, double, const Cell*, Proposal&) override { return true; }
   void note(double, const Fired*, std::size_t, const Cell*) override {}
-  const char* reason(std::int32_t) const override { return "fixed step"; }
 
  private:
   // The part of a step below which a remainder counts as rounding.
@@ -137,11 +145,10 @@ class EventDriven final : public Pace {
   void begin(double, double) override {}
   Proposal propose(double t, double limit, const Cell*) override {
     const double until = t + most_;
-    return {t < until && until < limit ? until : limit, 0, block_};
+    return {t < until && until < limit ? until : limit, number_of(Why::Far), block_};
   }
   bool review(double, double, const Cell*, Proposal&) override { return true; }
   void note(double, const Fired*, std::size_t, const Cell*) override {}
-  const char* reason(std::int32_t) const override { return "as far as possible"; }
 
  private:
   double most_;
@@ -176,12 +183,11 @@ class Pattern final : public Pace {
     const double until = last ? state_[1] + (state_[2] + 1.0) * whole : state_[1] + state_[2] * whole + sums_[place + 1];
     state_[0] = last ? 0.0 : static_cast<double>(place + 1);
     if (last) state_[2] += 1.0;
-    return {until > limit - slack * step ? limit : until, 0, blocks_[place]};
+    return {until > limit - slack * step ? limit : until, number_of(Why::Pattern), blocks_[place]};
   }
 
   bool review(double, double, const Cell*, Proposal&) override { return true; }
   void note(double, const Fired*, std::size_t, const Cell*) override {}
-  const char* reason(std::int32_t) const override { return "as the pattern says"; }
 
  private:
   static constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
@@ -192,7 +198,7 @@ class Pattern final : public Pace {
 };
 
 // The pace of this name (see `Pace.native` in Python), or null. `blocks` are the numbers of the program's
-// step blocks, the usual one first, and `texts` what its reasons are made of.
+// step blocks, the usual one first, and `texts` the names that its reasons are about.
 std::unique_ptr<Pace> make_pace(const std::string& name, const std::vector<double>& parameters,
                                 const std::vector<std::int32_t>& blocks, const std::vector<std::string>& texts = {});
 

@@ -103,6 +103,17 @@ Curve quintic(const double* s, double h) {
   return {{s[0], s[1], half, a / cube, b / (cube * h), c / (cube * h * h)}};
 }
 
+std::int32_t known(std::int32_t order, const double* sample, const double* other) {
+  if (order == 2 && (std::isnan(sample[2]) || std::isnan(other[2]))) order = 1;
+  if (order == 1 && (std::isnan(sample[1]) || std::isnan(other[1]))) order = 0;
+  return order;
+}
+
+Curve through(const double* samples, std::int32_t order, double h) {
+  if (order == 0) return straight(samples, h);
+  return order == 1 ? cubic(samples, h) : quintic(samples, h);
+}
+
 double first_zero(const Curve* curves, std::size_t count, double span) {
   for (std::size_t k = 0; k < count; ++k) {
     if (curves[k].stays_above(span)) return std::numeric_limits<double>::infinity();

@@ -1,7 +1,8 @@
-// When a number will fall to zero: the twin of upbeat.master.paces.prediction, bit for bit.
+// When a number will fall to zero: the twin of upbeat.master.events.prediction, bit for bit.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace upbeat {
 
@@ -27,6 +28,12 @@ Curve parabola(const double* samples, double h, double more);
 Curve taylor(double z, double rate, double bend);
 Curve cubic(const double* samples, double h);
 Curve quintic(const double* samples, double h);
+
+// How many derivatives two samples both have, at most `order`: an FMU does not know its own at the start.
+std::int32_t known(std::int32_t order, const double* sample, const double* other);
+
+// Through the first two samples, with so many of their derivatives.
+Curve through(const double* samples, std::int32_t order, double h);
 
 // The first time in (0, span] at which the largest falls from above zero to it, also where it only dips below
 // zero, or only rises above it, for less than a part of the span; else infinity.

@@ -11,13 +11,8 @@ namespace {
 // The places of the state.
 enum : std::size_t { Which, Rounds, Low, High, Streak, Tolerance, Last, Chain };
 
-// The texts that need no numbers, by code.
-enum : std::int32_t { Nothing, FirstStep, AfterEvent };
-
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double part = 1e-5;  // how close to an event is close enough, as a part of the step
-
-using chains::shown;
 
 Curve between(const double* low, const double* end, std::int32_t order, double span) {
   double both[2 * sample_width];
@@ -25,62 +20,36 @@ Curve between(const double* low, const double* end, std::int32_t order, double s
     both[i] = low[i];
     both[sample_width + i] = end[i];
   }
-  const auto lacks = [&](std::size_t i) { return std::isnan(both[i]) || std::isnan(both[sample_width + i]); };
-  if (order == 2 && lacks(2)) order = 1;  // an FMU does not know them at the start
-  if (order == 1 && lacks(1)) order = 0;
-  if (order == 0) return straight(both, -span);
-  return order == 1 ? cubic(both, -span) : quintic(both, -span);
+  return through(both, known(order, low, end), -span);
 }
 
 }  // namespace
 
 Revised::Revised(RevisedSettings settings, std::vector<std::string> names, std::unique_ptr<Pace> inside)
-    : is_(std::move(settings)),
+    : Wrapping(std::move(inside), head + 3 * sample_width * settings.orders.size()),
+      is_(std::move(settings)),
       names_(std::move(names)),
-      inside_(std::move(inside)),
       size_(sample_width * is_.orders.size()),
       now_(size_),
-      curves_(is_.orders.size()) {
-  state_.assign(head + 3 * size_, 0.0);
-  for (const char* text : {"", "first step", "after an event"}) in_words(text);
-}
+      curves_(is_.orders.size()) {}
 
 void Revised::begin(double t, double limit) {
   state_.assign(state_.size(), 0.0);
   state_[Which] = -1.0;
   state_[Low] = state_[High] = t;
   state_[Last] = -infinity;
-  inside_->begin(t, limit);
+  Wrapping::begin(t, limit);
 }
 
-bool Revised::stand(const std::vector<double>& state) {
-  if (state.size() < state_.size() || !(state[Which] >= -1.0 && state[Which] <= 2.0)) return false;
-  const auto own = state.begin() + static_cast<std::ptrdiff_t>(state_.size());
-  if (!inside_->stand(std::vector<double>(own, state.end()))) return false;
-  std::copy(state.begin(), own, state_.begin());
-  return true;
-}
-
-const std::vector<double>& Revised::state() const {
-  const std::vector<double>& inner = inside_->state();
-  whole_.assign(state_.begin(), state_.end());
-  whole_.insert(whole_.end(), inner.begin(), inner.end());
-  return whole_;
-}
-
-// Texts of the pace inside have even numbers, its own odd ones.
-const char* Revised::reason(std::int32_t code) const {
-  return code % 2 == 0 ? inside_->reason(code / 2) : reasons_.at(static_cast<std::size_t>(code / 2)).c_str();
-}
+bool Revised::fits(const double* own) const { return own[Which] >= -1.0 && own[Which] <= 2.0; }
 
 Proposal Revised::propose(double t, double limit, const Cell* cells) {
-  Proposal step = inside_->propose(t, limit, cells);
-  step.reason = 2 * step.reason;
+  Proposal step = Wrapping::propose(t, limit, cells);
   if (state_[Which] > 0.0 && is_.after < 1.0) {
     const double until = t + is_.after * (is_.usual > 0.0 ? is_.usual : step.until - t);
     if (t < until && until < step.until) {
       step.until = until;
-      step.reason = 2 * static_cast<std::int32_t>(state_[Which]) + 1;
+      step.reason = number_of(state_[Which] == 2.0 ? Why::After : Why::First);
     }
   }
   return step;
@@ -99,7 +68,7 @@ void Revised::note(double t, const Fired* fired, std::size_t count, const Cell* 
   look(start(), cells);
   take_over(low(), start());
   take_over(high(), start());
-  inside_->note(t, fired, count, cells);
+  Wrapping::note(t, fired, count, cells);
 }
 
 void Revised::anew(double t, bool fired, const Cell* cells) {
@@ -107,7 +76,7 @@ void Revised::anew(double t, bool fired, const Cell* cells) {
   look(start(), cells);
   take_over(low(), start());
   take_over(high(), start());
-  inside_->anew(t, fired, cells);
+  Wrapping::anew(t, fired, cells);
 }
 
 bool Revised::review(double t, double reached, const Cell* cells, Proposal& step) {
@@ -132,18 +101,16 @@ bool Revised::review(double t, double reached, const Cell* cells, Proposal& step
   const bool back = again(reached, found, known && sure(), until);
   if (found.tiny || (back && state_[Chain] >= chains::most)) {
     step.until = std::numeric_limits<double>::quiet_NaN();
-    step.reason = 2 * in_words(chains::endless(names_[found.event], t)) + 1;
+    step.reason = why({Why::Endless, names_[found.event], t});
     return false;
   }
   if (back) {
     state_[Rounds] += 1.0;
     step.until = until;
-    const char* const way = found.before ? "between two of event '" : "back to event '";
-    step.reason = 2 * in_words(way + names_[found.event] + "' at " + shown(found.at)) + 1;
+    step.reason = why({found.before ? Why::Between : Why::Back, names_[found.event], found.at});
     return false;
   }
-  const bool stands = inside_->review(t, reached, cells, step);
-  if (!stands) step.reason = 2 * step.reason;
+  const bool stands = Wrapping::review(t, reached, cells, step);
   state_[Rounds] = state_[Streak] = 0.0;
   state_[Low] = state_[High] = t;
   take_over(low(), start());
@@ -153,7 +120,7 @@ bool Revised::review(double t, double reached, const Cell* cells, Proposal& step
 
 std::int32_t Revised::sees() const {
   const std::int32_t last = std::max(is_.jumped, is_.first + static_cast<std::int32_t>(size_) - 1);
-  return std::max(last, inside_->sees());
+  return std::max(last, Wrapping::sees());
 }
 
 // Where the next attempt should end, if this one ends too far from the event.
@@ -198,7 +165,7 @@ bool Revised::due() const {
 }
 
 // Whether rates of all these conditions are known.
-bool Revised::known(std::size_t first, std::size_t count) const {
+bool Revised::rates_known(std::size_t first, std::size_t count) const {
   for (std::size_t k = first; k < first + count; ++k) {
     if (is_.orders[k] <= 0) return false;
   }
@@ -210,7 +177,7 @@ bool Revised::sure() {
   std::size_t first = 0;
   for (const std::size_t count : is_.counts) {
     const bool due = largest(start(), first, count) > 0.0 && largest(high(), first, count) <= 0.0;
-    if (due && !known(first, count)) return false;
+    if (due && !rates_known(first, count)) return false;
     first += count;
   }
   return true;
@@ -249,7 +216,7 @@ Revised::Estimate Revised::estimate(double t, const double* from, const double* 
         best = {at, e, true, hair};
         any = true;
       }
-    } else if (std::isinf(wait) && leaps && state_[Which] == 2.0 && state_[Rounds] == 0.0 && known(first, count) &&
+    } else if (std::isinf(wait) && leaps && state_[Which] == 2.0 && state_[Rounds] == 0.0 && rates_known(first, count) &&
                rises_below(curves_.data(), count)) {
       found = 0.0;
       best = {t, e, true, true};
@@ -259,12 +226,6 @@ Revised::Estimate Revised::estimate(double t, const double* from, const double* 
   }
   if (!any) best.event = happened;
   return best;
-}
-
-std::int32_t Revised::in_words(const std::string& text) {
-  const auto [found, is_new] = codes_.emplace(text, static_cast<std::int32_t>(reasons_.size()));
-  if (is_new) reasons_.push_back(text);
-  return found->second;
 }
 
 std::unique_ptr<Pace> make_revised(const std::vector<double>& p, const std::vector<std::string>& texts,

@@ -1,11 +1,8 @@
 // Steps that go back to events: the twin of Revised in upbeat.master.paces.revised, bit for bit.
 #pragma once
 
-#include <deque>
-#include <unordered_map>
-
-#include "pace.hpp"
 #include "prediction.hpp"
+#include "wrapping.hpp"
 
 namespace upbeat {
 
@@ -24,22 +21,21 @@ struct RevisedSettings {
 // State: [whether this is the start (1) or an event has just happened (2), how often the step has been sent back, a time
 // before the event, one behind it, attempts one after the other that went too far (negative: not far enough), the
 // tolerance, when something has changed last, how often in a row right after another; samples of all conditions at the start, before and behind the event; the state of the pace inside].
-class Revised final : public Pace {
+class Revised final : public Wrapping {
  public:
   // `names`: those of the events.
   Revised(RevisedSettings settings, std::vector<std::string> names, std::unique_ptr<Pace> inside);
 
   bool retries() const override { return true; }
   void begin(double t, double limit) override;
-  bool stand(const std::vector<double>& state) override;
-  const std::vector<double>& state() const override;
   Proposal propose(double t, double limit, const Cell* cells) override;
-  void tell(Cell* cells) const override { inside_->tell(cells); }
   bool review(double t, double reached, const Cell* cells, Proposal& step) override;
   void note(double t, const Fired* fired, std::size_t count, const Cell* cells) override;
   void anew(double t, bool fired, const Cell* cells) override;
   std::int32_t sees() const override;
-  const char* reason(std::int32_t code) const override;
+
+ protected:
+  bool fits(const double* own) const override;
 
  private:
   struct Estimate {
@@ -55,24 +51,19 @@ class Revised final : public Pace {
   void look(double* sample, const Cell* cells) const;
   void take_over(double* to, const double* from) const;
   bool due() const;
-  bool known(std::size_t first, std::size_t count) const;
+  bool rates_known(std::size_t first, std::size_t count) const;
   bool sure();
   Estimate estimate(double t, const double* from, const double* to, double span);
   bool again(double reached, const Estimate& found, bool sure, double& until) const;
   double largest(const double* sample, std::size_t first, std::size_t count) const;
-  std::int32_t in_words(const std::string& text);
 
   static constexpr std::size_t head = 8;
 
   RevisedSettings is_;
   std::vector<std::string> names_;
-  std::unique_ptr<Pace> inside_;
   std::size_t size_;  // of a sample of all conditions
   std::vector<double> now_;
   std::vector<Curve> curves_;
-  mutable std::vector<double> whole_;
-  std::deque<std::string> reasons_;  // a deque, so that `reason` stays good
-  std::unordered_map<std::string, std::int32_t> codes_;
 };
 
 // Null if the parameters are not those of a Revised.

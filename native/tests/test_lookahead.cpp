@@ -1,7 +1,6 @@
 // The pace that looks ahead, without a machine: what it makes of samples. That it does the same as its Python
 // twin is tested from there.
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "check.hpp"
@@ -29,12 +28,12 @@ TEST(look_ahead_lands_behind_a_fall) {
   pace->begin(0.0, 10.0);
   pace->note(0.0, nullptr, 0, cells);
   Proposal step = pace->propose(0.0, 10.0, cells);
-  CHECK(step.until == 0.25 && step.block == 7 && !std::strcmp(pace->reason(step.reason), "first step"));
+  CHECK(step.until == 0.25 && step.block == 7 && sentence(pace->reason(step.reason)) == "first step");
   cells[0] = real(0.125);
   pace->note(1.75, nullptr, 0, cells);
   step = pace->propose(1.75, 10.0, cells);
   CHECK(std::fabs(step.until - 2.01) < 1e-9);
-  CHECK(!std::strcmp(pace->reason(step.reason), "event 'down' expected at 2.01"));
+  CHECK(sentence(pace->reason(step.reason)) == "event 'down' expected at 2.01");
   pace->tell(cells);
   CHECK(cells[4].r == 1.75 && cells[5].r == step.until);
   cells[4] = cells[5] = real(-infinity);  // it fired
@@ -42,9 +41,9 @@ TEST(look_ahead_lands_behind_a_fall) {
   cells[1] = real(1.0);
   pace->note(2.01, nullptr, 0, cells);
   step = pace->propose(2.01, 10.0, cells);
-  CHECK(std::fabs(step.until - 2.26) < 1e-12 && !std::strcmp(pace->reason(step.reason), "after an event"));
+  CHECK(std::fabs(step.until - 2.26) < 1e-12 && sentence(pace->reason(step.reason)) == "after an event");
   step = pace->propose(2.01, 2.1, cells);
-  CHECK(step.until == 2.1 && !std::strcmp(pace->reason(step.reason), "the stop time"));
+  CHECK(step.until == 2.1 && sentence(pace->reason(step.reason)) == "the stop time");
 }
 
 TEST(look_ahead_goes_on_from_what_it_remembered) {

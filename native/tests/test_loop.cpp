@@ -69,7 +69,6 @@ class Halving final : public Pace {
     events += static_cast<int>(count);
     if (count > 0) CHECK(fired[0].index == 0 && fired[0].time == t);
   }
-  const char* reason(std::int32_t code) const override { return code ? "halved" : "whole"; }
 
   double noted = -1.0;
   int events = 0;
@@ -253,7 +252,6 @@ TEST(a_long_log_is_drained_like_rows) {
     Proposal propose(double t, double limit, const Cell*) override { return {std::min(t + 1e-3 + 0.003 * t, limit), 0, 0}; }
     bool review(double, double, const Cell*, Proposal&) override { return true; }
     void note(double, const Fired*, std::size_t, const Cell*) override {}
-    const char* reason(std::int32_t) const override { return ""; }
   } pace;
   StepLog log;
   CHECK(begin(machine, pace, nullptr));

@@ -1,7 +1,6 @@
 // The pace that goes back to events, without a machine: what it makes of samples. That it does the same as its Python
 // twin is tested from there.
 #include <cmath>
-#include <cstring>
 
 #include "check.hpp"
 #include "pace.hpp"
@@ -25,11 +24,11 @@ TEST(revised_sends_a_step_back_to_a_fall) {
   pace->begin(0.0, 10.0);
   pace->note(0.0, nullptr, 0, cells);
   Proposal step = pace->propose(0.0, 10.0, cells);
-  CHECK(step.until == 0.5 && step.block == 7 && !std::strcmp(pace->reason(step.reason), "first step"));
+  CHECK(step.until == 0.5 && step.block == 7 && sentence(pace->reason(step.reason)) == "first step");
   cells[0] = real(-0.25);  // at 0.5
   CHECK(!pace->review(0.0, 0.5, cells, step));
   CHECK(std::fabs(step.until - 0.2495) < 1e-12 && step.block == 7);
-  CHECK(!std::strcmp(pace->reason(step.reason), "back to event 'down' at 0.25"));
+  CHECK(sentence(pace->reason(step.reason)) == "back to event 'down' at 0.25");
   cells[0] = real(0.01);  // not far enough: on the line to the end it is at 0.25913
   CHECK(!pace->review(0.0, 0.2495, cells, step));
   CHECK(step.until > 0.2591 && step.until < 0.2601);
@@ -43,11 +42,11 @@ TEST(revised_sends_a_step_back_to_a_fall) {
   CHECK(pace->review(0.0, step.until, cells, step));
   cells[3] = integer(1);
   pace->note(step.until, nullptr, 0, cells);
-  CHECK(!std::strcmp(pace->reason(pace->propose(step.until, 10.0, cells).reason), "after an event"));
+  CHECK(sentence(pace->reason(pace->propose(step.until, 10.0, cells).reason)) == "after an event");
   cells[3] = integer(0);
   pace->note(1.0, nullptr, 0, cells);
   step = pace->propose(1.0, 10.0, cells);
-  CHECK(step.until == 2.0 && !std::strcmp(pace->reason(step.reason), "as far as possible"));
+  CHECK(step.until == 2.0 && sentence(pace->reason(step.reason)) == "as far as possible");
 }
 
 TEST(revised_lets_stand_what_has_not_happened) {

@@ -18,6 +18,7 @@ from upbeat.core.abilities import (
 from upbeat.core.errors import MasterError, ModelError
 from upbeat.core.expr import Cell, Expr, Name, Number, Op, apply, parse
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.reasons import Reason
 from upbeat.core.time import Span
 from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import Coupling, Exchange, Sequence, exchange, sweep
@@ -91,6 +92,7 @@ __all__ = [
     "Prepares",
     "Proposal",
     "Read",
+    "Reason",
     "Reg",
     "Registers",
     "Repeat",

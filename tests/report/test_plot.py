@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sample_traces import record
 from upbeat.core.errors import FileProblem, InvalidInput, MissingExtra
 from upbeat.core.ports import Kind
+from upbeat.core.reasons import EXPECTED, Reason
 from upbeat.report import lanes
 from upbeat.report.lanes import lane, ranks
 from upbeat.report.panels import LINES, arrange, pretty, select, thin
@@ -178,7 +179,7 @@ def eventful(count: int) -> Trace:
     for first, last in itertools.pairwise((0.0, *at.tolist(), 10.0)):
         name = "floor" if len(events) % 5 == 4 else "hit"
         steps.append(first, first + 0.75 * (last - first), "usual step")
-        steps.append(first + 0.75 * (last - first), last, f"event '{name}' expected at {last:.9g}")
+        steps.append(first + 0.75 * (last - first), last, Reason(EXPECTED, name, last))
         if last < 10.0:
             units = ("left",) if name == "floor" else ("left", "right")
             events.append(name, last, 0, True, units, {"landed": 1e-6})

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from upbeat.core.reasons import Reason
 from upbeat.trace import Outcome, StepLog, StepRun
 from upbeat.trace.log import RUNS, Ending, StepRuns
 
@@ -17,7 +18,7 @@ def test_a_grid_is_one_entry() -> None:
     log = StepLog()
     for i in range(1000):
         log.append(i * 0.1, (i + 1) * 0.1, "grid")
-    assert list(log) == [StepRun(0.0, 100.0, 1000, "grid")]
+    assert list(log) == [StepRun(0.0, 100.0, 1000, Reason("grid"))]
     assert log.count == 1000
     times, sizes = log.sizes()
     assert times == pytest.approx(np.arange(1000) * 0.1)
@@ -55,7 +56,7 @@ def test_grids_from_the_native_engine_join() -> None:
     log.extend_grid(0.0, 50.0, 500, "grid")
     log.extend_grid(50.0, 100.0, 500, "grid")
     log.extend_grid(100.0, 100.0, 0, "grid")
-    assert list(log) == [StepRun(0.0, 100.0, 1000, "grid")]
+    assert list(log) == [StepRun(0.0, 100.0, 1000, Reason("grid"))]
     assert repr(log) == "StepLog(1000 steps in 1 runs)"
 
 
@@ -87,15 +88,15 @@ def test_many_runs_at_once_are_as_one_by_one() -> None:
         log.append(0.0, 1.0, "late")
         log.append(1.0, 2.0, "grid")
     rows = [(2.0, 4.0, 2, 7, 1, 0), (4.0, 4.5, 1, 7, 0, 3), (4.5, 4.75, 1, -2, 0, 0)]
-    reasons, blocks = {7: "grid", -2: "near"}, {0: "careful", 1: "step"}
+    reasons, blocks = {7: Reason("grid"), -2: Reason("near", "it")}, {0: "careful", 1: "step"}
     whole.extend(StepRuns(np.array(rows, RUNS), reasons, blocks))
     for first, last, count, why, what, rejected in rows:
         single.extend_grid(first, last, count, reasons[why], blocks[what], rejected)
     assert list(whole) == list(single)
     assert list(whole)[1:] == [
-        StepRun(1.0, 4.0, 3, "grid"),
-        StepRun(4.0, 4.5, 1, "grid", "careful", 3),
-        StepRun(4.5, 4.75, 1, "near", "careful"),
+        StepRun(1.0, 4.0, 3, Reason("grid")),
+        StepRun(4.0, 4.5, 1, Reason("grid"), "careful", 3),
+        StepRun(4.5, 4.75, 1, Reason("near", "it"), "careful"),
     ]
     whole.extend(StepRuns(np.array([], RUNS), {}, {}))
     assert whole.reasons() == {"late": 1, "grid": 4, "near": 1}

@@ -8,6 +8,7 @@ from math import inf, isnan
 from typing import Any, cast
 
 from upbeat.core.errors import StepError
+from upbeat.core.reasons import KNOWN, Why
 from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
 from upbeat.engine.selection import Selection, stories
@@ -21,8 +22,6 @@ from upbeat.trace.recorder import Recorder
 MOST_RETRIES = 100
 ENDLESS = 1 << 62
 """More steps than any run has."""
-KNOWN_EVENT = "known event"
-"""The reason of a step that ended where a unit had something to do, whatever its pace wanted."""
 
 
 class Loop:
@@ -139,7 +138,7 @@ class Loop:
             raise StepError(f"the step from t = {t:.9g} did not move on, and no event fired")
         stops = int(machine.read(self._stops)) if reached < until and self._stops is not None else 0
         if reached == limit < self.limit:
-            reason = KNOWN_EVENT
+            reason = KNOWN
         elif stops:
             reason = self._stop_reasons[stops - 1]
         if self._recorder is not None:  # else nobody asks for the story, and a nested run has many steps
@@ -213,9 +212,9 @@ class Loop:
         else:
             self._recorder.row(self.time, values)
 
-    def _checked(self, until: float, limit: float, reason: str) -> float:
+    def _checked(self, until: float, limit: float, reason: Why) -> float:
         if isnan(until):  # the pace gives up
-            raise StepError(reason)
+            raise StepError(str(reason))
         if not self.time < until <= limit:
             raise StepError(
                 f"the pace asked for a step from {self.time:.17g} to {until:.17g}, "

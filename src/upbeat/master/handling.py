@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from math import isfinite
 from typing import NamedTuple
 
 from upbeat.core.abilities import Ability, Model, doubt
@@ -15,8 +13,8 @@ from upbeat.master.events.inside import with_own_events
 from upbeat.master.events.ways import Events
 from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.lookahead import LookAhead
-from upbeat.master.paces.pace import EventDriven, Fixed, Pace
-from upbeat.master.paces.revised import Revised, usual_step
+from upbeat.master.paces.pace import EventDriven, Fixed, Follows, Pace, plain, usual_step
+from upbeat.master.paces.revised import Revised
 from upbeat.scenario.events.sights import looked_at
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
@@ -41,7 +39,7 @@ def handled(events: Events, pace: Pace, coupling: Coupling, closed: Scenario) ->
             way = (
                 "the pace does not look at events, as was asked; units locate those they can (Interruptible)"
             )
-        return Handling(_plain(pace), coupling, (way,))
+        return Handling(plain(pace), coupling, (way,))
     case = _Case(pace, coupling, closed)
     if case.watched:
         return _HANDLERS[events](case)
@@ -157,7 +155,7 @@ def _automatic(case: _Case) -> Handling:
     pace = _looking(case.pace)
     coupling = case.coupling
     step = (
-        f"seen coming by LookAhead, with steps of {pace.step:g} s at most"
+        f"seen coming by LookAhead, with steps of {usual_step(pace):g} s at most"
         if pace is not None
         else f"not looked ahead for, because {type(case.pace).__name__} has no usual step"
     )
@@ -166,9 +164,7 @@ def _automatic(case: _Case) -> Handling:
     if not unable:
         back = "; a step that misses one is repeated (Revised), because all units can be set back"
         inner = pace if pace is not None else case.pace
-        whole = (
-            replace(case.pace, pace=_inside(case.pace)) if isinstance(case.pace, Revised) else Revised(inner)
-        )
+        whole = case.pace.around(_inside(case.pace)) if isinstance(case.pace, Revised) else Revised(inner)
         return _followed(case, whole, [case.says(step + back, case.watched)])
     cannot = f"because {', '.join(unable)} cannot be set back"
     stopping = _stopping(case.closed)
@@ -213,30 +209,16 @@ def _set_back(model: Model) -> bool:
     return Ability.ROLLBACK in model.abilities and doubt(model, Ability.ROLLBACK) is None
 
 
-def _looking(pace: Pace) -> LookAhead | None:
+def _looking(pace: Pace) -> Pace | None:
     """A pace that looks ahead, with the same steps."""
-    match pace:
-        case LookAhead():
-            return pace
-        case Revised():
-            return _looking(pace.pace)
-        case Fixed():
-            return LookAhead(pace.step)
-        case EventDriven() if isfinite(pace.longest):
-            return LookAhead(pace.longest)
-    return None
+    if isinstance(pace, Revised):
+        return _looking(pace.pace)
+    if isinstance(pace, Follows):
+        return pace
+    step = usual_step(pace)
+    return LookAhead(step) if step else None
 
 
 def _inside(pace: Revised) -> Pace:
     """The pace inside one that goes back to events: one that looks ahead, where that is possible."""
     return _looking(pace.pace) or pace.pace
-
-
-def _plain(pace: Pace) -> Pace:
-    """The same steps, without a look at events."""
-    match pace:
-        case Revised():
-            return _plain(pace.pace)
-        case LookAhead():
-            return Fixed(pace.step)
-    return pace

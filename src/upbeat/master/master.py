@@ -19,7 +19,8 @@ from upbeat.master.held import held_inputs
 from upbeat.master.inputs.approximation import Approximation, Hold
 from upbeat.master.inputs.derivatives import grown, lines, with_derivative_sources, with_rates
 from upbeat.master.needs import check_abilities
-from upbeat.master.paces.pace import Fixed, Pace, prepared
+from upbeat.master.paces.pace import Fixed, Follows, Pace, prepared
+from upbeat.master.paces.wrapping import follower
 from upbeat.master.program import Program
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
@@ -138,17 +139,24 @@ class Master:
             return self.settled(scenario).arranged(scenario)
         closed = scenario.closed()
         self._check_ports(closed)
-        if any(getattr(part, "inside", False) for part in (self.pace, self.coupling)):
+        if any(one.inside for one in self._followers):
             closed = with_indicators(closed)
         if hasattr(self.coupling, "arranged"):
             closed = self.coupling.arranged(closed)
-        followed = self._followed if getattr(self.pace, "symbolic", True) else 0
+        followed = self._followed if all(one.symbolic for one in self._followers) else 0
         return with_rates(closed, self._wanted(closed, followed), followed)
+
+    @property
+    def _followers(self) -> list[Follows]:
+        """Who follows the conditions of events."""
+        found: list[Follows] = [self.coupling] if isinstance(self.coupling, Follows) else []
+        pace = follower(self.pace)
+        return found if pace is None else [*found, pace]
 
     @property
     def _followed(self) -> int:
         """How many derivatives of conditions are asked for."""
-        return max(getattr(part, "derivatives", 0) for part in (self.pace, self.coupling))
+        return max((one.derivatives for one in self._followers), default=0)
 
     def _wanted(self, closed: Scenario, followed: int) -> dict[str, int]:
         """How many derivatives of each input are asked for; the inputs of who watches are conditions."""

@@ -16,6 +16,7 @@ from math import inf
 from typing import Literal
 
 from upbeat.core.expr import Expr, Number
+from upbeat.core.reasons import STOPPED, Reason
 from upbeat.master.layout import Layout, Recordable, Reg
 
 
@@ -224,9 +225,9 @@ class Program:
     """Where, by event, the time is at which a condition was first seen not to be a number; or infinity."""
 
     @property
-    def stop_reasons(self) -> tuple[str, ...]:
+    def stop_reasons(self) -> tuple[Reason, ...]:
         """The reasons of steps that a unit has ended, one for each unit that may."""
-        return () if self.stops is None else tuple(f"{unit} stopped" for unit in self.stops.items)
+        return () if self.stops is None else tuple(Reason(STOPPED, unit) for unit in self.stops.items)
 
     @property
     def blocks(self) -> dict[str, Block]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from upbeat.core.expr import Cell
 from upbeat.master.inputs.approximation import Approximation
@@ -15,6 +16,9 @@ from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End, Interval, PortRegisters
 from upbeat.master.program import Advance, Get, History, Instruction, Let, Set
 from upbeat.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from upbeat.master.events.conditions import Followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class Wiring(PortRegisters):
         """By event: two registers in which the pace says when it first saw it coming, and for when."""
         self.struck: dict[str, list[Let]] = {}
         """By unit: how those are told who want to know that an event has reached it."""
+        self.followed: dict[bool, Followed] = {}
+        """The conditions of events that are computed already: with rates from equations, and without."""
         self._courses: dict[tuple[End, Interval, bool, Guess | None], Course] = {}
         self._guesses: dict[End, int] = {}
         self._beside: list[tuple[End, Course]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,9 +19,6 @@ _RUNS = 20_000
 """A log of more runs than these has more reasons to show than anybody can see."""
 _REASONS = 6
 _MANY = 150
-_EXPECTED = re.compile(r"event '(.*)' expected at \S+")
-_BACK = re.compile(r"back to event '(.*)' at \S+")
-_NUMBER = re.compile(r"\s+at [-+.\w]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ def step_panel(traces: Mapping[str, Trace]) -> Panel:
 
 def worth(trace: Trace) -> bool:
     """Whether the steps tell a story: some were made for an event."""
-    return any(_told(reason)[1] for reason in trace.steps.reasons())
+    return any(run.why.event for run in trace.steps)
 
 
 def reasons(trace: Trace) -> list[Reason]:
@@ -62,9 +58,9 @@ def reasons(trace: Trace) -> list[Reason]:
     found: dict[str, list[tuple[float, float, int]]] = {}
     events: dict[str, str] = {}
     for run in trace.steps:
-        text, event = _told(run.reason)
+        text = run.why.label
         found.setdefault(text, []).append((run.first, run.size, run.count))
-        events[text] = event
+        events[text] = run.why.event
     if len(found) < 2:
         return []
     most = sorted(found, key=lambda text: -sum(count for _, _, count in found[text]))
@@ -82,14 +78,6 @@ def reasons(trace: Trace) -> list[Reason]:
             colour = free[len(shown) % len(free)]
         shown.append(Reason(text, colour, time, sizes))
     return shown
-
-
-def _told(reason: str) -> tuple[str, str]:
-    """A reason without its numbers, and the event that it is about."""
-    for pattern, words in ((_EXPECTED, "{} expected"), (_BACK, "back to {}")):
-        if about := pattern.fullmatch(reason):
-            return words.format(about[1]), about[1]
-    return _NUMBER.sub("", reason), ""
 
 
 def draw(axis: Any, shown: Sequence[Reason]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from upbeat.core.reasons import Reason, Why, as_reason
 from upbeat.trace.events import EventLog
 
 
@@ -43,14 +44,19 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class StepRun:
-    """A run of `count` equal steps from `first` to `last`, all taken for the same `reason`."""
+    """A run of `count` equal steps from `first` to `last`, all taken for the same reason `why`."""
 
     first: float
     last: float
     count: int
-    reason: str
+    why: Reason
     block: str = "step"
     rejected: int = 0
+
+    @property
+    def reason(self) -> str:
+        """Why, as a sentence."""
+        return str(self.why)
 
     @property
     def size(self) -> float:
@@ -74,11 +80,11 @@ class StepRuns(NamedTuple):
     """Many runs at once (`RUNS`), no two neighbours of which are one; and the words behind their numbers."""
 
     runs: NDArray[np.void]
-    reasons: Mapping[int, str]
+    reasons: Mapping[int, Why]
     blocks: Mapping[int, str]
 
 
-_UNUSUAL = (0.0, -1.0, "", "")
+_UNUSUAL: tuple[float, float, Why, str] = (0.0, -1.0, "", "")
 """The size of the steps of the run that goes on, a narrow band around it, reason and block: as long as all
 sizes lie within the band, so does their mean, and nobody has to compute it."""
 
@@ -99,10 +105,10 @@ class StepLog:
         self._reason: array[int] = array("i")
         self._block: array[int] = array("i")
         self._rejected: array[int] = array("q")
-        self._words: dict[str, int] = {}
+        self._words: dict[Why, int] = {}
         self._usual = _UNUSUAL
 
-    def append(self, t0: float, t1: float, reason: str, block: str = "step", rejected: int = 0) -> None:
+    def append(self, t0: float, t1: float, reason: Why, block: str = "step", rejected: int = 0) -> None:
         """One step from `t0` to `t1`, after `rejected` attempts that were taken back."""
         usual, band, why, what = self._usual
         if (
@@ -121,14 +127,14 @@ class StepLog:
         self._usual = (t1 - t0, 0.25e-9 * (t1 - t0), reason, block) if began else _UNUSUAL
 
     def extend_grid(
-        self, first: float, last: float, count: int, reason: str, block: str = "step", rejected: int = 0
+        self, first: float, last: float, count: int, reason: Why, block: str = "step", rejected: int = 0
     ) -> None:
         """`count` equal steps from `first` to `last`."""
         self._usual = _UNUSUAL
         if count < 1:
             return
-        why = self._words.setdefault(reason, len(self._words))
-        what = self._words.setdefault(block, len(self._words))
+        why = self._number(reason)
+        what = self._number(block)
         if (
             self._last
             and self._reason[-1] == why
@@ -156,10 +162,17 @@ class StepLog:
             values = self._numbered(rest[name], words[name]) if name in words else rest[name]
             column.frombytes(np.ascontiguousarray(values, column.typecode).tobytes())
 
-    def _numbered(self, theirs: NDArray[np.int32], words: Mapping[int, str]) -> NDArray[np.int32]:
+    def _number(self, word: Why) -> int:
+        """The number of a reason or a block; a reason that is a kind and nothing else counts as its text."""
+        known = word.kind if isinstance(word, Reason) and word.plain else word
+        return self._words.setdefault(known, len(self._words))
+
+    def _numbered(
+        self, theirs: NDArray[np.int32], words: Mapping[int, str] | Mapping[int, Why]
+    ) -> NDArray[np.int32]:
         """Others' numbers for words as those of this log."""
         found, places = np.unique(theirs, return_inverse=True)
-        ours = [self._words.setdefault(words[number], len(self._words)) for number in found.tolist()]
+        ours = [self._number(words[number]) for number in found.tolist()]
         return np.array(ours, np.int32)[places]
 
     def _agrees(self, size: float, at: float) -> bool:
@@ -176,9 +189,9 @@ class StepLog:
         return len(self._last)
 
     def __iter__(self) -> Iterator[StepRun]:
-        words = list(self._words)
+        reasons, blocks = [as_reason(word) for word in self._words], [str(word) for word in self._words]
         for first, last, count, why, what, rejected in zip(*self._columns, strict=True):
-            yield StepRun(first, last, count, words[why], words[what], rejected)
+            yield StepRun(first, last, count, reasons[why], blocks[what], rejected)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StepLog) and list(self) == list(other)
@@ -201,7 +214,7 @@ class StepLog:
     def reasons(self) -> dict[str, int]:
         """How many steps were taken for each reason, in order of appearance."""
         totals: dict[str, int] = {}
-        words = list(self._words)
+        words = [str(word) for word in self._words]
         for why, count in zip(self._reason, self._count, strict=True):
             totals[words[why]] = totals.get(words[why], 0) + count
         return totals
@@ -217,19 +230,29 @@ class StepLog:
 
     def to_data(self) -> dict[str, Any]:
         """Plain data for a file."""
-        return {"words": list(self._words)} | {
+        return {"words": self._written} | {
             name: column.tolist() for name, column in zip(self._NAMES, self._columns, strict=True)
         }
 
-    def packed(self) -> tuple[list[str], bytes]:
+    @property
+    def _written(self) -> list[Any]:
+        """The words as plain data."""
+        return [as_reason(word).to_data() for word in self._words]
+
+    def _read(self, words: Sequence[Any]) -> None:
+        self._words = {}
+        for word in words:
+            self._number(Reason.from_data(word))
+
+    def packed(self) -> tuple[list[Any], bytes]:
         """The words, and all columns as bytes: for a file that is written again and again."""
-        return list(self._words), b"".join(column.tobytes() for column in self._columns)
+        return self._written, b"".join(column.tobytes() for column in self._columns)
 
     @classmethod
-    def unpacked(cls, words: Sequence[str], data: bytes) -> StepLog:
+    def unpacked(cls, words: Sequence[Any], data: bytes) -> StepLog:
         """What `packed` gave; `ValueError` if these are other bytes."""
         log = cls()
-        log._words = {word: number for number, word in enumerate(words)}
+        log._read(words)
         count, rest = divmod(len(data), sum(column.itemsize for column in log._columns))
         if rest:
             raise ValueError("the step log is incomplete")
@@ -242,7 +265,7 @@ class StepLog:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> StepLog:
         log = cls()
-        log._words = {word: number for number, word in enumerate(data["words"])}
+        log._read(data["words"])
         for name, column in zip(cls._NAMES, log._columns, strict=True):
             column.extend(data[name])
         return log

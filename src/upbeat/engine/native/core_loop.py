@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from upbeat.core.errors import ModelError, StepError
+from upbeat.core.reasons import Reason
 from upbeat.engine.native.errors import CLOSED
 from upbeat.engine.native.fired import FiredColumns
 from upbeat.trace.log import RUNS, StepRuns
@@ -58,7 +59,7 @@ class CoreLoop:
         self._loop = loop
         self._closed = _native.Closed
         self._blocks = list(machine.tables.blocks)
-        self._reasons: dict[int, str] = {}
+        self._reasons: dict[int, Reason] = {}
 
     def begin(self, chunk: Chunk | None, limit: float = math.inf) -> Stretch:
         """Everything that happens at the start time of a run to `limit`; its row goes into `chunk`."""
@@ -85,7 +86,7 @@ class CoreLoop:
 
     def fail(self) -> NoReturn:
         """Raise why the last stretch failed."""
-        self._machine.fail(reason=self._reason)
+        self._machine.fail(reason=lambda code: str(self._reason(code)))
 
     def _stretch(self, call: Callable[..., _native.Left], *arguments: Any) -> Stretch:
         try:
@@ -105,8 +106,12 @@ class CoreLoop:
             self._machine.fired_columns(events),
         )
 
-    def _reason(self, code: int) -> str:
+    def _reason(self, code: int) -> Reason:
         if code not in self._reasons:
             stops = self._machine.tables.stop_reasons
-            self._reasons[code] = stops[-2 - code] if code < -1 else self._loop.reason(code)
+            self._reasons[code] = stops[-1 - code] if code < 0 else self._told(code)
         return self._reasons[code]
+
+    def _told(self, code: int) -> Reason:
+        kind, about, at, of = self._loop.reason(code)
+        return Reason(kind, about, at, tuple(of))

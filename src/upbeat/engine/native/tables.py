@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from upbeat.core.expr import Kernel
 from upbeat.core.ports import Kind
+from upbeat.core.reasons import Reason
 from upbeat.master.program import Instruction
 
 Ints = npt.NDArray[np.int32]
@@ -72,7 +73,7 @@ class Tables:
     next: int
     due: int
     stops: int
-    stop_reasons: tuple[str, ...]
+    stop_reasons: tuple[Reason, ...]
     slots: int
     loops: int
     strings: tuple[str, ...]

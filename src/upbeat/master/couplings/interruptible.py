@@ -81,6 +81,8 @@ class Interruptible:
 
     derivatives: ClassVar[int] = 2
     """Of conditions."""
+    symbolic: ClassVar[bool] = True
+    """They may come from the equations of units."""
     inside: ClassVar[bool] = True
     """It follows the conditions of events inside units, too."""
 

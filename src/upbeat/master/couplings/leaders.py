@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from functools import reduce
-from itertools import accumulate
 from typing import NamedTuple
 
 from upbeat.core.abilities import Ability
@@ -147,7 +146,7 @@ def believed(wiring: Wiring, watch: Watch, jumped: Reg, *, always: bool) -> list
 
     Compared to the last value alone, somebody whose inputs are held would come closer and closer for ever.
     """
-    places = dict(zip(watch.names, _places(watch.counts), strict=True))
+    places = dict(zip(watch.names, watch.places, strict=True))
     found: list[Instruction] = []
     for unit, watcher in watchers(wiring.scenario.units).items():
         for event, port in watcher.limits:
@@ -161,12 +160,6 @@ def believed(wiring: Wiring, watch: Watch, jumped: Reg, *, always: bool) -> list
                 found.append(Let(most, apply(Op.MAX, z, apply(Op.WHERE, Cell(jumped), ZERO, Cell(most)))))
             found += [Let(limit, ANY if always else BELIEVED * Cell(most)), Set(unit, port, (limit,))]
     return found
-
-
-def _places(counts: tuple[int, ...]) -> list[range]:
-    """The numbers of the conditions of each event."""
-    ends = list(accumulate(counts))
-    return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
 
 
 def _inside(wiring: Wiring, unit: str) -> set[str]:

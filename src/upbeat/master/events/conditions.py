@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import NamedTuple
 
 from upbeat.core.expr import (
@@ -46,6 +47,12 @@ class Watch(NamedTuple):
     jumped: Reg = 0  # whether an event has changed what they depend on
     told: Reg = 0  # of each event: when it was first predicted, and for when
 
+    @property
+    def places(self) -> list[range]:
+        """The numbers of the conditions of each event."""
+        ends = list(accumulate(self.counts))
+        return [range(end - count, end) for end, count in zip(ends, self.counts, strict=True)]
+
 
 class Known(NamedTuple):
     """How many derivatives are known of a condition of an event, and why no more."""
@@ -55,14 +62,36 @@ class Known(NamedTuple):
     missing: str
 
 
+class Followed(NamedTuple):
+    """Conditions that are computed in blocks: the first instruction that does, and what comes out."""
+
+    first: Let
+    most: int  # so many derivatives were asked for
+    watch: Watch
+    known: tuple[Known, ...]
+
+    def within(self, blocks: Blocks) -> bool:
+        """Whether every step of these blocks computes them, once: an error estimate makes several of one."""
+        return all(sum(one is self.first for one in step) == 1 for step in blocks.steps.values())
+
+    def upto(self, most: int) -> tuple[Watch, tuple[Known, ...]]:
+        """For somebody who has a use for fewer derivatives."""
+        known = tuple(one if one.order < most else Known(one.event, most, "") for one in self.known)
+        return self.watch._replace(orders=tuple(one.order for one in known)), known
+
+
 def followed(
     blocks: Blocks, wiring: Wiring, most: int, *, symbolic: bool = True
-) -> tuple[Blocks, Watch, list[Known]] | None:
+) -> tuple[Blocks, Watch, tuple[Known, ...]] | None:
     """Blocks that compute all conditions and up to `most` derivatives; None if there are no events.
 
-    Without `symbolic`, derivatives count only where outputs declare them. A pace (or coupling) that calls
-    this has a property `derivatives`, by which the master knows what units are to give out for it.
+    Without `symbolic`, derivatives count only where outputs declare them. What somebody else has had computed
+    in these blocks before (a coupling, a pace inside) is not computed again. Whoever calls this is one that
+    `Follows` (`upbeat.master.paces.pace`): so the master knows what units are to give out for it.
     """
+    before = wiring.followed.get(symbolic)
+    if before is not None and before.most >= most and before.within(blocks):
+        return blocks, *before.upto(most)
     scenario = wiring.scenario
     conditions = {scenario.column(*one.place): one.conditions for one in sights(scenario)}
     conditions |= own_conditions(wiring)
@@ -88,7 +117,9 @@ def followed(
     )
     counts = tuple(map(len, conditions.values()))
     orders = tuple(one.order for one in known)
-    return ready, Watch(tuple(conditions), counts, orders, first, jumped), known
+    watch = Watch(tuple(conditions), counts, orders, first, jumped)
+    made = wiring.followed[symbolic] = Followed(lets[0], most, watch, tuple(known))
+    return ready, made.watch, made.known
 
 
 def _rates(z: Expr, wiring: Wiring, most: int, symbolic: bool) -> tuple[list[Expr], str]:

@@ -1,4 +1,4 @@
-"""Events that come one right after the other: what is taken for a chain without end, and what to say then."""
+"""Events that come one right after the other: what is taken for a chain without end."""
 
 from __future__ import annotations
 
@@ -22,13 +22,3 @@ def right_after(close: float, step: float) -> float:
 def longer(chain: float, last: float, t: float, within: float) -> float:
     """How many there are in a row with the one at `t`, after one at `last`."""
     return chain + 1.0 if t - last <= within else 0.0
-
-
-def endless(event: str, t: float) -> str:
-    """The sentence that ends the run."""
-    return (
-        f"events come one right after the other at t = {t:.9g}, and event '{event}' is the next. A chain "
-        "that does not end, such as a ball that bounces lower and lower, needs an end of its own: let it "
-        "come to rest once it is slow enough, and put it where it lies. If they really come that often, take "
-        "a smaller step"
-    )

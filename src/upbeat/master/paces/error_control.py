@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite, pow
+from math import inf, isfinite, nan, pow
 from typing import Literal, NamedTuple, get_args
 
-from upbeat.core.errors import InvalidInput, MasterError, StepError
+from upbeat.core.errors import InvalidInput, MasterError
+from upbeat.core.reasons import BEFORE, CONTROLLED, ERROR, FIRST, HALF, LONGEST, STOP, STUCK, Reason, Why
 from upbeat.core.time import Span, checked_step
 from upbeat.master import checks
 from upbeat.master.blocks import Blocks
@@ -29,11 +30,6 @@ _ESTIMATES: dict[str, Callable[[Blocks, Wiring, Sequence[Watched], int], Estimat
 
 TINY = 1e-3
 """Errors below this count as this: a step next to no error says little about the next one."""
-
-STUCK = (
-    "A jump that is no event, or a tolerance below what the units' own solvers give, looks like this: "
-    "raise the tolerance or 'shortest', or let such steps stand with correct=\"next\"."
-)
 
 FLOOR = 1e-14
 """The smallest tolerance: about what rounding leaves of the values of a few operations."""
@@ -187,7 +183,7 @@ class ErrorControl:
             *self.factors,
         )
         parameters = tuple(float(number) for number in (errors, len(names), *numbers))
-        return Twin("error_control", parameters, (STUCK, *names))
+        return Twin("error_control", parameters, names)
 
     def begin(self, span: Span) -> State:
         if (
@@ -218,9 +214,9 @@ class ErrorControl:
             s = self._started(t, limit)
         remaining = limit - t
         if s.step >= remaining * (1.0 - SLACK):
-            return Proposal(limit, "the stop time"), s
+            return Proposal(limit, STOP), s
         if 2.0 * s.step > remaining:  # two equal steps rather than one and a tiny one
-            return Proposal(t + 0.5 * remaining, "half of the rest"), s
+            return Proposal(t + 0.5 * remaining, HALF), s
         return Proposal(t + s.step, self._why(s)), s
 
     def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
@@ -236,11 +232,11 @@ class ErrorControl:
             power = 1.0 if s.held else watch.power
             factor = min(self.safety, max(small, self.safety * pow(error, -1.0 / power)))
             step = max(length * factor, s.shortest)
-            text = f"error {error:.2g} × tolerance at {watch.names[port]}"
             if self.correct == "repeat":
+                again = Proposal(t + step, Reason(ERROR, watch.names[port], of=(error,)))
                 if length <= s.shortest * (1.0 + SLACK):
-                    raise StepError(self._stuck(s, t, text))
-                return Proposal(t + step, text), s._replace(step=step, error=0.0, held=1.0)
+                    again = Proposal(nan, Reason(STUCK, watch.names[port], t, (error, s.shortest)))
+                return again, s._replace(step=step, error=0.0, held=1.0)
             return None, s._replace(step=step, error=error, port=float(port), held=1.0)
         factor = min(large, max(small, self._factor(max(error, TINY), s.error)))
         if s.held:
@@ -267,17 +263,12 @@ class ErrorControl:
             self.safety * pow(error, -(integral + proportional) / power) * pow(before, proportional / power)
         )
 
-    def _why(self, s: _State) -> str:
+    def _why(self, s: _State) -> Why:
         if s.error > 1.0:
-            return f"error {s.error:.2g} × tolerance at {self._watch.names[int(s.port)]} in the step before"
+            return Reason(BEFORE, self._watch.names[int(s.port)], of=(s.error,))
         if s.error == 0.0:
-            return "first step"
-        return "the longest step" if s.step >= s.longest else "error control"
-
-    def _stuck(self, s: _State, t: float, text: str) -> str:
-        return (
-            f"the step from t = {t:.9g} has an {text}, and cannot be shorter than {s.shortest:.3g}. {STUCK}"
-        )
+            return FIRST
+        return LONGEST if s.step >= s.longest else CONTROLLED
 
 
 def _worst(watch: Watch, read: Read) -> tuple[float, int]:

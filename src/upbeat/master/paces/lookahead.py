@@ -4,37 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, isnan, nan
+from math import inf, nan
 from typing import Literal, get_args
 
 from upbeat.core.errors import MasterError
+from upbeat.core.reasons import AFTER, ENDLESS, EXPECTED, FIRST, OVER, STOP, USUAL, Reason, Why
 from upbeat.core.time import Span, checked_step
 from upbeat.master import checks
 from upbeat.master.blocks import Blocks
-from upbeat.master.events.conditions import WIDTH, Watch, followed
-from upbeat.master.paces import prediction
-from upbeat.master.paces.chains import FEW, MOST, TINY, endless, longer, right_after
+from upbeat.master.events.conditions import Watch, followed
+from upbeat.master.events.prediction import Landing
+from upbeat.master.paces.chains import MOST, TINY, longer, right_after
+from upbeat.master.paces.foresight import CLOSE, DEPTH, Memory, Prediction, closely, curve, published
 from upbeat.master.paces.margins import PART, margin, visible
-from upbeat.master.paces.pace import SLACK, Pace, Proposal, Read, State, Twin
-from upbeat.master.paces.prediction import Coefficients, Landing
+from upbeat.master.paces.pace import SLACK, Fixed, Pace, Proposal, Read, State, Twin
+from upbeat.master.paces.sampling import look
 from upbeat.master.wiring import Wiring
 
 Method = Literal["auto", "published", "secant", "quadratic", "hermite", "hermite2"]
 _DERIVATIVES = {"auto": 2, "published": 0, "secant": 0, "quadratic": 0, "hermite": 1, "hermite2": 2}
 _WORDS = ("a parabola through its last three values", "values and rates", "values, rates and curvatures")
 
-_REASONS = ("usual step", "first step", "after an event")
-
-DEPTH = 3
-"""So many samples are kept: now, and two before."""
-CLOSE = 0.05
-"""The part of the distance between two samples within which a third one takes the place of the newer."""
-NEAR = 0.1
-"""Two samples that are closer to each other than this part of the step say little about its end: their
-differences are about what rates and inputs leave of errors."""
-_HEAD = 7
-"""What the state has before the samples: how many there are, whether this is the start (1) or an event has
-just happened (2), their times, when something has changed last, how often in a row right after another."""
+_KINDS: tuple[Why, ...] = (USUAL, FIRST, AFTER)
+"""What steps are called by what the state says: usual ones, at the start, after an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +112,14 @@ class LookAhead:
         return self.after if self.after is not None else (1.0 if self._published else 0.5)
 
     @property
+    def usual(self) -> float:
+        return self.step
+
+    def plain(self) -> Pace:
+        """The same steps, without a look at events."""
+        return Fixed(self.step)
+
+    @property
     def derivatives(self) -> int:
         """How many time derivatives of conditions it has a use for."""
         return _DERIVATIVES[self.method]
@@ -189,146 +189,92 @@ class LookAhead:
 
     # ---------------------------------------------------------------- while it runs
 
-    def begin(self, span: Span) -> State:
+    @property
+    def _watch(self) -> Watch:
         assert self.watch is not None
-        nothing = (-inf,) * (2 * len(self.watch.counts))
-        return (0.0,) * (_HEAD + DEPTH * WIDTH * len(self.watch.orders)) + nothing
+        return self.watch
+
+    def begin(self, span: Span) -> State:
+        return Memory.empty(self._watch).flat
 
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
-        assert self.watch is not None
-        fresh = state[1] != 0.0
-        usual = self._after * self.step if fresh else self.step
-        landings = self._expected(state, t, usual)
-        (wait, before), event = min(zip(landings, self.watch.names, strict=True), key=lambda one: one[0].wait)
-        until, reason = t + usual, _REASONS[int(state[1])]
-        if wait < usual:
-            if state[6] >= MOST or (before and wait < self._tiny(t)):
-                return Proposal(nan, endless(event, t)), state
-            what = "over" if before else "expected"
-            until, reason = t + wait, f"event '{event}' {what} at {t + wait:.9g}"
+        memory = Memory.of(state, self._watch)
+        kind = int(memory.head.kind)
+        usual = self._after * self.step if kind else self.step
+        landings = self._expected(memory, t, usual)
+        names = self._watch.names
+        (wait, before), event = min(zip(landings, names, strict=True), key=lambda one: one[0].wait)
+        until, reason = t + usual, _KINDS[kind]
+        seen = wait < usual
+        if seen:
+            if memory.head.chain >= MOST or (before and wait < self._tiny(t)):
+                return Proposal(nan, Reason(ENDLESS, event, t)), state
+            until = t + wait
+            reason = Reason(OVER if before else EXPECTED, event, until)
         if until > limit - SLACK * self.step:
-            until, reason = limit, reason if wait < usual and until <= limit else "the stop time"
-        return Proposal(until, reason), self._predicted(state, t, usual, landings)
+            until, reason = limit, reason if seen and until <= limit else STOP
+        return Proposal(until, reason), self._predicted(memory, t, usual, landings).flat
 
-    def _predicted(self, state: State, t: float, usual: float, landings: Sequence[Landing]) -> State:
-        """The state with the first predictions of the events that are expected within the step."""
-        predictions = list(state[-2 * len(landings) :])
-        for event, (wait, before) in enumerate(landings):
+    def _predicted(self, memory: Memory, t: float, usual: float, landings: Sequence[Landing]) -> Memory:
+        """With the first predictions of the events that are expected within the step."""
+        found = []
+        for (wait, before), known in zip(landings, memory.predictions, strict=True):
             if before or not wait < usual:
-                predictions[2 * event : 2 * event + 2] = -inf, -inf
-            elif predictions[2 * event] == -inf:
-                predictions[2 * event : 2 * event + 2] = t, t + wait
-        return (*state[: -2 * len(landings)], *predictions)
+                found.append(Prediction())
+            else:
+                found.append(Prediction(t, t + wait) if known.at == -inf else known)
+        return memory._replace(predictions=tuple(found))
 
     def tells(self, state: State) -> tuple[State, int]:
         """The first predictions, for the log: an event that fires takes its own away (`note`)."""
-        assert self.watch is not None
-        return state[-2 * len(self.watch.counts) :], self.watch.told
+        return state[-2 * len(self._watch.counts) :], self._watch.told
 
     def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
         """Another sample of all conditions; after an event, the first one."""
-        watch = self.watch
-        assert watch is not None
-        count, times, (last, chain) = int(state[0]), list(state[2:5]), state[5:_HEAD]
-        again = bool(read(watch.jumped))
+        memory = Memory.of(state, self._watch)
+        head, again = memory.head, bool(read(self._watch.jumped))
         if again:
-            count = 0
-            chain = longer(chain, last, t, right_after(self._close(t), self.step))
-            last = t
-        moved = count == 0 or self._published or count == 1 or t - times[0] > CLOSE * (times[0] - times[1])
+            chain = longer(head.chain, head.last, t, right_after(self._close(t), self.step))
+            head = head._replace(kept=0.0, last=t, chain=chain)
+        moved = head.kept < 2.0 or self._published or t - head.newest > CLOSE * head.length
         if moved:
-            times = [t, times[0], times[1]]
-            count = min(count + 1, DEPTH)
+            head = head.moved(t)._replace(kept=min(head.kept + 1.0, float(DEPTH)))
         else:
-            times[0] = t
-        fresh = 2.0 if again else float(count == 1)
-        return (float(count), fresh, *times, last, chain, *self._sampled(state, moved, read))
+            head = head._replace(newest=t)
+        head = head._replace(kind=2.0 if again else float(head.kept == 1.0))
+        return self._sampled(memory._replace(head=head), moved, read).flat
 
     def anew(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
         """The latest samples are no longer true; nor are those before, if something has jumped."""
-        assert self.watch is not None
-        head, again = list(state[:_HEAD]), bool(read(self.watch.jumped))
+        memory = Memory.of(state, self._watch)
+        head, again = memory.head, bool(read(self._watch.jumped))
         if again:
-            head[0], head[2:5] = 1.0, [t, *head[2:4]]
+            head = head.moved(t)._replace(kept=1.0)
         if fired:
-            head[1] = 2.0
-        return (*head, *self._sampled(state, again, read))
+            head = head._replace(kind=2.0)
+        return self._sampled(memory._replace(head=head), again, read).flat
 
-    def _sampled(self, state: State, moved: bool, read: Read) -> list[float]:
-        """All samples with those of now, as further ones or in place of the newest; then the predictions."""
-        watch = self.watch
-        assert watch is not None
-        samples: list[float] = []
-        for k in range(len(watch.orders)):
-            place = _HEAD + DEPTH * WIDTH * k
-            old = state[place : place + (DEPTH - 1) * WIDTH]
-            rest = old if moved else state[place + WIDTH : place + DEPTH * WIDTH]
-            samples += [float(read(watch.first + WIDTH * k + i)) for i in range(WIDTH)]
-            samples += rest
-        return samples + [float(read(watch.told + i)) for i in range(2 * len(watch.counts))]
+    def _sampled(self, memory: Memory, moved: bool, read: Read) -> Memory:
+        """With the samples of now, as further ones or in place of the newest; and what the program has left
+        of the predictions."""
+        watch, now = self._watch, look(self._watch, read)
+        seen = tuple(
+            (new, *(old[:-1] if moved else old[1:])) for new, old in zip(now, memory.seen, strict=True)
+        )
+        told = [float(read(watch.told + i)) for i in range(2 * len(watch.counts))]
+        left = tuple(Prediction(*told[k : k + 2]) for k in range(0, len(told), 2))
+        return memory._replace(seen=seen, predictions=left)
 
-    def _expected(self, state: State, t: float, span: float) -> list[Landing]:
+    def _expected(self, memory: Memory, t: float, span: float) -> list[Landing]:
         """How long to wait for each event within `span`; infinity if it is not expected."""
-        watch = self.watch
-        assert watch is not None
-        if state[0] == 0.0:
+        watch, head, close, tiny = self._watch, memory.head, self._close(t), self._tiny(t)
+        if head.kept == 0.0:
             return [Landing(inf)] * len(watch.counts)
-        found, place = [], 0
-        for count in watch.counts:
-            places = range(place, place + count)
-            place += count
-            found.append(
-                self._publicly(state, places, t) if self._published else self._closely(state, places, t, span)
-            )
-        return found
-
-    def _publicly(self, state: State, places: range, t: float) -> Landing:
-        if state[0] < 2.0:
-            return Landing(inf)
-        last, least = state[2] - state[3], self._close(t)
-        found = -1.0
-        for k in places:
-            at = _HEAD + DEPTH * WIDTH * k
-            now, before = state[at], state[at + WIDTH]
-            if not now + self._forecast * (now - before) < 0.0:
-                return Landing(inf)
-            if now > 0.0:
-                found = max(found, self._safety * last * now / (before - now), least)
-        return Landing(found if found >= least else inf)
-
-    def _closely(self, state: State, places: range, t: float, span: float) -> Landing:
-        """Rounding may lift what rests on its border by a hair; that is nothing, unless it comes from ever
-        shorter leaps. The last of them do not even leave the border any more."""
-        curves = [self._curve(state, k, span) for k in places]
-        found, leaps = prediction.landing(curves, span, self._close(t)), state[6] >= FEW
-        if found.wait == inf and leaps and state[1] == 2.0 and prediction.rises_below(curves):
-            return Landing(0.0, True)
-        if not found.wait < self._tiny(t):
-            return found
-        if not found.before:
-            return Landing(self._tiny(t))
-        return found if leaps else Landing(inf)
-
-    def _curve(self, state: State, k: int, span: float) -> Coefficients:
-        assert self.watch is not None
-        at, order, count = _HEAD + DEPTH * WIDTH * k, self.watch.orders[k], state[0]
-        z = (state[at], state[at + WIDTH], state[at + 2 * WIDTH])
-        rate = (state[at + 1], state[at + WIDTH + 1])
-        bend = (state[at + 2], state[at + WIDTH + 2])
-        if order == 2 and isnan(bend[0]):  # an FMU does not know its derivatives at the start
-            order = 1
-        if order == 1 and isnan(rate[0]):
-            order = 0
-        if order == 0:
-            if count < 2.0:
-                return prediction.taylor(z[0], 0.0, 0.0)
-            if count < 3.0 or self.method == "secant":
-                return prediction.straight(z, state[2] - state[3])
-            return prediction.parabola(z, state[2] - state[3], state[3] - state[4])
-        h = state[2] - state[3]
-        before = isnan(rate[1]) or (order == 2 and isnan(bend[1]))
-        if count < 2.0 or h < NEAR * span or before:
-            return prediction.taylor(z[0], rate[0], bend[0] if order == 2 else 0.0)
-        if order == 1:
-            return prediction.cubic(z, rate, h)
-        return prediction.quintic(z, rate, bend, h)
+        if self._published:
+            return [published(memory, some, self._forecast, self._safety, close) for some in watch.places]
+        secant = self.method == "secant"
+        curves = [
+            curve(head, seen, order, span, secant=secant)
+            for seen, order in zip(memory.seen, watch.orders, strict=True)
+        ]
+        return [closely(head, curves[some.start : some.stop], span, close, tiny) for some in watch.places]

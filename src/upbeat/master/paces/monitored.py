@@ -6,28 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from math import isnan
 from typing import NamedTuple
 
 from upbeat.core.errors import MasterError
+from upbeat.core.reasons import LEFT, REPLACED, ROUNDED, STOOD, Reason, Why
 from upbeat.core.time import Span
 from upbeat.master import checks
 from upbeat.master.blocks import Blocks
 from upbeat.master.paces.named_blocks import USUAL, block_places, check_places, checked_blocks
-from upbeat.master.paces.pace import (
-    SLACK,
-    Hears,
-    Notes,
-    Pace,
-    Proposal,
-    Read,
-    Reviews,
-    State,
-    Tells,
-    Twin,
-    prepared,
-    retries,
-    twin,
-)
+from upbeat.master.paces.pace import SLACK, Pace, Proposal, Read, State, Twin, prepared
+from upbeat.master.paces.wrapping import Wrapping
 from upbeat.master.wiring import Wiring
 
 MOST = 1000
@@ -44,7 +33,7 @@ class _Head(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Monitored:
+class Monitored(Wrapping):
     """Steps as `pace` wants them, as far as they are among `steps` and proven to be stable in this sequence.
 
     Policy k is a step of the size ``steps[k]``, made by the step block ``blocks[k]`` of the program (see
@@ -108,20 +97,9 @@ class Monitored:
             for block, step in zip(self.named, self.steps, strict=True)
         )
 
-    @cached_property
-    def texts(self) -> tuple[str, ...]:
-        """What the log says about steps that are not the ones asked for; the native twin numbers them so."""
-        sizes = self.labels
-        return (
-            "what is left, which no proof covers",
-            "after a step that should have been shorter, where no shorter one is proven",
-            *(f"{size}, the next of the proven steps" for size in sizes),
-            *(f"{size} instead of {asked}, which is not proven here" for asked in sizes for size in sizes),
-        )
-
     @property
-    def retries(self) -> bool:
-        return retries(self.pace)
+    def own(self) -> int:
+        return len(_Head._fields)
 
     # ---------------------------------------------------------------- before the run
 
@@ -133,18 +111,13 @@ class Monitored:
         return replace(ready, notes=(*ready.notes, note)), replace(self, pace=pace, places=places)
 
     def native(self) -> Twin | None:
-        inner = twin(self.pace)
-        if type(self) is not Monitored or inner is None or not self.places:
+        if type(self) is not Monitored or not self.places:
             return None
         counts = (len(self.steps), len(self.leads), self.start)
         numbers = (*counts, *self.steps, *self.places, *self.ranks)
         table = (lead for row in self.leads for lead in row)
         grants = (grant for row in self.grants for grant in row)
-        return Twin(
-            "monitored",
-            (*map(float, (*numbers, *table, *grants)), *inner.parameters),
-            (inner.name, *self.texts, *inner.texts),
-        )
+        return self.twin("monitored", (*numbers, *table, *grants), self.labels)
 
     # ---------------------------------------------------------------- while it runs
 
@@ -152,8 +125,10 @@ class Monitored:
         return (*_Head(float(self.start), -1.0, span.start, 0.0), *self.pace.begin(span))
 
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
-        head, inner = _Head(*state[:4]), state[4:]
+        head, inner = self._parts(state)
         wanted, inner = self.pace.propose(inner, t, limit, read)
+        if isnan(wanted.until):  # it gives up
+            return wanted, state
         row = int(head.node)
         fits = self._count(limit - t)
         asked = self._meant(wanted.until - t, wanted.block)
@@ -161,20 +136,18 @@ class Monitored:
         if taken >= fits:
             taken = self._nearest(self.leads[row], asked, fits)
         if taken < 0:
-            step = wanted._replace(until=limit, reason=self.texts[0])
+            step = wanted._replace(until=limit, reason=LEFT)
         else:
             step = self._step(wanted, t, limit, asked, taken)
         if head.stood != 0.0:
-            step = step._replace(reason=self.texts[1])
+            step = step._replace(reason=STOOD)
         return step, (head.node, float(taken), step.until, 0.0, *inner)
 
     def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
-        if not isinstance(self.pace, Reviews):
-            return None, state
-        head, inner = _Head(*state[:4]), state[4:]
-        again, inner = self.pace.review(inner, t, reached, read)
-        if again is None:
-            return None, (*head, *inner)
+        head, inner = self._parts(state)
+        again, inner = self.review_inside(inner, t, reached, read)
+        if again is None or isnan(again.until):
+            return again, (*head, *inner)
         below = self._count((head.until - t) * (1.0 - 2.0 * SLACK))
         asked = self._meant(again.until - t, again.block)
         taken = self._nearest(self.leads[int(head.node)], asked, below)
@@ -185,25 +158,16 @@ class Monitored:
 
     def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
         """The step under way has led somewhere, if it was made as a whole."""
-        head, inner = _Head(*state[:4]), state[4:]
+        head, inner = self._parts(state)
         taken = int(head.taken)
         if taken >= 0 and t >= head.until - SLACK * self.steps[taken]:
             head = head._replace(node=float(self.leads[int(head.node)][taken]))
-        if isinstance(self.pace, Notes):
-            inner = self.pace.note(inner, t, fired, read)
+        inner = self.note_inside(inner, t, fired, read)
         return (head.node, -1.0, t, head.stood, *inner)
 
-    def anew(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
-        """The pace inside hears of it."""
-        return (
-            (*state[:4], *self.pace.anew(state[4:], t, fired, read))
-            if isinstance(self.pace, Hears)
-            else state
-        )
-
-    def tells(self, state: State) -> tuple[Sequence[float], int]:
-        """What the pace inside has to say."""
-        return self.pace.tells(state[4:]) if isinstance(self.pace, Tells) else ((), 0)
+    def _parts(self, state: State) -> tuple[_Head, State]:
+        own, inner = self.apart(state)
+        return _Head(*own), inner
 
     def _step(self, wanted: Proposal, t: float, limit: float, asked: int, taken: int) -> Proposal:
         """The policy `taken`, on the pace's own grid where it asked for just that one."""
@@ -215,10 +179,10 @@ class Monitored:
         if until > limit - SLACK * size:
             until = limit
         if taken != asked:
-            count = len(self.steps)
-            reason = self.texts[2 + count + asked * count + taken]
+            both = f"{self.labels[taken]} instead of {self.labels[asked]}"
+            reason: Why = Reason(REPLACED, both, of=(size, self.steps[asked]))
         else:
-            reason = wanted.reason if exact else self.texts[2 + taken]
+            reason = wanted.reason if exact else Reason(ROUNDED, self.labels[taken], of=(size,))
         return Proposal(until, reason, block)
 
     def _meant(self, length: float, block: str) -> int:

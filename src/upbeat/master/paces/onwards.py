@@ -8,13 +8,13 @@ from math import inf
 from upbeat.core.errors import MasterError
 from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.pace import Pace
-from upbeat.master.paces.revised import Revised
+from upbeat.master.paces.wrapping import Wrapping
 
 
 def onwards(pace: Pace) -> Pace:
     """The pace as it is there. Raises `MasterError` if it must know how long the run is."""
-    if isinstance(pace, Revised):
-        return replace(pace, pace=onwards(pace.pace))
+    if isinstance(pace, Wrapping):
+        return pace.around(onwards(pace.pace))
     if not isinstance(pace, ErrorControl):
         return pace
     if pace.method == "richardson" and pace.per == "run":

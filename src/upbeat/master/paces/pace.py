@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from upbeat.core.errors import InvalidInput
 from upbeat.core.ports import Value
+from upbeat.core.reasons import FAR, FIXED, Why
 from upbeat.core.time import Span, checked_step
 
 if TYPE_CHECKING:
@@ -30,15 +31,18 @@ SLACK = 1e-6
 
 
 class Proposal(NamedTuple):
-    """Where the next step should end, with which block, and why."""
+    """Where the next step should end, with which block, and why.
+
+    Where `until` is no number, the pace gives up: the reason is what the user reads.
+    """
 
     until: float
-    reason: str
+    reason: Why
     block: str = "step"
 
 
 class Twin(NamedTuple):
-    """A pace in the native core: its name there, its parameters, and texts that its reasons are made of."""
+    """A pace in the native core: its name there, its parameters, and names that its reasons are about."""
 
     name: str
     parameters: tuple[float, ...]
@@ -121,6 +125,45 @@ class Tells(Protocol):
         ...
 
 
+@runtime_checkable
+class Regular(Protocol):
+    """A pace whose steps have a usual size."""
+
+    @property
+    def usual(self) -> float:
+        """That size; 0 if there is none after all."""
+        ...
+
+
+@runtime_checkable
+class Follows(Protocol):
+    """A pace, or a coupling, that follows the conditions of events (`upbeat.master.events.conditions`)."""
+
+    @property
+    def derivatives(self) -> int:
+        """How many time derivatives of conditions it has a use for: what units are to give out for it."""
+        ...
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether these may come from the equations of units."""
+        ...
+
+    @property
+    def inside(self) -> bool:
+        """Whether events inside units are followed, too."""
+        ...
+
+
+@runtime_checkable
+class LooksAtEvents(Protocol):
+    """A pace that does something about events, and can do without."""
+
+    def plain(self) -> Pace:
+        """The same steps, without a look at events."""
+        ...
+
+
 def prepared(pace: Pace, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
     """The blocks with what the pace needs to see, and the pace that knows where that is."""
     return pace.prepare(blocks, wiring) if isinstance(pace, Prepares) else (blocks, pace)
@@ -129,6 +172,16 @@ def prepared(pace: Pace, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
 def retries(pace: Pace) -> bool:
     """Whether the pace may reject a step."""
     return isinstance(pace, Reviews) and bool(getattr(pace, "retries", True))
+
+
+def usual_step(pace: Pace) -> float:
+    """The size of the steps that a pace makes as a rule; 0 if there is no such size."""
+    return pace.usual if isinstance(pace, Regular) else 0.0
+
+
+def plain(pace: Pace) -> Pace:
+    """The same steps, without a look at events."""
+    return pace.plain() if isinstance(pace, LooksAtEvents) else pace
 
 
 def twin(pace: Pace) -> Twin | None:
@@ -148,6 +201,10 @@ class Fixed:
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", checked_step(self.step, "the step of Fixed"))
 
+    @property
+    def usual(self) -> float:
+        return self.step
+
     def native(self) -> Twin | None:
         return Twin("fixed", (self.step,)) if type(self) is Fixed else None
 
@@ -163,7 +220,7 @@ class Fixed:
         until = origin + index * step
         if not until > t:  # late in a run rounding is more than SLACK steps
             until = origin + (index + 1) * step
-        return Proposal(limit if until > limit - SLACK * step else until, "fixed step"), state
+        return Proposal(limit if until > limit - SLACK * step else until, FIXED), state
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +233,10 @@ class EventDriven:
         if self.longest != inf:
             object.__setattr__(self, "longest", checked_step(self.longest, "the longest step of EventDriven"))
 
+    @property
+    def usual(self) -> float:
+        return self.longest if isfinite(self.longest) else 0.0
+
     def native(self) -> Twin | None:
         return Twin("event_driven", (self.longest,)) if type(self) is EventDriven else None
 
@@ -184,4 +245,4 @@ class EventDriven:
 
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
         until = t + self.longest
-        return Proposal(until if t < until < limit else limit, "as far as possible"), state
+        return Proposal(until if t < until < limit else limit, FAR), state

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
+from upbeat.core.reasons import PATTERN
 from upbeat.core.errors import MasterError
 from upbeat.core.time import Span
 from upbeat.master.blocks import Blocks
@@ -13,7 +14,6 @@ from upbeat.master.paces.named_blocks import USUAL, block_places, check_places, 
 from upbeat.master.paces.pace import SLACK, Pace, Proposal, Read, State, Twin
 from upbeat.master.wiring import Wiring
 
-REASON = "as the pattern says"
 
 
 @dataclass(frozen=True)
@@ -68,4 +68,4 @@ class Pattern:
         last = place + 1 == len(self.steps)
         until = origin + (round_ + 1.0) * whole if last else origin + round_ * whole + self.sums[place + 1]
         after = (0.0, origin, round_ + 1.0) if last else (float(place + 1), origin, round_)
-        return Proposal(limit if until > limit - SLACK * size else until, REASON, self.named[place]), after
+        return Proposal(limit if until > limit - SLACK * size else until, PATTERN, self.named[place]), after
