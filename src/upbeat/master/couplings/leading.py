@@ -1,9 +1,8 @@
 """Who goes first: the instructions that predict events and choose the unit that locates the next one.
 
 A condition is continued from what is known of it now: along the straight line by its rate where that is
-known, else through its last two values; where its second derivative is known, along a parabola, too. So a
-condition is above zero from now to its fall and again after it has risen, or, if it is not above zero now,
-from its rise to its fall. An event is expected where the last of them falls, before another one has risen.
+known, else through its last two values; where its second derivative is known, along a parabola, too. An
+event is expected where the largest of its conditions falls to zero (`upbeat.master.events.falling`).
 Lines and parabolas give two times for it, of which the earlier counts: who goes first for nothing has lost
 little, who goes second meets the event unprepared.
 """
@@ -17,14 +16,10 @@ from math import inf
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.core.ports import Kind
 from upbeat.master.events.conditions import WIDTH, Watch
+from upbeat.master.events.falling import NEVER, Ahead, Parabola
 from upbeat.master.layout import Reg
 from upbeat.master.program import Instruction, Let
 from upbeat.master.wiring import Wiring
-
-NEVER = Number(inf)
-ROUNDS = 3
-"""How often at most all conditions are asked whether they are above zero where others are not. With less than
-many conditions need, an event may be expected too early, which does no harm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,25 +113,19 @@ class _Predicted:
             anew = apply(Op.WHERE, Cell(watch.jumped), Number(-inf), Cell(self._since))
             self.lets.append(Let(self._since, anew))
             self.blind.append(apply(Op.EQ, Cell(self._since), Number(-inf)))
-        self._root, self._above, self._from = new("leading′root"), new("leading′above"), new("leading′from")
-        self._at, self._last = new("leading′at"), new("leading′last")
-        widest = max(watch.counts, default=1)
-        self._falls, self._rises = new("leading′falls", size=widest), new("leading′rises", size=widest)
+        fall = Ahead(wiring, "leading", max(watch.counts, default=1))
+        at, which = Cell(fall.at), Cell(fall.last)
         within = ahead * (Cell(wiring.next) - Cell(wiring.now))
-        place = 0
-        for name, count in zip(watch.names, watch.counts, strict=True):
+        for name, places in zip(watch.names, watch.places, strict=True):
             when, last = new(f"leading′{name}"), new(f"leading′{name}′last")
-            places = range(place, place + count)
-            place += count
             for curved in (False, True) if any(watch.orders[k] > 1 for k in places) else (False,):
-                self._fall(places, curved)
-                found = apply(Op.WHERE, apply(Op.LE, Cell(self._at), within), Cell(self._at), NEVER)
-                middle = 0.5 * (Cell(self._from) + Cell(self._at))
-                pause = apply(Op.WHERE, Cell(self._above), NEVER, middle)
+                self.lets += fall.falls([self._continued(k, curved) for k in places])
+                found = apply(Op.WHERE, apply(Op.LE, at, within), at, NEVER)
+                middle = 0.5 * (Cell(fall.since) + at)
+                pause = apply(Op.WHERE, Cell(fall.above), NEVER, middle)
                 sooner = apply(Op.LT, found, Cell(when))
-                number = Cell(self._last)
                 self.lets += [
-                    Let(last, apply(Op.WHERE, sooner, number, Cell(last)) if curved else number),
+                    Let(last, apply(Op.WHERE, sooner, which, Cell(last)) if curved else which),
                     Let(when, apply(Op.MIN, Cell(when), found) if curved else found),
                     Let(self.pause, apply(Op.MIN, Cell(self.pause), pause)),
                 ]
@@ -150,60 +139,13 @@ class _Predicted:
             ]
             self.after.append(Let(self._since, Cell(wiring.now)))
 
-    def _fall(self, places: range, curved: bool) -> None:
-        """When the largest of these conditions falls to zero, after `_from`; and whether it is above now."""
-        lets = self.lets
-        lets.append(Let(self._from, NEVER))
-        aboves = [self._condition(k, i, curved) for i, k in enumerate(places)]
-        lets.append(Let(self._above, any_of(aboves)))
-        # What is not above zero now must rise first.
-        lets.append(Let(self._from, apply(Op.WHERE, Cell(self._above), ZERO, Cell(self._from))))
-        lets += [Let(self._at, Cell(self._from)), Let(self._last, ZERO)]
-        at = Cell(self._at)
-        for _ in range(min(len(places), ROUNDS)):
-            for i, above in enumerate(aboves):
-                fall, rise = Cell(self._falls + i), Cell(self._rises + i)
-                first = apply(Op.WHERE, apply(Op.LT, at, rise), apply(Op.MAX, at, fall), NEVER)
-                inside = apply(Op.AND, apply(Op.LE, rise, at), apply(Op.LT, at, fall))
-                again = apply(Op.WHERE, inside, fall, at)
-                moved = apply(Op.WHERE, above, first, again)
-                number = apply(Op.WHERE, apply(Op.GT, moved, at), Number(float(i)), Cell(self._last))
-                lets += [Let(self._last, number), Let(self._at, moved)]
-
-    def _condition(self, k: int, i: int, curved: bool) -> Expr:
-        """When condition `k` falls and rises, in place `i`; gives whether it is above zero now.
-
-        Of the two ways to write a root, each time the one that subtracts nothing and also holds for a
-        straight line, where half is 0.
-        """
-        z, rate, half = self._continued(k, curved)
-        self.lets.append(Let(self._root, apply(Op.SQRT, rate * rate - 4.0 * half * z)))
-        root, above = Cell(self._root), apply(Op.GT, z, ZERO)
-        falls, rises = root - rate, root + rate
-        sinking = apply(Op.LT, rate, ZERO)
-        back = _if_above(half, falls / (2.0 * half))
-        rise = apply(Op.WHERE, sinking, back, _if_above(rises, -2.0 * z / rises))
-        fall = apply(Op.WHERE, sinking, NEVER, _if_above(-half, rises / (-2.0 * half)))
-        self.lets += [
-            Let(self._falls + i, apply(Op.WHERE, above, _if_above(falls, 2.0 * z / falls), fall)),
-            Let(self._rises + i, apply(Op.WHERE, above, back, rise)),
-        ]
-        sooner = apply(Op.MIN, Cell(self._from), Cell(self._rises + i))
-        self.lets.append(Let(self._from, apply(Op.WHERE, above, Cell(self._from), sooner)))
-        return above
-
-    def _continued(self, k: int, curved: bool) -> tuple[Expr, Expr, Expr]:
-        """The value of a condition, its rate, and half of its second derivative."""
+    def _continued(self, k: int, curved: bool) -> Parabola:
+        """How a condition goes on."""
         at, order = self._watch.first + WIDTH * k, self._watch.orders[k]
         z: Expr = Cell(at)
         if order == 0:
             length = Cell(self._wiring.now) - Cell(self._since)
             known = apply(Op.GT, Cell(self._since), Number(-inf))
             rate = apply(Op.WHERE, known, (z - Cell(self._before + k)) / length, ZERO)
-            return z, rate, ZERO
-        return z, Cell(at + 1), 0.5 * Cell(at + 2) if curved and order > 1 else ZERO
-
-
-def _if_above(number: Expr, value: Expr) -> Expr:
-    """The value if the number is above zero, else never; so it is if the number is none."""
-    return apply(Op.WHERE, apply(Op.GT, number, ZERO), value, NEVER)
+            return Parabola(z, rate, ZERO)
+        return Parabola(z, Cell(at + 1), 0.5 * Cell(at + 2) if curved and order > 1 else ZERO)

@@ -15,6 +15,7 @@ from upbeat.core.expr import ONE, ZERO, Apply, Cell, Expr, Name, Number, Op, app
 from upbeat.core.expr.nodes import ordered
 from upbeat.core.names import cell_names, split
 from upbeat.core.ports import Kind, Port
+from upbeat.master.events.falling import Fall, back_to_zero
 from upbeat.master.inputs.derivatives import rate
 from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End
@@ -37,8 +38,6 @@ _LEAPING = {Op.WHERE, Op.SIGN, Op.FLOOR, Op.CEIL, Op.ROUND, Op.MOD}
 _TORN = {Op.DIV, Op.TAN, Op.POW}
 _PARTIAL = {Op.DIV, Op.POW, Op.MOD, Op.SQRT, Op.LOG, Op.LOG10, Op.ASIN, Op.ACOS}
 """What is not a number for some numbers."""
-_STEEPEST = 3.0
-"""A cubic whose ends are steeper than so many times its mean slope need not be monotonic."""
 
 
 class Stories:
@@ -187,9 +186,7 @@ class Stories:
         """The time since a condition became true (infinite if it already was at the start of the step), and
         whether that can be said.
 
-        On a straight line between both ends of the step. Where rates are known there, on the cubic that
-        gives the time as a function of the condition: no equation is to be solved for that. Or, if it rises
-        first, on the parabola through both ends that falls as it does at the later one.
+        On a straight line between both ends of the step, or better where rates are known there.
         """
         z1, z0, part, rate1, rate0 = (Cell(place + k) for k in range(5))
         now, before = self._ends(z)
@@ -208,8 +205,7 @@ class Stories:
         else:
             lets += [Let(place + 3 + k, one) for k, one in enumerate(rates)]
             falls = apply(Op.AND, apply(Op.GT, fall, ZERO), apply(Op.LT, rate1, ZERO))
-            back = apply(Op.WHERE, apply(Op.LT, rate0, ZERO), _cubic(span, part, fall, rate1, rate0),
-                         _parabola(span, z1, fall, rate1))  # fmt: skip
+            back = back_to_zero(span, part, Fall(z0, z1, rate0, rate1))
             top = z0 + 0.5 * span * rate0 * rate0 / (rate0 - rate1)  # if it rises, and then falls
             hill = apply(Op.AND, apply(Op.GT, rate0, ZERO), apply(Op.LT, rate1, ZERO))
             stayed = apply(Op.NOT, apply(Op.AND, hill, apply(Op.GT, top, ZERO)))
@@ -244,20 +240,6 @@ def _may_tear(z: Expr) -> bool:
     return any(
         isinstance(node, Apply) and (node.op in _TORN and names(node.args[-1])) for node in ordered((z,))
     )
-
-
-def _cubic(span: Expr, part: Expr, fall: Expr, *rates: Expr) -> Expr:
-    """The time back to zero on a cubic over the condition; both rates are negative."""
-    slope1, slope0 = (apply(Op.MIN, fall / apply(Op.NEG, rate), _STEEPEST * span) for rate in rates)
-    rest = 1.0 - part
-    ends = slope1 * part * rest * rest - slope0 * part * part * rest
-    return span * part * part * (3.0 - 2.0 * part) + ends
-
-
-def _parabola(span: Expr, z1: Expr, fall: Expr, rate1: Expr) -> Expr:
-    """The time back to zero on a parabola, whose sides are on both sides of zero."""
-    bend = (fall + rate1 * span) / (span * span)
-    return 2.0 * z1 / (rate1 - apply(Op.SQRT, rate1 * rate1 - 4.0 * bend * z1))
 
 
 def _quantity(equations: Equations, port: str) -> Port:
