@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 import upbeat as up
 from conftest import ENGINES
 from upbeat.core.errors import MasterError, Problems
+from upbeat.master.paces.onwards import onwards
+from upbeat.master.paces.pace import Proposal
 from upbeat.master.settings import master_from, settings_of
 
 TURNS = ((0, 1), (0, -1))
@@ -214,3 +217,50 @@ def test_it_can_be_written_in_a_file() -> None:
     named = up.Master(up.Monitored(up.Fixed(0.2), (0.1, 0.1), TURNS, 1, ("step", "fine")))
     assert master_from(settings_of(named), problems) == named
     assert settings_of(named)["pace"]["blocks"] == ["step", "fine"]
+
+
+def falling() -> up.Scenario:
+    ball = up.Ode({"x": "v", "v": "-9.81"}, start={"x": 1.0}, solver="midpoint")
+    bounce = {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-0.8*ball.v"}}
+    return up.Scenario({"ball": ball}, events={"bounce": bounce})
+
+
+def test_a_pace_inside_that_looks_ahead_gets_its_derivatives() -> None:
+    pace = up.Monitored(up.LookAhead(0.2), (0.1, 0.2), TURNS)
+    (told,) = [note for note in up.Master(pace).program(falling()).notes if "'bounce'" in note]
+    assert "values, rates and curvatures" in told
+
+
+def test_events_off_reaches_inside() -> None:
+    pace = up.Monitored(up.LookAhead(0.2), (0.1, 0.2), TURNS)
+    settled = up.Master(pace, events="off").settled(falling())
+    assert settled.pace == up.Monitored(up.Fixed(0.2), (0.1, 0.2), TURNS)
+
+
+def test_a_pace_inside_that_gives_up_ends_the_run(engine: str) -> None:
+    control = up.ErrorControl(1e-12, first=0.1, least=0.1, most=0.2)
+    pace = up.Monitored(control, (0.1, 0.2), ((0, 0),))
+    with pytest.raises(up.StepError, match=r"has an error .* × tolerance at .*, and cannot be shorter"):
+        up.simulate(wave(), pace=pace, until=1.0, engine=engine)
+
+
+class GivesUp:
+    """A pace that has no next step."""
+
+    def begin(self, span: Any) -> tuple[float, ...]:
+        return ()
+
+    def propose(self, state: Any, t: float, limit: float, read: Any) -> Any:
+        return Proposal(math.nan, "enough is enough"), state
+
+
+def test_a_pace_inside_may_give_up_before_a_step() -> None:
+    with pytest.raises(up.StepError, match="enough is enough"):
+        up.simulate(decay(), pace=up.Monitored(GivesUp(), (0.1, 0.2), TURNS), until=1.0)
+
+
+def test_it_must_not_need_the_length_of_the_run_where_nobody_knows_it() -> None:
+    with pytest.raises(MasterError, match="is not told how long the run is"):
+        onwards(up.Monitored(up.ErrorControl(), (0.1, 0.2), TURNS))
+    inner = onwards(up.Monitored(up.ErrorControl(per="step"), (0.1, 0.2), TURNS))
+    assert inner == up.Monitored(up.ErrorControl(per="step", most=math.inf), (0.1, 0.2), TURNS)

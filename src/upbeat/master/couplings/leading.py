@@ -113,7 +113,7 @@ class _Predicted:
             anew = apply(Op.WHERE, Cell(watch.jumped), Number(-inf), Cell(self._since))
             self.lets.append(Let(self._since, anew))
             self.blind.append(apply(Op.EQ, Cell(self._since), Number(-inf)))
-        fall = Ahead(wiring, "leading", max(watch.counts, default=1))
+        fall = Ahead(wiring.registers, "leading", max(watch.counts, default=1))
         at, which = Cell(fall.at), Cell(fall.last)
         within = ahead * (Cell(wiring.next) - Cell(wiring.now))
         for name, places in zip(watch.names, watch.places, strict=True):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.master.program import Let
-from upbeat.master.wiring import Wiring
+from upbeat.master.registers import Registers
 
 NEVER = Number(inf)
 ROUNDS = 3
@@ -39,9 +39,9 @@ class Ahead:
     whether the largest is above zero now, and `since`, when it will be if not; `last`, which one falls last.
     """
 
-    def __init__(self, wiring: Wiring, name: str, most: int) -> None:
+    def __init__(self, registers: Registers, name: str, most: int) -> None:
         """For up to `most` numbers at once."""
-        new = wiring.registers.new
+        new = registers.new
         self._root, self.above, self.since = new(f"{name}′root"), new(f"{name}′above"), new(f"{name}′from")
         self.at, self.last = new(f"{name}′at"), new(f"{name}′last")
         self._falls, self._rises = new(f"{name}′falls", size=most), new(f"{name}′rises", size=most)

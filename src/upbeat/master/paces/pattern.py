@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
-from upbeat.core.reasons import PATTERN
 from upbeat.core.errors import MasterError
+from upbeat.core.reasons import PATTERN
 from upbeat.core.time import Span
 from upbeat.master.blocks import Blocks
 from upbeat.master.paces.named_blocks import USUAL, block_places, check_places, checked_blocks
 from upbeat.master.paces.pace import SLACK, Pace, Proposal, Read, State, Twin
 from upbeat.master.wiring import Wiring
-
 
 
 @dataclass(frozen=True)
