@@ -117,7 +117,7 @@ class _Predicted:
         at, which = Cell(fall.at), Cell(fall.last)
         within = ahead * (Cell(wiring.next) - Cell(wiring.now))
         for name, places in zip(watch.names, watch.places, strict=True):
-            when, last = new(f"leading′{name}"), new(f"leading′{name}′last")
+            when, last = new(f"leading′of {name}"), new(f"leading′of {name}′last")
             for curved in (False, True) if any(watch.orders[k] > 1 for k in places) else (False,):
                 self.lets += fall.falls([self._continued(k, curved) for k in places])
                 found = apply(Op.WHERE, apply(Op.LE, at, within), at, NEVER)
