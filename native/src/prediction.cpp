@@ -152,8 +152,12 @@ Landing landing(const Curve* curves, std::size_t count, double span, double behi
   const double zero = first_zero(curves, count, span);
   if (std::isinf(zero)) return {zero, false};
   if (!(largest(curves, count, 0.0) > 0.0)) return {highest(curves, count, zero), true};
-  const double end = zero + behind;
-  return {largest(curves, count, end) > 0.0 ? dip(curves, count, zero, end) : end, false};
+  return {just_behind(curves, count, zero, behind), false};
+}
+
+double just_behind(const Curve* curves, std::size_t count, double root, double distance) {
+  const double end = root + distance;
+  return largest(curves, count, end) > 0.0 ? dip(curves, count, root, end) : end;
 }
 
 }  // namespace upbeat

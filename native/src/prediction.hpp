@@ -55,4 +55,7 @@ struct Landing {
 // lowest. What is not above zero now has happened already: then this is where it is highest before it falls.
 Landing landing(const Curve* curves, std::size_t count, double span, double behind);
 
+// So far behind a zero, if the largest is not above zero again by then; else where it is lowest.
+double just_behind(const Curve* curves, std::size_t count, double root, double distance);
+
 }  // namespace upbeat

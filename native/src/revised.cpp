@@ -132,7 +132,7 @@ bool Revised::again(double reached, const Estimate& found, bool sure, double& un
     return may && found.at < reached;
   }
   if (!(state_[High] > state_[Low])) {
-    until = found.at + 0.5 * tolerance;
+    until = found.end;
     return may && until < reached - tolerance;
   }
   const Bracket bracket{state_[Low], state_[High], state_[Streak], sure};
@@ -191,7 +191,7 @@ Revised::Estimate Revised::estimate(double t, const double* from, const double* 
   const bool leaps = state_[Chain] >= chains::few;
   double found = infinity;
   bool any = false;
-  Estimate best{origin + span, 0, false, false};
+  Estimate best{origin + span, 0, false, false, infinity};
   std::size_t happened = 0;
   std::size_t first = 0;
   for (std::size_t e = 0; e < is_.counts.size(); ++e) {
@@ -205,7 +205,7 @@ Revised::Estimate Revised::estimate(double t, const double* from, const double* 
       if (largest(to, first, count) <= 0.0) happened = e;
       if (wait < found) {
         found = wait;
-        best = {origin + wait, e, false, false};
+        best = {origin + wait, e, false, false, behind(count, wait)};
         any = true;
       }
     } else if (wait < found) {
@@ -213,19 +213,26 @@ Revised::Estimate Revised::estimate(double t, const double* from, const double* 
       const bool hair = at - t < tiny;
       if (leaps || !hair) {
         found = wait;
-        best = {at, e, true, hair};
+        best = {at, e, true, hair, infinity};
         any = true;
       }
     } else if (std::isinf(wait) && leaps && state_[Which] == 2.0 && state_[Rounds] == 0.0 && rates_known(first, count) &&
                rises_below(curves_.data(), count)) {
       found = 0.0;
-      best = {t, e, true, true};
+      best = {t, e, true, true, infinity};
       any = true;
     }
     first += count;
   }
   if (!any) best.event = happened;
   return best;
+}
+
+// Half of the tolerance behind the event of the first curves, or within it where it lasts less than that.
+double Revised::behind(std::size_t count, double wait) const {
+  const double half = 0.5 * state_[Tolerance];
+  const double stop = just_behind(curves_.data(), count, wait, half);
+  return stop == wait + half ? state_[Low] + wait + half : state_[Low] + stop;
 }
 
 std::unique_ptr<Pace> make_revised(const std::vector<double>& p, const std::vector<std::string>& texts,

@@ -43,6 +43,7 @@ class Revised final : public Wrapping {
     std::size_t event;
     bool before;  // this is before its fall: an event that has happened must be seen above zero first
     bool tiny;    // so soon after the start that nobody can see it
+    double end;   // where a step should end that has gone past it, though it is over again at its end
   };
 
   double* start() { return state_.data() + head; }
@@ -55,6 +56,7 @@ class Revised final : public Wrapping {
   bool sure();
   Estimate estimate(double t, const double* from, const double* to, double span);
   bool again(double reached, const Estimate& found, bool sure, double& until) const;
+  double behind(std::size_t count, double wait) const;
   double largest(const double* sample, std::size_t first, std::size_t count) const;
 
   static constexpr std::size_t head = 8;

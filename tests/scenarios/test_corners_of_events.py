@@ -1,4 +1,4 @@
-"""Events in corners, seen coming, on both engines, against what paper and pencil say about them.
+"""Events in corners, seen coming, gone back to or stopped at, on both engines, against paper and pencil.
 
 Units move by constant accelerations, for which solvers and predictions are exact but for rounding: what
 differs from the closed forms is how events are handled, and nothing else.
@@ -7,6 +7,7 @@ differs from the closed forms is how events are handled, and nothing else.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,33 @@ def run(scenario: up.Scenario, engine: Any, until: float, **more: Any) -> up.Tra
     return up.simulate(scenario, until=until, engine=engine, **({"pace": ahead()} | more))
 
 
+Master = Callable[[float], dict[str, Any]]
+"""Settings, by the step."""
+
+MASTERS: dict[str, Master] = {
+    "LookAhead": lambda step: {"pace": ahead(step)},
+    "Revised": lambda step: {"pace": up.Revised(step, tolerance=1e-5 * step)},
+    "Revised(LookAhead)": lambda step: {"pace": up.Revised(ahead(step), tolerance=1e-5 * step)},
+    "Interruptible": lambda step: {"pace": step, "coupling": up.Interruptible(), "inputs": "hermite"},
+}
+"""Ways to deal with events: to see them coming, to go back to them, both, and to let units stop there."""
+
+
+SEEING = [name for name in MASTERS if name != "Interruptible"]
+"""Those that look at conditions within a step; a solver looks at the ends of its own steps only. They also
+count events that come one right after the other."""
+
+
+@pytest.fixture(params=MASTERS)
+def master(request: pytest.FixtureRequest) -> Master:
+    return MASTERS[request.param]
+
+
+@pytest.fixture(params=SEEING)
+def seeing(request: pytest.FixtureRequest) -> Master:
+    return MASTERS[request.param]
+
+
 def happened(trace: up.Trace) -> list[tuple[str, float]]:
     return [(event.name, event.time) for event in trace.events]
 
@@ -60,11 +88,11 @@ def reasons(trace: up.Trace) -> list[str]:
 
 @pytest.mark.parametrize("at", [0.3, 0.5, 0.61, 1.0, 1.3])
 @pytest.mark.parametrize("depth", [1e-2, 1e-4, 1e-8, 1e-12])
-def test_a_shallow_dip_is_landed_in(engine: str, at: float, depth: float) -> None:
+def test_a_shallow_dip_is_landed_in(engine: str, seeing: Master, at: float, depth: float) -> None:
     """(t - at)² - depth: it lasts 2·√depth, which may be less than the distance to land behind events."""
     dip = point(at * at - depth, -2 * at, 2.0)
     scenario = up.Scenario({"dip": dip}, events={"touch": {"when": ["dip.x"]}})
-    trace = run(scenario, engine, 2.0)
+    trace = run(scenario, engine, 2.0, **seeing(STEP))
     assert len(trace.events) == 1
     assert abs(trace.events[0].time - at) <= math.sqrt(depth) + 1e-7
 
@@ -77,20 +105,20 @@ def test_a_near_miss_is_none_and_costs_nothing(engine: str, height: float) -> No
     assert trace.time == pytest.approx(np.arange(9) * STEP)
 
 
-def test_a_dip_is_seen_also_where_nothing_is_known_of_rates(engine: str) -> None:
+def test_a_dip_is_seen_also_where_nothing_is_known_of_rates(engine: str, seeing: Master) -> None:
     """A parabola through three values is the dip itself."""
     scenario = up.Scenario({"dip": blind(1.1**2 - 1e-8, -2.2, 2.0)}, events={"touch": {"when": ["dip.x"]}})
-    trace = run(scenario, engine, 2.0)
+    trace = run(scenario, engine, 2.0, **seeing(STEP))
     assert happened(trace) == [("touch", pytest.approx(1.1, abs=2e-4))]
 
 
-def test_two_conditions_that_hold_together_for_a_moment_only(engine: str) -> None:
+def test_two_conditions_that_hold_together_for_a_moment_only(engine: str, seeing: Master) -> None:
     """One holds until 0.7, the other one from 0.7 - 1e-7 on."""
     scenario = up.Scenario(
         {"goes": point(-0.7, 1.0), "comes": point(0.7 - 1e-7, -1.0)},
         events={"both": {"when": ["goes.x", "comes.x"]}},
     )
-    trace = run(scenario, engine, 1.5)
+    trace = run(scenario, engine, 1.5, **seeing(STEP))
     assert happened(trace) == [("both", pytest.approx(0.7, abs=1.1e-7))]
 
 
@@ -150,9 +178,9 @@ def test_the_last_step_is_clipped(engine: str, until: float, step: float) -> Non
         assert len(trace.time) - 1 == math.ceil(until / step - 1e-9)
 
 
-def test_an_event_just_behind_the_end_is_left_alone(engine: str) -> None:
+def test_an_event_just_behind_the_end_is_left_alone(engine: str, master: Master) -> None:
     scenario = up.Scenario({"a": point(1.0 + 1e-3, -1.0)}, events={"low": {"when": "a.x <= 0"}})
-    trace = run(scenario, engine, 1.0)
+    trace = run(scenario, engine, 1.0, **master(STEP))
     assert happened(trace) == []
     assert trace.time[-1] == 1.0
 
@@ -168,7 +196,7 @@ def collision(left: str, right: str) -> dict[str, Any]:
     }
 
 
-def test_a_private_and_a_shared_event_at_one_instant(engine: str) -> None:
+def test_a_private_and_a_shared_event_at_one_instant(engine: str, master: Master) -> None:
     """Two masses meet at 0.5 in the very place where a wall is: both events happen, one after the other.
 
     The wall turns the right one, they swap, and the wall turns it again: it ends up as the faster one.
@@ -180,7 +208,7 @@ def test_a_private_and_a_shared_event_at_one_instant(engine: str) -> None:
             "hit": collision("left", "right"),
         },
     )
-    trace = run(scenario, engine, 1.0)
+    trace = run(scenario, engine, 1.0, **master(STEP))
     assert [e.name for e in trace.events] == ["wall", "hit", "wall", "hit"]
     assert [e.index for e in trace.events] == [0, 1, 2, 3]
     assert {e.time for e in trace.events} == {trace.events[0].time}
@@ -189,7 +217,7 @@ def test_a_private_and_a_shared_event_at_one_instant(engine: str) -> None:
     assert trace["right.v"][-1] == -1.0
 
 
-def test_events_that_have_nothing_in_common_share_one_snapshot(engine: str) -> None:
+def test_events_that_have_nothing_in_common_share_one_snapshot(engine: str, master: Master) -> None:
     scenario = up.Scenario(
         {"a": point(1.0, -1.0), "b": point(2.0, -2.0)},
         events={
@@ -197,7 +225,7 @@ def test_events_that_have_nothing_in_common_share_one_snapshot(engine: str) -> N
             "two": {"when": "b.x <= 0", "then": {"b.v": "a.v"}},
         },
     )
-    trace = run(scenario, engine, 1.5)
+    trace = run(scenario, engine, 1.5, **master(STEP))
     (first, time), (second, other) = happened(trace)
     assert (first, second) == ("one", "two")
     assert time == other == pytest.approx(1.0, abs=1.1 * LATE)
@@ -205,11 +233,11 @@ def test_events_that_have_nothing_in_common_share_one_snapshot(engine: str) -> N
 
 
 @pytest.mark.parametrize("count", [3, 5, 8])
-def test_newtons_cradle(engine: str, count: int) -> None:
+def test_newtons_cradle(engine: str, master: Master, count: int) -> None:
     """Balls that touch: the push goes through all of them at one instant, and the last one flies off."""
     units = {"b0": point(-2.0, 2.0)} | {f"b{i}": point(float(i), 0.0) for i in range(1, count)}
     hits = {f"hit{i}": collision(f"b{i - 1}", f"b{i}") for i in range(1, count)}
-    trace = run(up.Scenario(units, events=hits), engine, 2.0)
+    trace = run(up.Scenario(units, events=hits), engine, 2.0, **master(STEP))
     assert [e.name for e in trace.events] == [f"hit{i}" for i in range(1, count)]
     assert [e.index for e in trace.events] == list(range(count - 1))
     assert trace.events[0].time == trace.events[-1].time == pytest.approx(1.0, abs=1.1 * LATE)
@@ -228,7 +256,7 @@ def test_newtons_cradle_in_one_unit(engine: str) -> None:
     assert (trace["b0.v"][-1], trace["b1.v"][-1]) == (0.0, 0.0)
 
 
-def test_a_cradle_with_gaps_and_walls_is_a_particle_on_a_circle(engine: str) -> None:
+def test_a_cradle_with_gaps_and_walls_is_a_particle_on_a_circle(engine: str, master: Master) -> None:
     """Equal masses pass velocities on: one moving ball among resting ones, there and back between walls."""
     units = {"b0": point(0.0, 1.0), "b1": point(1.5, 0.0), "b2": point(3.1, 0.0)}
     events = {
@@ -237,7 +265,7 @@ def test_a_cradle_with_gaps_and_walls_is_a_particle_on_a_circle(engine: str) -> 
         "right": {"when": ["4 - b2.x", "-b2.v"], "then": {"b2.v": "-b2.v"}},
         "left": {"when": ["b0.x", "b0.v"], "then": {"b0.v": "-b0.v"}},
     }
-    trace = run(up.Scenario(units, events=events), engine, 7.9)
+    trace = run(up.Scenario(units, events=events), engine, 7.9, **master(STEP))
     # gaps of 0.5, 0.6 and 0.9 on the way; what moves always has the speed 1, or is at rest
     times = [0.5, 1.1, 2.0, 2.9, 3.5, 4.0, 4.5, 5.1, 6.0, 6.9, 7.5]
     names = ["hit1", "hit2", "right", "hit2", "hit1", "left", "hit1", "hit2", "right", "hit2", "hit1"]
@@ -248,13 +276,13 @@ def test_a_cradle_with_gaps_and_walls_is_a_particle_on_a_circle(engine: str) -> 
 # -------------------------------------------------------------------- again and again
 
 
-def test_three_conditions(engine: str) -> None:
+def test_three_conditions(engine: str, master: Master) -> None:
     """It happens when the last one comes true, and again only after one of them was false."""
     scenario = up.Scenario(
         {"a": point(1.0, -1.0), "b": point(0.4, -1.0), "c": point(1.5, -1.0)},
         events={"all": {"when": ["a.x", "b.x", "c.x"], "then": {"b.x": "0.7"}}},
     )
-    trace = run(scenario, engine, 3.0)
+    trace = run(scenario, engine, 3.0, **master(STEP))
     assert [t for _, t in happened(trace)] == pytest.approx([1.5, 2.2, 2.9], abs=3.1 * LATE)
 
 
@@ -274,14 +302,14 @@ def test_every_condition_is_up_to_date_before_any_is_tested(engine: str) -> None
 
 
 @pytest.mark.parametrize("step", [0.05, 0.2, 1.0])
-def test_a_single_condition_comes_back_within_a_step(engine: str, step: float) -> None:
+def test_a_single_condition_comes_back_within_a_step(engine: str, master: Master, step: float) -> None:
     """A ball that bounces without loss, and no condition on its velocity: it leaves the floor and comes back
     before the step ends. Only where the condition has been seen to be false does it happen again."""
     scenario = up.Scenario(
         {"ball": point(0.1, 0.0, -10.0)},
         events={"floor": {"when": "ball.x <= 0", "then": {"ball.v": "-ball.v", "ball.x": "0"}}},
     )
-    trace = run(scenario, engine, 1.5, pace=ahead(step))
+    trace = run(scenario, engine, 1.5, **master(step))
     fall = math.sqrt(2 * 0.1 / 10)
     times = fall * np.arange(1, 1.5 / fall, 2)
     assert [t for _, t in happened(trace)] == pytest.approx(times, abs=1e-3)
@@ -303,9 +331,9 @@ def rolling(e: float, slow: float) -> up.Scenario:
 
 
 @pytest.mark.parametrize("step", [0.02, 0.1, 0.5])
-def test_a_ball_comes_to_rest_and_never_sinks(engine: str, step: float) -> None:
+def test_a_ball_comes_to_rest_and_never_sinks(engine: str, master: Master, step: float) -> None:
     e, slow = 0.7, 0.01
-    trace = run(rolling(e, slow), engine, 5.0, pace=ahead(step))
+    trace = run(rolling(e, slow), engine, 5.0, **master(step))
     speed = e * math.sqrt(2 * 9.81)
     time, times = math.sqrt(2 / 9.81), []
     while True:
@@ -324,19 +352,19 @@ def test_a_ball_comes_to_rest_and_never_sinks(engine: str, step: float) -> None:
 @pytest.mark.parametrize("when", ["ball.x <= 0 and ball.v < 0", "ball.x <= 0"])
 @pytest.mark.parametrize("then", [{"ball.v": "-0.7*ball.v"}, {"ball.v": "-0.7*ball.v", "ball.x": "0"}])
 def test_a_ball_that_never_rests_is_an_error_that_says_so(
-    engine: str, when: str, then: dict[str, str]
+    engine: str, seeing: Master, when: str, then: dict[str, str]
 ) -> None:
     """Ever shorter bounces, which add up to 0.4515·(1 + 2·0.7/0.3) = 2.5587: a sentence soon after that."""
     scenario = up.Scenario({"ball": point(1.0, 0.0, -9.81)}, events={"bounce": {"when": when, "then": then}})
     with pytest.raises(up.StepError, match=r"at t = 2\.5[5-7].* event 'bounce' is the next.*rest"):
-        run(scenario, engine, 5.0)
+        run(scenario, engine, 5.0, **seeing(STEP))
 
 
-def test_many_events_one_right_after_the_other_are_no_chain_without_end(engine: str) -> None:
+def test_many_events_one_right_after_the_other_are_no_chain_without_end(engine: str, master: Master) -> None:
     """A push that runs through thirty balls, a micrometre apart from each other."""
     units = {f"b{i}": point(i * (1 + 1e-6), 0.0) for i in range(1, 31)} | {"b0": point(-0.5, 1.0)}
     hits = {f"hit{i}": collision(f"b{i - 1}", f"b{i}") for i in range(1, 31)}
-    trace = run(up.Scenario(units, events=hits), engine, 1.0)
+    trace = run(up.Scenario(units, events=hits), engine, 1.0, **master(STEP))
     assert [e.name for e in trace.events] == list(hits)
     assert trace["b30.v"][-1] == 1.0
 
@@ -376,7 +404,7 @@ def test_an_event_of_a_nested_scenario_is_seen_from_outside(engine: str) -> None
     assert trace["pair.x"][-1] == pytest.approx(0.5 - 1.5, abs=2.1 * LATE)
 
 
-def test_a_discrete_unit_sets_off_a_continuous_one_and_back(engine: str) -> None:
+def test_a_discrete_unit_sets_off_a_continuous_one_and_back(engine: str, master: Master) -> None:
     """A clock kicks a ball; a machine counts where it comes down, and takes the floor away the third time."""
     trapdoor = up.StateMachine(
         states=["shut", "open"], initial="shut", inputs=["n"],
@@ -400,7 +428,7 @@ def test_a_discrete_unit_sets_off_a_continuous_one_and_back(engine: str) -> None
             "falls": {"when": "door.open", "then": {"ball.free": "1", "ball.v": "0"}},
         },
     )
-    trace = run(scenario, engine, 1.5)
+    trace = run(scenario, engine, 1.5, **master(STEP))
     found = [(n, t) for n, t in happened(trace) if n in ("lands", "falls")]
     # kicked at 0.1, 0.6 and 1.1 with v = 1; back after 0.2 each time
     assert [n for n, _ in found] == ["lands", "lands", "lands", "falls"]

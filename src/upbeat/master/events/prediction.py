@@ -145,8 +145,13 @@ def landing(all_: Sequence[Coefficients], span: float, behind: float) -> Landing
         return Landing(inf)
     if not largest(all_, 0.0) > 0.0:
         return Landing(highest(all_, root), True)
-    end = root + behind
-    return Landing(end if not largest(all_, end) > 0.0 else _dip(all_, root, end))
+    return Landing(just_behind(all_, root, behind))
+
+
+def just_behind(all_: Sequence[Coefficients], root: float, distance: float) -> float:
+    """So far behind a zero, if the largest is not above zero again by then; else where it is lowest."""
+    end = root + distance
+    return end if not largest(all_, end) > 0.0 else _dip(all_, root, end)
 
 
 def highest(all_: Sequence[Coefficients], until: float) -> float:

@@ -54,6 +54,7 @@ class Estimate(NamedTuple):
     event: int
     before: bool = False  # this is before its fall: an event that has happened must be seen above zero first
     tiny: bool = False  # so soon after the start that nobody can see it
+    end: float = inf  # where a step should end that has gone past it, though it is over again at its end
 
 
 def due(watch: Watch, start: Samples, now: Samples) -> list[range]:
@@ -86,6 +87,7 @@ def estimate(watch: Watch, search: Search, t: float, samples: Sequence[Samples],
                 happened = event
             if wait < found:
                 found, best = wait, Estimate(search.low + wait, event)
+                best = best._replace(end=_behind(search, curves, wait))
             continue
         if wait < found:
             top = 0.0 if largest(low, places) > 0.0 else prediction.highest(curves, wait)
@@ -96,6 +98,13 @@ def estimate(watch: Watch, search: Search, t: float, samples: Sequence[Samples],
         elif leaps and wait == inf and _sinks(watch, search, places, curves):
             found, best = 0.0, Estimate(t, event, True, True)
     return best if best.event >= 0 else best._replace(event=happened)
+
+
+def _behind(search: Search, curves: Sequence[Coefficients], wait: float) -> float:
+    """Half of the tolerance behind the event, or within it where it lasts less than that."""
+    half = 0.5 * search.tolerance
+    stop = prediction.just_behind(curves, wait, half)
+    return search.low + wait + half if stop == wait + half else search.low + stop
 
 
 def _sinks(watch: Watch, search: Search, places: range, curves: Sequence[Coefficients]) -> bool:

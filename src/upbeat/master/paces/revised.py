@@ -246,7 +246,6 @@ class Revised(Wrapping):
         if found.before:
             return found.at if may and found.at < reached else None
         if not search.found:  # nothing has happened at the end, but perhaps in between
-            until = found.at + 0.5 * tolerance
-            return until if may and until < reached - tolerance else None
+            return found.end if may and found.end < reached - tolerance else None
         bracket = Bracket(search.low, search.high, search.streak, sure)
         return attempt(bracket, found.at, tolerance, int(search.rounds), self.most)
