@@ -238,7 +238,7 @@ def test_events_off_reaches_inside() -> None:
 
 
 def test_a_pace_inside_that_gives_up_ends_the_run(engine: str) -> None:
-    control = up.ErrorControl(1e-12, first=0.1, least=0.1, most=0.2)
+    control = up.ErrorControl(1e-12, first=0.1, shortest=0.1, longest=0.2)
     pace = up.Monitored(control, (0.1, 0.2), ((0, 0),))
     with pytest.raises(up.StepError, match=r"has an error .* × tolerance at .*, and cannot be shorter"):
         up.simulate(wave(), pace=pace, until=1.0, engine=engine)
@@ -263,4 +263,4 @@ def test_it_must_not_need_the_length_of_the_run_where_nobody_knows_it() -> None:
     with pytest.raises(MasterError, match="is not told how long the run is"):
         onwards(up.Monitored(up.ErrorControl(), (0.1, 0.2), TURNS))
     inner = onwards(up.Monitored(up.ErrorControl(per="step"), (0.1, 0.2), TURNS))
-    assert inner == up.Monitored(up.ErrorControl(per="step", most=math.inf), (0.1, 0.2), TURNS)
+    assert inner == up.Monitored(up.ErrorControl(per="step", longest=math.inf), (0.1, 0.2), TURNS)
