@@ -9,8 +9,8 @@ from typing import Any
 from upbeat.core.abilities import Model
 from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.lookahead import LookAhead
-from upbeat.master.paces.pace import Pace
-from upbeat.master.paces.revised import Revised, usual_step
+from upbeat.master.paces.pace import Pace, usual_step
+from upbeat.master.paces.revised import Revised
 from upbeat.stability.hybrid.delay import LargestDelay, largest_delay
 from upbeat.stability.hybrid.modes import NotBimodal
 from upbeat.units.equations.data import Equations
