@@ -211,11 +211,14 @@ def main() -> int:
         print(f"  {signal:32}{value:>13} |     {''.join(f'{one:12.2e}' for one in found)}")
     torque, pressure = study.table(TORQUE, PAPER_TORQUE), study.table(PRESSURE, PAPER_PRESSURE)
     whole = unsplit(study.plan, 1e-4, study.until / 50).run()
-    print(f"\n{'solver of':14}{'indicators':>11}{'stops at events':>17}{'steps':>8}   mean step, µs")
+    head = f"{'indicators':>11}{'stops at events':>17}{'steps':>8}"
+    print(f"\n{'solver of':14}{head}   mean step, µs   between stops, µs")
     rows = mechanism(whole, study.traces["refined", 500], study.until)
     counts = {name: len(model.equations.events) for name, model in study.plan.scenario.units.items()}
     for name, stops, steps, length in rows:
-        print(f"  {name:12}{counts.get(name, sum(counts.values())):>11}{stops:>17}{steps:>8}{length:>16.0f}")
+        free = f"{1e6 * study.until / stops:>20.0f}" if stops else f"{'no stop':>20}"
+        many = counts.get(name, sum(counts.values()))
+        print(f"  {name:12}{many:>11}{stops:>17}{steps:>8}{length:>16.0f}{free}")
     note("CVODE, in Python")
     cvode = multistep(MULTISTEP)
     gain = cvode["unsplit"] / cvode["refined"]

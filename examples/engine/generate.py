@@ -70,8 +70,8 @@ def links() -> dict[str, str]:
         found |= {f"air.{kind}{i}": f"{unit}.{kind}" for kind in ("w_ex", "h_ex", "f_ex", "b_ex", "torque")}
         found |= {f"air.h_in{i}": f"{unit}.h_in_flow", f"control.knock{i}": f"{unit}.knock"}
     found |= {f"control.{name}": f"air.{name}_out" for name in ("p_im", "T_im", "p_boost")}
-    found |= {f"control.{name}": f"air.{name}" for name in ("torque", "oxygen", "T_catalyst")}
-    return found | {"control.demand": "demand", "control.speed": "speed"}
+    found |= {f"control.{name}": f"air.{name}" for name in ("oxygen", "T_catalyst")}
+    return found | {"control.demand": "demand"}
 
 
 def text(start: dict[str, dict[str, float]]) -> str:

@@ -9,7 +9,7 @@ Control of Internal Combustion Engine Systems, 2010. What has no source is a cho
 
 from __future__ import annotations
 
-from math import cos, pi, radians
+from math import pi
 
 from parts.gas import AIR, HOT, STOICHIOMETRIC, energy, enthalpy, gas_parameters, restriction, temperature
 from parts.geometry import SWEPT
@@ -104,7 +104,7 @@ def _throttle(part: Part) -> None:
     part.parameter("plate_rate", 400.0)
     part.local(
         "plate_area",
-        f"always + 0.8*bore*(1 - cos(plate*pi/180)/{cos(radians(CLOSED))!r})",
+        "always + 0.8*bore*(1 - cos(plate*pi/180)/cos(closed*pi/180))",
         "throttle: mm²",
     )
     restriction(

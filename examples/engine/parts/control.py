@@ -16,11 +16,9 @@ from parts.part import Part
 def controller() -> Part:
     part = Part("controller", "The controller: throttle, waste-gate, injection and ignition.")
     part.input("demand", "N*m", "the load that is asked for")
-    part.input("speed", "rad/s", "crankshaft")
     part.input("p_im", "kPa", "sensors")
     part.input("T_im", "K")
     part.input("p_boost", "kPa")
-    part.input("torque", "N*m")
     part.input("oxygen", "1")
     part.input("T_catalyst", "K")
     for i in CYLINDERS:

@@ -171,9 +171,7 @@ def _cycle(part: Part) -> None:
         imep=f"work/{SWEPT!r}", **dict.fromkeys(sums, 0.0),
     )  # fmt: skip
     part.event("compression_ends", "stroke != 1 and phi >= 0 and phi < 180", stroke=1)
-    part.event(
-        "expansion_ends", "stroke != 2 and phi >= 180 and phi < 360", stroke=2, inject_due=True, cut_off=False
-    )
+    part.event("expansion_ends", "stroke != 2 and phi >= 180 and phi < 360", stroke=2, inject_due=True)
     part.event("exhaust_ends", "stroke != 3 and phi >= 360 and phi < 540", stroke=3)
     part.event("intake_ends", "stroke != 0 and (phi >= 540 or phi < 0)", stroke=0)
 

@@ -20,16 +20,15 @@ def injection(part: Part) -> None:
     part.variable(
         "injecting",
         False,
-        "injection: open, due in this cycle, and cut off because the intake valve has closed",
+        "injection: going on, and due in this cycle",
     )
     part.variable("inject_due", False)
-    part.variable("cut_off", False)
     part.local("spray", "injector if injecting else 0")
     part.event(
         "injection_starts", "inject_due and phi >= inject", injecting=True, inject_due=False, injected=0.0
     )
     part.event("injection_ends", "injecting and injected >= fuel/1000", injecting=False)
-    part.event("injection_is_cut_off", "injecting and phi >= intake_closing", injecting=False, cut_off=True)
+    part.event("injection_is_cut_off", "injecting and phi >= intake_closing", injecting=False)
 
 
 def ignition(part: Part) -> None:
