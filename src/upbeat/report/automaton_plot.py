@@ -47,7 +47,7 @@ def plot_automaton(found: Certified, *, out: Path | str | None = None, title: st
         axes.text(*place, str(node), ha="center", va="center", fontsize=SMALL, color=INK, zorder=4)
     for label, colour in zip(found.labels, colours, strict=True):
         axes.plot([], [], color=colour, label=f"{label} s")
-    axes.legend(loc="center" if nodes > 2 else "lower center", frameon=False, title="step", fontsize=SMALL)
+    axes.legend(loc="lower left", frameon=False, title="step", fontsize=SMALL)
     axes.set(xlim=(-1.45, 1.45), ylim=(-1.45, 1.45), aspect="equal")
     axes.set_title(title or "Sequences proven to be stable", fontsize=TEXT + 1, color=INK, loc="left")
     axes.axis("off")
