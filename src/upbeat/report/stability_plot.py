@@ -51,8 +51,9 @@ def plot_map(found: StabilityMap, *, out: Path | str | None = None, title: str |
     shown = axis.pcolormesh(
         steps, parameter, values, cmap="BrBG_r", norm=norm, shading="nearest", rasterized=True
     )
-    if min(values.shape) > 1 and values.min() < 1.0 < values.max():
-        axis.contour(steps, parameter, np.clip(values, 0.0, 2.0), levels=[1.0], colors=[INK], linewidths=1.2)
+    told = np.ma.masked_where(found.undecided, np.clip(values, 0.0, 2.0))  # elsewhere a line would be noise
+    if min(values.shape) > 1 and told.count() and told.min() < 1.0 < told.max():
+        axis.contour(steps, parameter, told, levels=[1.0], colors=[INK], linewidths=1.2)
     rows, columns = np.nonzero(found.undecided)
     if len(rows):
         axis.plot(steps[columns], parameter[rows], ".", color=INK, markersize=3, label="undecided")
@@ -124,8 +125,8 @@ def _over_steps(axis: Any, found: Stability) -> None:
         f"{found.step:.4g} s", (found.step, 0.03), xycoords=("data", "axes fraction"), xytext=(3, 0),
         textcoords="offset points", fontsize=SMALL, color=INK,
     )  # fmt: skip
-    unsure = ", undecided ones grey" if found.steps.undecided else ""
-    axis.set_xlabel(f"communication step (s); stable ones are shaded{unsure}", fontsize=TEXT, color=INK)
+    shades = "shaded: stable, grey: undecided" if found.steps.undecided else "stable ones are shaded"
+    axis.set_xlabel(f"communication step (s); {shades}", fontsize=TEXT, color=INK)
 
 
 def saved(figure: Any, target: Path | None) -> Any:
