@@ -64,7 +64,7 @@ class CoSimulation final : private Hot<F>, private Memory {
 
   int get(int number, Cell* to) {
     const typename F::Real& real = hot().reals[number];
-    if (real.get_) {
+    if (real.get_ && !fmu_.fatal()) {
       const int status = real.get(hot().instance, &to->r);
       return status == 0 ? 0 : got(status);
     }
@@ -84,7 +84,7 @@ class CoSimulation final : private Hot<F>, private Memory {
 
   int set(int number, const Cell* coefficients, int count) {
     const typename F::Real& real = hot().reals[number];
-    if (real.set_) {
+    if (real.set_ && !fmu_.fatal()) {
       const int status = real.set(hot().instance, &coefficients->r);
       return status == 0 ? 0 : was_set(status);
     }
@@ -99,7 +99,7 @@ class CoSimulation final : private Hot<F>, private Memory {
   int advance(double t, double to, int early, double* reached) {
     // First the usual case, a step that simply gets there.
     const double length = to - t;
-    if (hot().ready && length > hot().steady.above && length < hot().steady.below) {
+    if (hot().ready && length > hot().steady.above && length < hot().steady.below && !fmu_.fatal()) {
       Stepped ended;
       ended.reached = to;
       *hot().clock = t;
@@ -211,6 +211,7 @@ class CoSimulation final : private Hot<F>, private Memory {
   }
 
   bool attempt(double from, double until, Stepped& ended) {
+    if (fmu_.fatal()) return fmu_.lost(F::step);
     return fmu_.conclude(fmu_.attempt(from, until, hot().no_prior, ended), from, ended);
   }
 
@@ -257,7 +258,7 @@ class CoSimulation final : private Hot<F>, private Memory {
   // The status tells the host whether the FMU itself failed, so that its log may say more.
   int refused() {
     refuse(fmu_.why());
-    return fmu_.said() ? failed_status : 1;
+    return fmu_.status();
   }
   int refuse(const std::string& why) {
     message_ = "FmuError: " + why;

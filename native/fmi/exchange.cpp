@@ -261,7 +261,7 @@ class Exchange final : private Dynamics, private Watch {
   int refused() {
     refused_ = true;
     message_ = "FmuError: " + fmu_.why();
-    return fmu_.said() ? failed_status : 1;
+    return fmu_.status();
   }
   int unsolved(const std::string& why) {
     message_ = "SolverError: " + why;

@@ -8,6 +8,7 @@ namespace upbeat::fmi {
 class Fmi2 : public Caller {
  public:
   static constexpr int version = 2;
+  static constexpr const char* step = "fmi2DoStep";
 
   explicit Fmi2(const FmuTables& tables)
       : Caller(tables),
@@ -64,21 +65,20 @@ class Fmi2 : public Caller {
 
   bool get(const Variable& from, Cell* to) {
     if (from.type == Type::Float64) {
-      return (get_real_ || missing("fmi2GetReal")) && done(get_real_(c_, &from.reference, 1, &to->r), "fmi2GetReal");
+      return ask("fmi2GetReal", get_real_, c_, &from.reference, 1, &to->r);
     }
     const bool boolean = from.type == Type::Boolean;
     const char* const call = boolean ? "fmi2GetBoolean" : "fmi2GetInteger";
     GetInteger* const function = boolean ? get_boolean_ : get_integer_;
     int value = 0;
-    if (!function) return missing(call);
-    if (!done(function(c_, &from.reference, 1, &value), call)) return false;
+    if (!ask(call, function, c_, &from.reference, 1, &value)) return false;
     to->i = boolean ? value != 0 : value;
     return true;
   }
 
   bool set(const Variable& to, const Cell* from) {
     if (to.type == Type::Float64) {
-      return (set_real_ || missing("fmi2SetReal")) && done(set_real_(c_, &to.reference, 1, &from->r), "fmi2SetReal");
+      return ask("fmi2SetReal", set_real_, c_, &to.reference, 1, &from->r);
     }
     const bool boolean = to.type == Type::Boolean;
     const char* const call = boolean ? "fmi2SetBoolean" : "fmi2SetInteger";
@@ -88,13 +88,13 @@ class Fmi2 : public Caller {
     if (!function) return missing(call);
     if (!narrow(from, 1, &value, &misfit)) return beyond<std::int32_t>(to, *from);
     const int given = value;
-    return done(function(c_, &to.reference, 1, &given), call);
+    return ask(call, function, c_, &to.reference, 1, &given);
   }
 
   // -- life -------------------------------------------------------------------------------------
 
-  bool leave_initialization() { return done(exit_initialization_(c_), "fmi2ExitInitializationMode"); }
-  bool terminate() { return done(terminate_(c_), "fmi2Terminate"); }
+  bool leave_initialization() { return ask("fmi2ExitInitializationMode", exit_initialization_, c_); }
+  bool terminate() { return ask("fmi2Terminate", terminate_, c_); }
   void free() { free_(c_); }
 
   // -- co-simulation ----------------------------------------------------------------------------
@@ -106,9 +106,8 @@ class Fmi2 : public Caller {
 
   // `slopes`: the derivatives of order 1 to `count` of an input.
   bool give_slopes(const Variable& of, const int* orders, std::size_t count, const double* slopes) {
-    if (!set_input_derivatives_) return missing("fmi2SetRealInputDerivatives");
     for (std::size_t k = 0; k < count; ++k) {  // one by one: the references would have to be repeated otherwise
-      if (!done(set_input_derivatives_(c_, &of.reference, 1, orders + k, slopes + k), "fmi2SetRealInputDerivatives")) return false;
+      if (!ask("fmi2SetRealInputDerivatives", set_input_derivatives_, c_, &of.reference, 1, orders + k, slopes + k)) return false;
     }
     return true;
   }
@@ -119,9 +118,8 @@ class Fmi2 : public Caller {
   bool enter_step_mode() { return true; }
   bool enter_continuous_time_mode() { return plain(enter_continuous_time_mode_, "fmi2EnterContinuousTimeMode"); }
   bool update(Updated& to) {
-    if (!new_discrete_states_) return missing("fmi2NewDiscreteStates");
     EventInfo info{};
-    if (!done(new_discrete_states_(c_, &info), "fmi2NewDiscreteStates")) return false;
+    if (!ask("fmi2NewDiscreteStates", new_discrete_states_, c_, &info)) return false;
     to.again = info.again != 0;
     to.terminate = info.terminate != 0;
     to.nominals_changed = info.nominals_changed != 0;
@@ -136,52 +134,46 @@ class Fmi2 : public Caller {
 
   // -- state ------------------------------------------------------------------------------------
 
-  bool save(void** state) { return get_state_ ? done(get_state_(c_, state), "fmi2GetFMUstate") : missing("fmi2GetFMUstate"); }
-  bool restore(void* state) { return set_state_ ? done(set_state_(c_, state), "fmi2SetFMUstate") : missing("fmi2SetFMUstate"); }
+  bool save(void** state) { return ask("fmi2GetFMUstate", get_state_, c_, state); }
+  bool restore(void* state) { return ask("fmi2SetFMUstate", set_state_, c_, state); }
   void drop(void** state) {
-    if (free_state_) free_state_(c_, state);
+    if (free_state_) ask("fmi2FreeFMUstate", free_state_, c_, state);
   }
   bool size(void* state, std::size_t* bytes) {
-    if (!state_size_) return missing("fmi2SerializedFMUstateSize");
-    return done(state_size_(c_, state, bytes), "fmi2SerializedFMUstateSize");
+    return ask("fmi2SerializedFMUstateSize", state_size_, c_, state, bytes);
   }
   bool serialise(void* state, void* to, std::size_t bytes) {
-    if (!serialise_) return missing("fmi2SerializeFMUstate");
-    return done(serialise_(c_, state, static_cast<char*>(to), bytes), "fmi2SerializeFMUstate");
+    return ask("fmi2SerializeFMUstate", serialise_, c_, state, static_cast<char*>(to), bytes);
   }
   bool deserialise(const void* from, std::size_t bytes, void** state) {
-    if (!deserialise_) return missing("fmi2DeSerializeFMUstate");
-    return done(deserialise_(c_, static_cast<const char*>(from), bytes, state), "fmi2DeSerializeFMUstate");
+    return ask("fmi2DeSerializeFMUstate", deserialise_, c_, static_cast<const char*>(from), bytes, state);
   }
 
   // -- derivatives ------------------------------------------------------------------------------
 
   bool directional(const Variable& unknown, const Variable& known, const double* seed, double* to) {
-    if (!directional_) return missing("fmi2GetDirectionalDerivative");
-    return done(directional_(c_, &unknown.reference, 1, &known.reference, 1, seed, to), "fmi2GetDirectionalDerivative");
+    return ask("fmi2GetDirectionalDerivative", directional_, c_, &unknown.reference, 1, &known.reference, 1, seed, to);
   }
 
   bool adjoint(const Variable&, const Variable&, const double*, double*) { return missing("fmi3GetAdjointDerivative"); }
   bool output_derivative(const Variable& of, std::int32_t order, double* to) {
-    if (!output_derivatives_) return missing("fmi2GetRealOutputDerivatives");
-    return done(output_derivatives_(c_, &of.reference, 1, &order, to), "fmi2GetRealOutputDerivatives");
+    return ask("fmi2GetRealOutputDerivatives", output_derivatives_, c_, &of.reference, 1, &order, to);
   }
 
   // -- model exchange ---------------------------------------------------------------------------
 
-  bool set_time(double t) { return set_time_ ? done(set_time_(c_, t), "fmi2SetTime") : missing("fmi2SetTime"); }
+  bool set_time(double t) { return ask("fmi2SetTime", set_time_, c_, t); }
   bool set_states(const double* x, std::size_t n) {
-    return set_states_ ? done(set_states_(c_, x, n), "fmi2SetContinuousStates") : missing("fmi2SetContinuousStates");
+    return ask("fmi2SetContinuousStates", set_states_, c_, x, n);
   }
   bool get_states(double* x, std::size_t n) { return numbers(get_states_, x, n, "fmi2GetContinuousStates"); }
   bool get_derivatives(double* dx, std::size_t n) { return numbers(get_derivatives_, dx, n, "fmi2GetDerivatives"); }
   bool get_indicators(double* z, std::size_t n) { return numbers(get_indicators_, z, n, "fmi2GetEventIndicators"); }
   bool get_nominals(double* to, std::size_t n) { return numbers(get_nominals_, to, n, "fmi2GetNominalsOfContinuousStates"); }
   bool completed(bool no_prior, bool* event, bool* terminate) {
-    if (!completed_) return missing("fmi2CompletedIntegratorStep");
     int enter = 0;
     int end = 0;
-    if (!done(completed_(c_, no_prior ? 1 : 0, &enter, &end), "fmi2CompletedIntegratorStep")) return false;
+    if (!ask("fmi2CompletedIntegratorStep", completed_, c_, no_prior ? 1 : 0, &enter, &end)) return false;
     *event = enter != 0;
     *terminate = end != 0;
     return true;
@@ -219,18 +211,24 @@ class Fmi2 : public Caller {
   static constexpr int last_successful_time = 2;
   static constexpr int terminated = 3;
 
-  bool plain(Plain* function, const char* call) { return function ? done(function(c_), call) : missing(call); }
+  bool plain(Plain* function, const char* call) { return ask(call, function, c_); }
   bool numbers(GetNumbers* function, double* to, std::size_t n, const char* call) {
-    return function ? done(function(c_, to, n), call) : missing(call);
+    return ask(call, function, c_, to, n);
   }
 
   // A step that was discarded may have come some way.
   UPBEAT_APART bool not_stepped(int status, double t, Stepped& ended) {
     if (status != Discard) return done(status, "fmi2DoStep");
     double reached = t;
-    if (!get_real_status_ || get_real_status_(c_, last_successful_time, &reached) > Warning) return done(status, "fmi2DoStep");
+    if (!answers("fmi2GetRealStatus", get_real_status_, c_, last_successful_time, &reached)) {
+      return !fatal() && done(status, "fmi2DoStep");
+    }
     int end = 0;
-    if (get_boolean_status_ && get_boolean_status_(c_, terminated, &end) <= Warning) ended.terminate = end != 0;
+    if (answers("fmi2GetBooleanStatus", get_boolean_status_, c_, terminated, &end)) {
+      ended.terminate = end != 0;
+    } else if (get_boolean_status_ && fatal()) {
+      return false;
+    }
     ended.reached = reached;
     return true;
   }

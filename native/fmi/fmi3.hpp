@@ -8,6 +8,7 @@ namespace upbeat::fmi {
 class Fmi3 : public Fmi3Values {
  public:
   static constexpr int version = 3;
+  static constexpr const char* step = "fmi3DoStep";
 
   explicit Fmi3(const FmuTables& tables)
       : Fmi3Values(tables),
@@ -42,8 +43,8 @@ class Fmi3 : public Fmi3Values {
 
   // -- life -------------------------------------------------------------------------------------
 
-  bool leave_initialization() { return done(exit_initialization_(c_), "fmi3ExitInitializationMode"); }
-  bool terminate() { return done(terminate_(c_), "fmi3Terminate"); }
+  bool leave_initialization() { return ask("fmi3ExitInitializationMode", exit_initialization_, c_); }
+  bool terminate() { return ask("fmi3Terminate", terminate_, c_); }
   void free() { free_(c_); }
 
   // -- co-simulation ----------------------------------------------------------------------------
@@ -69,76 +70,68 @@ class Fmi3 : public Fmi3Values {
   bool enter_step_mode() { return plain(enter_step_mode_, "fmi3EnterStepMode"); }
   bool enter_continuous_time_mode() { return plain(enter_continuous_time_mode_, "fmi3EnterContinuousTimeMode"); }
   bool update(Updated& to) {
-    if (!update_) return missing("fmi3UpdateDiscreteStates");
     bool has_next = false;
     double next = 0.0;
     to = {};
-    const int status = update_(c_, &to.again, &to.terminate, &to.nominals_changed, &to.states_changed, &has_next, &next);
+    const bool updated = ask("fmi3UpdateDiscreteStates", update_, c_, &to.again, &to.terminate, &to.nominals_changed,
+                             &to.states_changed, &has_next, &next);
     if (has_next) to.next = next;
-    return done(status, "fmi3UpdateDiscreteStates");
+    return updated;
   }
   bool ticking(std::uint32_t clock, bool* active) {
-    return get_clock_ ? done(get_clock_(c_, &clock, 1, active), "fmi3GetClock") : missing("fmi3GetClock");
+    return ask("fmi3GetClock", get_clock_, c_, &clock, 1, active);
   }
   bool tick(std::uint32_t clock) {
     const bool active = true;
-    return set_clock_ ? done(set_clock_(c_, &clock, 1, &active), "fmi3SetClock") : missing("fmi3SetClock");
+    return ask("fmi3SetClock", set_clock_, c_, &clock, 1, &active);
   }
   // FMI's qualifier: 0, the interval is not known yet; 1, it is what it was; 2, it has changed.
   bool interval(std::uint32_t clock, double* seconds, int* qualifier) {
-    if (!get_interval_) return missing("fmi3GetIntervalDecimal");
-    return done(get_interval_(c_, &clock, 1, seconds, qualifier), "fmi3GetIntervalDecimal");
+    return ask("fmi3GetIntervalDecimal", get_interval_, c_, &clock, 1, seconds, qualifier);
   }
   bool shift(std::uint32_t clock, double* seconds) {
-    return get_shift_ ? done(get_shift_(c_, &clock, 1, seconds), "fmi3GetShiftDecimal") : missing("fmi3GetShiftDecimal");
+    return ask("fmi3GetShiftDecimal", get_shift_, c_, &clock, 1, seconds);
   }
 
   // -- state ------------------------------------------------------------------------------------
 
-  bool save(void** state) { return get_state_ ? done(get_state_(c_, state), "fmi3GetFMUState") : missing("fmi3GetFMUState"); }
-  bool restore(void* state) { return set_state_ ? done(set_state_(c_, state), "fmi3SetFMUState") : missing("fmi3SetFMUState"); }
+  bool save(void** state) { return ask("fmi3GetFMUState", get_state_, c_, state); }
+  bool restore(void* state) { return ask("fmi3SetFMUState", set_state_, c_, state); }
   void drop(void** state) {
-    if (free_state_) free_state_(c_, state);
+    if (free_state_) ask("fmi3FreeFMUState", free_state_, c_, state);
   }
   bool size(void* state, std::size_t* bytes) {
-    if (!state_size_) return missing("fmi3SerializedFMUStateSize");
-    return done(state_size_(c_, state, bytes), "fmi3SerializedFMUStateSize");
+    return ask("fmi3SerializedFMUStateSize", state_size_, c_, state, bytes);
   }
   bool serialise(void* state, void* to, std::size_t bytes) {
-    if (!serialise_) return missing("fmi3SerializeFMUState");
-    return done(serialise_(c_, state, static_cast<std::uint8_t*>(to), bytes), "fmi3SerializeFMUState");
+    return ask("fmi3SerializeFMUState", serialise_, c_, state, static_cast<std::uint8_t*>(to), bytes);
   }
   bool deserialise(const void* from, std::size_t bytes, void** state) {
-    if (!deserialise_) return missing("fmi3DeserializeFMUState");
-    return done(deserialise_(c_, static_cast<const std::uint8_t*>(from), bytes, state), "fmi3DeserializeFMUState");
+    return ask("fmi3DeserializeFMUState", deserialise_, c_, static_cast<const std::uint8_t*>(from), bytes, state);
   }
 
   // -- derivatives ------------------------------------------------------------------------------
 
   bool directional(const Variable& unknown, const Variable& known, const double* seed, double* to) {
-    if (!directional_) return missing("fmi3GetDirectionalDerivative");
     const auto rows = static_cast<std::size_t>(unknown.cells);
     const auto columns = static_cast<std::size_t>(known.cells);
-    return done(directional_(c_, &unknown.reference, 1, &known.reference, 1, seed, columns, to, rows),
-                "fmi3GetDirectionalDerivative");
+    return ask("fmi3GetDirectionalDerivative", directional_, c_, &unknown.reference, 1, &known.reference, 1, seed, columns, to, rows);
   }
 
   bool adjoint(const Variable& unknown, const Variable& known, const double* seed, double* to) {
-    if (!adjoint_) return missing("fmi3GetAdjointDerivative");
     const auto rows = static_cast<std::size_t>(unknown.cells);
     const auto columns = static_cast<std::size_t>(known.cells);
-    return done(adjoint_(c_, &unknown.reference, 1, &known.reference, 1, seed, rows, to, columns), "fmi3GetAdjointDerivative");
+    return ask("fmi3GetAdjointDerivative", adjoint_, c_, &unknown.reference, 1, &known.reference, 1, seed, rows, to, columns);
   }
   bool output_derivative(const Variable& of, std::int32_t order, double* to) {
-    if (!output_derivatives_) return missing("fmi3GetOutputDerivatives");
-    return done(output_derivatives_(c_, &of.reference, 1, &order, to, static_cast<std::size_t>(of.cells)), "fmi3GetOutputDerivatives");
+    return ask("fmi3GetOutputDerivatives", output_derivatives_, c_, &of.reference, 1, &order, to, static_cast<std::size_t>(of.cells));
   }
 
   // -- model exchange ---------------------------------------------------------------------------
 
-  bool set_time(double t) { return set_time_ ? done(set_time_(c_, t), "fmi3SetTime") : missing("fmi3SetTime"); }
+  bool set_time(double t) { return ask("fmi3SetTime", set_time_, c_, t); }
   bool set_states(const double* x, std::size_t n) {
-    return set_states_ ? done(set_states_(c_, x, n), "fmi3SetContinuousStates") : missing("fmi3SetContinuousStates");
+    return ask("fmi3SetContinuousStates", set_states_, c_, x, n);
   }
   bool get_states(double* x, std::size_t n) { return numbers(get_states_, x, n, "fmi3GetContinuousStates"); }
   bool get_derivatives(double* dx, std::size_t n) {
@@ -147,8 +140,7 @@ class Fmi3 : public Fmi3Values {
   bool get_indicators(double* z, std::size_t n) { return numbers(get_indicators_, z, n, "fmi3GetEventIndicators"); }
   bool get_nominals(double* to, std::size_t n) { return numbers(get_nominals_, to, n, "fmi3GetNominalsOfContinuousStates"); }
   bool completed(bool no_prior, bool* event, bool* terminate) {
-    if (!completed_) return missing("fmi3CompletedIntegratorStep");
-    return done(completed_(c_, no_prior, event, terminate), "fmi3CompletedIntegratorStep");
+    return ask("fmi3CompletedIntegratorStep", completed_, c_, no_prior, event, terminate);
   }
 
  private:
@@ -173,9 +165,9 @@ class Fmi3 : public Fmi3Values {
   using GetNumbers = int(void*, double*, std::size_t);
   using Completed = int(void*, bool, bool*, bool*);
 
-  bool plain(Plain* function, const char* call) { return function ? done(function(c_), call) : missing(call); }
+  bool plain(Plain* function, const char* call) { return ask(call, function, c_); }
   bool numbers(GetNumbers* function, double* to, std::size_t n, const char* call) {
-    return function ? done(function(c_, to, n), call) : missing(call);
+    return ask(call, function, c_, to, n);
   }
 
   DoStep* do_step_;

@@ -44,8 +44,7 @@ class Fmi3Values : public Caller {
 
   bool get(const Variable& from, Cell* to) {
     if (from.type == Type::Float64) {
-      return (get_float64_ || missing("fmi3GetFloat64")) &&
-             done(get_float64_(c_, &from.reference, 1, &to->r, static_cast<std::size_t>(from.cells)), "fmi3GetFloat64");
+      return ask("fmi3GetFloat64", get_float64_, c_, &from.reference, 1, &to->r, static_cast<std::size_t>(from.cells));
     }
     switch (from.type) {
       case Type::Float32: return get_as<float>(from, to, "fmi3GetFloat32");
@@ -63,8 +62,7 @@ class Fmi3Values : public Caller {
 
   bool set(const Variable& to, const Cell* from) {
     if (to.type == Type::Float64) {
-      return (set_float64_ || missing("fmi3SetFloat64")) &&
-             done(set_float64_(c_, &to.reference, 1, &from->r, static_cast<std::size_t>(to.cells)), "fmi3SetFloat64");
+      return ask("fmi3SetFloat64", set_float64_, c_, &to.reference, 1, &from->r, static_cast<std::size_t>(to.cells));
     }
     switch (to.type) {
       case Type::Float32: return set_as<float>(to, from, "fmi3SetFloat32");
@@ -101,9 +99,8 @@ class Fmi3Values : public Caller {
   template <class T>
   bool get_as(const Variable& from, Cell* to, const char* call) {
     auto* const function = reinterpret_cast<Get<T>*>(getters_[static_cast<std::size_t>(from.type)]);
-    if (!function) return missing(call);
     auto* const values = reinterpret_cast<T*>(room_.data());
-    if (!done(function(c_, &from.reference, 1, values, static_cast<std::size_t>(from.cells)), call)) return false;
+    if (!ask(call, function, c_, &from.reference, 1, values, static_cast<std::size_t>(from.cells))) return false;
     std::int32_t misfit = 0;
     if (widen(values, from.cells, to, &misfit)) return true;
     return beyond_int64(from, static_cast<std::uint64_t>(values[misfit]));
@@ -115,7 +112,7 @@ class Fmi3Values : public Caller {
     auto* const values = reinterpret_cast<T*>(room_.data());
     std::int32_t misfit = 0;
     if (!narrow(from, to.cells, values, &misfit)) return beyond<T>(to, from[misfit]);
-    return done(function(c_, &to.reference, 1, values, static_cast<std::size_t>(to.cells)), call);
+    return ask(call, function, c_, &to.reference, 1, values, static_cast<std::size_t>(to.cells));
   }
   bool beyond_int64(const Variable& variable, std::uint64_t value) {
     return refuse("'" + variable.name + "' is " + std::to_string(value) +

@@ -42,10 +42,18 @@ double Caller::past(double now, double named) {
 
 bool Caller::missing(const char* call) { return refuse("the FMU has no " + std::string(call)); }
 
+bool Caller::lost(const char* call) {
+  const std::string before = doom_->load(std::memory_order_acquire);
+  refuse(std::string(call) + " cannot be called: the FMU failed for good in " + before + " before");
+  lost_ = true;
+  return false;
+}
+
 bool Caller::judged(int status, const char* call) {
   if (status == Warning) return true;
   failed_ = failed_ || status == Error || status == Fatal;
-  fatal_ = fatal_ || status == Fatal;
+  const char* none = nullptr;
+  if (status == Fatal) doom_->compare_exchange_strong(none, call, std::memory_order_acq_rel);
   static constexpr const char* words[] = {"", "", " was discarded", " failed", " failed for good (fatal)",
                                           " is still pending, and asynchronous steps are not supported"};
   refuse(std::string(call) + (status > Warning && status <= Pending

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -28,6 +29,7 @@
 #include <vector>
 
 #include "cell.hpp"
+#include "error.hpp"
 #include "text.hpp"
 
 // Kept out of the functions that are called all the time, which would save many registers for it.
@@ -41,6 +43,10 @@ namespace upbeat::fmi {
 
 // What calls of a unit return when the FMU itself failed, and not something around it.
 constexpr int failed_status = 2;
+
+// In what the library of an FMU failed for good: null as long as it has not. After that no function may be called for any of
+// its instances, so all of them look here before every call, on whatever thread. A call under way cannot be stopped.
+using Doom = std::atomic<const char*>;
 
 // Numbered as in upbeat.units.fmi.description.Type.
 enum class Type : std::int32_t {
@@ -109,6 +115,7 @@ struct FmuTables {
   double* clock = nullptr;  // where others look for the time of the instance, may be null
   std::intptr_t environment = 0;  // what its log messages carry
   bool adjoint = false;           // its derivatives by inputs come row by row
+  Doom* doom = nullptr;           // of its library, may be null
 
   std::uintptr_t address(const std::string& function) const {
     const auto found = addresses.find(function);
@@ -150,7 +157,7 @@ struct Updated {
 // Judges what the functions of an FMU return: both versions have the same statuses.
 class Caller {
  public:
-  explicit Caller(const FmuTables& tables) : environment_(tables.environment) {}
+  explicit Caller(const FmuTables& tables) : doom_(tables.doom ? tables.doom : &own_doom_), environment_(tables.environment) {}
 
   enum Status : int { Ok = 0, Warning = 1, Discard = 2, Error = 3, Fatal = 4, Pending = 5 };
 
@@ -163,20 +170,40 @@ class Caller {
   // Something the FMU cannot be asked, or did not answer as it should.
   bool refuse(std::string why) {
     why_ = std::move(why);
-    said_ = discarded_ = false;
+    said_ = discarded_ = lost_ = false;
     return false;
   }
+  // Not even asked: the library has failed for good.
+  bool lost(const char* call);
 
   // Whether the last failure was a status of the FMU, which may have said more in its log.
   bool said() const { return said_; }
   // Whether the FMU could have done it with other values.
   bool discarded() const { return discarded_; }
 
-  // An error came up: the instance may only be freed. After a fatal one not even that.
+  // What a call of the unit returns after a failure.
+  int status() const { return said_ ? failed_status : lost_ ? lost_status : 1; }
+
+  // An error came up: the instance may only be freed. After a fatal one, of any instance of the library, not even that.
   bool failed() const { return failed_; }
-  bool fatal() const { return fatal_; }
+  bool fatal() const { return doom_->load(std::memory_order_acquire) != nullptr; }
 
  protected:
+  // Calls a function of the FMU, if it is there and may be called.
+  template <class... Wanted, class... Given>
+  bool ask(const char* call, int (*function)(Wanted...), Given... given) {
+    if (!function) return missing(call);
+    if (fatal()) return lost(call);
+    return done(function(given...), call);
+  }
+  // The same for a question that an FMU need not answer.
+  template <class... Wanted, class... Given>
+  bool answers(const char* call, int (*function)(Wanted...), Given... given) {
+    if (!function) return false;
+    if (fatal()) return lost(call);
+    const int status = function(given...);
+    return status == Fatal ? done(status, call) : status <= Warning;
+  }
   bool done(int status, const char* call) { return status == Ok || judged(status, call); }
   bool missing(const char* call);
   // A number that the type of a variable does not hold.
@@ -193,13 +220,15 @@ class Caller {
   UPBEAT_APART bool judged(int status, const char* call);
   double past(double now, double named);
 
+  Doom* doom_;
+  Doom own_doom_{nullptr};
   std::intptr_t environment_;
   bool told_ = false;  // of an event that is past
   std::string why_;
   bool said_ = false;
   bool discarded_ = false;
+  bool lost_ = false;
   bool failed_ = false;
-  bool fatal_ = false;
 };
 
 // Cells as numbers of another type, and back. False: the number of the first cell that does not fit.

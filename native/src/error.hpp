@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,10 @@ enum class Fault : std::int32_t {
   BadBytes = 11,   // these bytes are not a state of this machine
 };
 
+// What a unit's call returns that was not even tried, because something it shares with another unit failed for good there:
+// where both are known, the other one is told of.
+constexpr int lost_status = std::numeric_limits<int>::min();
+
 struct Inside;
 
 struct Error {
@@ -63,5 +68,9 @@ struct Inside {
   std::string reason;         // of the pace, where `cell` stands for one
   std::string way;            // to the unit that failed, such as "axle.wheel"
 };
+
+inline bool is_aftermath(const Error& error) {
+  return error.inside ? is_aftermath(error.inside->error) : error.fault == Fault::Refused && error.status == lost_status;
+}
 
 }  // namespace upbeat

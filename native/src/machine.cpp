@@ -237,11 +237,17 @@ void Machine::set_pause(const Pause& pause) {
   if (workers_) workers_->set_pause(pause);
 }
 
-// All cores do what they can. Where several failed, the first of them is told of, whatever the timing.
+// All cores do what they can. Where several failed, the first of them is told of, whatever the timing; of one that was not
+// tried because another had failed for good, only if there is nothing else.
 bool Machine::share(const Shares& shares) {
-  const std::ptrdiff_t failed = workers_->run(shares);
-  if (failed > 0) lanes_.front().error = std::move(lanes_[static_cast<std::size_t>(failed)].error);
-  return failed < 0;
+  const std::ptrdiff_t first = workers_->run(shares);
+  if (first < 0) return true;
+  auto told = static_cast<std::size_t>(first);
+  for (std::size_t core = told; core < shares.size() && is_aftermath(lanes_[told].error); ++core) {
+    if (workers_->failed(core)) told = core;
+  }
+  if (told > 0) lanes_.front().error = std::move(lanes_[told].error);
+  return false;
 }
 
 bool Machine::stop(const Error& error) {

@@ -81,6 +81,7 @@ class Workers {
   // part fails, its core stops, and so does whoever needs what it has not done; all other parts are done, so
   // that what is found does not depend on the timing. -1, or the first core of which a part failed.
   std::ptrdiff_t run(const Shares& shares);
+  bool failed(std::size_t core) const { return cores_[core]->failed; }
 
  private:
   struct Core {

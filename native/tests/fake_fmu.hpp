@@ -162,7 +162,7 @@ inline FmuTables fake3(FakeFmu& fmu) {
   auto& a = tables.addresses;
   a["GetFloat64"] = address(+[](void* c, R r, std::size_t, double* to, std::size_t) {
     *to = FakeFmu::of(c).read(*r);
-    return 0;
+    return FakeFmu::of(c).fail_with;
   });
   a["SetFloat64"] = address(+[](void* c, R, std::size_t, const double* from, std::size_t) {
     FakeFmu::of(c).u = *from;

@@ -1,6 +1,7 @@
 // FMUs for co-simulation as units, with FMUs made of a few functions.
 #include <cstring>
 #include <limits>
+#include <thread>
 
 #include "check.hpp"
 #include "fake_fmu.hpp"
@@ -87,6 +88,39 @@ TEST(fmi_statuses) {
     Unit other(fake2(fmu));
   }
   CHECK(broken.count("terminate") == 0 && broken.count("free") == 0 && broken.count("drop") == 0);
+}
+
+TEST(fmi_one_fatal_ends_all_of_a_library) {
+  for (const int version : {2, 3}) {
+    FakeFmu broken, sister;
+    Doom doom{nullptr};
+    {
+      FmuTables tables[] = {version == 2 ? fake2(broken) : fake3(broken), version == 2 ? fake2(sister) : fake3(sister)};
+      tables[0].doom = tables[1].doom = &doom;
+      Unit one(tables[0]), two(tables[1]);
+      CHECK(one.advance(0.0, 1.0) == 0 && two.advance(0.0, 1.0) == 0);
+      CHECK(!two.table.save || two.table.save(two.table.self, 0) == 0);
+      std::thread([&] {
+        Cell cell;
+        broken.fail_with = 4;
+        CHECK(one.table.get(one.table.self, 1, &cell) == failed_status);
+      }).join();
+      const std::size_t calls = sister.calls.size();
+      const double u = sister.u;
+      Cell cell;
+      CHECK(two.table.get(two.table.self, 1, &cell) == lost_status);
+      CHECK(two.table.get(two.table.self, 2, &cell) == lost_status);
+      CHECK(two.why().find(" cannot be called: the FMU failed for good in fmi") != std::string::npos);
+      CHECK(two.set(0, real(u + 1.0)) == lost_status && sister.u == u);
+      CHECK(two.advance(1.0, 2.0) == lost_status);
+      CHECK(!two.table.save || two.table.save(two.table.self, 0) == lost_status);
+      CHECK(!two.table.restore || two.table.restore(two.table.self, 0) != 0);
+      CHECK(sister.calls.size() == calls);
+    }
+    for (const FakeFmu* fmu : {&broken, &sister}) {
+      CHECK(fmu->count("terminate") == 0 && fmu->count("free") == 0 && fmu->count("drop") == 0);
+    }
+  }
 }
 
 TEST(fmi2_discard) {

@@ -17,7 +17,7 @@ enum {
   HANG,
   EXIT,         /* ends the process with exit code 3 */
   FAIL,         /* answers with an error */
-  DOOM,         /* answers "fatal", and aborts when it is called again */
+  DOOM,         /* answers "fatal" after a while, and aborts when any instance is called again */
   PEND,         /* answers FMI 2's "pending" */
   WARN,         /* answers every step with a warning */
   STOP,         /* asks for the end of the simulation */
@@ -89,7 +89,7 @@ static Answer at_step(Now* now, double t, double h) {
   if (FAULT == SEGFAULT) *(volatile int*)0 = 1;
   while (FAULT == HANG) usleep(1000);
   if (FAULT == EXIT) exit(3);
-  if (FAULT == DOOM) return doomed = true, FATAL;
+  if (FAULT == DOOM) return usleep(20000), doomed = true, FATAL; /* others have ended their step meanwhile */
   return FAULT == FAIL ? ERROR : FAULT == PEND ? PENDING : FAULT == STOP ? END : OK;
 }
 

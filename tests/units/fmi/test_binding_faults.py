@@ -47,6 +47,23 @@ def test_after_a_fatal_error_nothing_is_called(version: int, fmu: Fmus) -> None:
         one.free()
 
 
+@BOTH
+def test_after_a_fatal_error_no_sister_is_called(version: int, fmu: Fmus, tmp_path: Path) -> None:
+    path = tmp_path / "its.fmu"  # a library of its own: a fatal one stays doomed
+    path.write_bytes(fmu("doom", version).read_bytes())
+    with opened(path) as doom:
+        one, sister = doom.begun(), doom.begun()
+        sister.save()
+        read = sister.reader(doom["x"])
+        with pytest.raises(FmuError, match="failed for good"):
+            one.step(0.5, 0.5, True)
+        for call in (read, sister.terminate, sister.save, lambda: sister.step(0.5, 0.1, True), doom.instance):
+            with pytest.raises(FmuError, match=rf"failed for good in fmi{version}DoStep before") as caught:
+                call()
+            assert caught.value.fatal
+        sister.free()
+
+
 def test_pending_is_refused(fmu: Fmus) -> None:
     with (
         opened(fmu("pend", 2)) as pend,

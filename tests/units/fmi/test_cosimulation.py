@@ -15,6 +15,7 @@ import pytest
 import upbeat as up
 from fmu_maker import COMPILER, make
 from fmu_models import MODELS, bounces, height
+from upbeat.trace import read
 from upbeat.units.fmi.cosimulation import CoSimulationUnit
 
 Made = Callable[[str, int], Path]
@@ -335,6 +336,29 @@ def test_what_ends_a_run(
     assert "unit 'one' failed in advance(" in str(caught.value)
     assert caught.value.trace is not None
     assert len(caught.value.trace.time) == rows
+
+
+@BOTH
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.supports("fmi2", "Fatal errors", "no further call to any instance of the same library")
+@pytest.mark.supports("fmi3", "Fatal errors", "no further call to any instance of the same library")
+def test_a_fatal_error_ends_all_instances(
+    fmu: Made, version: int, cores: int, engine: str, tmp_path: Path
+) -> None:
+    """Any call afterwards, even free, would abort this process; only the one that failed is blamed."""
+    if (engine, cores) == ("interpret", 2):
+        pytest.skip("threads belong to the native engine")
+    path, results = tmp_path / "its.fmu", tmp_path / "results.csv"
+    path.write_bytes(fmu("doom", version).read_bytes())
+    well = up.Fmu(path, isolation="none").with_values({"at": 100.0})
+    units = {"one": well, "bad": up.Fmu(path, isolation="none"), "two": well, "three": well}
+    with pytest.raises(up.UnitError, match=rf"failed in advance\(0\.5, 0\.6\).*fmi{version}DoStep") as caught:
+        up.simulate(up.Scenario(units), pace=0.1, until=1.0, engine=engine, cores=cores, out=results)
+    assert (caught.value.unit, caught.value.time) == ("bad", 0.5)
+    assert caught.value.trace is not None
+    assert len(caught.value.trace.time) == len(read(results).time) == 6
+    with pytest.raises(up.UnitError, match=r"cannot be instantiated: .* isolation = \"process\""):
+        alone(well, engine, pace=0.1, until=1.0)
 
 
 def test_one_instance_per_process(fmu: Made, engine: str) -> None:

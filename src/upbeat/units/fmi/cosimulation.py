@@ -251,7 +251,7 @@ class CoSimulationUnit(CoSimulationPorts):
             return
         self._closed = True
         try:
-            if not self._failed and self._mode is not Mode.INITIALIZATION:
+            if not (self._failed or self._instance.doomed or self._mode is Mode.INITIALIZATION):
                 self._instance.terminate()
         finally:
             self._instance.free()

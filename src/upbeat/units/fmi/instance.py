@@ -1,8 +1,8 @@
 """One instance of an FMU as the rest of the package sees it, whatever the version of FMI.
 
 Times and states are floats; values go in and out through readers and writers that are prepared once.
-Every call that the FMU refuses raises `FmuError`; after a fatal one only `free` does anything, and that
-is to forget the instance.
+Every call that the FMU refuses raises `FmuError`; after a fatal one, of this instance or another one of the
+same library, only `free` does anything, and that is to forget the instance.
 """
 
 from __future__ import annotations
@@ -130,8 +130,18 @@ class Instance(Protocol):
         """What the FMU said of late about something that went wrong: for those who call its addresses."""
         ...
 
+    @property
+    def doomed(self) -> bool:
+        """An instance of the same library failed for good: no further call, not even free."""
+        ...
+
+    @property
+    def doom(self) -> int:
+        """Where that is known to whoever calls its addresses: of a C string that is null until then."""
+        ...
+
     def abandon(self, why: str) -> None:
-        """The FMU failed fatally in a call made through its address: no further call, not even free."""
+        """Others call its addresses, and free it: no further call from here."""
         ...
 
     # -- values --------------------------------------------------------------------------------

@@ -139,6 +139,7 @@ class FmuTables:
     * `clock`: the address of a double that always has the time of the instance.
     * `environment`: what its log messages carry.
     * `adjoint`: whether its derivatives by inputs come row by row.
+    * `doom`: where all instances of its library tell, and look, in which function one failed for good.
     """
 
     version: int
@@ -154,6 +155,7 @@ class FmuTables:
     clock: int
     environment: int
     adjoint: bool
+    doom: int
     keeper: Keeper
 
 
@@ -181,6 +183,7 @@ def lower(instance: Instance, layout: Layout, start: float, keeper: Keeper) -> F
         clock=addressof(keeper.clock),
         environment=instance.environment,
         adjoint=by_rows(interface),
+        doom=instance.doom,
         keeper=keeper,
     )
 

@@ -62,10 +62,11 @@ class Calls:
         function = self.raw(name)
         if types:
             function.argtypes = (c_void_p, *types)
-        journal, settle, judge, pointer = self.journal, self.settle, self.judge, self.pointer
+        journal, doom, settle, judge = self.journal, self.library.doom, self.settle, self.judge
+        pointer = self.pointer
 
         def call(*arguments: Any) -> None:
-            if journal.news:
+            if journal.news or doom:
                 settle(name)
             if status := function(pointer, *arguments):
                 judge(name, status)
@@ -75,10 +76,10 @@ class Calls:
     def fixed(self, name: str, *arguments: Any) -> Callable[[], None]:
         """The same with arguments that never change: pointers to places, whose values may."""
         function, given = self.raw(name), (self.pointer, *arguments)
-        journal, settle, judge = self.journal, self.settle, self.judge
+        journal, doom, settle, judge = self.journal, self.library.doom, self.settle, self.judge
 
         def call() -> None:
-            if journal.news:
+            if journal.news or doom:
                 settle(name)
             if status := function(*given):
                 judge(name, status)
@@ -87,8 +88,8 @@ class Calls:
 
     def settle(self, name: str) -> None:
         """Before a call, when there is something new: is it allowed at all? Old messages are forgotten."""
-        if self.gone:
-            raise FmuError(f"{name} cannot be called: {self.gone}", name, fatal=True)
+        if reason := self.gone or self.library.given_up:
+            raise FmuError(f"{name} cannot be called: {reason}", name, fatal=True)
         self.journal.settle()
 
     def judge(self, name: str, status: int) -> None:
@@ -104,7 +105,8 @@ class Calls:
         word = _WORDS.get(status, f"gave the status {status}, which FMI does not know")
         reason = why(self.journal.complaints(), advise=not hint)
         if status == FATAL:
-            self.end(f"the FMU failed for good in {name} before")
+            self.library.give_up(name)
+            self.end(self.library.given_up)
         message = f"{name} {word}{reason}" + (f". {hint}" if hint else "")
         raise FmuError(message, name, fatal=status == FATAL, discarded=status == DISCARD)
 

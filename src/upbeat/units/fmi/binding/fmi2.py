@@ -103,7 +103,7 @@ class Fmi2(Shared):
     def step(self, t: float, length: float, no_set_prior: bool) -> Stepped:
         calls, journal = self.calls, self._journal
         function, at, by = self._do_step
-        if journal.news:
+        if journal.news or calls.library.doom:
             calls.settle("fmi2DoStep")
         journal.time = at.value = t
         by.value = length
@@ -129,6 +129,8 @@ class Fmi2(Shared):
         """Whether the FMU could say this about its last step."""
         if not self.address(name):
             return False
+        if self.doomed:
+            self.calls.settle(name)
         status = self.calls.raw(name)(self.calls.pointer, c_int(kind), byref(place))
         if status == FATAL:
             self.calls.fail(name, status)

@@ -118,7 +118,7 @@ class Fmi3(Shared):
     def step(self, t: float, length: float, no_set_prior: bool) -> Stepped:
         calls, journal = self.calls, self._journal
         function, at, by, results, event, terminate, early, last = self._do_step
-        if journal.news:
+        if journal.news or calls.library.doom:
             calls.settle("fmi3DoStep")
         journal.time = at.value = t
         by.value = length

@@ -19,10 +19,15 @@ _UNDEFINED = re.compile(r"undefined symbol: (?P<name>\S+)")
 
 
 class Library:
-    """An FMU's library. It stays loaded: some FMUs leave threads or callbacks behind that must not dangle."""
+    """An FMU's library. It stays loaded: some FMUs leave threads or callbacks behind that must not dangle.
+
+    `doom` is the function in which an instance failed for good (fatal); true from then on. After that no
+    function may be called for any instance. The native core reads and writes it, too.
+    """
 
     def __init__(self, path: Path, identifier: str) -> None:
         self.path = path
+        self.doom = ctypes.c_char_p()
         self._dll = _open(path)
         self._prefix = f"{identifier}_"
 
@@ -30,6 +35,16 @@ class Library:
         """Where a function lies; 0 if the library lacks it."""
         found = self.find(name)
         return 0 if found is None else ctypes.cast(found, ctypes.c_void_p).value or 0
+
+    def give_up(self, function: str) -> None:
+        """An instance has failed for good in this function."""
+        if not self.doom:
+            self.doom.value = function.encode()
+
+    @property
+    def given_up(self) -> str:
+        """Why nothing may be called any more, or an empty text."""
+        return f"the FMU failed for good in {self.doom.value.decode()} before" if self.doom.value else ""
 
     def find(self, name: str) -> Any:
         """The function as a foreign function that returns a C int, or None.

@@ -39,6 +39,13 @@ def instantiate(
     offered = _offered(description, interface)
     categories = None if isinstance(logging, bool) else tuple(logging)
     library = load(fmu_folder, description.version, offered.model_identifier)
+    if library.doom:
+        raise FmuError(
+            f"'{description.name}' cannot be instantiated: {library.given_up}, and is of no use in this process "
+            'any more. Start a new one, or run the FMU in processes of its own: isolation = "process"',
+            _function(description, offered),
+            fatal=True,
+        )
     journal = Journal(name, description, categories)
     calls = Calls(library, journal, _declared(offered))
     wanted = bool(logging) if isinstance(logging, bool) else True

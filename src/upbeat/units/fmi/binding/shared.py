@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_char, c_double, c_int32, c_size_t, c_uint32, c_void_p
+from ctypes import addressof, byref, c_char, c_double, c_int32, c_size_t, c_uint32, c_void_p
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -65,6 +65,14 @@ class Shared:
     def complaints(self) -> Sequence[str]:
         return self._journal.complaints()
 
+    @property
+    def doomed(self) -> bool:
+        return bool(self.calls.library.doom)
+
+    @property
+    def doom(self) -> int:
+        return addressof(self.calls.library.doom)
+
     def abandon(self, why: str) -> None:
         self.calls.end(why)
 
@@ -101,6 +109,8 @@ class Shared:
         if self.calls.gone:
             return
         self.calls.end("the instance has been freed")
+        if self.doomed:
+            return
         states = list(self._states.values())
         self._states.clear()
         # Not through `drop`: whatever there is to complain of, the rest is to be freed all the same.
@@ -109,7 +119,7 @@ class Shared:
         try:
             for state in states:
                 if free_state(self.calls.pointer, byref(state)) == FATAL:
-                    return
+                    return self.calls.library.give_up(f"fmi{self.version}Free{self.state_word}")
             free(self.calls.pointer)
         except FmuError as missing:
             self._journal.note(str(missing))

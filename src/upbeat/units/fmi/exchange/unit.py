@@ -285,7 +285,7 @@ class Exchange:
             return
         self._closed = True
         try:
-            if not self.failed and self._mode is not Mode.INITIAL:
+            if not (self.failed or self.instance.doomed or self._mode is Mode.INITIAL):
                 self.instance.terminate()
         finally:
             self.instance.free()
