@@ -294,13 +294,17 @@ def judge(rows: list[dict[str, Any]]) -> None:
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     arguments.add_argument("--fmu", type=Path, help="another FMU for co-simulation (FMI 2 or 3)")
     arguments.add_argument("--input", default="u", help="its input (a real one)")
     arguments.add_argument("--output", default="y", help="its output")
     arguments.add_argument("--repeats", type=int, default=5)
     arguments.add_argument("--steps", type=int, default=STEPS)
     options = arguments.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     found: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -320,7 +324,7 @@ def main() -> int:
         print("\nan FMU whose calls do next to nothing")
         table(found["bare"])
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(found), file=sys.__stdout__)
     return 0
 
 

@@ -214,10 +214,14 @@ def table(title: str, rows: list[dict[str, Any]]) -> None:
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     arguments.add_argument("--repeats", type=int, default=7)
     arguments.add_argument("--scale", type=float, default=1.0, help="length of the runs")
     options = arguments.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     result: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
@@ -235,7 +239,7 @@ def main() -> int:
         result["streaming"] = {kind: streaming(directory / f"stream.{kind}") for kind in ("csv", "parquet")}
     judge(result)
     if options.json:
-        print(json.dumps(result))
+        print(json.dumps(result), file=sys.__stdout__)
     return 0
 
 

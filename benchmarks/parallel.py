@@ -150,9 +150,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     parser.add_argument("--steps", type=int, default=4000, help="communication steps of two units (4000)")
     options = parser.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     available, why = native.available()
     if not available:
         print(f"there is nothing to measure: {why}")
@@ -187,7 +191,7 @@ def main() -> int:
     assert isinstance(same, dict)
     print(f"{'repeats':22}{f'{REPEATS} the same':>12}{same['identical']:10}")
     if options.json:
-        print(json.dumps(result))
+        print(json.dumps(result), file=sys.__stdout__)
     return 0
 
 

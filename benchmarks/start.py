@@ -58,9 +58,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     found: dict[str, float] = {}
     rounds = range(options.rounds)
     found["import_s"] = median(float(spoken(IMPORT)) for _ in rounds)
@@ -78,7 +82,7 @@ def main() -> int:
     print(f"the wheel                       {found['wheel_mb']:8.2f} MB")
     print("import upbeat brings heavy packages:", ", ".join(heavy) or "none")
     if options.json:
-        print(json.dumps({**found, "heavy": heavy}))
+        print(json.dumps({**found, "heavy": heavy}), file=sys.__stdout__)
     return 0
 
 

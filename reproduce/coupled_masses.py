@@ -86,8 +86,12 @@ def error(coupling: up.Jacobi | up.GaussSeidel, inputs: up.Hold | up.Linear, ste
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     options = arguments.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     orders: dict[str, dict[str, float]] = {}
     errors: dict[str, dict[str, list[float]]] = {}
     ok = True
@@ -105,7 +109,10 @@ def main() -> int:
             print(f"    {found[0]:.2e} … {found[-1]:.2e}")
     print("ok" if ok else "NOT as expected")
     if options.json:
-        print(json.dumps({"expected": EXPECTED, "here": orders, "errors": errors, "steps": STEPS, "ok": ok}))
+        print(
+            json.dumps({"expected": EXPECTED, "here": orders, "errors": errors, "steps": STEPS, "ok": ok}),
+            file=sys.__stdout__,
+        )
     return 0 if ok else 1
 
 

@@ -118,8 +118,12 @@ def main() -> int:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     options = arguments.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     result: dict[str, dict[str, dict[str, Any]]] = {
         what: {method: {} for method in METHODS} for what in ("slopes", "errors", "work", "quadratic")
     }
@@ -144,7 +148,7 @@ def main() -> int:
     if options.json:
         slopes = result.pop("slopes")
         found = {"slopes": slopes["richardson"], "milne": slopes["milne"], "tolerances": TOLERANCES}
-        print(json.dumps({**found, **result, "quadratic_tails": tails, "ok": ok}))
+        print(json.dumps({**found, **result, "quadratic_tails": tails, "ok": ok}), file=sys.__stdout__)
     return 0 if ok else 1
 
 

@@ -192,7 +192,7 @@ def measure(wanted: int, seed: int) -> list[dict]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     parser.add_argument("--kills", type=int, default=50, help="how many (50)")
     parser.add_argument("--seed", type=int, default=4, help="of the dice")
     options = parser.parse_args()

@@ -177,8 +177,12 @@ def main() -> int:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     options = arguments.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     print(f"{'':42}{'corrections':>12}{'residual':>11}{'expected':>13} |{'smaller by':>15}")
     plain, bent = {"constraints": {"force": CONSTRAINT}}, {"constraints": {"pull": TURNED}}
     given = plain | {"sensitivities": {"force": ROUGH}}
@@ -213,7 +217,7 @@ def main() -> int:
             **apart,
             "ok": ok,
         }
-        print(json.dumps(found))
+        print(json.dumps(found), file=sys.__stdout__)
     return 0 if ok else 1
 
 

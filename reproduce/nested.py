@@ -103,8 +103,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     options = parser.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     differ: dict[str, dict[str, int]] = {}
     ok = True
     print(f"{'':24}{'engine':12}{'':34}{'expected':>9} | here: values that differ")
@@ -122,7 +126,7 @@ def main() -> int:
             ok = ok and became == expected and not any(differ[title].values())
     print("ok" if ok else "NOT as expected")
     if options.json:
-        print(json.dumps({"differ": differ, "ok": ok}))
+        print(json.dumps({"differ": differ, "ok": ok}), file=sys.__stdout__)
     return 0 if ok else 1
 
 

@@ -122,8 +122,12 @@ def main() -> int:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     options = arguments.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     print(f"{'start':7}{'coupling':14}{'inputs':12}{'theory':>7} |{'here':>7}", end="")
     print(f"    error at H = {STEPS[0]:g} … {STEPS[-1]:g}")
     cold = table("cold", THEORY, up.Fixed)
@@ -131,7 +135,10 @@ def main() -> int:
     ok = as_theory(cold, THEORY) and as_theory(warm, WARM)
     print("ok" if ok else "NOT as theory says")
     if options.json:
-        print(json.dumps({"orders": cold, "theory": THEORY, "warm": warm, "warm_theory": WARM, "ok": ok}))
+        print(
+            json.dumps({"orders": cold, "theory": THEORY, "warm": warm, "warm_theory": WARM, "ok": ok}),
+            file=sys.__stdout__,
+        )
     return 0 if ok else 1
 
 

@@ -129,10 +129,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     parser.add_argument("--graphs", type=int, default=GRAPHS)
     parser.add_argument("--seed", type=int, default=3)
     options = parser.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     random = np.random.default_rng(options.seed)
     graphs = [drawn(random) for _ in range(options.graphs)]
     loops = sum(bool(graph.in_loops()) for graph in graphs)
@@ -154,7 +158,10 @@ def main() -> int:
         found[name] = {kind: dict(count) for kind, count in counts.items()}
     print("ok" if ok else "NOT as expected")
     if options.json:
-        print(json.dumps({"graphs": len(graphs), "with_loops": loops, "found": found, "ok": ok}))
+        print(
+            json.dumps({"graphs": len(graphs), "with_loops": loops, "found": found, "ok": ok}),
+            file=sys.__stdout__,
+        )
     return 0 if ok else 1
 
 

@@ -119,9 +119,13 @@ def main() -> int:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     arguments.add_argument("--plot", type=Path, help="draw place against velocity into this file")
     options = arguments.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     found = runs()
     result = judged(found)
     print(f"{'':12}{'steps':>7}{'gains':>7}  energy at the top of the first leaps, in mJ")
@@ -137,7 +141,7 @@ def main() -> int:
     if options.plot:
         draw(found, options.plot)
     if options.json:
-        print(json.dumps(result))
+        print(json.dumps(result), file=sys.__stdout__)
     return 0
 
 

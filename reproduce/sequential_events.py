@@ -205,8 +205,12 @@ def main() -> int:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     options = arguments.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     result: dict[str, Any] = {
         "dt_0.1": stays(0.1, snapshot=False),
         "dt_0.3": stays(0.3, snapshot=False),
@@ -234,7 +238,7 @@ def main() -> int:
         f"(which finds {here['fixed_sequence_events']})"
     )
     if options.json:
-        print(json.dumps(result))
+        print(json.dumps(result), file=sys.__stdout__)
     return 0
 
 

@@ -210,9 +210,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     parser.add_argument("--only", choices=PARTS, action="append", help="this part only; may be repeated")
     options = parser.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     result: dict[str, Any] = {}
     fine = True
     for name, part in PARTS.items():
@@ -221,7 +225,7 @@ def main() -> int:
             fine = fine and ok
     print("ok" if fine else "NOT as expected")
     if options.json:
-        print(json.dumps({**result, "ok": bool(fine)}))
+        print(json.dumps({**result, "ok": bool(fine)}), file=sys.__stdout__)
     return 0 if fine else 1
 
 

@@ -307,11 +307,15 @@ def main() -> int:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     arguments.add_argument("--x0", type=four_numbers, default=START, help="another start: x1,v1,x2,v2")
     arguments.add_argument("--n", type=count, default=100, help="how many random starts; 0 for none")
     arguments.add_argument("--seed", type=count, default=0, help="of the random starts")
     options = arguments.parse_args(joined(sys.argv[1:]))
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     start = options.x0
     reference = Reference(start)
     print("reference:", ", ".join(f"{name[0].upper()} {t:.9f}" for name, t in reference.events))
@@ -337,7 +341,7 @@ def main() -> int:
             f"e_rms {many['median_e_rms']:.2g} in the median and {many['max_e_rms']:.2g} at most"
         )
     if options.json:
-        print(json.dumps(result))
+        print(json.dumps(result), file=sys.__stdout__)
     return 0
 
 

@@ -1,7 +1,7 @@
 """Installs the wheel in every way we promise, each in a new environment, and runs an example there.
 
 Without extras, with each extra alone, with all of them; without a compiler; and with every Python found.
-Takes a quarter of an hour: ``make installs``. With ``--json`` the last line is one JSON object.
+Takes a quarter of an hour: ``make installs``. With ``--json`` standard output is one JSON object.
 """
 
 from __future__ import annotations
@@ -131,8 +131,12 @@ def built(place: Path) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make installs", description=__doc__)
     parser.add_argument("--only", default="", metavar="WORD", help="those whose description contains it")
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     options = parser.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         wheel = built(Path(folder))
@@ -147,7 +151,7 @@ def main() -> int:
             rows.append(row | {"works": not wrong, "wrong": wrong})
     ok = all(row["works"] for row in rows)
     if options.json:
-        print(json.dumps({"wheel_mb": size, "ok": ok, "ways": rows}))
+        print(json.dumps({"wheel_mb": size, "ok": ok, "ways": rows}), file=sys.__stdout__)
     return 0 if ok else 1
 
 

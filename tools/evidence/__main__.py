@@ -35,7 +35,7 @@ Measured on {machine}, with {python}.
 
 
 def measured(script: str) -> Any:
-    """Run a script; what its last line says."""
+    """Run a script; what it says on standard output, whose last line is the object."""
     begun = time.perf_counter()
     print(f"{script} …", end=" ", flush=True)
     done = subprocess.run(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Data = Any
-"""What a script prints as its last line with `--json`."""
+"""What a script prints on standard output with `--json`."""
 
 
 @dataclass(frozen=True)

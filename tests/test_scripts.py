@@ -1,0 +1,40 @@
+"""Scripts that repeat experiments and measure: with `--json`, standard output is one object and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = sorted(
+    path
+    for folder in ("benchmarks", "reproduce", "tools")
+    for path in (ROOT / folder).glob("*.py")
+    if '"--json"' in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_what_people_read_goes_elsewhere(script: Path) -> None:
+    """Most take minutes, so their text is looked at: nothing is printed before the tables are sent away."""
+    text = script.read_text(encoding="utf-8")
+    before, after = re.split(r"options = \w+\.parse_args\(.*\)\n", text.partition("def main(")[2])
+    assert "print(" not in before
+    if "return" in after.partition("if options.json:")[2].splitlines()[2]:
+        return  # there is no table at all
+    assert after.startswith("    if options.json:\n        sys.stdout = sys.stderr")
+    assert len(re.findall(r"file=sys\.__stdout__", after)) == 1
+
+
+def test_the_object_is_alone() -> None:
+    command = [sys.executable, str(ROOT / "reproduce" / "no_delay.py"), "--json"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    found = json.loads(done.stdout)
+    assert found["delay_steps"] == {"sv": 1, "ev": 1, "refined": 0}
+    assert found["ok"] is True
+    assert "delay in communication steps" in done.stderr
