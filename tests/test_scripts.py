@@ -1,4 +1,4 @@
-"""Scripts that repeat experiments and measure: with `--json`, standard output is one object and nothing else."""
+"""Scripts that repeat experiments and measure: with `--json`, standard output is one object alone."""
 
 from __future__ import annotations
 

@@ -405,7 +405,9 @@ def test_checkpoints_and_resume(decay: Path, tmp_path: Path, capsys: pytest.Capt
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("upbeat.engine.realtime.WallClock.now", lambda self: 0.0)
         patch.setattr("upbeat.engine.realtime.Paced._wait", lambda self, until: setattr(self, "_due", None))
-        code, said, _ = call(capsys, "resume", checkpoint, "--json")
+        code, _, said = call(capsys, "resume", checkpoint, "--cores", "0")
+        assert (code, "cores must be a whole number from 1 to" in said) == (3, True)
+        code, said, _ = call(capsys, "resume", checkpoint, "--json", "--cores", "2")
     assert (code, json.loads(said)["steps"], json.loads(said)["lateness"]["count"]) == (0, 200, 200)
     assert out.read_bytes() == whole.read_bytes()
     assert not checkpoint.exists()

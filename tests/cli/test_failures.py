@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import upbeat as up
+from upbeat.cli import main
 
 DECAY = """
 upbeat = 1
@@ -268,3 +269,19 @@ def test_check_names_what_is_wrong_with_a_coupling(
     file.write_text(DECAY.replace("step = 0.01", f"step = 0.01\ncoupling = {coupling}"))
     assert main(["check", str(file)]) == 3
     assert "coupling" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["run", "it.toml"], ["run", "it.toml", "--json"]])
+def test_ctrl_c_while_a_command_is_loaded(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "import_module", interrupted)
+    assert main.main(words) == 130
+    said = capsys.readouterr()
+    if "--json" in words:
+        assert json.loads(said.out)["ok"] is False
+    else:
+        assert said.err.startswith("upbeat: interrupted")

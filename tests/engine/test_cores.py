@@ -260,6 +260,19 @@ def test_a_profile_of_another_program_is_not_used_and_told_of(
     assert "how long anything takes is guessed" in up.explain(made, program=False)
 
 
+def test_a_broken_profile_does_not_stop_a_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Times decide how long a run takes, and nothing else."""
+    file = tmp_path / "ring.toml"
+    up.write_scenario(up.experiment(RING, pace=0.1, until=0.3, cores=2), file)
+    (tmp_path / "ring.profile.json").write_text("{")
+    made = up.load(file)
+    assert not made.sharing()["step"].measured
+    assert bits(made.run()) == bits(up.load(file, cores=1).run())
+    assert "who does what is guessed: " in caplog.text
+    assert "ring.profile.json' is no profile" in caplog.text
+    assert "Measure again: upbeat profile" in caplog.text
+
+
 def test_more_threads_than_cores_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
     many = cores_here() + 7
     up.simulate(RING, pace=0.1, until=0.1, cores=many)

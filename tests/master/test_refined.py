@@ -127,9 +127,13 @@ def test_delays_are_where_the_user_asks_for_them(engine: str) -> None:
     through = 2 * (summed(n) - summed(n - 1))
     assert delay_of(trace, "B.y1", slow(n) + 2 * summed(n), through) == pytest.approx(1, abs=1e-9)
     assert any("B.y1, because B.u3 (from A.y1) is of the step before" in note for note in trace.notes)
+    assert trace.notes[-2].endswith(
+        "agree at every communication point, but for the delays that are asked for"
+    )
     # An input that no output shows directly is not late for anybody.
     trace = simulated(up.Refined(delays=("A.u1",)), engine=engine)
     assert "no signal is delayed" in trace.notes
+    assert trace.notes[-2].endswith("agree at every communication point")
     np.testing.assert_allclose(trace["A.y1"], summed(n), rtol=1e-12)
 
 
@@ -184,8 +188,27 @@ def test_wrong_settings_are_refused(wrong: dict[str, object], message: str) -> N
 def test_wrong_names_are_refused() -> None:
     with pytest.raises(up.MasterError, match=r"'A.u9', which is no connected input\. .*A\.u1"):
         simulated(up.Refined(delays=("A.u9",)))
-    with pytest.raises(up.MasterError, match=r"changes name 'C', which is no unit\. The units are: A, B"):
-        up.Master(up.Fixed(H), up.Refined("sv", changes={"C": 1.0})).program(figure_5())
+    for method in ("sv", "ev", "refined"):
+        with pytest.raises(up.MasterError, match=r"changes name 'C', which is no unit\. The units are: A, B"):
+            up.Master(up.Fixed(H), up.Refined(method, changes={"C": 1.0})).program(figure_5())
+
+
+def test_the_paper_calls_refined_r(tmp_path: Path) -> None:
+    assert up.Refined("R") == up.Refined("refined")
+    made = up.experiment(figure_5(), coupling={"kind": "refined", "method": "R"}, pace=H, until=1.0)
+    assert made.master.coupling == up.Refined()
+    file = tmp_path / "it.toml"
+    up.write_scenario(up.experiment(figure_5(), coupling=up.Refined("sv"), pace=H, until=1.0), file)
+    file.write_text(file.read_text().replace('"sv"', '"R"', 1))
+    assert up.load(file).master.coupling == up.Refined()
+
+
+def test_explain_does_not_promise_an_order_that_is_not_followed() -> None:
+    for method, followed in (("R", True), ("sv", False), ("ev", False)):
+        made = up.experiment(figure_5(), coupling=up.Refined(method), pace=H, until=1.0)
+        said = up.explain(made, program=False)
+        assert ("Order in which ports are evaluated at one instant" in said) == followed
+        assert ("Order in which ports depend on each other" in said) != followed
 
 
 def test_reactive_inputs_are_refused() -> None:

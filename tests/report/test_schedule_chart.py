@@ -57,7 +57,7 @@ def test_three_units_on_two_cores_are_limited_by_one_of_them() -> None:
     made = chart({"a": unit(), "b": unit(), "c": unit()}, {}, 2, {"a": 3 * MS, "b": MS, "c": MS})
     assert made.parallel.plan.makespan == pytest.approx(3 * MS)
     assert made.parallel.bounds.best == pytest.approx(3 * MS)
-    assert made.limit == "the critical path: no number of cores is faster than that"
+    assert made.limit == "the critical path: no number of cores is faster than that. 100 % of it is 'state a'"
     assert made.parallel.operations[made.parallel.critical[0]].name == "state a"
 
 
@@ -154,3 +154,33 @@ def test_the_picture(tmp_path: Path) -> None:
     assert {text.get_text() for text in whole.texts} == set(names)
     with pytest.raises(up.FileProblem, match="suffix"):
         draw([made], tmp_path / "it.txt")
+
+
+def test_the_critical_path_names_what_takes_most_of_it() -> None:
+    """Two in a row, one of them in Python, beside two that take nearly as long together."""
+    slow = up.PythonUnit(lambda *_: None, ports(("u",), {"y": {"depends": []}}))
+    units = {"a": unit(), "slow": slow, "c": unit()}
+    scenario = up.Scenario(units=units, connections={"slow.u": "a.y"})
+    experiment = up.experiment(scenario, coupling=up.GaussSeidel(["a", "slow", "c"]), pace=0.1, until=1.0)
+    states = {"state a": MS, "state slow": 3 * MS, "state c": MS}
+    times = dict.fromkeys(["out a.y", "out slow.y", "out c.y", "in slow.u"], 0.0) | states
+    (made,) = charts(experiment, 2, Profile({"step": times}, 1, "native", 0.0, CROSSING))
+    assert made.parallel.plan.core[_number(made, "state slow")] == 0  # with the thread that calls
+    assert "critical path: no number of cores is faster than that. 75 % of it is 'state slow'" in made.limit
+    assert made.limit.endswith("and slow runs in Python: as equations or in C it may be faster")
+
+
+def _number(made: Chart, name: str) -> int:
+    return [operation.name for operation in made.parallel.operations].index(name)
+
+
+def test_idle_cores_take_one_line(tmp_path: Path) -> None:
+    made = chart({"a": unit(), "b": unit()}, {"a.u": "b.y"}, 1000, {"a": MS, "b": MS})
+    lines = chart_text(made).splitlines()
+    assert sum(line.startswith("  core ") for line in lines) == 2
+    assert "  cores 2 to 999 have nothing to do" in lines
+    drawn = draw([made], tmp_path / "it.png")
+    assert drawn.get_size_inches()[1] < 5
+    assert "1000 cores (998 of them idle)" in drawn.axes[0].get_title(loc="left")
+    few = chart({"a": unit(), "b": unit()}, {"a.u": "b.y"}, 3, {"a": MS, "b": MS})
+    assert "  core 2 has nothing to do" in chart_text(few).splitlines()

@@ -79,7 +79,12 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     console.prepare()
-    options = _parsed(arguments)
+    try:
+        options = _parsed(arguments)
+    except KeyboardInterrupt as error:  # while the modules of the command were loaded
+        words = sys.argv[1:] if arguments is None else arguments
+        failure.tell(error, as_json="--json" in words)
+        return exit_for(error)
     fmu_log.prepare(all_messages=getattr(options, "fmu_log", False))
     with console.to_ourselves(getattr(options, "json", False)):
         return _guarded(options)

@@ -11,6 +11,7 @@ from upbeat.core.errors import InvalidInput
 from upbeat.engine.checkpoints.checkpoint import Stored, read_checkpoint
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.resume import experiment_of, resume
+from upbeat.engine.setting_values import checked_cores
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +21,9 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let the scenario file of the run name Python code, if it was allowed to before",
     )
+    parser.add_argument(
+        "--cores", type=int, metavar="N", help="on so many from now on: results do not depend on it"
+    )
     finishing.add_to(parser)
     parser.set_defaults(call=call)
 
@@ -28,6 +32,8 @@ def call(options: argparse.Namespace) -> Exit:
     stored = read_checkpoint(options.file)
     given = _again(options, stored)
     made = experiment_of(options.file, stored, given)
+    if options.cores is not None:
+        given = made = made.with_(cores=checked_cores(options.cores))
     return finishing.finish(
         made, options, lambda report: resume(options.file, experiment=given, report=report)
     )

@@ -33,7 +33,7 @@ def draw(charts: Sequence[Chart], out: Path | str | None = None, title: str = ""
     figures = need("matplotlib.figure", "plot", "drawing a picture")
     target = checked_target(out)
     panels = [panel for chart in charts for panel in _panels(chart)]
-    heights = [_LANE_INCHES * len(chart.parallel.schedule.cores) + 0.5 for chart, *_ in panels]
+    heights = [_LANE_INCHES * max(1, len(chart.parallel.schedule.busy)) + 0.5 for chart, *_ in panels]
     size = (width, sum(heights) + 0.25 * len(heights) + 0.4)
     figure = figures.Figure(figsize=size, layout="constrained", facecolor="white")
     axes = figure.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
@@ -52,6 +52,8 @@ def _panels(chart: Chart) -> list[tuple[Chart, float, float, str]]:
     it = chart.parallel
     whole, cores = 1e6 * it.plan.makespan, len(it.schedule.cores)
     many = f"{cores} core{'s' if cores > 1 else ''}"
+    idle = cores - len(it.schedule.busy)
+    many += f" ({idle} of them idle)" if idle else ""
     text = f"{chart.block}: {many}, {chart.predicted:.2f} × as fast as one (predicted)"
     panels = [(chart, 0.0, whole, text)]
     small = [k for k, op in enumerate(it.operations) if op.kind in ("out", "in")]
@@ -65,7 +67,7 @@ def _panels(chart: Chart) -> list[tuple[Chart, float, float, str]]:
 
 
 def _lanes(axis: Any, chart: Chart, first: float, last: float, text: str) -> None:
-    it, cores = chart.parallel, len(chart.parallel.schedule.cores)
+    it, cores = chart.parallel, max(1, len(chart.parallel.schedule.busy))  # idle ones would come last
     frame(axis, text)
     axis.grid(False)
     for kind, colour in _PAINT.items():

@@ -30,7 +30,12 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
         _section("Connections", [f"{c['input']} = {c['value']}" for c in data["connections"]] or ["none"]),
         *([_section("Event connections", _event_lines(data))] if data["event_connections"] else []),
         *([_section("Events between units", _happening_lines(data))] if data["events"] else []),
-        _section("Order in which ports are evaluated at one instant", _wrapped(data["order"])),
+        _section(
+            "Order in which ports are evaluated at one instant"
+            if data["order_followed"]
+            else "Order in which ports depend on each other (Master, below, says what is evaluated when)",
+            _wrapped(data["order"]),
+        ),
         _section("Algebraic loops", [" → ".join([*loop, loop[0]]) for loop in data["loops"]] or ["none"]),
         _section("Master", _master_lines(data)),
         *([_section("Late switches", data["late_switches"]["said"])] if data["late_switches"] else []),

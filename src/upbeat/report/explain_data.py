@@ -11,6 +11,7 @@ from upbeat.core.expr import Number, plain, show
 from upbeat.core.ports import Causality, Port
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.isolation import separated
+from upbeat.master.couplings.refined import modular
 from upbeat.master.dataflow import carried
 from upbeat.master.listing import block_lines
 from upbeat.master.settings import settings_of
@@ -46,6 +47,7 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         "events": [_happening(event) for event in experiment.scenario.events],
         "nested": [{"unit": note.unit, "flattened": note.flattened, "why": note.why} for note in flat.notes],
         "order": [f"{unit}.{port}" for _, unit, port in closed.graph.order],
+        "order_followed": not modular(flat.master.coupling),
         "loops": [[f"{unit}.{port}" for _, unit, port in loop] for loop in closed.graph.loops],
         "master": _settings(experiment),
         "notes": [*built.notes, *(f"warning: {remark}" for remark in experiment.remarks)],

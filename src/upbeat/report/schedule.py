@@ -104,10 +104,23 @@ class Chart:
                 "not say that it can be called from several threads"
             )
         if bounds.critical == bounds.best:
-            return "the critical path: no number of cores is faster than that"
+            return f"the critical path: no number of cores is faster than that. {self._longest}"
         if it.plan.makespan > 1.1 * bounds.best:
             return "dependencies: cores wait for each other although there is work left"
         return "the number of cores: all of them are busy nearly all the time"
+
+    @property
+    def _longest(self) -> str:
+        """Which operation takes most of the critical path."""
+        it = self.parallel
+        number = max(it.critical, key=lambda k: it.tasks[k].duration)
+        part = it.tasks[number].duration / it.bounds.critical
+        python = (
+            f", and {few(self.who([number]))} runs in Python: as equations or in C it may be faster"
+            if it.tasks[number].group == PYTHON
+            else ""
+        )
+        return f"{100 * part:.0f} % of it is '{it.operations[number].name}'{python}"
 
     @property
     def weights(self) -> dict[int, float]:
@@ -208,16 +221,20 @@ def few(units: Sequence[str]) -> str:
 
 
 def _lines(it: Parallel) -> list[str]:
-    """Who is busy when: each column is shown as what takes most of it."""
+    """Who is busy when: each column is shown as what takes most of it. Idle cores are the last ones."""
     whole = it.plan.makespan or 1.0
     lines = []
-    for core in range(len(it.schedule.cores)):
+    busy, count = len(it.schedule.busy), len(it.schedule.cores)
+    for core in range(busy):
         columns: list[dict[str, float]] = [{} for _ in range(_WIDTH)]
         for number, operation in enumerate(it.operations):
             if it.plan.core[number] == core:
                 _spread(columns, it.plan.start[number], it.plan.end[number], whole, _MARKS[operation.kind])
         text = "".join(_mark(column) for column in columns)
         lines.append(f"  core {core:<3} {text}")
+    if count > busy:
+        idle = f"core {busy} has" if count == busy + 1 else f"cores {busy} to {count - 1} have"
+        lines.append(f"  {idle} nothing to do")
     return lines
 
 

@@ -13,7 +13,7 @@ from upbeat.engine.formats.fmus import fmu_experiment, is_fmu
 from upbeat.engine.formats.nested import master_table, nested_table, nesting
 from upbeat.engine.formats.ssp import is_system, system_file
 from upbeat.engine.isolation import isolation_table
-from upbeat.engine.parallel.profiles import recalled
+from upbeat.engine.parallel.profiles import usable
 from upbeat.engine.realtime import real_time_table
 from upbeat.engine.settings import Settings, Tables, checked_fields
 from upbeat.scenario.files import reading as files
@@ -50,7 +50,7 @@ def read_experiment(
 ) -> Experiment:
     """As `load`; with `writing` it also is a problem if the results cannot go where they should."""
     made = _read(path, settings, values=values, allow_python=allow_python, writing=writing)
-    measured = recalled(Path(path)) if made.cores > 1 else None
+    measured = usable(Path(path)) if made.cores > 1 else None
     return made if measured is None else made.with_(profile=measured)
 
 

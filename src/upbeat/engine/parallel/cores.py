@@ -108,7 +108,9 @@ def core_remarks(cores: int, shared: Mapping[str, Shared], profile: Profile | No
             f"{cores} cores are asked for, and this process may use {here}: threads will take turns, which "
             f"gains nothing beyond {here}"
         )
-    if profile is not None and not any(each.measured for each in shared.values()):
+    if profile is not None and profile.problem:
+        found.append(f"who does what is guessed: {profile.problem}")
+    elif profile is not None and not any(each.measured for each in shared.values()):
         found.append(
             f"{profile.source} are of another program, and are not used: who does what is guessed. Measure "
             "again with upbeat profile"

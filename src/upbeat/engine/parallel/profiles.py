@@ -30,6 +30,8 @@ class Profile:
     """Seconds that a wait of one core for another costs; None where there are no threads to measure it."""
     source: str = "measured just now"
     """Where the times come from, for people."""
+    problem: str = ""
+    """Why there are no times, where a file should have had some."""
 
     def covers(self, block: str, found: Sequence[Operation]) -> bool:
         """Whether these are the operations that were measured: the scenario may have changed since."""
@@ -65,6 +67,14 @@ def written(profile: Profile, file: Path) -> Path:
     to = place(file)
     replace_file(to, (json.dumps(profile.to_data(), indent=1, ensure_ascii=False) + "\n").encode())
     return to
+
+
+def usable(file: Path) -> Profile | None:
+    """As `recalled`; one that cannot be read is one without times, which says why: a run does without."""
+    try:
+        return recalled(file)
+    except FileProblem as problem:
+        return Profile({}, 0, "none", problem=str(problem))
 
 
 def recalled(file: Path) -> Profile | None:

@@ -56,16 +56,20 @@ class Refined:
     * "ev", relaxed modular: units with direct feedthrough do not wait for each other at all. Any input that
       one of them has from another is one step old.
 
+    The paper writes "R" for "refined", which may be written here, too.
+
     `changes` says how much the outputs of units change per step, relative to their size, for the order of
     "sv". Without it, it is measured in a short run before.
     """
 
-    method: Method = "refined"
+    method: Method | Literal["R"] = "refined"
     delays: tuple[str, ...] = ()
     loops: LoopSolver = field(default_factory=Newton)
     changes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
+        if self.method == "R":
+            object.__setattr__(self, "method", "refined")
         checks.choice(self.method, get_args(Method), "method of Refined")
         listed = isinstance(self.delays, (list, tuple)) and all(isinstance(d, str) for d in self.delays)
         if not listed:
@@ -84,7 +88,11 @@ class Refined:
 
     def blocks(self, wiring: Wiring) -> Blocks:
         refuse_reactive(wiring, "a Refined")
-        sequence = Sequence(tuple(wiring.scenario.units), frozenset())
+        units = list(wiring.scenario.units)
+        for unit in self.changes or ():
+            if unit not in units:
+                raise MasterError(f"changes name '{unit}', which is no unit. {suggest(unit, units, 'units')}")
+        sequence = Sequence(tuple(units), frozenset())
         finish = tuple(wiring.finish())
         if self.method == "refined":
             late = frozenset(self._asked(wiring))
@@ -92,7 +100,7 @@ class Refined:
             _refuse_lagging(wiring, late)
             start = settled(wiring, (), self.loops, warm=False, graph=graph, late=late)
             after = settled(wiring, (), self.loops, graph=graph, late=late)
-            notes = [_order_note(wiring, graph, self.loops)]
+            notes = [_order_note(wiring, graph, self.loops, delayed=bool(found_delays(wiring, late)))]
         else:
             order, why = self._order(wiring)
             after, late = _modular(wiring, order, relaxed=self.method == "ev")
@@ -117,9 +125,6 @@ class Refined:
     def _order(self, wiring: Wiring) -> tuple[list[str], str]:
         """The units as they take their turns, and why so."""
         units = list(wiring.scenario.units)
-        for unit in self.changes or ():
-            if unit not in units:
-                raise MasterError(f"changes name '{unit}', which is no unit. {suggest(unit, units, 'units')}")
         direct = [unit for unit in units if direct_inputs(wiring, unit)]
         first = [unit for unit in units if unit not in direct]
         texts = dict.fromkeys(first, "no direct feedthrough")
@@ -142,6 +147,11 @@ class Refined:
 def _hidden(wiring: Wiring) -> tuple[str, ...]:
     """The units that nobody has written down."""
     return wiring.scenario.added_units
+
+
+def modular(coupling: Coupling) -> bool:
+    """Whether whole units take turns, whatever their ports depend on."""
+    return isinstance(coupling, Refined) and coupling.method != "refined"
 
 
 def as_jacobi(coupling: Coupling) -> Coupling:
@@ -238,7 +248,7 @@ def _refuse_lagging(wiring: Wiring, late: Collection[End]) -> None:
         )
 
 
-def _order_note(wiring: Wiring, graph: Graph, loops: LoopSolver) -> str:
+def _order_note(wiring: Wiring, graph: Graph, loops: LoopSolver, *, delayed: bool) -> str:
     scenario, hidden = wiring.scenario, _hidden(wiring)
     units = [unit for unit in scenario.units if unit not in hidden]
     outputs = sum(len(wiring.outputs_of(unit)) for unit in units)
@@ -246,7 +256,7 @@ def _order_note(wiring: Wiring, graph: Graph, loops: LoopSolver) -> str:
     note = (
         f"refined: {outputs} outputs, {inputs} inputs and {len(units)} states, each in its turn; inputs and "
         "outputs agree at every communication point"
-    )
+    ) + (", but for the delays that are asked for" if delayed else "")
     return note + (f"; algebraic loops by {loops}" if graph.loops else "")
 
 

@@ -27,7 +27,7 @@ class Library:
 
     def __init__(self, path: Path, identifier: str) -> None:
         self.path = path
-        self.doom = ctypes.c_char_p()
+        self.doom: Any = ctypes.c_char_p()  # false as long as it is null, which its type does not tell
         self._dll = _open(path)
         self._prefix = f"{identifier}_"
 

@@ -41,8 +41,8 @@ def instantiate(
     library = load(fmu_folder, description.version, offered.model_identifier)
     if library.doom:
         raise FmuError(
-            f"'{description.name}' cannot be instantiated: {library.given_up}, and is of no use in this process "
-            'any more. Start a new one, or run the FMU in processes of its own: isolation = "process"',
+            f"'{description.name}' cannot be instantiated: {library.given_up}, and is of no use in this "
+            'process any more. Start a new one, or run it in processes of its own: isolation = "process"',
             _function(description, offered),
             fatal=True,
         )
