@@ -195,10 +195,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, tables on the other"
+    )
     parser.add_argument("--until", type=float, default=1.0, help="seconds to simulate (1)")
     parser.add_argument("--rounds", type=int, default=5, help="how often each run is timed (5)")
     options = parser.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
     study = Study(options.until, options.rounds)
     size = sizes(study.plan.scenario)
     print(f"{'size':30}{'paper':>8} | here")
@@ -255,7 +259,8 @@ def main() -> int:
                     "goals": {**goals, **speed_goals},
                     "quiet": quiet,
                 }
-            )
+            ),
+            file=sys.__stdout__,
         )
     return 0 if all(met for text, met in goals.items() if "better than that of sv and ev" not in text) else 1
 
