@@ -223,7 +223,7 @@ TEST(an_input_chooses_the_solver) {
   tables.solver.b = {1.0};
   CHECK(problem_in(tables).empty());
   tables.others = {tables.solver};
-  tables.others[0].micro = 2;
+  tables.others[0].steps = 2;
   CHECK(!problem_in(tables).empty());  // nobody chooses
   tables.chooser = 0;
   CHECK(problem_in(tables).empty());
