@@ -68,7 +68,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.json:
         sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
-    engines = ["interpret", *(["native"] if native.available()[0] else [])]
+    engines = ["interpret", *(["native"] if native.available() else [])]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for version in (2, 3):

@@ -157,9 +157,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.json:
         sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
-    available, why = native.available()
+    available = native.available()
     if not available:
-        print(f"there is nothing to measure: {why}")
+        print(f"there is nothing to measure: {available.why}")
         return 1
     if len(os.sched_getaffinity(0)) < 2:
         print("there is nothing to measure: this process may use one core only")

@@ -154,7 +154,7 @@ def trial(
 def measure(wanted: int, seed: int) -> list[dict]:
     """So many kills, spread over all cases; every run is resumed and compared."""
     dice, rows = random.Random(seed), []
-    engines = ["interpret", "native"] if available()[0] else ["interpret"]
+    engines = ["interpret", "native"] if available() else ["interpret"]
     kinds = [
         (case, engine, suffix) for case in CASES for engine in engines for suffix in (".csv", ".parquet")
     ]

@@ -20,7 +20,7 @@ settings.register_profile("steady", derandomize=True, **_CALM)
 settings.register_profile("fuzz", derandomize=False, print_blob=True, **_CALM)
 settings.load_profile(os.environ.get("UPBEAT_TESTS", "steady"))
 
-ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
+ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
 
 
 @pytest.fixture(params=ENGINES)

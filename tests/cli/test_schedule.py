@@ -16,10 +16,10 @@ from upbeat.engine.parallel.operations import operations
 from upbeat.engine.profile import profile
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
+ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
 
 
-needs_native = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+needs_native = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from upbeat.master.dataflow import Flow, dependencies
 from upbeat.report.explain import explain_data
 from upbeat.units import ports
 
-pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 
 COUNT = 6
 

@@ -17,7 +17,7 @@ from upbeat.engine.parallel.operations import operations
 from upbeat.master.program import Program
 from upbeat.units import ports
 
-pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 
 Made = Callable[[str, int], Path]
 WAYS = [("co-simulation", 2), ("co-simulation", 3), ("model-exchange", 2), ("model-exchange", 3)]

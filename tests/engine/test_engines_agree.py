@@ -28,8 +28,8 @@ from upbeat.engine.schedule import Schedule, flaw
 from upbeat.master.dataflow import Flow, dependencies, reordered
 from upbeat.master.program import Program
 
-ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
-needs_native = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
+needs_native = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 thorough = settings(
     max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "40")),
     deadline=None,

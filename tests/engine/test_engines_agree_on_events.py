@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import upbeat as up
 from upbeat.engine.native import machine as native
 
-needs_native = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+needs_native = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 thorough = settings(
     max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "40")),
     deadline=None,

@@ -12,7 +12,7 @@ import pytest
 import upbeat as up
 from upbeat.engine.native import machine as native
 
-ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
+ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
 RAMP = up.Ode(states={"x": "1"}, outputs=["x"])

@@ -14,7 +14,7 @@ import upbeat as up
 from machine_models import COLOURS, EVENTS, LABELS, Reference, machines
 from upbeat.engine.native import machine as native
 
-ENGINES = ["interpret", *(["native"] if native.available()[0] else [])]
+ENGINES = ["interpret", *(["native"] if native.available() else [])]
 MOST = 30
 
 

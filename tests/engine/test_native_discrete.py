@@ -18,7 +18,7 @@ from upbeat.master.layout import Layout, Register
 from upbeat.master.program import Advance, Due, Get, Instruction, Jump, Program, Set
 from upbeat.units.discrete import Discrete, Emission, Mode, Variable
 
-pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 
 DEGREE = 2
 

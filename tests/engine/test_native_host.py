@@ -25,7 +25,7 @@ from upbeat.master.layout import Layout, Register
 from upbeat.master.program import Advance, Block, Get, Program
 from upbeat.units import Function, Ode, PythonUnit
 
-pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 
 PORTS = (Port("u", Causality.INPUT), Port("y", Causality.OUTPUT))
 DECAY = Ode(states={"y": "u - y"}, inputs=["u"])

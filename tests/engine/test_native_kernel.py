@@ -14,7 +14,7 @@ from upbeat.core.expr.operations import LOOKUP1, LOOKUP2, OPS
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.entry import Entry
 
-pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 
 LINE = Table1((0.0, 1.0, 3.0), (0.0, 10.0, -1.0), extrapolate="linear", name="line")
 STAIRS = Table1((-1.0, 0.5, 2.0), (3.0, 1.0, 2.0), mode="hold", name="stairs")

@@ -29,7 +29,7 @@ from upbeat.master.program import Advance, Block, Fire, Get, If, Let, Program, S
 from upbeat.trace.log import StepLog
 from upbeat.units import Euler, NativeUnit, Ode, PythonUnit
 
-pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 
 INCLUDE = Path(__file__).parents[2] / "native" / "include"
 PORTS = (

@@ -32,7 +32,7 @@ from upbeat.master.program import (
 )
 from upbeat.units import Function, PythonUnit
 
-pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 
 IN, OUT = Causality.INPUT, Causality.OUTPUT
 PORTS = (

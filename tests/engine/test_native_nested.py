@@ -12,7 +12,7 @@ from strategies import on_engine
 from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.engine.native import machine as native
 
-pytestmark = pytest.mark.skipif(not native.available()[0], reason="there is no native engine")
+pytestmark = pytest.mark.skipif(not native.available(), reason="there is no native engine")
 
 ENGINES: tuple[Any, ...] = ("interpret", "native")
 H = 0.05

@@ -19,7 +19,7 @@ from upbeat.master.layout import Layout, Register
 from upbeat.master.program import Advance, Get, Program, Set
 from upbeat.units import RK4, DormandPrince, Euler, Function, Midpoint, Ode
 
-pytestmark = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 
 DEGREE = 2
 SOLVERS = [

@@ -202,7 +202,7 @@ def test_other_bytes_are_refused(data: bytes) -> None:
         unit.from_bytes(data)
 
 
-@pytest.mark.parametrize("engine", ["interpret", "native"] if native.available()[0] else ["interpret"])
+@pytest.mark.parametrize("engine", ["interpret", "native"] if native.available() else ["interpret"])
 def test_incomplete_bytes_are_refused(engine: str) -> None:
     """Other damage is noticed by the checksum of the machine that the unit runs in."""
     outer = up.experiment(
@@ -221,7 +221,7 @@ def test_incomplete_bytes_are_refused(engine: str) -> None:
     machine.close()
 
 
-@pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+@pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 @pytest.mark.parametrize("engines", [("interpret", "native"), ("native", "interpret"), ("native", "native")])
 def test_states_travel_between_engines(engines: tuple[str, str]) -> None:
     first, second = (replace(deep_model(), engine=engine) for engine in engines)  # type: ignore[arg-type]
@@ -239,7 +239,7 @@ def test_states_travel_between_engines(engines: tuple[str, str]) -> None:
     assert [other.get("x"), other.get("v")] == [unit.get("x"), unit.get("v")]
 
 
-@pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+@pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 @pytest.mark.parametrize("engines", [("interpret", "native"), ("native", "interpret"), ("native", "native")])
 @pytest.mark.parametrize(
     "pace", [up.Fixed(H / 2), up.ErrorControl(1e-2, per="step")], ids=["fixed", "error control"]

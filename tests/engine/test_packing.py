@@ -30,9 +30,9 @@ from upbeat.master.layout import Layout, Register
 from upbeat.master.program import Program, Restore, Save
 
 TESTS = str(Path(__file__).parent.parent)
-ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
+ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
 PAIRS = [(a, b) for a in ENGINES for b in ENGINES]
-needs_native = pytest.mark.skipif(not native.available()[0], reason="the native engine is not built")
+needs_native = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 thorough = settings(
     max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "40")),
     deadline=None,

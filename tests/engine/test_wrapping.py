@@ -26,11 +26,6 @@ CONTROLLER = up.StateMachine(
 )
 
 
-@pytest.fixture(params=["interpret", "native"])
-def engine(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
 def switches(count: int) -> list[float]:
     """When somebody switches who looks at the exact temperature every H."""
     found: list[float] = []

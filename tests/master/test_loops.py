@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import upbeat as up
 from upbeat.engine.native import machine as native
 
-ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
+ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
 SOLVERS = [up.Newton(), up.Newton(slopes="differences"), up.FixedPoint(), up.Anderson()]
 
 

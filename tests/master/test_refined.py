@@ -12,7 +12,7 @@ import upbeat as up
 from upbeat.core.ports import Port
 from upbeat.engine.native import machine as native
 
-ENGINES = ["interpret", "native"] if native.available()[0] else ["interpret"]
+ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
 ENGINE_FILE = Path(__file__).parents[2] / "examples" / "ten_units.toml"
 H, N = 0.1, 40
 

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 import upbeat as up
-from upbeat.engine.native import machine as native
+from conftest import ENGINES
 from upbeat.master import master as masters
 from upbeat.master.program import Advance, Due, Get, walk
 
-ENGINES = ["interpret", *(["native"] if native.available() else [])]
 COUPLINGS: dict[str, tuple[Any, Any]] = {
     "jacobi": (up.Jacobi(), 0.25),
     "gauss_seidel": (up.GaussSeidel(), 0.25),

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
+from conftest import ENGINES
 
 FOLDER = Path(__file__).parents[2] / "examples" / "engine"
 CYCLE = 0.06
@@ -313,6 +314,7 @@ def test_the_charge_burns_as_wiebe_says() -> None:
 # -- both engines, split and in one piece ------------------------------------------------------------
 
 
+@pytest.mark.skipif("native" not in ENGINES, reason="the native engine is not built")
 def test_both_engines_agree() -> None:
     plan = up.load(FOLDER / "engine.toml", until=0.01, record=["*"])
     native, reference = plan.with_(engine="native").run(), plan.with_(engine="interpret").run()

@@ -29,14 +29,14 @@ def choose(wanted: EngineName, models: Mapping[str, Model]) -> Choice:
         )
     if wanted == "interpret":
         return Choice("interpret", "asked for")
-    available, reason = native.available()
+    available = native.available()
     if not available:
         if wanted == "native":
             raise InvalidInput(
-                f"the native engine is not available: {reason}. Reinstall Upbeat where a C++ compiler is "
-                "present, or use --engine interpret."
+                f"the native engine is not available: {available.why}. Reinstall Upbeat where a C++ "
+                "compiler is present, or use --engine interpret."
             )
-        return Choice("interpret", f"the native engine is not available: {reason}")
+        return Choice("interpret", f"the native engine is not available: {available.why}")
     python = [name for name, model in models.items() if Ability.NATIVE not in model.abilities]
     if not python:
         return Choice("native", "every unit runs natively")

@@ -14,7 +14,7 @@ import upbeat as up
 from upbeat.core.errors import ModelError
 from upbeat.engine.native import machine as native
 
-ENGINES = ["interpret", *(["native"] if native.available()[0] else [])]
+ENGINES = ["interpret", *(["native"] if native.available() else [])]
 
 
 def happened(unit: Any, until: float, *names: str) -> list[tuple[Any, ...]]:

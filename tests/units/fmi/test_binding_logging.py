@@ -15,7 +15,7 @@ from upbeat.units.fmi.binding import logging as fmu_logging
 from upbeat.units.fmi.instance import FmuError
 
 Fmus = Callable[[str, int], Path]
-CORE = pytest.mark.skipif(not native.available()[0], reason="FMI 2's messages are formatted by the core")
+CORE = pytest.mark.skipif(not native.available(), reason="FMI 2's messages are formatted by the core")
 LONG = (string.ascii_lowercase * 4000)[:100_000]
 
 

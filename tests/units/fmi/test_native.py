@@ -15,7 +15,7 @@ from upbeat.core.abilities import Ability
 from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.engine.native import machine as native
 
-pytestmark = pytest.mark.skipif(not native.available()[0], reason="no native engine")
+pytestmark = pytest.mark.skipif(not native.available(), reason="no native engine")
 Compiled = dict[tuple[str, int], Path]
 Made = Callable[[str, int], Path]
 VERSIONS = pytest.mark.parametrize("version", [2, 3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any, NoReturn
@@ -27,15 +28,26 @@ from upbeat.master.program import Program
 from upbeat.units.solving.effort import Effort
 
 
-def available() -> tuple[bool, str]:
-    """Whether the core can be used, and a sentence that says so, or why not."""
+@dataclass(frozen=True)
+class Available:
+    """Whether the core can be used, which is also its truth, and a sentence that says so, or why not."""
+
+    there: bool
+    why: str
+
+    def __bool__(self) -> bool:
+        return self.there
+
+
+def available() -> Available:
+    """Whether the core can be used, and why not."""
     if find_spec("upbeat._native") is None:
-        return False, "Upbeat was installed where there was no C++ compiler"
+        return Available(False, "Upbeat was installed where there was no C++ compiler")
     try:
         from upbeat import _native  # noqa: F401
     except ImportError as reason:
-        return False, f"the compiled part of Upbeat cannot be loaded ({reason})"
-    return True, "the compiled part of Upbeat is there"
+        return Available(False, f"the compiled part of Upbeat cannot be loaded ({reason})")
+    return Available(True, "the compiled part of Upbeat is there")
 
 
 def crossing(seconds: float) -> float | None:
@@ -43,7 +55,7 @@ def crossing(seconds: float) -> float | None:
 
     None without the native engine.
     """
-    if not available()[0]:
+    if not available():
         return None
     from upbeat import _native
 
