@@ -63,7 +63,8 @@ def run(block: Block, page: Path, names: dict[str, Any]) -> None:
     match block.language:
         case "python":
             # The empty lines make a traceback point into the page.
-            exec(compile("\n" * (block.line - 1) + block.text, page, "exec"), names)
+            code = compile("\n" * (block.line - 1) + block.text, page, "exec", dont_inherit=True)
+            exec(code, names)
         case "toml":
             tomllib.loads(block.text)
             if name := _FILE.match(block.text):
