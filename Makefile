@@ -18,11 +18,11 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve support-table evidence installs walk \
+.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve support-table evidence installs walk engine-pictures \
 	reproduce bench native-test native-asan native-tsan dist clean distclean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # ------------------------------------------------------------------------------------------- set-up
 
@@ -108,6 +108,9 @@ installs: setup  ## Install in every way we promise, each in a new environment (
 
 walk:  ## Draw docs/walk.svg, the way of a signal and of an event through the code
 	$(BIN)/python tools/walk.py
+
+engine-pictures: setup  ## Draw the pictures of docs/engine.md (some minutes)
+	$(BIN)/python tools/engine_pictures.py
 
 docs-serve: .venv/.checkers  ## Show the documentation while it is being written
 	$(BIN)/mkdocs serve

@@ -23,6 +23,16 @@ import os
 import sys
 from typing import Any
 
+from problems.engine_goals import (
+    PAPER_PRESSURE,
+    PAPER_SPEEDUP,
+    PAPER_TORQUE,
+    SIZES,
+    STEPS,
+    goals_of_errors,
+    goals_of_speed,
+    reached,
+)
 from problems.engine_runs import (
     COARSE,
     FINE,
@@ -31,6 +41,7 @@ from problems.engine_runs import (
     PRESSURE,
     SIGNALS,
     TORQUE,
+    VARIANTS,
     Split,
     errors,
     interleaved,
@@ -38,19 +49,15 @@ from problems.engine_runs import (
     mechanism,
     multistep,
     unsplit,
+    variant,
 )
 
 import upbeat as up
 from upbeat.engine.profile import profile
 from upbeat.report.schedule import charts
 
-STEPS = (100, 250, 500)
-"""Communication steps of the paper, microseconds."""
-PAPER_TORQUE = {100: (2.95, 4.38, 0.68), 250: (9.12, 9.33, 1.10), 500: (19.83, 19.19, 1.37)}
-PAPER_PRESSURE = {100: (0.61, 0.63, 0.50), 250: (1.20, 1.11, 0.88), 500: (1.80, 1.75, 1.23)}
 PAPER_SOLVER = dict(zip(SIGNALS, (0.38, 0.027, 0.05, 0.37), strict=True))
-PAPER_SPEEDUP = {"sv": 7.82, "ev": 8.84, "refined": 10.87}
-"""Tables 2, 3, 1 and 4: percent by method, percent for one solver, and on five cores at 250 µs."""
+"""Table 1: percent for one solver at a tolerance of 1e-4."""
 CANDIDATES = (1000, 500, 250, 100, 50, 25)
 """Communication steps to choose from where time counts, microseconds."""
 AIR_FIRST = {"air": 0.0, "c1": 1.0, "c2": 1.0, "c3": 1.0, "c4": 1.0, "control": 2.0}
@@ -59,7 +66,8 @@ MULTISTEP = 0.06
 """Seconds to simulate with CVODE, which runs in Python: one cycle."""
 LOOSE = (1e-4, 1e-3)
 """Tolerances to choose from where time counts."""
-SIZES = {"states": 118, "indicators": 312, "inputs": 91, "outputs": 98}
+QUIET = 0.25
+"""So much work of others per core is none."""
 
 
 def note(text: str) -> None:
@@ -76,6 +84,10 @@ def sizes(scenario: up.Scenario) -> dict[str, int]:
         "inputs": sum(len(equations.inputs) for equations in parts),
         "outputs": sum(len(equations.outputs) for equations in parts),
     }
+
+
+Found = dict[str, dict[str, tuple[float, float]]]
+"""By method and step: percent as mean over mean, and by formula (6)."""
 
 
 class Study:
@@ -97,15 +109,29 @@ class Study:
     def split(self, method: str, step: float, cores: int = 1) -> up.Experiment:
         return Split(method, step * 1e-6, cores).of(self.plan, AIR_FIRST)
 
-    def table(self, signal: str, paper: dict[int, tuple[float, ...]]) -> dict[str, dict[str, list[float]]]:
+    def table(self, signal: str, paper: dict[int, tuple[float, ...]]) -> Found:
         """Print errors beside the published ones; mean over mean and formula (6), by method and step."""
         print(f"\nerror of {signal} in percent   {'paper (6)':>10} | here (6)   mean/mean")
-        found: dict[str, dict[str, list[float]]] = {method: {} for method in METHODS}
+        found: Found = {method: {} for method in METHODS}
         for step in STEPS:
             for method, value in zip(METHODS, paper[step], strict=True):
                 here = errors(self.traces[method, step], self.truth, signal)
-                found[method][str(step)] = [here.mean, here.six]
+                found[method][str(step)] = (here.mean, here.six)
                 print(f"  {step:>5} µs {method:>9}{value:>22} | {here.six:8.3f}   {here.mean:9.3f}")
+        return found
+
+    def variants(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Print what changes of the refined method do: mean over mean, by change, signal and step."""
+        print(f"\n{'refined, and …':32}{'torque':>8}{'pressure':>10}   mean/mean, percent")
+        found: dict[str, dict[str, dict[str, float]]] = {}
+        for name in VARIANTS:
+            found[name] = {"torque": {}, "pressure": {}}
+            for step in STEPS:
+                note(f"refined, {name}, at {step} µs")
+                trace = variant(self.plan, name, step * 1e-6).run()
+                off = [errors(trace, self.truth, signal).mean for signal in (TORQUE, PRESSURE)]
+                found[name]["torque"][str(step)], found[name]["pressure"][str(step)] = off
+                print(f"  {step:>5} µs {name:>22}{off[0]:>8.3f}{off[1]:>10.3f}")
         return found
 
     def needed(self, method: str) -> tuple[int, float]:
@@ -164,31 +190,8 @@ def speeds(study: Study) -> dict[str, Any]:
     return found
 
 
-def judged(torque: dict[str, Any], pressure: dict[str, Any], size: dict[str, int]) -> dict[str, bool]:
-    """What had to come out, as far as it does not depend on how busy the machine is."""
-    ratio = min(torque[m][str(s)][0] / torque["refined"][str(s)][0] for m in ("sv", "ev") for s in STEPS)
-    best = all(pressure["refined"][str(s)][0] <= min(pressure[m][str(s)][0] for m in METHODS) for s in STEPS)
-    return {
-        "torque of refined at 500 µs within 1.4 %": torque["refined"]["500"][0] <= 1.4,
-        "torque of refined at least 10 times better than that of sv and ev": ratio >= 10,
-        "pressure of refined as good as published": all(
-            pressure["refined"][str(s)][0] <= PAPER_PRESSURE[s][2] for s in STEPS
-        ),
-        "pressure of refined better than that of sv and ev": best,
-        "as large as published": size == SIZES,
-    }
-
-
-def speed_judged(speed: dict[str, Any]) -> dict[str, bool]:
-    """What should come out on a machine that does nothing else."""
-    refined = speed["refined"]
-    wanted = 0.9 * refined["1"] * refined["bound"]["2"]
-    return {
-        "refined at least as fast as ev": refined["1"] >= speed["ev"]["1"],
-        "ev about as fast as sv, or faster": speed["ev"]["1"] >= 0.95 * speed["sv"]["1"],
-        "two cores: 0.9 of what the schedule promises": refined.get("2", 0.0) >= wanted,
-        "five cores, predicted: faster than published": refined["5_predicted"] > PAPER_SPEEDUP["refined"],
-    }
+def column(found: Found, place: int) -> dict[str, dict[str, float]]:
+    return {method: {step: pair[place] for step, pair in by.items()} for method, by in found.items()}
 
 
 def main() -> int:
@@ -214,6 +217,7 @@ def main() -> int:
         found = (errors(trace, study.truth, signal).six for trace in study.looser.values())
         print(f"  {signal:32}{value:>13} |     {''.join(f'{one:12.2e}' for one in found)}")
     torque, pressure = study.table(TORQUE, PAPER_TORQUE), study.table(PRESSURE, PAPER_PRESSURE)
+    variants = study.variants()
     whole = unsplit(study.plan, 1e-4, study.until / 50).run()
     head = f"{'indicators':>11}{'stops at events':>17}{'steps':>8}"
     print(f"\n{'solver of':14}{head}   mean step, µs   between stops, µs")
@@ -228,41 +232,39 @@ def main() -> int:
     gain = cvode["unsplit"] / cvode["refined"]
     print(f"\nwith CVODE, {MULTISTEP:g} s: {cvode['unsplit']:.2f} s of processor time in one piece, ", end="")
     print(f"{cvode['refined']:.2f} s in parts: {gain:.2f} × as fast on one core")
-    busy = os.getloadavg()[0]
+    others = max(0.0, os.getloadavg()[0] - 1.0)  # this script has been one of those who work
     speed = speeds(study)
-    goals, speed_goals = judged(torque, pressure, size), speed_judged(speed)
+    goals = goals_of_errors(torque, pressure, size) + goals_of_speed(speed)
     print()
-    for text, met in {**goals, **speed_goals}.items():
-        print(f"  {'yes' if met else 'NO ':4}{text}")
+    for goal in goals:
+        print(f"  {'yes' if goal.met else 'NO ':4}{goal.text}{' (known)' if goal.known else ''}")
     cores = os.cpu_count() or 1
-    quiet = busy < 0.5 * cores
+    quiet = others < QUIET * cores
     if not quiet:
-        print(f"  The machine was busy (load {busy:.1f} on {cores} cores): its times say little.")
+        print(f"  Others used {others:.1f} of {cores} cores: times say little, and are not judged.")
+    ok = reached(goals, quiet)
     if options.json:
-        mean = {m: {s: pair[0] for s, pair in by.items()} for m, by in torque.items()}
-        six = {m: {s: pair[1] for s, pair in by.items()} for m, by in torque.items()}
         print(
             json.dumps(
                 {
-                    "torque_error_percent": mean,
-                    "torque_error_percent_formula_6": six,
-                    "pressure_error_percent": {
-                        m: {s: pair[0] for s, pair in by.items()} for m, by in pressure.items()
-                    },
-                    "pressure_error_percent_formula_6": {
-                        m: {s: pair[1] for s, pair in by.items()} for m, by in pressure.items()
-                    },
+                    "torque_error_percent": column(torque, 0),
+                    "torque_error_percent_formula_6": column(torque, 1),
+                    "pressure_error_percent": column(pressure, 0),
+                    "pressure_error_percent_formula_6": column(pressure, 1),
+                    "variants": variants,
                     "speedup": speed,
                     "multistep": {**cvode, "speedup": gain},
                     "size": size,
                     "solvers": {name: {"stops": a, "steps": b, "mean_step_us": c} for name, a, b, c in rows},
-                    "goals": {**goals, **speed_goals},
+                    "goals": {goal.key: goal.met for goal in goals},
+                    "known_misses": [goal.key for goal in goals if goal.known],
                     "quiet": quiet,
+                    "ok": ok,
                 }
             ),
             file=sys.__stdout__,
         )
-    return 0 if all(met for text, met in goals.items() if "better than that of sv and ev" not in text) else 1
+    return 0 if ok else 1
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The pictures of docs/engine.md: pressures and torque, schedules, and errors over the communication step.
 
-python tools/engine_pictures.py            writes docs/engine_*.png
+`make engine-pictures` writes docs/engine_*.png.
 """
 
 from __future__ import annotations
@@ -15,10 +15,21 @@ from matplotlib.figure import Figure
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "reproduce"))
 
-from problems.engine_runs import GRID, METHODS, PRESSURE, TORQUE, Split, errors, loaded, unsplit  # noqa: E402
+from problems.engine_goals import PAPER_PRESSURE, PAPER_TORQUE, STEPS  # noqa: E402
+from problems.engine_runs import (  # noqa: E402
+    FINE,
+    GRID,
+    METHODS,
+    PRESSURE,
+    TORQUE,
+    Split,
+    errors,
+    loaded,
+    unsplit,
+)
 
 import upbeat as up  # noqa: E402
-from engine import AIR_FIRST, PAPER_PRESSURE, PAPER_TORQUE, STEPS  # noqa: E402
+from engine import AIR_FIRST  # noqa: E402
 from upbeat.engine.profile import profile  # noqa: E402
 from upbeat.report import chart  # noqa: E402
 from upbeat.report.schedule import charts  # noqa: E402
@@ -76,8 +87,8 @@ def schedules() -> None:
 def steps() -> None:
     """Figures 10 and 11: a piece of the torque, and errors over the communication step."""
     plan = loaded(1.0)
-    truth = unsplit(plan, 1e-8, GRID).run()
-    traces = {(m, s): Split(m, s * 1e-6).of(plan, AIR_FIRST).run() for m in METHODS for s in (100, 250, 500)}
+    truth = unsplit(plan, FINE, GRID).run()
+    traces = {(m, s): Split(m, s * 1e-6).of(plan, AIR_FIRST).run() for m in METHODS for s in STEPS}
     figure = Figure(figsize=(7.2, 3.0), layout="constrained", facecolor="white")
     axis = figure.subplots()
     part = (truth.time >= 0.06) & (truth.time <= 0.078)

@@ -51,6 +51,17 @@ class Split:
         return plan.with_(master=master, cores=self.cores)
 
 
+LATE = tuple(f"c{number}.{port}" for number in (1, 2, 3, 4) for port in ("p_im", "p_em"))
+"""The pressures that cylinders are told of by the manifolds."""
+VARIANTS = {"delays": {"coupling": up.Refined(delays=LATE)}, "linear": {"inputs": up.Linear()}}
+"""What else there is to "refined": these pressures late on purpose, and inputs that go on as they did."""
+
+
+def variant(plan: up.Experiment, name: str, step: float) -> up.Experiment:
+    """The refined method in one of the `VARIANTS`."""
+    return plan.with_(master=up.Master(up.Fixed(step), **{"coupling": up.Refined(), **VARIANTS[name]}))
+
+
 @dataclass(frozen=True)
 class Errors:
     """In percent: the mean difference over the mean reference, and formula (6) of the paper."""

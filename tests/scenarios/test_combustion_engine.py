@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from math import exp, pi, sqrt
@@ -353,6 +354,26 @@ def test_a_late_signal_has_the_error_that_can_be_worked_out() -> None:
     exact = 100.0 + 1e5 * Late.time
     assert found.mean == pytest.approx(100 * 50.0 / exact.mean())
     assert found.six == pytest.approx(100 * np.mean(50.0 / exact))
+
+
+def test_a_missed_goal_fails_the_experiment_unless_the_miss_is_known() -> None:
+    goals = import_module("problems.engine_goals")
+    small = dict.fromkeys(("100", "250", "500"), (0.1, 0.2))
+    late = dict.fromkeys(small, (9.0, 9.0))
+    same = dict.fromkeys(("sv", "ev", "refined"), small)
+    fine = goals.goals_of_errors({"sv": late, "ev": late, "refined": small}, same, goals.SIZES)
+    assert all(goal.met for goal in fine)
+    assert goals.reached(fine, quiet=True)
+    for goal in fine:
+        missed = [replace(one, met=one.met and one.key != goal.key) for one in fine]
+        assert goals.reached(missed, quiet=True) == (goal.key in goals.KNOWN_MISSES), goal.key
+    timed = goals.Goal("two_cores", "as fast as promised", met=False, timed=True)
+    assert not goals.reached([*fine, timed], quiet=True)
+    assert goals.reached([*fine, timed], quiet=False)
+    close = dict.fromkeys(small, (0.9, 0.9))
+    found = goals.goals_of_errors({"sv": close, "ev": late, "refined": small}, same, goals.SIZES)
+    (ratio,) = (goal for goal in found if goal.key == "torque_ratio")
+    assert not ratio.met, "nine times is not ten times"
 
 
 @pytest.mark.slow

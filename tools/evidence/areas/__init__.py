@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.evidence.areas import cores, events, fmus, foundation, hybrid, installs, loops, stability
+from tools.evidence.areas import cores, engine, events, fmus, foundation, hybrid, installs, loops, stability
 from tools.evidence.claim import Claim
 
 AREAS: dict[str, tuple[Claim, ...]] = {
@@ -12,6 +12,7 @@ AREAS: dict[str, tuple[Claim, ...]] = {
     "FMUs": fmus.CLAIMS,
     "Events": events.CLAIMS,
     "Several cores": cores.CLAIMS,
+    "A combustion engine": engine.CLAIMS,
     "Stability": stability.CLAIMS,
     "Installs": installs.CLAIMS,
 }
