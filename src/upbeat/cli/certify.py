@@ -10,7 +10,7 @@ from upbeat.master.paces.pattern import Pattern
 from upbeat.report.stability import changes, sentence
 from upbeat.stability.linear.induced import At, named
 from upbeat.stability.switched.decide import Stability
-from upbeat.stability.switched.tables import as_table, table_holds
+from upbeat.stability.switched.tables import as_table, table_holds, tabled
 from upbeat.stability.verdicts.judge import stability_of
 
 
@@ -24,9 +24,9 @@ def certify(made: Experiment, *, at: At = "start", quiet: bool = False) -> None:
     What is not linear is judged around the point `at`.
     """
     try:
-        pace = made.master.pace
-        if isinstance(pace, (Monitored, Pattern)):
-            _certify_table(made, pace, at, quiet)
+        listed = tabled(made.master.pace)
+        if listed is not None:
+            _certify_table(made, listed, at, quiet)
             return
         found = stability_of(made, at=at, scan=False)
     except Unstable:
@@ -52,13 +52,15 @@ def _certify_table(made: Experiment, given: Monitored | Pattern, at: At, quiet: 
     pace = as_table(given)
     held = table_holds(made, pace, at=at)
     found, linear = held.decision, held.linear
-    who = "the table of Monitored lets" if given is pace else "the pattern makes"
     if found.stability is Stability.UNSTABLE and linear:
-        raise Unstable(
-            f"Unstable: {who} steps of {held.growing} s{' through' * (given is pace)}, which grow when "
-            "repeated. 'upbeat stability FILE --steps …' makes one that is proven. Leave out --certify to "
-            "run it all the same."
+        what = (
+            f"the table of Monitored lets steps of {held.growing} through, which grow when repeated. 'upbeat "
+            "stability FILE --steps …' makes a table that is proven."
+            if given is pace
+            else f"the pattern repeats steps of {held.growing}, which grow. 'upbeat stability FILE --steps "
+            "…' says which sequences are proven to decay."
         )
+        raise Unstable(f"Unstable: {what} Leave out --certify to run it all the same.")
     if found.stability is not Stability.STABLE or not linear:
         why = found.why or (
             f"some sequence grows near {named(at)}"

@@ -13,6 +13,7 @@ import numpy as np
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
+from upbeat.cli.stability_modes import Mode, refuse_others
 from upbeat.cli.waiting import Waiting
 from upbeat.core.errors import InvalidInput
 from upbeat.engine.experiment import Experiment
@@ -26,7 +27,7 @@ from upbeat.report.switched import describe_steps, describe_table, sentence_of_t
 from upbeat.stability.hybrid.late import LateSwitches, late_switches
 from upbeat.stability.linear.followed import USUAL
 from upbeat.stability.switched.policies import certified
-from upbeat.stability.switched.tables import as_table, table_holds
+from upbeat.stability.switched.tables import as_table, table_holds, tabled
 from upbeat.stability.verdicts.along import Along, stability_along
 from upbeat.stability.verdicts.compare import Alternative, compare_couplings
 from upbeat.stability.verdicts.grid import StabilityMap, stability_map
@@ -84,14 +85,17 @@ def call(options: argparse.Namespace) -> Exit:
         checked_target(options.plot)
     if options.scan and options.no_scan:
         raise InvalidInput("--scan and --no-scan contradict each other: leave one of them out")
-    if options.lift is not None and options.steps is None:
-        raise InvalidInput("--lift is about sequences of several steps: say which, such as --steps 0.05,0.1")
+    if options.steps is not None:
+        refuse_others(options, Mode.SEVERAL)
     made = scenario_options.experiment(options)
     with Waiting(sys.stderr, quiet=options.quiet or options.json) as waiting:
         if options.steps is not None:
             return _several(made, options, waiting)
-        if isinstance(made.master.pace, (Monitored, Pattern)):
-            return _table(made, made.master.pace, options)
+        listed = tabled(made.master.pace)
+        if listed is not None:
+            refuse_others(options, Mode.TABLE)
+            return _table(made, listed, options)
+        refuse_others(options, Mode.SINGLE if options.block is None else Mode.BLOCK)
         return _single(made, options, waiting)
 
 
@@ -142,11 +146,6 @@ def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> 
 
 def _table(made: Experiment, given: Monitored | Pattern, options: argparse.Namespace) -> Exit:
     """The sequences of steps that the file's own pace makes."""
-    if options.plot is not None or options.map is not None or options.compare or options.along:
-        raise InvalidInput(
-            f"the pace {type(given).__name__} makes steps of several sizes, which are judged together. "
-            "--plot, --map, --compare and --along are about one size: say which, such as --step 0.1."
-        )
     held = table_holds(made, as_table(given), at=options.at)
     if options.json:
         say(json.dumps({"ok": True, "sentence": sentence_of_table(held), **held.data()}))

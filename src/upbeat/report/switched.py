@@ -57,7 +57,7 @@ def sentence_of_table(held: Held) -> str:
     if held.decision.stability is Stability.STABLE:
         return f"{where}Stable: every sequence of steps that the pace lets through is proven to decay."
     if held.decision.stability is Stability.UNSTABLE:
-        return f"{where}Unstable: the pace lets steps of {held.growing} s through, which grow when repeated."
+        return f"{where}Unstable: the pace lets steps of {held.growing} through, which grow when repeated."
     return f"{where}Undecided: {held.decision.why}, among those that the pace lets through."
 
 

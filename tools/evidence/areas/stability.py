@@ -18,7 +18,13 @@ STEPS = {
 }
 """The stable steps of two coupled masses, as they are known."""
 EXAMPLE_21 = (1.6180340, 1.8392868, 1.9275620, 1.9659482, 1.9835828)
-BUSY = "the time counts what other work on the machine took away from it; alone it is faster."
+BUSY = (
+    "the time is that of the clock on the wall, so that it counts what other work on the machine took away."
+)
+OWN = (
+    "the seconds are those of the processor: waiting for other work does not count, but the same work takes "
+    "more of them on a slower processor, or where other work shares its caches."
+)
 
 
 def apart(found: dict[str, Any]) -> float:
@@ -46,7 +52,14 @@ def lift(degree: int, least: float, seconds: float | None = None) -> Claim:
         return f"{row['entropy_base']:.7f}, {proof}, {row['cpu_seconds']:.1f} s"
 
     asked = f"≥ {least:.8g} certified" + ("" if seconds is None else f" in < {seconds:g} s")
-    return Claim(f"table 5.2, lift {degree}: base of the entropy", asked, SCRIPT, reached, holds, BUSY)
+    return Claim(
+        f"table 5.2, lift {degree}: base of the entropy",
+        asked,
+        SCRIPT,
+        reached,
+        holds,
+        "" if seconds is None else OWN,
+    )
 
 
 def delay(name: str, expected: float) -> Claim:
@@ -76,7 +89,7 @@ def scale(place: int, what: str, asked: str, key: str, most: float) -> Claim:
         SCRIPT,
         lambda d: f"{d['scale'][place]['seconds']:.1f} s, {d['scale'][place]['peak_gib']:.2f} GiB",
         lambda d: d["scale"][place][key] < most,
-        BUSY,
+        BUSY if key == "seconds" else "",
     )
 
 

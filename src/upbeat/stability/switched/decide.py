@@ -81,6 +81,11 @@ def decide(
     Cycles of up to `longest` policies are tried first. Then forms are looked for, if need be on lifts up to
     degree `lift`; where there are none, the edges that stand in their way are searched for longer cycles,
     until `enough` of them are found that grow by at least `near` with every step.
+
+    `seconds` limits the work of this process: seconds of the processor (all threads together), not of the
+    clock on the wall, so that waiting for others does not count. The limit is looked at between calls of the
+    solver, so that the last of them may go beyond it. All limits and times of switched
+    systems are of this kind.
     """
     budget = Budget(seconds)
     tried = search(system.automaton, system.matrices, longest, MARGINAL, most=100_000)

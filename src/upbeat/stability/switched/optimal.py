@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from upbeat.stability.switched.automaton import Automaton
@@ -23,7 +22,7 @@ def stabilise_best(system: SwitchedSystem, *, lift: int = 1, seconds: float = 60
     Cycles are collected until the best cut for those that are known breaks all there are. `best` is true if
     so; it is false where the search was given up, or a sequence had to go that nobody has proven to grow.
     """
-    begun, budget = time.monotonic(), Budget(seconds)
+    budget = Budget(seconds)
     lifted = Lift(system.automaton.irreducible(), lift)
     pool = Pool(system, lifted)
     best = True
@@ -37,8 +36,8 @@ def stabilise_best(system: SwitchedSystem, *, lift: int = 1, seconds: float = 60
         grown = [one for one in decision.near if one.growth >= MARGINAL] or decision.near[:1]
         stable = decision.stability is Stability.STABLE or not left.edges
         if stable or not pool.add(grown) or budget.over:
-            proofs, spent = decision.certificates, time.monotonic() - begun
-            return Stabilised(system, lifted, left, cut, proofs, spent, best and stable)
+            proofs = decision.certificates
+            return Stabilised(system, lifted, left, cut, proofs, budget.spent, best and stable)
 
 
 def cheapest_cut(automaton: Automaton, sets: Sequence[frozenset[int]]) -> tuple[frozenset[int], bool]:
@@ -78,7 +77,7 @@ def stabilise_greedily(system: SwitchedSystem, *, lift: int = 1, seconds: float 
     First the edge that breaks most growing cycles of up to three policies, until there are none; then, as
     long as a growing cycle is found, the edge of it that costs least entropy. Kept to compare with.
     """
-    begun, budget = time.monotonic(), Budget(seconds)
+    budget = Budget(seconds)
     lifted = Lift(system.automaton.irreducible(), lift)
     cut: frozenset[int] = frozenset()
     sets = set(Pool(system, lifted, longest=3).sets())
@@ -92,7 +91,7 @@ def stabilise_greedily(system: SwitchedSystem, *, lift: int = 1, seconds: float 
         decision = decide(system.under(left), seconds=budget.left, longest=3)
         cycles = [c for word in decision.cycles[:1] for c in lifted.base.cycles_of(word)]
         if not cycles or budget.over:
-            return Stabilised(system, lifted, left, cut, decision.certificates, time.monotonic() - begun)
+            return Stabilised(system, lifted, left, cut, decision.certificates, budget.spent)
         for cycle in cycles:
             edges = lifted.edges_of(cycle)
             if not edges & cut:

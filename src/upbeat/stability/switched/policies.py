@@ -19,7 +19,7 @@ from upbeat.stability.linear.induced import At, Inducing, check_blocks, named
 from upbeat.stability.switched.decide import Decision, Repeated, Stability, decide
 from upbeat.stability.switched.stabilise import Report, Stabilised, stabilise
 from upbeat.stability.switched.system import SwitchedSystem
-from upbeat.stability.switched.windows import Policy, shifts, windows
+from upbeat.stability.switched.windows import Policy, shifts, spelled, windows
 from upbeat.stability.verdicts.judge import experiment_of
 
 
@@ -149,26 +149,26 @@ class Certified:
         return {"steps": [policy.step for policy in word], **named}
 
     def __str__(self) -> str:
-        sizes = ", ".join(self.labels)
+        sizes = spelled(self.policies)
         where = "" if self.linear else f"For small motions around {named(self.at)}: "
         if self.freely.stability is Stability.STABLE:
-            return f"{where}Stable: with steps of {sizes} s in any sequence every motion decays."
+            return f"{where}Stable: if steps of {sizes} follow each other in any order, every motion decays."
         if not self.kept.automaton.edges:
             return f"{where}{self._nothing_left(sizes)}"
         if not self.proven:
-            return f"{where}Undecided: nothing could be proven about steps of {sizes} s in the time given."
+            return f"{where}Undecided: nothing could be proven about steps of {sizes} in the time given."
         left, all_ = self.kept.entropy_base, self.system.automaton.entropy_base
-        some = "some sequence grows" if self.freely.growing else "not every sequence is proven"
+        some = "some sequence grows" if self.freely.growing else "not every sequence is proven to decay"
         return (
-            f"{where}With steps of {sizes} s in any sequence {some}; kept to those that are proven to decay, "
-            f"there are {left:.4g} instead of {all_:.4g} choices at each step."
+            f"{where}If steps of {sizes} follow each other in any order, {some}; kept to the sequences that "
+            f"are proven to decay, there are {left:.4g} instead of {all_:.4g} choices at each step."
         )
 
     def _nothing_left(self, sizes: str) -> str:
         """The verdict where no sequence remains, and what would help."""
         if not self.freely.growing:
             return (
-                f"Undecided: with steps of {sizes} s some motion neither decays nor grows as far as can be "
+                f"Undecided: with steps of {sizes} some motion neither decays nor grows as far as can be "
                 "told, so that no sequence is proven to decay. A verdict on one step (--step) names that "
                 "motion; hold or damp it, if it should come to rest."
             )
@@ -181,7 +181,7 @@ class Certified:
         else:
             advice = "Take a larger lift, or leave out sizes that grow."
         return (
-            f"Unstable: with steps of {sizes} s some sequence grows, and forbidding sequences of "
+            f"Unstable: with steps of {sizes} some sequence grows, and forbidding sequences of "
             f"{self.kept.lift.degree + 1} steps leaves none. {advice}"
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -36,7 +35,7 @@ class Stabilised:
     `automaton` allows them: it is irreducible, right-resolving and as small as can be. `cut` are the edges of
     the lift that are gone, `forbidden` the sequences that these stand for. `proven` is false where time
     was too short: then nothing is known. `best` says whether no other cut of this lift leaves more; that is
-    None where nobody has looked.
+    None where nobody has looked. `seconds` of work were taken, counted as the limit is (see `decide`).
     """
 
     system: SwitchedSystem
@@ -104,7 +103,7 @@ def stabilise(
     lift; cycles found there join the others, and so on. Chasing every last one of them would take long: with
     every round cycles go, too, that come a little less near to growing.
     """
-    begun, budget = time.monotonic(), Budget(seconds)
+    budget = Budget(seconds)
     lifted = Lift(system.automaton.irreducible(), lift)
     slow = max((r for r in system.radii if r < MARGINAL), default=0.5)
     pool = Pool(system, lifted, near=MARGINAL - (MARGINAL - slow) * NEAREST)
@@ -115,11 +114,10 @@ def stabilise(
         near = MARGINAL - (MARGINAL - slow) * part
         cut = best_cut(lifted.automaton, pool.sets(near), cut)
         left = lifted.automaton.without(cut).irreducible().minimal()
-        spent = time.monotonic() - begun
         if report is not None:
             report(
                 f"lift {lift}: {len(pool.sets(near))} cycles that grow by {near:.3f} or more, {len(cut)} of "
-                f"{len(lifted.automaton.edges)} edges cut; base {left.entropy_base:.7g}, {spent:.0f} s"
+                f"{len(lifted.automaton.edges)} edges cut; base {left.entropy_base:.7g}, {budget.spent:.0f} s"
             )
         # A proof on a lift of what is left is dear; that is worth it only where nothing else goes on.
         decision = decide(
@@ -133,7 +131,6 @@ def stabilise(
         over = decision.stability is Stability.STABLE or not left.edges or budget.over
         new = pool.add(decision.near)
         if over or (stuck and not new):
-            spent = time.monotonic() - begun
-            return Stabilised(system, lifted, left, cut, decision.certificates, spent)
+            return Stabilised(system, lifted, left, cut, decision.certificates, budget.spent)
         stuck = part == NEAREST and not new
     raise AssertionError

@@ -8,12 +8,21 @@ from typing import Any
 
 from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.monitored import Monitored
+from upbeat.master.paces.pace import Pace
 from upbeat.master.paces.pattern import Pattern
+from upbeat.master.paces.wrapping import Wrapping
 from upbeat.stability.linear.induced import At, Inducing
 from upbeat.stability.switched.automaton import Automaton, Edge
 from upbeat.stability.switched.decide import Decision, decide
 from upbeat.stability.switched.system import SwitchedSystem
-from upbeat.stability.switched.windows import Policy, windows
+from upbeat.stability.switched.windows import Policy, spelled, windows
+
+
+def tabled(pace: Pace) -> Monitored | Pattern | None:
+    """Who lists the steps that may follow each other: this pace, or one inside it; None if nobody does."""
+    if isinstance(pace, (Monitored, Pattern)):
+        return pace
+    return tabled(pace.pace) if isinstance(pace, Wrapping) else None
 
 
 def as_table(pace: Monitored | Pattern) -> Monitored:
@@ -42,7 +51,9 @@ class Held:
     @property
     def growing(self) -> str:
         """The fastest sequence that grows, in words."""
-        return self.word(self.decision.growing[0].policies)
+        policies = tuple(map(Policy, self.pace.named, self.pace.steps))
+        word = [policies[k % len(policies)] for k in self.decision.growing[0].policies]
+        return spelled(word, " → ")
 
     def word(self, policies: Sequence[int]) -> str:
         """A sequence of policies in words."""

@@ -29,6 +29,13 @@ class Policy(NamedTuple):
         return f"{self.step:g}" if self.block == USUAL else f"{self.block} {self.step:g}"
 
 
+def spelled(policies: Sequence[Policy], between: str = ", ") -> str:
+    """Sizes of steps with their unit: `0.5, 1 s`, or `0.1 s (block step), 0.1 s (block fine)`."""
+    if all(policy.block == USUAL for policy in policies):
+        return f"{between.join(f'{policy.step:g}' for policy in policies)} s"
+    return between.join(f"{policy.step:g} s (block {policy.block})" for policy in policies)
+
+
 class Windows(NamedTuple):
     """A matrix for each sequence of `memory` policies and one more, in the order of `itertools.product`."""
 
