@@ -9,6 +9,7 @@ import pytest
 import upbeat as up
 from upbeat.core import reasons
 from upbeat.core.reasons import Reason, as_reason
+from upbeat.trace import StepLog
 
 PLAIN = (
     reasons.FIXED, reasons.FAR, reasons.USUAL, reasons.FIRST, reasons.AFTER, reasons.STOP, reasons.HALF,
@@ -30,6 +31,16 @@ def test_what_is_no_kind_of_ours_is_taken_as_it_is_written() -> None:
     own = as_reason("warming {up}")
     assert (str(own), own.label, own.event, own.plain) == ("warming {up}", "warming {up}", "", True)
     assert as_reason(own) is own
+
+
+@pytest.mark.parametrize("kind", reasons.SENTENCES)
+def test_a_text_that_happens_to_be_a_kind_of_ours_is_taken_as_it_is_written(kind: str) -> None:
+    own = as_reason(kind)
+    assert (str(own), own.label, own.event, own.plain) == (kind, kind, "", True)
+    log = StepLog()
+    log.append(0.0, 1.0, kind)
+    assert log.reasons() == {kind: 1}
+    assert [step.reason for step in StepLog.from_data(log.to_data())] == [kind]
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,8 @@ class Reason(NamedTuple):
     """Why a step ends where it does. `str` gives the sentence.
 
     `about` names an event, a unit or a port, `at` is a time, and `of` are other numbers. A pace of one's own
-    may have kinds of its own: what is not one of those above is taken as it is written.
+    may have kinds of its own: what is not one of those above is taken as it is written, and so is a kind
+    without anything else.
     """
 
     kind: str
@@ -96,7 +97,7 @@ class Reason(NamedTuple):
         return self.about if self.kind in OF_EVENTS else ""
 
     def _in(self, words: dict[str, str]) -> str:
-        known = words.get(self.kind)
+        known = None if self.plain else words.get(self.kind)  # a text may happen to be the name of a kind
         return self.kind if known is None else known.format(*self.of, about=self.about, at=self.at)
 
     @property
