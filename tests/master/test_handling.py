@@ -75,6 +75,14 @@ def test_the_pace_that_is_there_is_kept_where_it_will_do() -> None:
     chosen = settled(BALL, "auto", control)
     assert chosen.pace == up.Revised(control)
     assert "not looked ahead for, because ErrorControl has no usual step" in chosen.why[0]
+    proven = up.Monitored(up.Fixed(0.2), (0.1, 0.2), ((0, 0),))
+    chosen = settled(BALL, "auto", proven)
+    assert chosen.pace == up.Revised(proven)
+    assert "not looked ahead for, because Monitored has a say in every step" in chosen.why[0]
+    assert "because Monitored has a say" in settled(BALL, "auto", up.Revised(proven)).why[0]
+    ahead = proven.around(look)
+    assert settled(BALL, "look_ahead", ahead).pace == ahead
+    assert "left to the pace inside Monitored" in settled(BALL, "auto", ahead).why[0]
     assert settled(BALL, "look_ahead", up.Revised(look)).pace == look
     assert settled(BALL, "revised").pace == up.Revised(0.1)
     for pace in (look, up.Revised(look), up.Revised(0.2), up.Fixed(0.2)):
@@ -151,6 +159,10 @@ def test_result_files_say_what_was_chosen(tmp_path: Path) -> None:
         ),
         (lambda: up.simulate(BALL, pace=0.1, until=1, events=1), "not 1. Write for example events="),
         (lambda: settled(BALL, "look_ahead", up.ErrorControl()), "ErrorControl has none: give the step"),
+        (
+            lambda: settled(BALL, "look_ahead", up.Monitored(up.Fixed(0.2), (0.2,), ((0,),))),
+            "Monitored has a say in every step: put it inside",
+        ),
         (lambda: up.simulate(MIXED, pace=0.1, until=1, events="revised"), "clock cannot be set back"),
     ],
 )

@@ -13,7 +13,7 @@ import upbeat as up
 from conftest import ENGINES
 from upbeat.core.errors import MasterError, Problems
 from upbeat.master.paces.onwards import onwards
-from upbeat.master.paces.pace import Proposal
+from upbeat.master.paces.pace import Proposal, usual_step
 from upbeat.master.settings import master_from, settings_of
 
 TURNS = ((0, 1), (0, -1))
@@ -264,3 +264,14 @@ def test_it_must_not_need_the_length_of_the_run_where_nobody_knows_it() -> None:
         onwards(up.Monitored(up.ErrorControl(), (0.1, 0.2), TURNS))
     inner = onwards(up.Monitored(up.ErrorControl(per="step"), (0.1, 0.2), TURNS))
     assert inner == up.Monitored(up.ErrorControl(per="step", longest=math.inf), (0.1, 0.2), TURNS)
+
+
+def test_its_usual_step_is_the_one_that_stands_for_that_of_the_pace_inside() -> None:
+    for pace, usual in (
+        (up.Fixed(0.1), 0.1),
+        (up.LookAhead(0.25), 0.2),
+        (up.Fixed(0.01), 0.1),
+        (up.EventDriven(), 0.0),
+        (up.ErrorControl(), 0.0),
+    ):
+        assert usual_step(up.Monitored(pace, (0.1, 0.2), TURNS)) == usual

@@ -153,6 +153,10 @@ def test_what_that_means_for_a_master() -> None:
     assert "which is soon enough; tolerance (t_min) may be up to 0.001399 s" in text
     late = up.load(BALLS / "ball.toml", pace=0.002)
     assert "up to 0.002 s late, which is too late: take steps of at most 0.001399 s" in up.explain(late)
+    proven = up.Monitored(up.Fixed(0.001), (0.001, 0.002), ((1, -1), (-1, 0)))
+    monitored = late_switches(up.load(BALLS / "ball.toml", pace=proven))
+    assert monitored is not None
+    assert monitored.here == 0.002  # every other step, whatever is asked for
 
 
 def test_nothing_is_said_where_nothing_switches() -> None:

@@ -13,8 +13,9 @@ from upbeat.master.events.inside import with_own_events
 from upbeat.master.events.ways import Events
 from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.lookahead import LookAhead
-from upbeat.master.paces.pace import EventDriven, Fixed, Follows, Pace, plain, usual_step
+from upbeat.master.paces.pace import EventDriven, Fixed, Pace, plain, usual_step
 from upbeat.master.paces.revised import Revised
+from upbeat.master.paces.wrapping import Wrapping, follower
 from upbeat.scenario.events.sights import looked_at
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
@@ -109,6 +110,11 @@ class _Case(NamedTuple):
 def _looked_ahead(case: _Case) -> Handling:
     pace = _looking(case.pace)
     if pace is None:
+        if isinstance(case.pace, Wrapping):
+            raise MasterError(
+                f'events="look_ahead" takes the place of a pace, and {type(case.pace).__name__} has a say in '
+                'every step: put it inside, pace=LookAhead(0.01) there, or take events="revised".'
+            )
         raise MasterError(
             f'events="look_ahead" needs steps of a usual size, and {type(case.pace).__name__} has none: give '
             'the step (pace=0.01), or take events="revised".'
@@ -154,11 +160,7 @@ def _automatic(case: _Case) -> Handling:
     """See events coming; go back to those that were missed, or else let units locate what they can."""
     pace = _looking(case.pace)
     coupling = case.coupling
-    step = (
-        f"seen coming by LookAhead, with steps of {usual_step(pace):g} s at most"
-        if pace is not None
-        else f"not looked ahead for, because {type(case.pace).__name__} has no usual step"
-    )
+    step = _foreseen(case.pace, pace)
     found: list[str] = []
     unable = [unit for unit, model in case.units.items() if not _set_back(model)]
     if not unable:
@@ -209,12 +211,25 @@ def _set_back(model: Model) -> bool:
     return Ability.ROLLBACK in model.abilities and doubt(model, Ability.ROLLBACK) is None
 
 
+def _foreseen(given: Pace, looking: Pace | None) -> str:
+    """Whether events are seen coming by the pace that looks ahead in place of the given one, and why not."""
+    if isinstance(looking, Wrapping):
+        return f"left to the pace inside {type(looking).__name__}"
+    if looking is not None:
+        return f"seen coming by LookAhead, with steps of {usual_step(looking):g} s at most"
+    inner = given.pace if isinstance(given, Revised) else given
+    why = "has a say in every step" if isinstance(inner, Wrapping) else "has no usual step"
+    return f"not looked ahead for, because {type(inner).__name__} {why}"
+
+
 def _looking(pace: Pace) -> Pace | None:
     """A pace that looks ahead, with the same steps."""
     if isinstance(pace, Revised):
         return _looking(pace.pace)
-    if isinstance(pace, Follows):
+    if follower(pace) is not None:
         return pace
+    if isinstance(pace, Wrapping):  # nothing may take its place
+        return None
     step = usual_step(pace)
     return LookAhead(step) if step else None
 

@@ -15,7 +15,7 @@ from upbeat.core.time import Span
 from upbeat.master import checks
 from upbeat.master.blocks import Blocks
 from upbeat.master.paces.named_blocks import USUAL, block_places, check_places, checked_blocks
-from upbeat.master.paces.pace import SLACK, Pace, Proposal, Read, State, Twin, prepared
+from upbeat.master.paces.pace import SLACK, Pace, Proposal, Read, State, Twin, prepared, usual_step
 from upbeat.master.paces.wrapping import Wrapping
 from upbeat.master.wiring import Wiring
 
@@ -100,6 +100,12 @@ class Monitored(Wrapping):
     @property
     def own(self) -> int:
         return len(_Head._fields)
+
+    @property
+    def usual(self) -> float:
+        """The step that stands for the usual one of the pace inside."""
+        usual = usual_step(self.pace)
+        return self.steps[self._meant(usual, USUAL)] if usual else 0.0
 
     # ---------------------------------------------------------------- before the run
 

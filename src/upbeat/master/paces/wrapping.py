@@ -20,14 +20,17 @@ from upbeat.master.paces.pace import (
     plain,
     retries,
     twin,
+    usual_step,
 )
 
 
 class Wrapping(Pace):
     """The part that all paces around another one have in common; they are dataclasses with a field `pace`.
 
-    The numbers of the state are those of its own, `own` of them, and then those of the pace inside. Every
-    ability of a pace is here: one that the pace inside lacks changes nothing.
+    The numbers of the state are those of its own, `own` of them, and then those of the pace inside. Who wraps
+    has `prepare`, `native`, `begin`, `propose`, `review` and `note` of its own, and passes on with
+    `prepared`, `twin` and what ends in `_inside`; the other abilities of a pace are here. One that
+    the pace inside lacks changes nothing. Who follows conditions says `follower`.
     """
 
     __slots__ = ()
@@ -41,6 +44,10 @@ class Wrapping(Pace):
     @property
     def retries(self) -> bool:
         return retries(self.pace)
+
+    @property
+    def usual(self) -> float:
+        return usual_step(self.pace)
 
     def around(self, pace: Pace) -> Self:
         """The same around another pace."""

@@ -9,6 +9,7 @@ from typing import Any
 from upbeat.core.abilities import Model
 from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.lookahead import LookAhead
+from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pace import Pace, usual_step
 from upbeat.master.paces.revised import Revised
 from upbeat.stability.hybrid.delay import LargestDelay, largest_delay
@@ -93,4 +94,6 @@ def _lateness(experiment: Experiment) -> float | None:
         return pace.tolerance
     if isinstance(pace, Revised):
         return pace.tolerance
+    if isinstance(pace, Monitored):
+        return pace.steps[-1]  # the usual step may be replaced by a longer one
     return usual_step(pace) or None
