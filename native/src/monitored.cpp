@@ -11,11 +11,14 @@ namespace {
 enum : std::size_t { Node, Taken, Until, Stood, Head };
 
 constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
+constexpr double none = std::numeric_limits<double>::quiet_NaN();
+constexpr std::int32_t unnamed = -1;  // a reason that nobody has given yet
 
 }  // namespace
 
 Monitored::Monitored(MonitoredSettings settings, std::unique_ptr<Pace> inside)
-    : Wrapping(std::move(inside), Head), is_(std::move(settings)), size_(static_cast<std::int32_t>(is_.steps.size())) {}
+    : Wrapping(std::move(inside), Head), is_(std::move(settings)), size_(static_cast<std::int32_t>(is_.steps.size())),
+      rounded_(is_.steps.size(), unnamed), replaced_(is_.steps.size()) {}
 
 void Monitored::begin(double t, double limit) {
   state_[Node] = static_cast<double>(is_.start);
@@ -95,14 +98,29 @@ void Monitored::make(Proposal& step, double t, double limit, std::int32_t asked,
   if (until > limit - slack * size) until = limit;
   step.until = until;
   step.block = block;
-  constexpr double none = std::numeric_limits<double>::quiet_NaN();
-  const std::string& made = is_.labels[static_cast<std::size_t>(taken)];
   if (taken != asked) {
-    const auto wish = static_cast<std::size_t>(asked);
-    step.reason = why({Why::Replaced, made + " instead of " + is_.labels[wish], none, {size, is_.steps[wish]}});
+    step.reason = replaced(static_cast<std::size_t>(asked), static_cast<std::size_t>(taken));
   } else if (!exact) {
-    step.reason = why({Why::Rounded, made, none, {size}});
+    step.reason = rounded(static_cast<std::size_t>(taken));
   }
+}
+
+// The numbers of these reasons are looked up; only the first time are there words to put together.
+std::int32_t Monitored::replaced(std::size_t asked, std::size_t taken) {
+  std::vector<std::int32_t>& numbers = replaced_[asked];
+  if (numbers.empty()) numbers.assign(is_.steps.size(), unnamed);
+  std::int32_t& number = numbers[taken];
+  if (number == unnamed) {
+    const std::string both = is_.labels[taken] + " instead of " + is_.labels[asked];
+    number = why({Why::Replaced, both, none, {is_.steps[taken], is_.steps[asked]}});
+  }
+  return number;
+}
+
+std::int32_t Monitored::rounded(std::size_t taken) {
+  std::int32_t& number = rounded_[taken];
+  if (number == unnamed) number = why({Why::Rounded, is_.labels[taken], none, {is_.steps[taken]}});
+  return number;
 }
 
 // How many of the policies are not longer than this.

@@ -37,10 +37,15 @@ class Monitored final : public Wrapping {
   std::int32_t meant(double length, std::int32_t block) const;
   std::int32_t nearest(std::int32_t asked, std::int32_t below) const;
   void make(Proposal& step, double t, double limit, std::int32_t asked, std::int32_t taken);
+  std::int32_t replaced(std::size_t asked, std::size_t taken);
+  std::int32_t rounded(std::size_t taken);
   const std::int32_t* row(const std::vector<std::int32_t>& table) const;
 
   MonitoredSettings is_;
   std::int32_t size_;  // how many policies there are
+  // The numbers of reasons: by the policy taken; by the one asked for, if it was ever replaced, and the one taken.
+  std::vector<std::int32_t> rounded_;
+  std::vector<std::vector<std::int32_t>> replaced_;
 };
 
 // Null if the parameters are not those of a Monitored.

@@ -35,7 +35,8 @@ std::pair<const char*, const char*> words_of(Why kind);
 std::string sentence(const Reason& reason);
 
 // Reasons by number, in the order in which they were first given; those that say all by themselves come first, so that
-// their numbers are known beforehand.
+// their numbers are known beforehand. Every reason stays: one with a time or an error of its own, such as an event that was
+// seen coming, takes a few hundred bytes until the run is over.
 class Reasons {
  public:
   Reasons();

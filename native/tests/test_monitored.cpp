@@ -2,6 +2,7 @@
 // there.
 
 #include "check.hpp"
+#include "heap.hpp"
 #include "pace.hpp"
 
 using namespace upbeat;
@@ -102,4 +103,29 @@ TEST(pattern_repeats) {
   CHECK(!pace->stand({}));
   CHECK(!make_pace("pattern", {}, {0}, {}) && !make_pace("pattern", {1.0}, {0}, {}));
   CHECK(!make_pace("pattern", {0.0, 0}, {0}, {}) && !make_pace("pattern", {1.0, 1}, {0}, {}));
+}
+
+TEST(monitored_asks_nothing_of_the_heap_the_second_time) {
+  for (const double most : {2.0, 1.5}) {  // replaced every other time; rounded every time
+    const auto pace = monitored(most);
+    pace->begin(0.0, 100.0);
+    double t = 0.0;
+    std::int32_t last = 0;
+    const auto steps = [&](int count) {
+      for (int k = 0; k < count; ++k) {
+        pace->note(t, nullptr, 0, nullptr);
+        const Proposal step = pace->propose(t, 100.0, nullptr);
+        t = step.until;
+        last = step.reason;
+      }
+    };
+    const std::size_t before = heap_requests();
+    steps(4);
+    const std::size_t first = heap_requests();
+    CHECK(first > before);  // words were put together, and the counter counts
+    const std::int32_t number = last;
+    steps(10);
+    CHECK(heap_requests() == first);
+    CHECK(last == number && number >= static_cast<std::int32_t>(plain_reasons));
+  }
 }
