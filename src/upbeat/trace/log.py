@@ -93,7 +93,8 @@ class StepLog:
     """Every accepted step, run-length encoded: a million steps of a grid are one entry.
 
     Iterating gives `StepRun`s, and `len` counts those; `count` is the number of steps. An entry
-    costs 40 bytes, for an adaptive pace where nearly every step has its own size.
+    costs 40 bytes, for an adaptive pace where nearly every step has its own size. Each reason is kept once:
+    one with a time or an error of its own, such as an event that was seen coming, costs some 200 bytes more.
     """
 
     _NAMES = ("first", "last", "count", "reason", "block", "rejected")

@@ -59,7 +59,6 @@ class CoreLoop:
         self._loop = loop
         self._closed = _native.Closed
         self._blocks = list(machine.tables.blocks)
-        self._reasons: dict[int, Reason] = {}
 
     def begin(self, chunk: Chunk | None, limit: float = math.inf) -> Stretch:
         """Everything that happens at the start time of a run to `limit`; its row goes into `chunk`."""
@@ -107,11 +106,7 @@ class CoreLoop:
         )
 
     def _reason(self, code: int) -> Reason:
-        if code not in self._reasons:
-            stops = self._machine.tables.stop_reasons
-            self._reasons[code] = stops[-1 - code] if code < 0 else self._told(code)
-        return self._reasons[code]
-
-    def _told(self, code: int) -> Reason:
+        if code < 0:
+            return self._machine.tables.stop_reasons[-1 - code]
         kind, about, at, of = self._loop.reason(code)
         return Reason(kind, about, at, tuple(of))
