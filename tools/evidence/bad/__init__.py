@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.evidence.bad import events, fmus, foundation, hybrid, loops
+from tools.evidence.bad import cores, events, fmus, foundation, hybrid, loops, stability
 from tools.evidence.bad.case import Case
 
 CASES: dict[str, tuple[Case, ...]] = {
@@ -11,4 +11,6 @@ CASES: dict[str, tuple[Case, ...]] = {
     "Discrete events and long runs": hybrid.CASES,
     "FMUs and SSPs": fmus.CASES,
     "Events": events.CASES,
+    "Several cores": cores.CASES,
+    "Stability": stability.CASES,
 }
