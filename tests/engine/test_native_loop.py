@@ -26,7 +26,7 @@ from upbeat.engine.native.machine import Machine
 from upbeat.master.layout import Layout, Register
 from upbeat.master.paces.pace import Fixed
 from upbeat.master.program import Advance, Block, Fire, Get, If, Let, Program, Set
-from upbeat.trace.log import StepLog
+from upbeat.trace.steps import StepLog
 from upbeat.units import Euler, NativeUnit, Ode, PythonUnit
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")

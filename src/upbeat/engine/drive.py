@@ -7,7 +7,7 @@ from typing import Protocol
 
 from upbeat.engine.loop import ENDLESS
 from upbeat.master.paces.pace import State
-from upbeat.trace.log import StepLog
+from upbeat.trace.steps import StepLog
 
 
 class Drive(Protocol):

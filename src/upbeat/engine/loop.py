@@ -16,8 +16,8 @@ from upbeat.engine.texts import REJECTED
 from upbeat.master.paces.pace import EventDriven, Hears, Notes, Pace, Reviews, State, Tells, retries
 from upbeat.master.program import Program, arrival
 from upbeat.trace.events import EventLog
-from upbeat.trace.log import StepLog
 from upbeat.trace.recorder import Recorder
+from upbeat.trace.steps import StepLog
 
 MOST_RETRIES = 100
 ENDLESS = 1 << 62

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.engine.loop import ENDLESS
 from upbeat.trace.lateness import Lateness
-from upbeat.trace.log import StepLog
+from upbeat.trace.steps import StepLog
 
 if TYPE_CHECKING:
     from upbeat.engine.drive import Drive

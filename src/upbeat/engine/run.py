@@ -32,7 +32,8 @@ from upbeat.engine.selection import select
 from upbeat.master.paces.pace import Pace
 from upbeat.master.program import Program
 from upbeat.scenario.scenario import Scenario
-from upbeat.trace.log import Outcome, StepLog
+from upbeat.trace.log import Outcome
+from upbeat.trace.steps import StepLog
 from upbeat.trace.trace import Trace
 
 BUDGET_SECONDS = 0.05

@@ -8,9 +8,10 @@ from upbeat.trace.files.journal import JournalSink
 from upbeat.trace.files.output import TraceWarning
 from upbeat.trace.files.parquet import ParquetSink
 from upbeat.trace.files.sinks import open_sink
-from upbeat.trace.log import Ending, Outcome, StepLog, StepRun
+from upbeat.trace.log import Ending, Outcome
 from upbeat.trace.recorder import Recorder
 from upbeat.trace.statistics import Statistics, Summary
+from upbeat.trace.steps import StepLog, StepRun
 from upbeat.trace.store import FileSink, MemorySink, Sink, Source
 from upbeat.trace.trace import Trace, UnknownSignal, read
 

@@ -16,8 +16,9 @@ from upbeat.core.ports import Kind, Value
 from upbeat.trace.columns import TIME, Cells, Column, Pool
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog, StoredEvents
-from upbeat.trace.log import Ending, Outcome, StepLog
+from upbeat.trace.log import Ending, Outcome
 from upbeat.trace.statistics import Statistics
+from upbeat.trace.steps import StepLog
 from upbeat.trace.store import FileSink, Sink, Source
 
 CHUNK_BYTES = 1 << 20

@@ -17,8 +17,9 @@ from upbeat.trace.events import EventLog, StoredEvents
 from upbeat.trace.extras import need
 from upbeat.trace.files.sinks import load, open_file
 from upbeat.trace.lateness import Lateness
-from upbeat.trace.log import Ending, Outcome, StepLog
+from upbeat.trace.log import Ending, Outcome
 from upbeat.trace.statistics import Statistics, Summary
+from upbeat.trace.steps import StepLog
 from upbeat.trace.store import Arrays, Source
 
 if TYPE_CHECKING:

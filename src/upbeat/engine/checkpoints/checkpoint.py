@@ -20,7 +20,7 @@ from typing import Any
 from upbeat.core.atomic import replace_file
 from upbeat.core.errors import FileProblem, InvalidInput, cannot_read
 from upbeat.core.packed import Reader, chunk, with_checksum, without_checksum
-from upbeat.trace.log import StepLog
+from upbeat.trace.steps import StepLog
 
 MARK = b"UPBEAT checkpoint\n"
 VERSION = 1

@@ -14,7 +14,7 @@ from upbeat.core.errors import ModelError, StepError
 from upbeat.core.reasons import Reason
 from upbeat.engine.native.errors import CLOSED
 from upbeat.engine.native.fired import FiredColumns
-from upbeat.trace.log import RUNS, StepRuns
+from upbeat.trace.steps import RUNS, StepRuns
 
 if TYPE_CHECKING:
     from upbeat import _native

@@ -1,0 +1,244 @@
+"""Every accepted step of a run with its reason, run-length encoded."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upbeat.core.reasons import Reason, Why, as_reason
+
+
+@dataclass(frozen=True, slots=True)
+class StepRun:
+    """A run of `count` equal steps from `first` to `last`, all taken for the same reason `why`."""
+
+    first: float
+    last: float
+    count: int
+    why: Reason
+    block: str = "step"
+    rejected: int = 0
+
+    @property
+    def reason(self) -> str:
+        """Why, as a sentence."""
+        return str(self.why)
+
+    @property
+    def size(self) -> float:
+        return (self.last - self.first) / self.count
+
+
+RUNS = np.dtype(
+    [
+        ("first", np.float64),
+        ("last", np.float64),
+        ("count", np.int64),
+        ("reason", np.int32),
+        ("block", np.int32),
+        ("rejected", np.int64),
+    ]
+)
+"""Runs of steps as the native core lays them out, with numbers for reasons and blocks."""
+
+
+class StepRuns(NamedTuple):
+    """Many runs at once (`RUNS`), no two neighbours of which are one; and the words behind their numbers."""
+
+    runs: NDArray[np.void]
+    reasons: Mapping[int, Why]
+    blocks: Mapping[int, str]
+
+
+_UNUSUAL: tuple[float, float, Why, str] = (0.0, -1.0, "", "")
+"""The size of the steps of the run that goes on, a narrow band around it, reason and block: as long as all
+sizes lie within the band, so does their mean, and nobody has to compute it."""
+
+
+class StepLog:
+    """Every accepted step, run-length encoded: a million steps of a grid are one entry.
+
+    Iterating gives `StepRun`s, and `len` counts those; `count` is the number of steps. An entry
+    costs 40 bytes, for an adaptive pace where nearly every step has its own size. Each reason is kept once:
+    one with a time or an error of its own, such as an event that was seen coming, costs some 200 bytes more.
+    """
+
+    _NAMES = ("first", "last", "count", "reason", "block", "rejected")
+
+    def __init__(self) -> None:
+        self._first: array[float] = array("d")
+        self._last: array[float] = array("d")
+        self._count: array[int] = array("q")
+        self._reason: array[int] = array("i")
+        self._block: array[int] = array("i")
+        self._rejected: array[int] = array("q")
+        self._words: dict[Why, int] = {}
+        self._usual = _UNUSUAL
+
+    def append(self, t0: float, t1: float, reason: Why, block: str = "step", rejected: int = 0) -> None:
+        """One step from `t0` to `t1`, after `rejected` attempts that were taken back."""
+        usual, band, why, what = self._usual
+        if (
+            abs(t1 - t0 - usual) <= band
+            and reason is why
+            and block is what
+            and rejected == 0
+            and self._last[-1] == t0
+        ):
+            self._last[-1] = t1
+            self._count[-1] += 1
+            return
+        before = len(self._last)
+        self.extend_grid(t0, t1, 1, reason, block, rejected)
+        began = len(self._last) > before
+        self._usual = (t1 - t0, 0.25e-9 * (t1 - t0), reason, block) if began else _UNUSUAL
+
+    def extend_grid(
+        self, first: float, last: float, count: int, reason: Why, block: str = "step", rejected: int = 0
+    ) -> None:
+        """`count` equal steps from `first` to `last`."""
+        self._usual = _UNUSUAL
+        if count < 1:
+            return
+        why = self._number(reason)
+        what = self._number(block)
+        if (
+            self._last
+            and self._reason[-1] == why
+            and self._block[-1] == what
+            and self._last[-1] == first
+            and self._agrees((last - first) / count, last)
+        ):
+            self._last[-1] = last
+            self._count[-1] += count
+            self._rejected[-1] += rejected
+            return
+        for column, value in zip(self._columns, (first, last, count, why, what, rejected), strict=True):
+            column.append(value)
+
+    def extend(self, several: StepRuns) -> None:
+        """All of these; only the first of them may be the rest of the run before."""
+        runs = several.runs
+        if not len(runs):
+            return
+        first, last, count, why, what, rejected = runs[0].item()
+        self.extend_grid(first, last, count, several.reasons[why], several.blocks[what], rejected)
+        rest = runs[1:]
+        words = {"reason": several.reasons, "block": several.blocks}
+        for name, column in zip(self._NAMES, self._columns, strict=True):
+            values = self._numbered(rest[name], words[name]) if name in words else rest[name]
+            column.frombytes(np.ascontiguousarray(values, column.typecode).tobytes())
+
+    def _number(self, word: Why) -> int:
+        """The number of a reason or a block; a reason that is a kind and nothing else counts as its text."""
+        known = word.kind if isinstance(word, Reason) and word.plain else word
+        return self._words.setdefault(known, len(self._words))
+
+    def _numbered(
+        self, theirs: NDArray[np.int32], words: Mapping[int, str] | Mapping[int, Why]
+    ) -> NDArray[np.int32]:
+        """Others' numbers for words as those of this log."""
+        found, places = np.unique(theirs, return_inverse=True)
+        ours = [self._number(words[number]) for number in found.tolist()]
+        return np.array(ours, np.int32)[places]
+
+    def _agrees(self, size: float, at: float) -> bool:
+        # A grid point carries a rounding error of its own, which for tiny steps late in a run is
+        # far more than a billionth of the step.
+        mean = (self._last[-1] - self._first[-1]) / self._count[-1]
+        return abs(size - mean) <= 1e-9 * abs(mean) + 4 * math.ulp(at)
+
+    @property
+    def _columns(self) -> tuple[array[Any], ...]:
+        return (self._first, self._last, self._count, self._reason, self._block, self._rejected)
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def __iter__(self) -> Iterator[StepRun]:
+        reasons, blocks = [as_reason(word) for word in self._words], [str(word) for word in self._words]
+        for first, last, count, why, what, rejected in zip(*self._columns, strict=True):
+            yield StepRun(first, last, count, reasons[why], blocks[what], rejected)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StepLog) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # a log grows
+
+    def __repr__(self) -> str:
+        return f"StepLog({self.count} steps in {len(self)} runs)"
+
+    @property
+    def count(self) -> int:
+        """How many steps were accepted."""
+        return sum(self._count)
+
+    @property
+    def rejected(self) -> int:
+        """How many attempts were taken back."""
+        return sum(self._rejected)
+
+    def reasons(self) -> dict[str, int]:
+        """How many steps were taken for each reason, in order of appearance."""
+        totals: dict[str, int] = {}
+        words = [str(word) for word in self._words]
+        for why, count in zip(self._reason, self._count, strict=True):
+            totals[words[why]] = totals.get(words[why], 0) + count
+        return totals
+
+    def sizes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The start and the size of every step."""
+        counts = np.array(self._count, dtype=np.int64)
+        first, last = np.array(self._first), np.array(self._last)
+        size = np.repeat((last - first) / np.maximum(counts, 1), counts)
+        begins = np.cumsum(counts) - counts
+        index = np.arange(len(size)) - np.repeat(begins, counts)
+        return np.repeat(first, counts) + index * size, size
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for a file."""
+        return {"words": self._written} | {
+            name: column.tolist() for name, column in zip(self._NAMES, self._columns, strict=True)
+        }
+
+    @property
+    def _written(self) -> list[Any]:
+        """The words as plain data."""
+        return [as_reason(word).to_data() for word in self._words]
+
+    def _read(self, words: Sequence[Any]) -> None:
+        self._words = {}
+        for word in words:
+            self._number(Reason.from_data(word))
+
+    def packed(self) -> tuple[list[Any], bytes]:
+        """The words, and all columns as bytes: for a file that is written again and again."""
+        return self._written, b"".join(column.tobytes() for column in self._columns)
+
+    @classmethod
+    def unpacked(cls, words: Sequence[Any], data: bytes) -> StepLog:
+        """What `packed` gave; `ValueError` if these are other bytes."""
+        log = cls()
+        log._read(words)
+        count, rest = divmod(len(data), sum(column.itemsize for column in log._columns))
+        if rest:
+            raise ValueError("the step log is incomplete")
+        at = 0
+        for column in log._columns:
+            column.frombytes(data[at : at + count * column.itemsize])
+            at += count * column.itemsize
+        return log
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> StepLog:
+        log = cls()
+        log._read(data["words"])
+        for name, column in zip(cls._NAMES, log._columns, strict=True):
+            column.extend(data[name])
+        return log
