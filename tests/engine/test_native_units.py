@@ -187,7 +187,7 @@ def test_functions_follow_their_inputs_in_time() -> None:
             for text in ("1/(time - time)", "-sqrt(0 - 1 - time)", "1e300", "-2**63*1.1", "2**63")
         ),
     ],
-    ids=["blow-up", "too many steps", "not finite", "too many micro-steps", *"12345"],
+    ids=["blow-up", "too many steps", "not finite", "too many solver steps", *"12345"],
 )
 def test_failures_read_the_same(model: Model) -> None:
     program, _ = program_for(model)

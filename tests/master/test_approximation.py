@@ -18,7 +18,7 @@ SOURCE_FIRST = up.GaussSeidel(order=("source", "sum"))
 
 
 def integral(engine: str, signal: str, inputs: object, coupling: object = None, **rates: str) -> np.ndarray:
-    """∫ u dt where u follows `signal`, by RK4 with enough micro-steps to be exact for quintics."""
+    """∫ u dt where u follows `signal`, by RK4 with enough solver steps to be exact for quintics."""
     outputs: dict[str, object] = {"y": {"value": signal, "derivative": "dy"} if rates else signal}
     if rates:
         outputs["dy"] = {"value": rates["first"], **({"derivative": "ddy"} if "second" in rates else {})}

@@ -203,7 +203,7 @@ def test_a_solver_that_controls_its_error_counts_as_exact() -> None:
     )
 
 
-def test_many_micro_steps_are_a_power_of_one() -> None:
+def test_many_solver_steps_are_a_power_of_one() -> None:
     """(1 - h/n)^n for x' = -x + u under Euler, with u held at x: x+ = E·x + (1 - E)·x."""
     one = up.Ode({"x": "-x + u"}, inputs=["u"], start={"x": 1.0}, solver=up.Euler(steps=1000))
     half = up.Function(["x"], {"y": "-x"})

@@ -202,14 +202,14 @@ def test_a_step_that_divides_the_interval_gives_exactly_that_many(length, count)
 
 
 @given(length=st.floats(1e-3, 1e3), step=st.floats(1e-3, 1e3))
-def test_micro_steps_are_at_most_the_step_long(length, step):
+def test_solver_steps_are_at_most_the_step_long(length, step):
     count = RK4(step=step).count(length)
     exact = Fraction(length) / Fraction(step)
     assert count >= exact * Fraction(999_999, 1_000_000)
     assert count <= exact + 1 or count == 1
 
 
-def test_absurdly_many_micro_steps_are_refused():
+def test_absurdly_many_solver_steps_are_refused():
     with pytest.raises(SolverError, match=r"more than 1,000,000,000 solver steps .* larger step"):
         Euler(step=1e-300).count(1.0)
 

@@ -90,7 +90,7 @@ def followed(
 def stepped(
     tableau: Tableau, count: int, by_state: Array, by_input: Array, length: float, moving: Moving
 ) -> Array:
-    """The same for constant matrices: all micro-steps are alike, so they are a power of one."""
+    """The same for constant matrices: all solver steps are alike, so they are a power of one."""
     size = len(by_state)
 
     def rates(_t: float, x: Array) -> tuple[Array, Array, Array]:

@@ -57,7 +57,7 @@ class Solved(Moved):
         if not self.linear:
             return flow(solver, rates, t, to, left, moving, constant=False, ideal=self._ideal)
         self._fresh()
-        # Steps that are repeated, and units with many micro-steps, are glad of this.
+        # Steps that are repeated, and units with many solver steps, are glad of this.
         key = (to - t, moving, solver)
         if key not in self._flows:
             if len(self._flows) >= KEPT:

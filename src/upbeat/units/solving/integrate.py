@@ -7,7 +7,7 @@ ones, and results are compared bit for bit. Writing [j] for a component of the s
   acc = w[q0]·k[q0][j], then acc = acc + w[q]·k[q][j]. A stage without weights takes x itself.
 * Stage s: ts = t + c[s]·h and xs[j] = x[j] + h·acc. New state: x[j] + h·acc.
 * Fixed steps: h = (to - t)/n, and step i starts at t + i·h.
-* Micro-step i ends where the next one starts, the last one at `to`.
+* Solver step i ends where the next one starts, the last one at `to`.
 * Adaptive steps: see `Adaptive.advance`. `max(a, b)` is b if a < b else a, `min(a, b)` is b if b < a else a.
 """
 
