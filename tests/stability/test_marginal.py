@@ -36,18 +36,18 @@ EDGE = [
 @pytest.mark.parametrize("matrices", EDGE, ids=["turn", "turns", "identity", "skewed", "shear"])
 def test_what_stays_is_undecided(matrices: list[Any]) -> None:
     found = up.decide(up.SwitchedSystem(matrices), seconds=20)
-    assert (str(found.stability), found.growing) == ("undecided", ())
+    assert (found.verdict, found.growing) == ("undecided", ())
     assert found.cycles
     assert "neither decays nor grows" in found.why
     bounds = up.joint_radius(up.SwitchedSystem(matrices), seconds=5)
-    assert str(bounds.stability) == "undecided"
+    assert bounds.verdict == "undecided"
 
 
 def test_growth_is_sure_far_nearer_to_one_than_anybody_sees() -> None:
     assert grows(np.array([turned(0.3, 1.0 + 1e-12)]), (0, 0, 0))
     assert not grows(np.array([turned(0.3, 1.0 - 1e-12)]), (0,))
     found = up.decide(up.SwitchedSystem([turned(0.3, 1.0 + 1e-9)]))
-    assert str(found.stability) == "unstable"
+    assert found.verdict == "unstable"
     assert found.growing[0].growth == pytest.approx(1.0 + 1e-9, abs=1e-13)
 
 

@@ -9,7 +9,6 @@ from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pattern import Pattern
 from upbeat.report.stability import changes, sentence
 from upbeat.stability.linear.induced import At, named
-from upbeat.stability.switched.decide import Stability
 from upbeat.stability.switched.tables import as_table, table_holds, tabled
 from upbeat.stability.verdicts.judge import stability_of
 
@@ -52,7 +51,7 @@ def _certify_table(made: Experiment, given: Monitored | Pattern, at: At, quiet: 
     pace = as_table(given)
     held = table_holds(made, pace, at=at)
     found, linear = held.decision, held.linear
-    if found.stability is Stability.UNSTABLE and linear:
+    if found.verdict == "unstable" and linear:
         what = (
             f"the table of Monitored lets steps of {held.growing} through, which grow when repeated. 'upbeat "
             "stability FILE --steps …' makes a table that is proven."
@@ -61,7 +60,7 @@ def _certify_table(made: Experiment, given: Monitored | Pattern, at: At, quiet: 
             "…' says which sequences are proven to decay."
         )
         raise Unstable(f"Unstable: {what} Leave out --certify to run it all the same.")
-    if found.stability is not Stability.STABLE or not linear:
+    if found.verdict != "stable" or not linear:
         why = found.why or (
             f"some sequence grows near {named(at)}"
             if found.growing

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from upbeat.stability.linear.induced import named
-from upbeat.stability.switched.decide import Stability
 from upbeat.stability.switched.policies import Certified
 from upbeat.stability.switched.tables import Held
 
@@ -54,9 +53,9 @@ def _local(notes: Sequence[str]) -> list[str]:
 def sentence_of_table(held: Held) -> str:
     """What is known about the sequences that a table lets through, in one sentence."""
     where = "" if held.linear else f"For small motions around {named(held.at)}: "
-    if held.decision.stability is Stability.STABLE:
+    if held.decision.verdict == "stable":
         return f"{where}Stable: every sequence of steps that the pace lets through is proven to decay."
-    if held.decision.stability is Stability.UNSTABLE:
+    if held.decision.verdict == "unstable":
         return f"{where}Unstable: the pace lets steps of {held.growing} through, which grow when repeated."
     return f"{where}Undecided: {held.decision.why}, among those that the pace lets through."
 

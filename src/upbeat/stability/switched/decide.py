@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from upbeat.stability.switched.cycles import Cycle, grows, search
 from upbeat.stability.switched.lifts import Lift
 from upbeat.stability.switched.lyapunov import PURPOSE, Quadratics, best_forms
 from upbeat.stability.switched.system import SwitchedSystem
+from upbeat.stability.verdicts.spectrum import Verdict
 from upbeat.trace.extras import need
 
 MARGINAL = 1.0 - 1e-12
@@ -29,14 +29,6 @@ LARGEST = 40
 """States; forms for more of them would take the solver hours."""
 EDGES = 6_000
 """Edges that one program of the solver may have."""
-
-
-class Stability(enum.StrEnum):
-    """The three answers."""
-
-    STABLE = "stable"
-    UNSTABLE = "unstable"
-    UNDECIDED = "undecided"
 
 
 class Repeated(NamedTuple):
@@ -56,7 +48,7 @@ class Decision:
     told; all of these with the fastest first.
     """
 
-    stability: Stability
+    verdict: Verdict
     certificates: tuple[Certificate, ...] = ()
     near: tuple[Repeated, ...] = ()
     why: str = ""
@@ -97,10 +89,10 @@ def decide(
         part = system.automaton.part(nodes)
         found = _component(part, system.matrices, budget, lift, near, enough)
         met = tuple(sorted({*met, *found.near}, key=_order))
-        if found.stability is not Stability.STABLE:
-            return Decision(found.stability, (), met, found.why, found.growing)
+        if found.verdict != "stable":
+            return Decision(found.verdict, (), met, found.why, found.growing)
         certificates += found.certificates
-    return Decision(Stability.STABLE, tuple(certificates), met)
+    return Decision("stable", tuple(certificates), met)
 
 
 def _not_dying(near: tuple[Repeated, ...], matrices: Array) -> Decision:
@@ -108,8 +100,8 @@ def _not_dying(near: tuple[Repeated, ...], matrices: Array) -> Decision:
     fastest = [one for one in near[:ASKED] if one.growth >= MARGINAL]
     growing = tuple(one for one in fastest if grows(matrices, one.policies))
     if growing:
-        return Decision(Stability.UNSTABLE, (), near, growing=growing)
-    return Decision(Stability.UNDECIDED, (), near, STAYS)
+        return Decision("unstable", (), near, growing=growing)
+    return Decision("undecided", (), near, STAYS)
 
 
 def _component(
@@ -118,7 +110,7 @@ def _component(
     """The answer for one strong component."""
     if matrices.shape[1] > LARGEST:
         why = f"the state has {matrices.shape[1]} numbers, and forms are looked for with up to {LARGEST}"
-        return Decision(Stability.UNDECIDED, why=why)
+        return Decision("undecided", why=why)
     met: tuple[Repeated, ...] = ()
     why = "there are no quadratic forms, and no cycle was found that grows"
     prover = Prover(part, matrices, budget)
@@ -130,12 +122,12 @@ def _component(
             break
         proof, found = prover.proof(degree)
         if proof is not None:
-            return Decision(Stability.STABLE, (proof,), met)
+            return Decision("stable", (proof,), met)
         graph = Lift(part, degree).automaton
         met = (*met, *_repeated(graph, stressed_cycles(graph, prover.turned, found, near, enough)))
         if any(cycle.growth >= MARGINAL for cycle in met):
             return _not_dying(tuple(sorted(met, key=_order)), matrices)
-    return Decision(Stability.UNDECIDED, (), met, why)
+    return Decision("undecided", (), met, why)
 
 
 class Prover:

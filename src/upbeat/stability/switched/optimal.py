@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from upbeat.stability.switched.automaton import Automaton
 from upbeat.stability.switched.budget import Budget
 from upbeat.stability.switched.cuts import Graph, best_cut, smallest
-from upbeat.stability.switched.decide import MARGINAL, Stability, decide
+from upbeat.stability.switched.decide import MARGINAL, decide
 from upbeat.stability.switched.lifts import Lift
 from upbeat.stability.switched.stabilise import Pool, Stabilised
 from upbeat.stability.switched.system import SwitchedSystem
@@ -31,10 +31,10 @@ def stabilise_best(system: SwitchedSystem, *, lift: int = 1, seconds: float = 60
         best = best and sure
         left = lifted.automaton.without(cut).irreducible().minimal()
         decision = decide(system.under(left), seconds=budget.left)
-        if decision.stability is Stability.UNDECIDED:
+        if decision.verdict == "undecided":
             best = False
         grown = [one for one in decision.near if one.growth >= MARGINAL] or decision.near[:1]
-        stable = decision.stability is Stability.STABLE or not left.edges
+        stable = decision.verdict == "stable" or not left.edges
         if stable or not pool.add(grown) or budget.over:
             proofs = decision.certificates
             return Stabilised(system, lifted, left, cut, proofs, budget.spent, best and stable)

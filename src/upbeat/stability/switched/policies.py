@@ -16,11 +16,12 @@ from upbeat.master.paces.pace import Pace
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.followed import USUAL
 from upbeat.stability.linear.induced import At, Inducing, check_blocks, named
-from upbeat.stability.switched.decide import Decision, Repeated, Stability, decide
+from upbeat.stability.switched.decide import Decision, Repeated, decide
 from upbeat.stability.switched.stabilise import Report, Stabilised, stabilise
 from upbeat.stability.switched.system import SwitchedSystem
 from upbeat.stability.switched.windows import Policy, shifts, spelled, windows
 from upbeat.stability.verdicts.judge import experiment_of
+from upbeat.stability.verdicts.spectrum import Verdict
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ class Certified:
         return tuple(f"{p.step:g}" if self._plain else f"{p.block} {p.step:g}" for p in self.policies)
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """What is known if any of the policies may follow any other: stable, unstable or undecided."""
-        return str(self.freely.stability)
+        return self.freely.verdict
 
     @property
     def proven(self) -> bool:
@@ -151,7 +152,7 @@ class Certified:
     def __str__(self) -> str:
         sizes = spelled(self.policies)
         where = "" if self.linear else f"For small motions around {named(self.at)}: "
-        if self.freely.stability is Stability.STABLE:
+        if self.freely.verdict == "stable":
             return f"{where}Stable: if steps of {sizes} follow each other in any order, every motion decays."
         if not self.kept.automaton.edges:
             return f"{where}{self._nothing_left(sizes)}"

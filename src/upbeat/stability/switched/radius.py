@@ -10,9 +10,10 @@ from upbeat.stability.switched.automaton import Automaton
 from upbeat.stability.switched.budget import Budget
 from upbeat.stability.switched.certificate import Certificate
 from upbeat.stability.switched.cycles import grows, search
-from upbeat.stability.switched.decide import EDGES, LARGEST, Prover, Repeated, Stability, stressed_cycles
+from upbeat.stability.switched.decide import EDGES, LARGEST, Prover, Repeated, stressed_cycles
 from upbeat.stability.switched.lifts import Lift
 from upbeat.stability.switched.system import SwitchedSystem
+from upbeat.stability.verdicts.spectrum import Verdict
 
 SMALL = 1e-6
 """Nothing tells growth from none below so small a part of the largest matrix: there bounds end."""
@@ -33,10 +34,10 @@ class JointRadius:
     grows: bool = False
 
     @property
-    def stability(self) -> Stability:
+    def verdict(self) -> Verdict:
         if self.upper < 1.0:
-            return Stability.STABLE
-        return Stability.UNSTABLE if self.grows else Stability.UNDECIDED
+            return "stable"
+        return "unstable" if self.grows else "undecided"
 
 
 def joint_radius(

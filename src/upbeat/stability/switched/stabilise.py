@@ -11,7 +11,7 @@ from upbeat.stability.switched.budget import Budget
 from upbeat.stability.switched.certificate import Certificate
 from upbeat.stability.switched.cuts import best_cut
 from upbeat.stability.switched.cycles import search
-from upbeat.stability.switched.decide import MARGINAL, Repeated, Stability, decide
+from upbeat.stability.switched.decide import MARGINAL, Repeated, decide
 from upbeat.stability.switched.lifts import Lift
 from upbeat.stability.switched.system import SwitchedSystem
 
@@ -128,7 +128,7 @@ def stabilise(
             near=near,
             enough=ENOUGH,
         )
-        over = decision.stability is Stability.STABLE or not left.edges or budget.over
+        over = decision.verdict == "stable" or not left.edges or budget.over
         new = pool.add(decision.near)
         if over or (stuck and not new):
             return Stabilised(system, lifted, left, cut, decision.certificates, budget.spent)

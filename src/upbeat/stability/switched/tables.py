@@ -63,7 +63,7 @@ class Held:
         """For JSON."""
         count = len(self.pace.steps)
         return {
-            "verdict": str(self.decision.stability),
+            "verdict": self.decision.verdict,
             "proven": bool(self.decision.certificates),
             "local": not self.linear,
             "at": self.at,
