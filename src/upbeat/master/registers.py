@@ -9,6 +9,10 @@ from upbeat.core.ports import Kind, Value
 from upbeat.master.layout import Layout, Reg, Register
 
 
+class TakenError(ValueError):
+    """Two registers with one name."""
+
+
 class Registers:
     """Grows a `Layout`. Names are for people (`explain`, messages) and must be unique."""
 
@@ -23,7 +27,7 @@ class Registers:
     ) -> Reg:
         """The first cell of a new register."""
         if name in self._names:
-            raise ValueError(f"register {name!r} exists already")
+            raise TakenError(f"register {name!r} exists already")
         values = tuple(start) if start is not None else (kind.zero,) * size
         register = Register(name, self._cells, kind, size, values)
         self._registers.append(register)

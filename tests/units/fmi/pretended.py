@@ -39,6 +39,8 @@ def real(name, role=Role.LOCAL, reference=0, **more):
 class Pretended:
     """x' = rate(t, x, u), indicators z(t, x, u), events by `event`, which may change x and `memory`."""
 
+    doomed = False
+
     def __init__(
         self,
         x=(),

@@ -90,7 +90,7 @@ def test_paths(tmp_path: Path, name: str, why: str) -> None:
     path = pack(tmp_path / "a.fmu", ("good", b""), (name, b"bad"))
     with pytest.raises(FileProblem, match=why) as caught:
         unpack(path)
-    assert "a.fmu is not unpacked because of its entry" in str(caught.value)
+    assert "a.fmu' is not unpacked because of its entry" in str(caught.value)
 
 
 @pytest.mark.parametrize(

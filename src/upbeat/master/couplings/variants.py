@@ -14,6 +14,7 @@ from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.layout import Reg
 from upbeat.master.program import Block, If, Instruction, Let, Set, walk
+from upbeat.master.registers import TakenError
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.equations.ode import Ode
@@ -120,7 +121,14 @@ class Variants:
 
     def blocks(self, wiring: Wiring) -> Blocks:
         couplings = list(dict.fromkeys(_Same(one.coupling or self.coupling) for one in self.all.values()))
-        made = [_plain(one.coupling, wiring) for one in couplings]
+        try:
+            made = [_plain(one.coupling, wiring) for one in couplings]
+        except TakenError as taken:
+            raise MasterError(
+                "couplings of several rates cannot take turns here: each would keep a history of its own "
+                f"({taken}), and the one that stands still would not know what its input did meanwhile. Hold "
+                'such inputs (inputs = "hold"), or take couplings with the same rates.'
+            ) from None
         choices = self._choices(wiring)
         usual = made[0]
         last = wiring.registers.new("variants′last") if len(made) > 1 else None
