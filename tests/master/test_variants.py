@@ -246,11 +246,3 @@ def test_explain_says_what_the_blocks_are() -> None:
         in text
     )
     assert "left by midpoint (steps 2)" in text
-
-
-def test_histories_over_steps_of_several_lengths_are_refused() -> None:
-    variants = up.Variants(others={"often": up.Variant(up.MultiRate({"right": 3}))})
-    made = up.experiment(solved(), pace=0.1, coupling=variants, inputs="linear", until=1.0)
-    with pytest.raises(MasterError, match="keep a history of its own"):
-        made.program()
-    up.experiment(solved(), pace=0.1, coupling=variants, inputs="hold", until=1.0).program()
