@@ -246,3 +246,13 @@ def test_explain_says_what_the_blocks_are() -> None:
         in text
     )
     assert "left by midpoint (steps 2)" in text
+
+
+def test_histories_over_steps_of_several_lengths_are_refused() -> None:
+    """Left and right hear each other in every short step of the one, in every long step of the other."""
+    variants = up.Variants(others={"often": up.Variant(up.MultiRate({"left": 3, "right": 3}))})
+    made = up.experiment(solved(), pace=0.1, coupling=variants, inputs="linear", until=1.0)
+    with pytest.raises(MasterError, match="keep a history of its own") as caught:
+        made.program()
+    assert 'inputs = "hold"' in str(caught.value)
+    up.experiment(solved(), pace=0.1, coupling=variants, inputs="hold", until=1.0).program()
