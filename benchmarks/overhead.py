@@ -71,21 +71,6 @@ def compile_library(directory: Path, name: str, *flags: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(target))
 
 
-class Table(ctypes.Structure):
-    """upbeat_unit of native/include/upbeat/unit.h."""
-
-    _fields_ = [
-        ("size", ctypes.c_uint32),
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                *("self", "get", "set", "advance", "jump", "save", "restore", "message", "destroy"),
-                *("slope", "pack", "unpack", "due"),
-            )
-        ),
-    ]
-
-
 class Ring:
     """One kind of ring unit, in all its forms."""
 
@@ -93,14 +78,12 @@ class Ring:
         self.work = work
         self._units = compile_library(directory, f"unit{work}", "-DRING_UNIT", f"-DWORK={work}")
         self._loop = compile_library(directory, "loop")
-        self._units.ring_create.restype = ctypes.c_void_p
-        self._table = Table()
-        self._units.ring_table(ctypes.byref(self._table))
+        self._units.ring_units.restype = ctypes.c_void_p
 
     def by_address(self) -> up.NativeUnit:
-        functions = {name: getattr(self._table, name) for name in ("get", "set", "advance", "destroy")}
-        create = ctypes.cast(self._units.ring_create, ctypes.c_void_p).value
-        return up.NativeUnit(ports=PORTS, functions={"create": create, **functions})
+        names = ("create", "get", "set", "advance", "destroy")
+        addresses = {n: ctypes.cast(self._units[f"ring_{n}"], ctypes.c_void_p).value or 0 for n in names}
+        return up.NativeUnit(ports=PORTS, functions=addresses)
 
     def as_expression(self) -> up.Function:
         steps = {"y0": "u"} | {f"y{i + 1}": f"y{i}*0.999 + 0.001" for i in range(self.work)}
@@ -108,23 +91,18 @@ class Ring:
 
     def by_hand(self, n: int, steps: int) -> tuple[float, np.ndarray]:
         """CPU seconds of the loop in C, and the last row."""
-        tables = (Table * n)()
-        for i in range(n):
-            tables[i] = self._table
-            tables[i].self = self._units.ring_create(b"", ctypes.c_double(0.0), None)
+        units = ctypes.c_void_p(self._units.ring_units(n))
         record = np.empty((steps + 1, n + 1))
         began = time.process_time()
         self._loop.ring_loop(
-            tables,
+            units,
             n,
             ctypes.c_long(steps),
             ctypes.c_double(STEP),
             record.ctypes.data_as(ctypes.POINTER(ctypes.c_double)),
         )
         seconds = time.process_time() - began
-        destroy = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._table.destroy)
-        for table in tables:
-            destroy(table.self)
+        self._units.ring_free(units, n)
         return seconds, record[-1, 1:]
 
 

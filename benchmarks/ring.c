@@ -16,20 +16,20 @@ typedef struct {
   double u, y;
 } ring_unit;
 
-static int get(void* self, int port, upbeat_cell* to) {
+int ring_get(void* self, int port, upbeat_cell* to) {
   (void)port;
   to->r = ((ring_unit*)self)->y;
   return 0;
 }
 
-static int set(void* self, int port, const upbeat_cell* coefficients, int count) {
+int ring_set(void* self, int port, const upbeat_cell* coefficients, int count) {
   (void)port;
   (void)count;
   ((ring_unit*)self)->u = coefficients[0].r;
   return 0;
 }
 
-static int advance(void* self, double t, double to, int early, double* reached) {
+int ring_advance(void* self, double t, double to, int early, double* reached) {
   (void)t;
   (void)early;
   ring_unit* unit = self;
@@ -40,7 +40,7 @@ static int advance(void* self, double t, double to, int early, double* reached) 
   return 0;
 }
 
-static void destroy(void* self) { free(self); }
+void ring_destroy(void* self) { free(self); }
 
 void* ring_create(const char* name, double start, const double* parameters) {
   (void)name;
@@ -49,13 +49,22 @@ void* ring_create(const char* name, double start, const double* parameters) {
   return calloc(1, sizeof(ring_unit));
 }
 
-void ring_table(upbeat_unit* table) {
-  memset(table, 0, sizeof *table);
-  table->size = sizeof *table;
-  table->get = get;
-  table->set = set;
-  table->advance = advance;
-  table->destroy = destroy;
+/* Tables for n units, for the loop below; `ring_free` gives them back. */
+upbeat_unit* ring_units(int n) {
+  upbeat_unit* units = calloc((size_t)n, sizeof *units);
+  for (int i = 0; i < n; ++i) {
+    units[i].size = sizeof *units;
+    units[i].self = ring_create("", 0.0, NULL);
+    units[i].get = ring_get;
+    units[i].set = ring_set;
+    units[i].advance = ring_advance;
+  }
+  return units;
+}
+
+void ring_free(upbeat_unit* units, int n) {
+  for (int i = 0; i < n; ++i) ring_destroy(units[i].self);
+  free(units);
 }
 
 #else

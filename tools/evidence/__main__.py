@@ -13,7 +13,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +65,21 @@ def row(claim: Claim, data: Any) -> str:
     return f"| {claim.what} | {claim.asked} | {claim.reached(data)} | {mark} | `{claim.script}` |"
 
 
+def explained(missed: Iterable[Claim]) -> Iterator[str]:
+    """Why claims were missed; those with one reason together."""
+    reasons: dict[str, list[str]] = {}
+    for claim in missed:
+        reasons.setdefault(claim.why or "not reached in this run.", []).append(f"*{claim.what}*")
+    return (f"{', '.join(names)}: {why}\n" for why, names in reasons.items())
+
+
 def page(found: Mapping[str, Any], bad: Mapping[str, Any], where: str) -> str:
     """The whole page."""
     lines = [HEAD.format(machine=where, python=f"Python {platform.python_version()}")]
     for area, claims in AREAS.items():
         lines += [f"## {area}", "", "| | asked | reached | holds | measured by |", "|---|---|---|---|---|"]
         lines += [row(claim, found[claim.script]) for claim in claims]
-        missed = [claim for claim in claims if not claim.holds(found[claim.script])]
-        lines += ["", *(f"*{claim.what}*: {claim.why or 'not reached in this run.'}\n" for claim in missed)]
+        lines += ["", *explained([claim for claim in claims if not claim.holds(found[claim.script])])]
     return "\n".join([*lines, *bad_inputs.section(bad)]).rstrip() + "\n"
 
 

@@ -40,7 +40,7 @@ def ratio(
         what,
         f"≤ {most:g}{times}",
         script,
-        lambda d: f"{value(d):.3g}{times}",
+        lambda d: f"{value(d):.4g}{times}",
         lambda d: value(d) <= most,
         why,
     )

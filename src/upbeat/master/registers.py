@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
+from itertools import chain, count
 
 from upbeat.core.ports import Kind, Value
 from upbeat.master.layout import Layout, Reg, Register
@@ -19,6 +19,7 @@ class Registers:
     def __init__(self) -> None:
         self._registers: list[Register] = []
         self._names: set[str] = set()
+        self._taken: set[str] = set()  # names, and what is before their first prime
         self._cells = 0
         self._slots = 0
 
@@ -32,14 +33,14 @@ class Registers:
         register = Register(name, self._cells, kind, size, values)
         self._registers.append(register)
         self._names.add(name)
+        self._taken |= {name, name.partition("′")[0]}
         self._cells += size
         return register.first
 
     def unique(self, name: str) -> str:
         """`name`, or `name` with a number where it is taken."""
-        taken = {known.split("′")[0] for known in self._names} | self._names
         others = (f"{name} {k}" for k in count(2))
-        return name if name not in taken else next(other for other in others if other not in taken)
+        return next(free for free in chain((name,), others) if free not in self._taken)
 
     def slot(self) -> int:
         """A new slot for `Save`."""

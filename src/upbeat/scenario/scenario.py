@@ -136,7 +136,7 @@ class Scenario:
             raise InvalidInput(f"there is no port '{name}'. {suggest(name, self.ports, 'ports')}")
         return self.ports[name]
 
-    @property
+    @cached_property
     def added_units(self) -> tuple[str, ...]:
         """The units that `closed` and `driven` have added."""
         computed = isinstance(self.units.get(CONDITIONS), Conditions)
@@ -168,11 +168,15 @@ class Scenario:
             return port
         if unit != INPUTS:
             return f"{unit}.{port}"
-        return {by_hand(p.name): p.name for p in self.opened_inputs}.get(port, port)
+        return self._opened_by_hand.get(port, port)
 
-    @property
-    def _event_names(self) -> tuple[str, ...]:
-        return tuple(event.name for event in getattr(self.units.get(EVENTS), "events", ()))
+    @cached_property
+    def _event_names(self) -> frozenset[str]:
+        return frozenset(event.name for event in getattr(self.units.get(EVENTS), "events", ()))
+
+    @cached_property
+    def _opened_by_hand(self) -> dict[str, str]:
+        return {by_hand(port.name): port.name for port in self.opened_inputs}
 
     def check_measures(self) -> None:
         """Raise a `ScenarioError` if a port has a unit of measure that does not exist."""

@@ -153,7 +153,7 @@ def _missing(unit: str, port: str, wiring: Wiring, symbolic: bool) -> str:
 def _source(name: str, wiring: Wiring) -> tuple[str, str, str]:
     """The unit and port of a name in a condition, and the index of the cell as it is written."""
     unit, rest = split(name)
-    port, index = resolve(rest, {known for owner, known in wiring.outputs if owner == unit})
+    port, index = resolve(rest, {known for _, known in wiring.outputs_of(unit)})
     return unit, port, "" if index is None else f"[{index}]"
 
 

@@ -55,8 +55,17 @@ class Stories:
         if not seen:
             return
         self._since = wiring.registers.new("since")
-        models = wiring.scenario.units.items()
-        self._truths = {unit for unit, model in models if isinstance(model, Conditions)}
+        scenario = wiring.scenario
+        self._truths = {unit for unit, model in scenario.units.items() if isinstance(model, Conditions)}
+        self._places = {unit: place for place, unit in enumerate(scenario.units)}
+        self._takers: dict[End, list[End]] = {}  # by the port that sends: the ports that take it
+        for connection in scenario.event_connections:
+            for source in dict.fromkeys(sender.source for sender in connection.senders):
+                self._takers.setdefault(source, []).append((connection.unit, connection.port))
+        looking = watchers(scenario.units)
+        self._tellers = {
+            unit for (unit, _), takers in self._takers.items() if any(taker in looking for taker, _ in takers)
+        }
         for sight in seen:
             self._told[sight.place] = self._story(sight)
 
@@ -67,14 +76,7 @@ class Stories:
 
     def after(self, unit: str) -> Block:
         """What follows when a unit has jumped. One that only tells a watcher to look has changed nothing."""
-        scenario = self._wiring.scenario
-        looking = watchers(scenario.units)
-        tells = any(
-            sender.source[0] == unit and connection.unit in looking
-            for connection in scenario.event_connections
-            for sender in connection.senders
-        )
-        return () if tells else self.mark
+        return self.mark if self._told and unit not in self._tellers else ()
 
     @property
     def keep(self) -> Block:
@@ -106,7 +108,7 @@ class Stories:
         self._doubt(label, conditions)
         changes = list(self._changes(sight.watcher, sight.event))
         owners = behind(scenario, named(conditions)) | {owner for owner, _, _, _ in changes}
-        concerned = [owner for owner in scenario.units if owner in owners.difference(scenario.added_units)]
+        concerned = sorted(owners.difference(scenario.added_units), key=self._places.__getitem__)
         size = HEAD + sum(2 * changed.port.cells for *_, changed in changes)
         to = wiring.registers.new(f"{label}′story", size=size)
         predicted = self._predicted(sight.place)
@@ -138,13 +140,10 @@ class Stories:
         """What an event changes: in which unit, the registers before and after, and what it is."""
         scenario = self._wiring.scenario
         for output, _ in event.then:
-            for connection in scenario.event_connections:
-                if all(sender.source != (unit, output) for sender in connection.senders):
-                    continue
-                owner = connection.unit
+            for owner, port in self._takers.get((unit, output), ()):
                 equations = getattr(bare(scenario.units[owner]), "equations", None)
                 assert isinstance(equations, Equations)  # nothing else lets itself be changed
-                quantity = _quantity(equations, connection.port)
+                quantity = _quantity(equations, port)
                 given = _given_out(equations, quantity)
                 before = None if given is None else self._wiring.outputs.get((owner, given))
                 label = f"{self._wiring.called(owner)}.{quantity.name}"

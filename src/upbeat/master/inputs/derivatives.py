@@ -77,7 +77,7 @@ def rate(cell: Expr, ports: Mapping[tuple[str, str], Port], target: str) -> Expr
     rates: dict[str, Expr] = {}
     for name in expr_names(cell):
         unit, rest = split(name)
-        port, index = resolve(rest, {known for owner, known in ports if owner == unit})
+        port, index = resolve(rest, {rest} if (unit, rest) in ports else ())
         derivative = ports[unit, port].derivative
         if derivative is None and unit == INPUTS:
             raise MasterError(
