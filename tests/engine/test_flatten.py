@@ -84,6 +84,20 @@ def test_different_rates_are_merged(engine: str, rate: int) -> None:
         np.testing.assert_allclose(flat[name], nested[name], rtol=1e-12, atol=1e-14, err_msg=name)
 
 
+def test_a_nest_with_a_rate_of_its_own_that_feeds_itself_stays_nested(engine: str) -> None:
+    """What it gives itself goes around outside, where values are exchanged less often."""
+    for rate, flat in ((1, True), (2, False)):
+        nests = [inside(master(H / rate), flatten=flatten) for flatten in (True, False)]
+        one, two = (up.Scenario({"car": nest}, {"car.a": "0.2*car.x"}) for nest in nests)
+        experiment = up.experiment(one, pace=H, until=2.0, engine=engine)
+        note = experiment.flat.notes[0]
+        assert note.flattened is flat
+        assert flat or "'a' comes from its own outputs" in note.why
+        np.testing.assert_array_equal(
+            experiment.run()["car.x"], up.simulate(two, pace=H, until=2.0, engine=engine)["car.x"]
+        )
+
+
 def test_different_rates_stay_nested_where_the_last_step_is_shorter() -> None:
     short = up.experiment(around(inside(master(H / 2))), pace=H, until=2.01)
     assert "not all communication steps" in short.flat.notes[0].why

@@ -1,36 +1,251 @@
-"""Nested scenarios: judged as what is inside them where that can take their place; else the true reason."""
+"""Nested scenarios: judged as what is inside them where that can take their place, else as what they do."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import log
 from typing import Any
 
 import numpy as np
 import pytest
 
 import upbeat as up
+from stability_models import flows, masses, radius
 from upbeat.report.stability import describe
 
+INNER = 0.05
+CART = up.Ode({"x": "v", "v": "-x - d*v + F"}, start={"x": 1.0}, inputs=["F"], parameters={"d": 0.5})
 
-def boxed(coupling: Any = None, *, flatten: bool = True) -> up.Scenario:
-    cart = up.Ode({"x": "v", "v": "-x - d*v + F"}, start={"x": 1.0}, inputs=["F"], parameters={"d": 0.5})
+
+def box(coupling: Any = None, *, flatten: bool = True, pace: Any = INNER, inputs: Any = None) -> up.Nested:
+    """A cart and a spring that know each other by their communication points alone."""
     inside = up.Scenario(
-        units={"m": cart, "k": up.Function(["x"], {"F": "-2*x"})},
+        units={"m": CART, "k": up.Function(["x"], {"F": "-2*x"})},
         connections={"m.F": "k.F + push", "k.x": "m.x"},
         inputs=["push"],
         outputs={"x": "m.x"},
+        events={"far": {"when": "m.x >= 9", "then": {"m.v": 0.0}}} if isinstance(pace, up.LookAhead) else {},
     )
-    master = up.Master(up.Fixed(0.05), coupling=coupling or up.Jacobi())
-    return up.Scenario(
-        units={"box": up.Nested(inside, master, flatten=flatten)}, connections={"box.push": "-0.1*box.x"}
+    steps = up.Fixed(pace) if isinstance(pace, float) else pace
+    master = up.Master(steps, coupling=coupling or up.Jacobi(), inputs=inputs or up.Hold())
+    return up.Nested(inside, master, flatten=flatten)
+
+
+def boxed(coupling: Any = None, **how: Any) -> up.Scenario:
+    return up.Scenario(units={"box": box(coupling, **how)}, connections={"box.push": "-0.1*box.x"})
+
+
+def beside(nest: up.Nested, x: str = "x") -> up.Scenario:
+    """A nest and a slow unit in a circle."""
+    slow = up.Ode({"z": f"-0.5*z + 0.3*{x}"}, inputs=["x"], start={"z": 1.0})
+    return up.Scenario({"box": nest, "slow": slow}, {"box.push": "-0.8*slow.z", "slow.x": "box.x"})
+
+
+def spectrum(scenario: up.Scenario, pace: float, **how: Any) -> np.ndarray:
+    """The eigenvalues that are not zero."""
+    values = np.linalg.eigvals(up.induced(scenario, pace=pace, **how).matrix)
+    return np.sort_complex(values[np.abs(values) > 1e-6])
+
+
+@pytest.mark.parametrize(
+    ("pace", "coupling", "inputs"),
+    [
+        (INNER, up.Jacobi(), up.Hold()),
+        (INNER, up.Jacobi(), up.Linear()),
+        (INNER, up.Jacobi(), up.Polynomial(2)),
+        (2 * INNER, up.Jacobi(), up.Hold()),
+        (4 * INNER, up.Jacobi(), up.Hold()),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("x", ["x", "sin(x)"])
+def test_a_nest_is_as_its_units_side_by_side(pace: float, coupling: Any, inputs: Any, x: str) -> None:
+    """Where flattening means the same, it is the truth for what stays nested."""
+    how = {"coupling": coupling, "inputs": inputs}
+    flat = spectrum(beside(box(coupling, inputs=inputs), x), pace, **how)
+    nested = spectrum(beside(box(coupling, inputs=inputs, flatten=False), x), pace, **how)
+    np.testing.assert_allclose(nested, flat, atol=1e-12)
+    found = up.induced(beside(box(flatten=False), x), pace=pace)
+    assert found.linear == (x == "x")
+    assert {"box.m.x", "box.m.v", "slow.z"} < set(found.names)
+
+
+def test_a_nest_in_a_nest_is_as_its_units() -> None:
+    def deep(*, flatten: bool) -> up.Scenario:
+        inside = beside(box(flatten=flatten))
+        outer = up.Scenario(
+            {"box": box(flatten=flatten), "slow": inside.units["slow"]},
+            {"box.push": "-0.8*slow.z + u", "slow.x": "box.x"},
+            inputs=["u"],
+            outputs={"x": "box.x"},
+        )
+        nest = up.Nested(outer, up.Master(up.Fixed(INNER)), flatten=flatten)
+        return up.Scenario({"nest": nest, "g": up.Function(["x"], {"y": "-0.2*x"})},
+                           {"nest.u": "g.y", "g.x": "nest.x"})  # fmt: skip
+
+    flat, nested = (spectrum(deep(flatten=flatten), INNER) for flatten in (True, False))
+    np.testing.assert_allclose(nested, flat, atol=1e-12)
+    names = up.induced(deep(flatten=False), pace=INNER).names
+    assert {"nest.box.m.x", "nest.box.m.F (held)", "nest.slow.z"} < set(names)
+
+
+@pytest.mark.parametrize("micro", [1, 3, 10])
+def test_two_masses_one_of_them_nested(micro: int) -> None:
+    """By hand: inside, the wall's force is held over each of so many steps, outside that of the other."""
+    h, c = 0.3, 1.0
+    mass = up.Ode(
+        {"x": "v", "v": "F - v"}, inputs=["F"], outputs=["x", "v"], start={"x": 1.0}, solver="dormand_prince"
+    )
+    inside = up.Scenario(
+        {"mass": mass, "wall": up.Function(["x"], {"F": f"-{c}*x"})},
+        {"mass.F": "wall.F + F", "wall.x": "mass.x"},
+        inputs=["F"],
+        outputs={"x": "mass.x", "v": "mass.v"},
+    )
+    nest = up.Nested(inside, up.Master(up.Fixed(h / micro)), flatten=False)
+    scenario = up.Scenario(
+        {"left": nest, "right": masses("dormand_prince").units["right"]},
+        {"left.F": "right.F", "right.xc": "left.x", "right.vc": "left.v"},
+    )
+    free, pushed = flows(h / micro, "exact", c1=0.0)[0]
+    one = free + pushed @ np.array([[-c, 0.0]])
+    push = sum((np.linalg.matrix_power(one, k) for k in range(micro)), np.zeros((2, 2))) @ pushed
+    apart = np.array([[1.0, 1.0]])  # the coupling has a stiffness and a damping of 1
+    right, pulled = flows(h, "exact")[1]
+    matrix = np.block([[np.linalg.matrix_power(one, micro) - push @ apart, push @ apart], [pulled, right]])
+    assert up.stability_of(scenario, pace=h, scan=False).spectral_radius == pytest.approx(
+        radius(matrix), abs=1e-12
     )
 
 
-def test_a_nest_that_cannot_be_flattened_says_why() -> None:
-    with pytest.raises(up.InvalidInput, match=r"'box' cannot be linearised.*asked to stay nested") as error:
-        up.stability_of(boxed(flatten=False), pace=0.1)
-    assert "neither be set back" not in str(error.value)
-    with pytest.raises(up.InvalidInput, match=r"'box'.*runs as one unit there, because .*Jacobi"):
-        up.stability_of(boxed(up.GaussSeidel()), pace=0.1)
+@pytest.mark.parametrize(
+    ("coupling", "inner", "inputs"),
+    [
+        ("jacobi", up.GaussSeidel(("k", "m")), up.Linear()),
+        ("gauss_seidel", up.Jacobi("lagged"), up.Hold()),
+        (up.GaussSeidel(("slow", "box")), up.Jacobi(), up.Linear()),
+        (up.Iterated(up.Jacobi("lagged"), corrections=2), up.Jacobi(), up.Linear()),
+        (up.Jacobi(), up.Iterated(up.Jacobi("lagged"), corrections=3), up.Hold()),
+    ],
+    ids=str,
+)
+def test_a_run_decays_as_its_verdict_says(coupling: Any, inner: Any, inputs: Any) -> None:
+    """The slope of the logarithm of what is left of a long run, for what nobody can flatten."""
+    scenario = beside(box(inner, inputs=inputs))
+    how: dict[str, Any] = {"pace": 3 * INNER, "coupling": coupling}
+    assert not up.experiment(scenario, until=1.5, **how).flat.notes[0].flattened
+    found = up.stability_of(scenario, scan=False, **how)
+    trace = up.simulate(scenario, until=90.0, **how)
+    left = np.log(np.abs(trace["slow.z"]) + np.abs(trace["box.x"]))
+    half = len(left) // 2
+    peaks = [k for k in range(half, len(left) - 1) if left[k - 1] < left[k] >= left[k + 1]]
+    first, last = (peaks[0], peaks[-1]) if len(peaks) > 2 else (half, len(left) - 1)
+    assert (left[last] - left[first]) / (last - first) == pytest.approx(log(found.spectral_radius), rel=0.02)
+    assert found.verdict == "stable"
+
+
+def test_decisions_inside_are_those_of_a_neighbour() -> None:
+    """At rest a loop inside is solved before it begins, and its rows would never be."""
+    gain = up.Function(["x", "y"], {"F": "-2*x - 0.5*y**3 - y"})
+    inside = up.Scenario(
+        {"m": CART, "k": gain, "half": up.Function(["F"], {"y": "0.5*F"})},
+        {"m.F": "k.F + push", "k.x": "m.x", "k.y": "half.y", "half.F": "k.F"},
+        inputs=["push"],
+        outputs={"x": "m.x"},
+    )
+
+    def at_rest(flatten: bool) -> np.ndarray:
+        nest = up.Nested(
+            inside, up.Master(up.Fixed(INNER), up.Jacobi(loops=up.FixedPoint())), flatten=flatten
+        )
+        calm = nest.with_values({"m.x": 0.0})
+        return spectrum(beside(calm), INNER, coupling=up.Jacobi(loops=up.FixedPoint()), at="rest")
+
+    np.testing.assert_allclose(at_rest(False), at_rest(True), atol=1e-9)
+
+
+def test_steps_inside_that_begin_anew_with_every_step_fit_any_step() -> None:
+    """0.25 = 0.1 + 0.1 + 0.05: the same every time."""
+    nest = beside(box(pace=up.EventDriven(0.1)))
+    found = up.stability_of(nest, pace=0.25, scan=False)
+    trace = up.simulate(nest, pace=0.25, until=100.0)
+    left = np.abs(trace["slow.z"])
+    peaks = [k for k in range(200, len(left) - 1) if left[k - 1] < left[k] >= left[k + 1]]
+    first, last = (peaks[0], peaks[-1]) if len(peaks) > 2 else (200, len(left) - 1)
+    assert np.log(left[last] / left[first]) / (last - first) == pytest.approx(
+        log(found.spectral_radius), rel=0.02
+    )
+
+
+@pytest.mark.parametrize(
+    "pace", [up.ErrorControl(1e-3, per="step"), up.LookAhead(0.05), up.Pattern([0.05, 0.1])], ids=str
+)
+def test_steps_inside_that_are_chosen_as_it_goes_are_refused(pace: Any) -> None:
+    with pytest.raises(up.InvalidInput, match=r"up\.Master\(up\.Fixed\(0\.1\), …\) in its Nested") as error:
+        up.stability_of(beside(box(pace=pace)), pace=0.1, scan=False)
+    assert f"'box' cannot be linearised: inside it {type(pace).__name__} chooses" in str(error.value)
+
+
+def test_steps_that_do_not_fit_are_refused_with_some_that_do() -> None:
+    with pytest.raises(up.InvalidInput, match=r"no whole part.*communication steps of 0\.1 s") as error:
+        up.stability_of(boxed(), pace=0.12, scan=False)
+    assert "'box' cannot be linearised with communication steps of 0.12 s" in str(error.value)
+    fits = up.stability_of(boxed(pace=0.24), pace=0.12, scan=False)  # each step inside is cut off alike
+    same = up.stability_of(boxed(pace=0.12), pace=0.12, scan=False)
+    assert fits.spectral_radius == pytest.approx(same.spectral_radius, abs=1e-12)
+
+
+def test_a_unit_inside_that_cannot_be_linearised_is_named_by_its_whole_way() -> None:
+    class Odd:
+        def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+            self.u = 0.0
+
+        def get(self, port: str) -> float:
+            return self.u
+
+        def set(self, port: str, coefficients: Any) -> None:
+            self.u = float(coefficients[0])
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            return to
+
+    odd = up.PythonUnit(Odd, up.units.ports(["x"], ["F"]), [])
+    nest = box()
+    with pytest.raises(up.InvalidInput, match=r"'box\.k' cannot be linearised"):
+        up.stability_of(
+            beside(replace(nest, scenario=nest.scenario.with_units({"k": odd}))), pace=0.1, scan=False
+        )
+
+
+def test_a_nest_with_events_is_no_matrix() -> None:
+    inside = up.Scenario(
+        {"m": CART, "e": up.Edge()},
+        {"m.F": "push", "e.signal": "m.x >= 2"},
+        inputs=["push"],
+        outputs={"x": "m.x", "far": "e.rise"},
+    )
+    with pytest.raises(up.InvalidInput, match=r"'box' cannot be linearised: .* sends or receives events"):
+        up.stability_of(beside(up.Nested(inside, up.Master(up.Fixed(0.05)))), pace=0.1, scan=False)
+
+
+def test_steps_of_several_sizes_each_do_what_they_do_alone() -> None:
+    """No pace but a fixed one flattens anything: the sizes are judged as the nest would run."""
+    found = up.certified(beside(box()), [0.1, 0.2])
+    assert found.proven
+    alone = [radius(up.induced(beside(box(flatten=False)), pace=h).matrix) for h in (0.1, 0.2)]
+    assert [radius(matrix) for matrix in found.system.matrices] == pytest.approx(alone, abs=1e-12)
+    with pytest.raises(up.InvalidInput, match="no whole part"):
+        up.certified(beside(box()), [0.1, 0.13])
+
+
+def test_a_run_with_a_nest_is_judged_along_its_way() -> None:
+    """With steps that fit those inside, and with others."""
+    for pace in (0.1, 0.12):
+        experiment = up.experiment(beside(box(flatten=False)), pace=pace, until=24.0)
+        found = up.stability_along(experiment, experiment.run())
+        assert found.verdict == "stable"
+        fixed = up.stability_of(beside(box()), pace=0.1, scan=False)
+        assert found.rate == pytest.approx(log(fixed.spectral_radius) / 0.1, rel=0.1)
 
 
 def test_steps_that_keep_a_nest_apart_are_undecided_and_the_reason_is_told() -> None:

@@ -77,12 +77,15 @@ class Interpreter:
         self._units: dict[str, Any] = {}  # each a `Unit`, with all the calls it promises
         try:
             for name, model in models.items():
-                self._units[name] = self._call(name, "instantiate", instantiated, model, name, start)
+                self._units[name] = self._call(name, "instantiate", self._instantiated, model, name, start)
         except BaseException:
             self.close()
             raise
         self._calls = Calls(self._cells, self._units, self._clock, models, program.computed)
         self._blocks = {name: self._bound(block) for name, block in program.blocks.items()}
+
+    def _instantiated(self, model: Model, name: str, start: float) -> Any:
+        return instantiated(model, name, start)
 
     def execute(self, block: str) -> None:
         self._run(self._blocks[block])

@@ -197,11 +197,20 @@ class _Flattening:
         later = self._in_turn - first.keys()
         return tuple(new for unit in scenario.units if unit not in later for new in first.get(unit, (unit,)))
 
+    def _fed_back(self, unit: str) -> str | None:
+        """An input of a unit that follows one of its own outputs; None if there is none."""
+        return next((c.port for c in self._work.connections.reading(unit) if c.unit == unit), None)
+
     def _rate(self, unit: str, inner: Master) -> tuple[int, float]:
         """How many steps the inside makes while the unit makes one, and how long they are."""
         rate, step = mergeable.rate(self._master.pace, inner.pace, self._steps.get(unit))
         if rate == 1:
             return rate, step
+        if own := self._fed_back(unit):
+            raise Kept(
+                f"it has a rate of its own, and its input '{own}' comes from its own outputs, which are "
+                "exchanged outside less often than inside"
+            )
         if self._orders:
             raise Kept("it has a rate of its own, and another nested scenario a GaussSeidel coupling")
         if self._rates:

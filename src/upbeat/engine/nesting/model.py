@@ -17,7 +17,7 @@ from upbeat.core.ports import Causality, Port, Value
 from upbeat.engine.choose import EngineName, choose
 from upbeat.engine.inside import Inside
 from upbeat.engine.nesting.events import EventNestedUnit
-from upbeat.engine.nesting.unit import NestedUnit, Running
+from upbeat.engine.nesting.unit import MakesMachine, NestedUnit, Running
 from upbeat.engine.packing import fingerprint
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.couplings.negotiated import Negotiated
@@ -62,12 +62,12 @@ class Nested:
                 f"the second argument of Nested is a Master, not {self.master!r}. "
                 "Write up.Master(up.Fixed(0.01))."
             )
-        if not self.scenario.outputs and not self._has_events:
+        if not self.scenario.outputs and not self.has_events:
             raise MasterError(
                 'a nested scenario needs outputs of its own: Scenario(…, outputs={"y": "unit.port"})'
             )
         onwards(self.master.pace)  # may refuse, and that is said here rather than in the run
-        if self._has_events:
+        if self.has_events:
             self._check_events()
 
     def _check_events(self) -> None:
@@ -89,7 +89,8 @@ class Nested:
             )
 
     @property
-    def _has_events(self) -> bool:
+    def has_events(self) -> bool:
+        """Whether it sends or receives events, and so is a discrete-event unit as a whole."""
         return bool(self.scenario.event_outputs) or any(port.event for port in self.scenario.inputs)
 
     @cached_property
@@ -108,7 +109,7 @@ class Nested:
     @property
     def announced(self) -> bool:
         """Whether everything that is to be seen outside happens at times that are known before."""
-        return self._has_events or self.discrete
+        return self.has_events or self.discrete
 
     @cached_property
     def _flat(self) -> Flat:
@@ -118,7 +119,7 @@ class Nested:
 
     @cached_property
     def _built(self) -> tuple[Program, Pace]:
-        program, pace = self._flat.master.build(self._flat.scenario, driven=self._has_events)
+        program, pace = self._flat.master.build(self._flat.scenario, driven=self.has_events)
         return program, onwards(pace)
 
     def check(self) -> None:
@@ -170,7 +171,7 @@ class Nested:
     def _reacting(self) -> set[str]:
         """Units that may answer at once to what reaches them: instants happen inside by themselves."""
         units = self.whole.units
-        return set() if self._has_events else {u for u in units if Ability.NEXT_EVENT in units[u].abilities}
+        return set() if self.has_events else {u for u in units if Ability.NEXT_EVENT in units[u].abilities}
 
     @property
     def _seen_by_events(self) -> list[tuple[str, str]]:
@@ -185,7 +186,7 @@ class Nested:
         found = {a for a in (Ability.ROLLBACK, Ability.SERIALISE) if all(a in own for own in inside)}
         if self._inside is not None:
             found |= {Ability.NATIVE}
-        if self._has_events or any(Ability.NEXT_EVENT in own for own in inside):
+        if self.has_events or any(Ability.NEXT_EVENT in own for own in inside):
             found |= {Ability.NEXT_EVENT}
         running = self._flat.scenario.units.values()  # to which the coupling may have added something
         stops = any(Ability.EARLY_RETURN in model.abilities for model in running)
@@ -204,7 +205,7 @@ class Nested:
     def _inside(self) -> Inside | None:
         """What the native core runs, if all of it is native and the pace has a twin there."""
         flat, ports = self._flat, self.ports
-        if self._has_events:  # the core has no calls for them
+        if self.has_events:  # the core has no calls for them
             return None
         if not speaks_for_itself(type(self)) or choose(self.engine, flat.scenario.units).name != "native":
             return None
@@ -228,10 +229,15 @@ class Nested:
         """All that a state inside is made of, in short."""
         return (fingerprint(self._built[0], self._flat.scenario.units).hex(),)
 
-    def instantiate(self, name: str, start: float) -> NestedUnit:
+    @property
+    def running(self) -> Running:
+        """What runs inside, and how."""
         program, pace = self._built
-        inside = Running(self._flat.scenario, program, pace, self.engine, self.unknowns, self.discrete)
-        return (EventNestedUnit if self._has_events else NestedUnit)(inside, name, start)
+        return Running(self._flat.scenario, program, pace, self.engine, self.unknowns, self.discrete)
+
+    def instantiate(self, name: str, start: float, machine: MakesMachine | None = None) -> NestedUnit:
+        """A unit, on another `machine` than that of its engine if somebody wants to look at what it does."""
+        return (EventNestedUnit if self.has_events else NestedUnit)(self.running, name, start, machine)
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Nested:
         """Other values inside: ``{"motor.k": 2.0}``, or start values of the scenario's inputs."""

@@ -7,13 +7,14 @@ setting it back sets all inner units and registers back.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
+from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, StepError, UnitError, suggest
 from upbeat.core.packed import Reader
-from upbeat.core.ports import Signal
+from upbeat.core.ports import Port, Signal
 from upbeat.core.time import Onwards
 from upbeat.engine.choose import EngineName, choose
 from upbeat.engine.interpreter.interpret import Interpreter
@@ -24,6 +25,9 @@ from upbeat.engine.selection import Selection
 from upbeat.master.paces.pace import Pace
 from upbeat.master.program import Program
 from upbeat.scenario.scenario import Scenario
+
+MakesMachine = Callable[[Program, Mapping[str, Model], float], Machine]
+"""Makes what runs a program over models from a time on."""
 
 
 class Running(NamedTuple):
@@ -36,6 +40,18 @@ class Running(NamedTuple):
     unknowns: tuple[str, ...]  # the inputs that the coupling inside finds by itself
     discrete: bool  # whether nothing inside moves on its own between events
 
+    @property
+    def free(self) -> dict[str, tuple[str, Port]]:
+        """The inputs that are set from outside, with the unit and the port that they are inside."""
+        inputs = self.scenario.free_inputs
+        return {name: end for name, end in inputs.items() if name not in self.unknowns}
+
+    @property
+    def makes(self) -> MakesMachine:
+        """The machine of the engine that it asks for."""
+        native_one = choose(self.engine, self.scenario.units).name == "native"
+        return native.Machine if native_one else Interpreter
+
 
 class NestedUnit:
     """One run of a nested scenario, driven by whoever runs the outer one."""
@@ -43,15 +59,14 @@ class NestedUnit:
     instants = True
     """Whether what happens inside at an instant happens by itself."""
 
-    def __init__(self, inside: Running, name: str, start: float) -> None:
+    def __init__(self, inside: Running, name: str, start: float, machine: MakesMachine | None = None) -> None:
         closed, program = inside.scenario, inside.program
         self._inside = inside
         self._name = name
         self._program = program
         self._paths = closed.origin.paths if closed.origin is not None else {}
-        self._free = {name: end for name, end in closed.free_inputs.items() if name not in inside.unknowns}
-        kind = native.Machine if choose(inside.engine, closed.units).name == "native" else Interpreter
-        self._machine: Machine = self._within(kind, program, closed.units, start)
+        self._free = inside.free
+        self._machine: Machine = self._within(machine or inside.makes, program, closed.units, start)
         span, nothing = Onwards(start), Selection((), ())
         self._loop = Loop(self._machine, program, inside.pace, span, nothing, None, instants=self.instants)
         self._stale = False
@@ -60,6 +75,11 @@ class NestedUnit:
         except BaseException:
             self.close()  # nobody else knows of the units inside yet
             raise
+
+    @property
+    def machine(self) -> Machine:
+        """What runs inside, for those who look at it beside the unit."""
+        return self._machine
 
     def get(self, port: str) -> Signal | None:
         self._refresh()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,16 @@ Course = tuple[float, tuple[Rows, ...]]
 """Its origin, and the rows of each coefficient."""
 
 
+class Entry(NamedTuple):
+    """One number that a unit takes over from step to step."""
+
+    name: str
+    port: str
+    """The state or port that it is about, among those of the unit."""
+    own: bool = True
+    """Whether it is a state of a unit; otherwise an input that is held inside, or a register."""
+
+
 class Beside(Protocol):
     """What a machine of linear forms needs of a unit: the derivatives of whatever the unit does.
 
@@ -30,8 +40,8 @@ class Beside(Protocol):
     """Whether it is proven to be linear (or affine)."""
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of its states."""
+    def entries(self) -> tuple[Entry, ...]:
+        """Its states, and what else it takes over from step to step. All below is about these."""
         ...
 
     def begin(self, states: Array) -> None:
@@ -82,6 +92,10 @@ class Moved(ABC):
         self._courses: Mapping[str, Course] = {}
         self._inputs = _places(inputs)
         self._outputs = {port.name: (*place, port.kind is Kind.REAL) for port, place in _placed(outputs)}
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(Entry(label, label) for label in self.labels)
 
     @property
     @abstractmethod
@@ -190,7 +204,7 @@ class Still:
 
     accuracy = 0.0
     linear = True
-    labels: tuple[str, ...] = ()
+    entries: tuple[Entry, ...] = ()
 
     def begin(self, states: Array) -> None:
         self._none = states

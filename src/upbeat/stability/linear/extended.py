@@ -9,7 +9,8 @@ from upbeat.core.abilities import Model
 from upbeat.core.expr import cells
 from upbeat.core.ports import Kind
 from upbeat.master.dataflow import Flow
-from upbeat.master.program import Block, Get, Let, Program, Set, Solve, walk
+from upbeat.master.program import Advance, Block, Get, Let, Program, Restore, Set, Slope, Solve, walk
+from upbeat.stability.linear.beside import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,15 @@ class Extended:
     """What the matrix of a step is about: states of units, inputs they hold, and registers, in this order."""
 
     states: tuple[tuple[str, str], ...]
-    """Unit and name."""
+    """Unit and name; those of a nested scenario are all that it takes over from step to step."""
     inputs: tuple[Held, ...]
     cells: tuple[int, ...]
     names: tuple[str, ...]
     """Of all entries, for people."""
     ports: tuple[str, ...]
     """The state or port that each entry is about: entries of one share it."""
+    own: tuple[bool, ...]
+    """Whether each entry is a state of a unit, at whatever depth."""
 
     @property
     def size(self) -> int:
@@ -42,13 +45,13 @@ class Extended:
 
 def extended(
     program: Program, models: Mapping[str, Model], steps: Iterable[Block],
-    labels: Mapping[str, tuple[str, ...]], called: Mapping[str, str],
+    entries: Mapping[str, Sequence[Entry]], called: Mapping[str, str], shown: Iterable[int] = (),
 ) -> Extended:  # fmt: skip
-    """The extended state of `steps`, any of which may come next; `labels` names the states of units, `called`
-    the units themselves."""
+    """The extended state of `steps`, any of which may come next; `entries` are those of units, `called` names
+    the units themselves. The cells `shown` are looked at by others, too."""
     flow = Flow(program.layout, models)
     reads = {read for step in steps for read in flow.block((*step, *program.instant)).reads}
-    live = {r[1] for r in reads if isinstance(r, tuple) and r[0] == "cell"}
+    live = {r[1] for r in reads if isinstance(r, tuple) and r[0] == "cell"} | set(shown)
     held = {r[1:] for r in reads if isinstance(r, tuple) and r[0] == "input"}
     signals = _signals(program, models)
     kept = tuple(sorted(cell for cell in live & signals if program.layout.of(cell).kind is Kind.REAL))
@@ -65,10 +68,11 @@ def extended(
         for order in range(degrees.get((unit, port.name), 0))
         for cell in range(port.cells)
     )
-    states = tuple((unit, label) for unit in models for label in labels[unit])
+    carried = [(unit, one) for unit in models for one in entries[unit]]
+    states = tuple((unit, one.name) for unit, one in carried)
     sizes = {(unit, port.name): port.size for unit, model in models.items() for port in model.ports}
     names = [f"{called.get(unit, unit)}.{label}" for unit, label in states]
-    ports = list(names)
+    ports = [f"{called.get(unit, unit)}.{one.port}" for unit, one in carried]
     for one in inputs:
         name = f"{called.get(one.unit, one.unit)}.{one.port}"
         name += f"[{one.cell}]" if sizes[one.unit, one.port] is not None else ""
@@ -78,7 +82,8 @@ def extended(
         name = program.layout.name(cell)
         names.append(f"{name} (register)")
         ports.append(name.partition("′")[0])
-    return Extended(states, inputs, kept, tuple(names), tuple(ports))
+    own = [one.own for _, one in carried] + [False] * (len(inputs) + len(kept))
+    return Extended(states, inputs, kept, tuple(names), tuple(ports), tuple(own))
 
 
 def _power(order: int) -> str:
@@ -116,6 +121,20 @@ def history_depth(program: Program) -> int:
     """How many steps it takes until no input misses anything of its past."""
     deepest = max((len(history.times) for history in program.histories), default=0)
     return 1 + deepest
+
+
+def asked_first(unit: str, blocks: Iterable[Block]) -> bool:
+    """Whether some block may ask a unit for an output before it has moved it on."""
+    for block in blocks:
+        for instruction in walk(block):
+            match instruction:
+                case Get(name) | Slope(name) if name == unit:
+                    return True
+                case Restore():  # to where it was before it was moved on, perhaps
+                    return True
+                case Advance(name) if name == unit:
+                    break
+    return False
 
 
 def looks_back(program: Program, models: Mapping[str, Model], steps: Sequence[Block]) -> bool:

@@ -9,7 +9,8 @@ way off; for linear programs, whose rows are the same everywhere, the machine is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from upbeat.core.errors import StepError
 from upbeat.core.expr import ONE, Cell, Expr, Kernel, cells, directional_derivative
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.interpreter.calls import Action
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interpreter.interpret import Interpreter, Kept
 from upbeat.engine.interpreter.values import evaluator
 from upbeat.master.program import (
     Advance,
@@ -37,6 +38,7 @@ from upbeat.master.program import (
     Solve,
 )
 from upbeat.stability.linear.beside import Beside, Rows
+from upbeat.stability.linear.neighbour import Neighbour, opened
 
 Row = npt.NDArray[np.float64]
 
@@ -48,9 +50,16 @@ class Forms(Interpreter):
     """
 
     def __init__(
-        self, program: Program, models: Mapping[str, Model], start: float, neighbour: Interpreter | None
+        self,
+        program: Program,
+        models: Mapping[str, Model],
+        start: float,
+        neighbour: Neighbour | None,
+        around: Forms | None = None,
     ) -> None:
-        self.active = False
+        """`around`: the machine that has this one inside one of its units."""
+        self._active = False
+        self._around = around
         self.rows: dict[int, Row] = {}
         self.courses: dict[tuple[str, str], tuple[float, list[Signal]]] = {}
         """What every input was given last, and when."""
@@ -58,7 +67,41 @@ class Forms(Interpreter):
         self._neighbour = neighbour
         self._row_slots: dict[int, tuple[dict[int, Row], dict[str, Any]]] = {}
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
+        self._ends_of = {unit: [(unit, port.name) for port in model.ports] for unit, model in models.items()}
         super().__init__(program, models, start)
+
+    @property
+    def active(self) -> bool:
+        return self._active if self._around is None else self._around.active
+
+    @active.setter
+    def active(self, now: bool) -> None:
+        self._active = now
+
+    def _instantiated(self, model: Model, name: str, start: float) -> Any:
+        if not opened(model):
+            return super()._instantiated(model, name, start)
+        beside = None if self._neighbour is None else self._neighbour.units[name].machine
+        return model.instantiate(name, start, partial(Forms, neighbour=beside, around=self))
+
+    def set_input(self, unit: str, port: str, *coefficients: Signal) -> None:
+        super().set_input(unit, port, *coefficients)
+        self.courses[unit, port] = self._clock[unit], list(coefficients)
+
+    def _kept(self, units: Sequence[str]) -> Kept:
+        """With the courses of inputs: units keep theirs, too."""
+        return {
+            unit: (
+                (token, {end: self.courses[end] for end in self._ends_of[unit] if end in self.courses}),
+                time,
+            )
+            for unit, (token, time) in super()._kept(units).items()
+        }
+
+    def _restore_units(self, kept: Kept) -> None:
+        super()._restore_units({unit: (token, time) for unit, ((token, _), time) in kept.items()})
+        for (_, courses), _ in kept.values():
+            self.courses.update(courses)
 
     def write(self, cell: int, value: Value) -> None:
         super().write(cell, value)
@@ -116,7 +159,7 @@ class Forms(Interpreter):
                 count = self._ports[unit, port].cells
 
                 def hand_over() -> None:
-                    beside[unit].give(port, self._clock[unit], [self._gather(r, count) for r in by])
+                    beside[unit].give(port, self._clock[unit], [self.gather(r, count) for r in by])
 
                 return lambda: hand_over
             case Advance(unit, start, _, reached):
@@ -231,7 +274,8 @@ class Forms(Interpreter):
         for i in range(count):
             self._put(first + i, None if found is None or i >= len(found) else found[i])
 
-    def _gather(self, first: int, count: int) -> Rows:
+    def gather(self, first: int, count: int) -> Rows:
+        """The rows of several cells."""
         known = [self.rows.get(first + i) for i in range(count)]
         if all(row is None for row in known):
             return None

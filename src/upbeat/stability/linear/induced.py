@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
 from types import TracebackType
@@ -10,19 +10,16 @@ from typing import Literal
 
 import numpy as np
 
-from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.core.time import Span
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.isolation import Isolation, together
-from upbeat.engine.nesting.flatten import Flat
 from upbeat.engine.nesting.model import Nested
-from upbeat.master.paces.pace import Fixed
+from upbeat.master.paces.pace import EventDriven, Fixed
 from upbeat.master.program import Program
-from upbeat.scenario.merging.inline import path_of
 from upbeat.stability.linear.beside import Array
 from upbeat.stability.linear.followed import USUAL, Followed, Induced
-from upbeat.stability.linear.linearise import continuous
+from upbeat.stability.linear.inner_steps import check_inside, different
 
 At = float | Literal["start", "rest"]
 """A point of linearisation: the start, a point at rest, or a time of the run."""
@@ -36,15 +33,22 @@ class Inducing:
     """Finds the matrices of one experiment for any number of steps. A context manager: it holds units.
 
     `ideal`: every unit as if it were solved without error, so that only the coupling is judged. `blocks`: the
-    step blocks of the program that steps are made by; those that do not say are made by the first.
+    step blocks of the program that steps are made by; those that do not say are made by the first. `sizes`:
+    those of the steps, where several follow each other.
     """
 
     def __init__(
-        self, experiment: Experiment, *, ideal: bool = False, blocks: Sequence[str] = (USUAL,)
+        self,
+        experiment: Experiment,
+        *,
+        ideal: bool = False,
+        blocks: Sequence[str] = (USUAL,),
+        sizes: Iterable[float] = (),
     ) -> None:
         self._experiment = experiment
         self._ideal = ideal
         self._blocks = tuple(blocks)
+        self._sizes = different(sizes)
         self._nested = any(type(model) is Nested for model in experiment.closed.units.values())
         self._machine: Followed | None = None
         self._at_rest: Array | None = None  # the states of units: the search for other steps begins there
@@ -63,19 +67,24 @@ class Inducing:
             self._machine.close()
             self._machine = None
 
-    def machine(self, step: float) -> Followed:
-        """What runs the program for steps of this size."""
+    def machine(self, step: float, *, alike: bool = True) -> Followed:
+        """What runs the program for steps of this size, or of several.
+
+        `alike`: whether a step has to do the same whenever it comes.
+        """
         again = self._machine is not None and self._machine.reusable
         if not again or self._nested:  # nested scenarios have steps of their own, which others depend on
             self.close()
-            master = replace(self._experiment.master, pace=Fixed(step))
+            several = len(self._sizes) > 1
+            pace = EventDriven(max(self._sizes)) if several else Fixed(step)  # decides what can be flattened
+            master = replace(self._experiment.master, pace=pace)
             alone = self._experiment.with_(
                 scenario=together(self._experiment.scenario), isolation=Isolation(), master=master
             )
             if self._nested:  # rates are merged only into steps that are all alike, as those judged here are
                 alone = alone.with_(span=Span(self._start, self._start + WHOLE * step))
             flat = alone.flat
-            _check_nests(flat, step)
+            check_inside(flat.scenario, self._sizes if several else (step,), alike=alike)
             program = flat.master.program(flat.scenario)
             check_blocks(self._blocks, program)
             self._machine = Followed(
@@ -128,7 +137,7 @@ class Inducing:
 
     def along(self, steps: Sequence[float], every: int = 1) -> Iterator[Induced]:
         """The matrices of steps one after the other, after those that complete the histories."""
-        machine = self.machine(steps[0])
+        machine = self.machine(steps[0], alike=False)
         machine.begin()
         for number, step in enumerate(steps):
             if number < machine.depth or number % every:
@@ -193,24 +202,6 @@ class Inducing:
             f"still changes by {moved:.3g} over a communication step). Linearise at a time of the run "
             'instead (at=5.0, --at 5), or at the start (at="start").'
         )
-
-
-def _check_nests(flat: Flat, step: float) -> None:
-    """That the units of nested scenarios run side by side with the others: only then rows reach them."""
-    left = [path_of(flat.scenario, unit) for unit, model in flat.scenario.units.items() if _apart(model)]
-    for path in left:
-        why = next((note.why for note in flat.notes if note.unit == path and not note.flattened), "")
-        reason = f", because {why}" if why else ""
-        raise InvalidInput(
-            f"'{path}' cannot be linearised with communication steps of {step:g} s: it is a scenario of its "
-            f"own that runs as one unit there{reason}. A matrix is found where the units inside can take its "
-            "place among the others: with one coupling inside and outside (Jacobi), and steps outside that "
-            "are whole multiples of those inside."
-        )
-
-
-def _apart(model: Model) -> bool:
-    return type(model) is Nested and any(continuous(model))
 
 
 def named(at: At) -> str:

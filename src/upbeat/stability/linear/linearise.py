@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from upbeat.core.abilities import Ability, Model, Rollback
 from upbeat.core.errors import InvalidInput
 from upbeat.core.expr import names
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Signal
+from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.nesting.model import Nested
+from upbeat.master.program import Block
 from upbeat.scenario.directory import EVENTS, INPUTS
 from upbeat.scenario.events.watcher import Watcher
+from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.affine import affine
 from upbeat.stability.linear.beside import Beside, Still
+from upbeat.stability.linear.boxed import Boxed, inside_blocks
+from upbeat.stability.linear.extended import asked_first
 from upbeat.stability.linear.fmus import Directional, Exchanged, Readable, exchange_jacobian, scalar
+from upbeat.stability.linear.forms import Forms
+from upbeat.stability.linear.inner_steps import sizes_inside
 from upbeat.stability.linear.jacobians import jacobian, symbolic
+from upbeat.stability.linear.neighbour import opened
 from upbeat.stability.linear.rollback import Told, check_rollback
 from upbeat.stability.linear.solved import Solved
 from upbeat.stability.linear.tokens import Tokens
@@ -32,13 +41,51 @@ Courses = Mapping[tuple[str, str], tuple[float, list[Signal]]]
 """What every input of every unit was given last, and when."""
 
 
-def beside(
-    name: str, key: str, model: Model, unit: Any, *, ideal: bool, courses: Courses, start: float, step: float
-) -> Beside:
+class How(NamedTuple):
+    """How units are linearised: as if they made no errors, perhaps, from when on and for which steps."""
+
+    ideal: bool
+    start: float
+    step: float
+
+
+def besides(
+    scenario: Scenario,
+    forms: Forms,
+    machine: Interpreter,
+    blocks: Sequence[Block],
+    how: How,
+    around: str = "",
+) -> dict[str, Beside]:
+    """Who goes beside the units of `machine`, which is `forms` or its neighbour; `blocks` may come next."""
+    found: dict[str, Beside] = {}
+    for unit, model in scenario.units.items():
+        name, running = around + path_of(scenario, unit), machine.units[unit]
+        if opened(model):
+            shown = asked_first(unit, blocks)
+            found[unit] = _beside_nest(name, model, forms.units[unit], running, shown, how)
+        else:
+            found[unit] = _beside(name, unit, model, running, forms.courses, how)
+    return found
+
+
+def _beside_nest(name: str, model: Nested, here: Any, there: Any, shown: bool, how: How) -> Beside:
+    inside, forms = model.running, here.machine
+    step = min(sizes_inside(name, inside.pace, [how.step]))
+    own = besides(
+        inside.scenario, forms, there.machine, inside_blocks(inside), how._replace(step=step), f"{name}."
+    )
+    if there is here:
+        forms.beside.update(own)
+    return Boxed(inside, forms, there.machine, own, shown=shown)
+
+
+def _beside(name: str, key: str, model: Model, unit: Any, courses: Courses, how: How) -> Beside:
     """What keeps the linear part of a unit; `InvalidInput` says what it lacks for that.
 
     `name` is what people call the unit, `key` its name in the scenario.
     """
+    ideal, start, step = how
     if isinstance(unit, SolvedUnit):
         return Solved(unit, jacobian(model, unit), _labels(model, len(unit.state)), ideal=ideal)
     if not any(continuous(model)):
@@ -46,6 +93,12 @@ def beside(
     given = {port.name: partial(courses.get, (key, port.name)) for port in model.ports}
     if isinstance(model, Fmu):
         return _beside_fmu(name, model, unit, given, ideal=ideal, step=step)
+    if type(model) is Nested:
+        raise InvalidInput(
+            f"'{name}' cannot be linearised: it is a scenario that sends or receives events, and what "
+            "happens then is no matrix. Give it inputs and outputs that are signals alone, or judge what is "
+            "inside."
+        )
     if isinstance(model, PythonUnit) and isinstance(unit, Rollback) and Ability.ROLLBACK in model.abilities:
         if Ability.NEXT_EVENT in model.abilities:
             raise InvalidInput(
@@ -95,12 +148,16 @@ def _labels(model: object, count: int) -> tuple[str, ...]:
     return found if len(found) == count else tuple(f"state {i + 1}" for i in range(count))
 
 
-def doubts(scenario: Scenario, called: Mapping[str, str]) -> Iterator[str]:
+def doubts(scenario: Scenario, around: str = "") -> Iterator[str]:
     """Why a scenario is not proven to be linear, in sentences; none if it is."""
-    called = {**called, INPUTS: "the course of an input of the scenario", EVENTS: "the scenario"}
+    whole = around.removesuffix(".") or "the scenario"
+    called = {unit: around + path_of(scenario, unit) for unit in scenario.units}
+    called |= {INPUTS: f"the course of an input of {whole}", EVENTS: whole}
     for unit, model in scenario.units.items():
         equations = getattr(model, "equations", None)
-        if not isinstance(equations, Equations):
+        if opened(model):
+            yield from doubts(model.running.scenario, f"{called[unit]}.")
+        elif not isinstance(equations, Equations):
             if any(continuous(model)):
                 yield f"{called[unit]} is a {type(model).__name__}, and nobody knows whether it is linear"
             else:

@@ -222,7 +222,8 @@ def certified(
     made = experiment_of(given, settings)
     policies = _policies(asked, blocks, made)
     used = tuple(dict.fromkeys(policy.block for policy in policies))
-    with Inducing(made, ideal=ideal, blocks=used) as inducing:
+    sizes = {policy.step for policy in policies}
+    with Inducing(made, ideal=ideal, blocks=used, sizes=sizes) as inducing:
         memory, matrices, linear, notes = windows(inducing, policies, at)
     words = itertools.product(policies, repeat=memory + 1)
     names = [" → ".join(map(str, word)) for word in words]

@@ -82,7 +82,7 @@ class Held:
 def table_holds(made: Experiment, pace: Monitored, *, at: At = "start", seconds: float = 60.0) -> Held:
     """Whether every sequence that a monitor lets through dies out, whoever wrote its table."""
     policies = tuple(map(Policy, pace.named, pace.steps))
-    with Inducing(made, blocks=tuple(dict.fromkeys(pace.named))) as inducing:
+    with Inducing(made, blocks=tuple(dict.fromkeys(pace.named)), sizes=pace.steps) as inducing:
         memory, matrices, linear, notes = windows(inducing, policies, at)
     count, pasts = len(policies), len(policies) ** memory
     edges = tuple(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from upbeat.core.errors import InvalidInput
 from upbeat.stability.linear.followed import USUAL
@@ -15,6 +16,7 @@ from upbeat.stability.switched.automaton import Array, Automaton, Edge
 
 SAME = 1e-12
 """Matrices that differ by less than this, relatively, are the same but for rounding."""
+Flags = npt.NDArray[np.bool_]
 WINDOWS = 4096
 """Sequences of steps whose matrices are looked at."""
 
@@ -48,7 +50,7 @@ class Windows(NamedTuple):
 def windows(inducing: Inducing, policies: Sequence[Policy], at: At = "start") -> Windows:
     """How many steps back matter, and the matrix for each sequence of so many and one more, at a point."""
     machine = inducing.machine(policies[0].step)
-    depth, states = machine.depth, len(machine.extended.states)
+    depth, own = machine.depth, np.array(machine.extended.own, dtype=bool)
     if len(policies) ** depth > WINDOWS:
         raise InvalidInput(
             f"inputs look back so far that there are {len(policies) ** depth} cases to tell apart: take "
@@ -62,13 +64,14 @@ def windows(inducing: Inducing, policies: Sequence[Policy], at: At = "start") ->
         whole, model = inducing.after([policies[0], *window][-depth - 1 :], at)
         found.append(whole)
         linear, notes = linear and model.linear, model.notes
-    matrices, memory = _moving(np.array(found), states), depth - 1
+    matrices, own = _moving(np.array(found), own)
+    memory = depth - 1
     while memory:  # a step that makes no difference need not be remembered
         split = matrices.reshape(len(policies), -1, *matrices.shape[1:])
         if np.abs(split - split[0]).max() > SAME * max(1.0, float(np.abs(split).max())):
             break
         matrices, memory = split[0], memory - 1
-    return Windows(memory, reduced(_felt(matrices, shifts(len(policies), memory), states)), linear, notes)
+    return Windows(memory, reduced(_felt(matrices, shifts(len(policies), memory), own)), linear, notes)
 
 
 def shifts(count: int, memory: int) -> Automaton:
@@ -80,18 +83,21 @@ def shifts(count: int, memory: int) -> Automaton:
     return Automaton(nodes, tuple(edges))
 
 
-def _moving(matrices: Array, states: int) -> Array:
-    """Without what every step leaves as it is: a register that waits for an event, an input left alone."""
+def _moving(matrices: Array, own: Flags) -> tuple[Array, Flags]:
+    """Entries, and which are states of units, without what every step leaves as it is.
+
+    That is a register that waits for an event, or an input left alone.
+    """
     still = [
         i
-        for i in range(states, matrices.shape[1])
-        if all(row[i] == 1.0 and np.count_nonzero(row) == 1 for row in matrices[:, i])
+        for i in range(matrices.shape[1])
+        if not own[i] and all(row[i] == 1.0 and np.count_nonzero(row) == 1 for row in matrices[:, i])
     ]
     kept = [i for i in range(matrices.shape[1]) if i not in still]
-    return np.asarray(matrices[:, kept][:, :, kept])
+    return np.asarray(matrices[:, kept][:, :, kept]), own[kept]
 
 
-def _felt(matrices: Array, automaton: Automaton, states: int) -> Array:
+def _felt(matrices: Array, automaton: Automaton, own: Flags) -> Array:
     """The same system without what no state of a unit will ever feel, seen from each node.
 
     A history that only one of several couplings keeps is left as it is while another one works, and is
@@ -99,7 +105,7 @@ def _felt(matrices: Array, automaton: Automaton, states: int) -> Array:
     """
     size = matrices.shape[1]
     felt = np.zeros((automaton.nodes, size), bool)
-    felt[:, :states] = True
+    felt[:, own] = True
     changed = True
     while changed:
         before = felt.copy()

@@ -76,7 +76,7 @@ def stability_along(
     found: list[float] = []
     logs: list[float] = []
     vector: Array | None = None
-    with Inducing(made, ideal=ideal) as inducing:
+    with Inducing(made, ideal=ideal, sizes=steps) as inducing:
         for model in inducing.along(steps):
             if vector is None:
                 vector = np.random.default_rng(5).uniform(-1.0, 1.0, model.size)

@@ -1,0 +1,85 @@
+"""The steps that nested scenarios make inside a communication step: which of them a matrix can stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import floor
+
+from upbeat.core.errors import InvalidInput
+from upbeat.master.paces.pace import EventDriven, Fixed, Pace
+from upbeat.scenario.merging.inline import path_of
+from upbeat.scenario.scenario import Scenario
+from upbeat.stability.linear.neighbour import opened
+
+WHOLE = 1e-9
+"""How far, relatively, a ratio of two steps may be from a whole number."""
+
+
+def check_inside(scenario: Scenario, steps: Sequence[float], *, alike: bool, around: str = "") -> None:
+    """That nested scenarios, at all depths, make steps of sizes that are known before.
+
+    `steps` are those around them. `alike`: each has to do the same whenever it comes, so that one matrix
+    stands for it.
+    """
+    for unit, model in scenario.units.items():
+        if opened(model):
+            name = around + path_of(scenario, unit)
+            inside = model.running
+            own = sizes_inside(name, inside.pace, steps, alike=alike)
+            check_inside(inside.scenario, own, alike=alike, around=f"{name}.")
+
+
+def sizes_inside(name: str, pace: Pace, steps: Sequence[float], *, alike: bool = False) -> tuple[float, ...]:
+    """The sizes of the steps that a pace makes inside those of the sizes `steps`."""
+    if type(pace) is EventDriven:  # begins anew with each of them
+        return tuple(dict.fromkeys(size for step in steps for size in _cut(step, pace.longest)))
+    if type(pace) is not Fixed:
+        raise InvalidInput(
+            f"'{name}' cannot be linearised: inside it {type(pace).__name__} chooses the steps as it goes, "
+            "by what the units do, and what such a step does is no matrix. Give the scenario inside steps of "
+            f"one size: up.Master(up.Fixed({min(steps):g}), …) in its Nested, or step = {min(steps):g} under "
+            "[master] in its file."
+        )
+    own = pace.step
+    if all(_whole(step / own) for step in steps):
+        return (own,)
+    if len(steps) == 1 and _whole(own / steps[0]):
+        return (steps[0],)
+    if alike:
+        odd = next(step for step in steps if not _whole(step / own))
+        raise InvalidInput(
+            f"'{name}' cannot be linearised with communication steps of {odd:g} s: its own step of {own:g} s "
+            "is no whole part of them, so that it makes other steps inside from one to the next, and no "
+            f"single matrix says what they do. Take communication steps of {_near(odd, own):g} s (step=…, "
+            f"--step), or give it steps of {odd:g} s inside (up.Fixed({odd:g}) in its Nested, step = {odd:g} "
+            "in its file)."
+        )
+    return tuple(dict.fromkeys((own, *steps)))
+
+
+def different(sizes: Iterable[float]) -> tuple[float, ...]:
+    """Sizes without those that differ by rounding alone."""
+    found: list[float] = []
+    for size in sorted(set(sizes)):
+        if not found or size - found[-1] > WHOLE * size:
+            found.append(size)
+    return tuple(found)
+
+
+def _whole(ratio: float) -> bool:
+    return ratio > 0.5 and abs(ratio - round(ratio)) <= WHOLE * ratio
+
+
+def _near(step: float, own: float) -> float:
+    """A whole multiple of the steps inside, close to what was asked for."""
+    return max(round(step / own), 1) * own
+
+
+def _cut(step: float, longest: float) -> tuple[float, ...]:
+    """The sizes into which a step is cut if none may be longer than that."""
+    if longest >= step:
+        return (step,)
+    rest = step - floor(step / longest) * longest
+    if min(rest, longest - rest) <= WHOLE * step:
+        return (longest,)
+    return (longest, rest)
