@@ -36,6 +36,7 @@ SMALL = {
     "fmu_ring": ("--steps", "200", "--repeats", "1"),
     "isolation": ("--calls", "50", "--rounds", "1"),
     "lookahead": ("--seconds", "0.01", "--repeats", "1", "--most", "10"),
+    "monitor": ("--seconds", "0.01", "--repeats", "1", "--most", "8"),
     "nesting": ("--steps", "200", "--rounds", "1"),
     "overhead": ("--scale", "0.01", "--repeats", "1"),
     "parallel": ("--steps", "20"),

@@ -1,6 +1,7 @@
 // See monitored.hpp. The formulas, and the order of their operations, are those of the Python twin.
 #include "monitored.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace upbeat {
@@ -14,11 +15,26 @@ constexpr double slack = 1e-6;  // the part of a step below which a remainder co
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int32_t unnamed = -1;  // a reason that nobody has given yet
 
+// How many of these steps, which ascend, are not longer than that.
+std::int32_t up_to(const std::vector<double>& steps, double length) {
+  const double room = length * (1.0 + slack);
+  return static_cast<std::int32_t>(std::upper_bound(steps.begin(), steps.end(), room) - steps.begin());
+}
+
 }  // namespace
 
 Monitored::Monitored(MonitoredSettings settings, std::unique_ptr<Pace> inside)
     : Wrapping(std::move(inside), Head), is_(std::move(settings)), size_(static_cast<std::int32_t>(is_.steps.size())),
-      rounded_(is_.steps.size(), unnamed), replaced_(is_.steps.size()) {}
+      rounded_(is_.steps.size(), unnamed), replaced_(is_.steps.size()) {
+  for (std::int32_t k = 0; k < size_; ++k) {
+    const auto place = static_cast<std::size_t>(k);
+    const std::int32_t block = is_.blocks[place];
+    auto group = std::find_if(groups_.begin(), groups_.end(), [=](const Group& one) { return one.block == block; });
+    if (group == groups_.end()) group = groups_.insert(group, {block, {}, {}});
+    group->steps.push_back(is_.steps[place]);
+    group->places.push_back(k);
+  }
+}
 
 void Monitored::begin(double t, double limit) {
   state_[Node] = static_cast<double>(is_.start);
@@ -125,25 +141,18 @@ std::int32_t Monitored::rounded(std::size_t taken) {
 
 // How many of the policies are not longer than this.
 std::int32_t Monitored::count(double length) const {
-  const double room = length * (1.0 + slack);
-  std::int32_t found = 0;
-  for (const double step : is_.steps) found += step <= room ? 1 : 0;
-  return found;
+  return up_to(is_.steps, length);
 }
 
-// The policy that a request stands for: the longest of its block that is not longer, or else the shortest.
+// The policy that a request stands for: the longest of its block that is not longer, or else the shortest. A block
+// that is not among them stands for any.
 std::int32_t Monitored::meant(double length, std::int32_t block) const {
-  const double room = length * (1.0 + slack);
-  const bool known = std::find(is_.blocks.begin(), is_.blocks.end(), block) != is_.blocks.end();
-  std::int32_t first = -1;
-  std::int32_t found = -1;
-  for (std::int32_t k = 0; k < size_; ++k) {
-    const auto place = static_cast<std::size_t>(k);
-    if (known && is_.blocks[place] != block) continue;
-    if (first < 0) first = k;
-    if (is_.steps[place] <= room) found = k;
+  for (const Group& group : groups_) {
+    if (group.block == block) {
+      return group.places[static_cast<std::size_t>(std::max(up_to(group.steps, length) - 1, 0))];
+    }
   }
-  return found < 0 ? first : found;
+  return std::max(count(length) - 1, 0);
 }
 
 // The allowed one of the first `below` policies that is nearest to the one asked for; -1: none. Nearest in its step,

@@ -41,8 +41,16 @@ class Monitored final : public Wrapping {
   std::int32_t rounded(std::size_t taken);
   const std::int32_t* row(const std::vector<std::int32_t>& table) const;
 
+  // The policies of one block: there may be a thousand, and one is looked for at every step.
+  struct Group {
+    std::int32_t block;
+    std::vector<double> steps;
+    std::vector<std::int32_t> places;
+  };
+
   MonitoredSettings is_;
   std::int32_t size_;  // how many policies there are
+  std::vector<Group> groups_;
   // The numbers of reasons: by the policy taken; by the one asked for, if it was ever replaced, and the one taken.
   std::vector<std::int32_t> rounded_;
   std::vector<std::vector<std::int32_t>> replaced_;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -194,26 +195,18 @@ class Monitored(Wrapping):
     def _meant(self, length: float, block: str) -> int:
         """The policy that a request stands for: the longest of its block that is not longer, else the
         shortest. A block that is not among them stands for any."""
-        room = length * (1.0 + SLACK)
-        known = block in self.named
-        first = found = -1
-        for k, step in enumerate(self.steps):
-            if known and self.named[k] != block:
-                continue
-            if first < 0:
-                first = k
-            if step <= room:
-                found = k
-        return first if found < 0 else found
+        own = self._places_of.get(block, range(len(self.steps)))
+        found = bisect_right(own, length * (1.0 + SLACK), key=self.steps.__getitem__)
+        return own[max(found - 1, 0)]
+
+    @cached_property
+    def _places_of(self) -> dict[str, Sequence[int]]:
+        """The policies of each block: there may be a thousand, and one is looked for at every step."""
+        return {block: [k for k, name in enumerate(self.named) if name == block] for block in set(self.named)}
 
     def _count(self, length: float) -> int:
         """How many of the policies are not longer than this."""
-        room = length * (1.0 + SLACK)
-        count = 0
-        for step in self.steps:
-            if step <= room:
-                count += 1
-        return count
+        return bisect_right(self.steps, length * (1.0 + SLACK))
 
     def _nearest(self, row: Sequence[int], asked: int, below: int) -> int:
         """The allowed one of the first `below` policies that is nearest to the one asked for; -1: none."""
