@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 from math import exp
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
-from fmu_maker import COMPILER, LINEAR, make
+from fmu_maker import COMPILER, LINEAR, MODELS, SUFFIX, compile_library, make
 from upbeat.units import ports
 
 Fmus = Callable[[str, int], Path]
@@ -221,3 +222,97 @@ def test_a_python_unit_gets_no_advice_about_fmus() -> None:
     with pytest.raises(up.RunError, match=r"tells nothing of its states. What save\(\) gives") as error:
         up.stability_of(around(model), pace=0.3, scan=False)
     assert "FMU" not in str(error.value)
+
+
+def liar(folder: Path, name: str, version: int, **settings: Any) -> up.Fmu:
+    """An FMU for co-simulation without derivatives that does not come back to where it was."""
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    fault = replace(MODELS[name, version], name=f"blind_{name}", derivatives=False)
+    return up.Fmu(make(fault, version, folder), interface="co-simulation", **settings)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("forget", {"rollback": "trust"}), ("approximate", {}), ("approximate", {"rollback": "trust"})],
+)
+def test_an_fmu_that_does_not_come_back_is_noticed(
+    fmu_folder: Path, name: str, version: int, settings: Any
+) -> None:
+    """Though it is where it was at the start, where it has nothing to forget yet."""
+    model = liar(fmu_folder, name, version, **settings)
+    with pytest.raises(
+        up.InvalidInput, match=r"'model' cannot be linearised: after restore\(\) it is not where it was"
+    ):
+        up.stability_of(around(model), pace=0.3, scan=False)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(
+    ("name", "why"), [("forget", "after going back"), ("savecrash", "while saving its state")]
+)
+def test_an_fmu_is_tried_out_in_a_process_of_its_own_first(
+    fmu_folder: Path, name: str, version: int, why: str
+) -> None:
+    """Going on would give wrong numbers, or crash."""
+    with pytest.raises(up.InvalidInput, match=rf"'model' cannot be linearised: .*{why}") as error:
+        up.stability_of(around(liar(fmu_folder, name, version)), pace=0.3, scan=False)
+    assert "model exchange" in str(error.value)
+
+
+IN_C = """
+#include <stdlib.h>
+typedef union { double r; long long i; } cell;
+typedef struct { double x, u; } unit;
+static unit slots[64];
+void* create(const char* name, double start, const cell* p) { return calloc(1, sizeof(unit)); }
+int get(unit* m, int port, cell* to) { to->r = 0.4*m->u + MEMORY*m->x; return 0; }
+int set(unit* m, int port, const cell* by, int count) { m->u = by->r; return 0; }
+int advance(unit* m, double t, double to, int early, double* reached) {
+  m->x += (to - t)*(m->u - m->x);
+  return 0;
+}
+int save(unit* m, int slot) { slots[slot] = *m; return 0; }
+int restore(unit* m, int slot) {
+  double now = m->u;
+  *m = slots[slot];
+  if (FORGETS) m->u = now;
+  return 0;
+}
+void destroy(unit* m) { free(m); }
+"""
+
+
+def in_c(folder: Path, *, memory: int = 0, forgets: int = 0) -> up.NativeUnit:
+    """y = 0.4·u, plus a state perhaps; its restore() may leave out the input."""
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    source = folder / "unit.c"
+    source.write_text(IN_C)
+    library = compile_library(
+        [source], folder / f"unit{memory}{forgets}{SUFFIX}", f"-DMEMORY={memory}", f"-DFORGETS={forgets}"
+    )
+    return up.NativeUnit.from_library(ctypes.CDLL(str(library)), ports(["u"], {"y": {"depends": ["u"]}}))
+
+
+@pytest.mark.parametrize("coupling", [coupling for coupling, _ in COUPLINGS], ids=str)
+def test_a_unit_in_c_without_states_is_tried_out(tmp_path: Path, coupling: Any) -> None:
+    found = up.stability_of(around(in_c(tmp_path)), pace=0.3, coupling=coupling, scan=False)
+    same = up.stability_of(
+        around(up.Function(["u"], {"y": "0.4*u"})), pace=0.3, coupling=coupling, scan=False
+    )
+    assert found.local
+    assert found.spectral_radius == pytest.approx(same.spectral_radius, abs=1e-9)
+
+
+def test_a_unit_in_c_that_forgets_its_inputs_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(
+        up.InvalidInput, match=r"'model' cannot be linearised: after restore\(\) it is not where it was"
+    ):
+        up.stability_of(around(in_c(tmp_path, forgets=1)), pace=0.3, scan=False)
+
+
+def test_a_unit_in_c_with_states_is_refused_with_what_would_do(tmp_path: Path) -> None:
+    with pytest.raises(up.RunError, match=r"tells nothing of its states\. A unit in C keeps them to itself"):
+        up.stability_of(around(in_c(tmp_path, memory=1)), pace=0.3, scan=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from upbeat.core.abilities import Ability, Model, Rollback
+from upbeat.core.abilities import Ability, Model, Rollback, doubt
 from upbeat.core.errors import InvalidInput
 from upbeat.core.expr import names
 from upbeat.core.names import cell_names
@@ -30,7 +30,8 @@ from upbeat.stability.linear.neighbour import opened
 from upbeat.stability.linear.rollback import Told, check_rollback
 from upbeat.stability.linear.solved import Solved
 from upbeat.stability.linear.tokens import Tokens
-from upbeat.stability.linear.tried import Tried
+from upbeat.stability.linear.tried import Tried, Untold
+from upbeat.units.addresses import NativeUnit
 from upbeat.units.custom import PythonUnit
 from upbeat.units.equations.data import Equations
 from upbeat.units.fmi.exchange import Exchange
@@ -39,6 +40,12 @@ from upbeat.units.solving.unit import SolvedUnit
 
 Courses = Mapping[tuple[str, str], tuple[float, list[Signal]]]
 """What every input of every unit was given last, and when."""
+
+
+CALLS = (
+    " Inputs come as a list of coefficients, and tokens come back with the numbers in them moved a little."
+)
+"""What the author of a unit in Python may not have known."""
 
 
 class How(NamedTuple):
@@ -92,7 +99,7 @@ def _beside(name: str, key: str, model: Model, unit: Any, courses: Courses, how:
         return Still()
     given = {port.name: partial(courses.get, (key, port.name)) for port in model.ports}
     if isinstance(model, Fmu):
-        return _beside_fmu(name, model, unit, given, ideal=ideal, step=step)
+        return _beside_fmu(name, model, unit, given, how)
     if type(model) is Nested:
         raise InvalidInput(
             f"'{name}' cannot be linearised: it is a scenario that sends or receives events, and what "
@@ -104,9 +111,12 @@ def _beside(name: str, key: str, model: Model, unit: Any, courses: Courses, how:
             raise InvalidInput(
                 f"'{name}' cannot be linearised: it reacts to events, and what happens then is no matrix."
             )
-        told = Told(name, unit)
-        check_rollback(name, told, model.ports, start, step)
+        told = Told(name, unit, CALLS)
+        check_rollback(name, told, model.ports, tuple, start, step)
         return Tried(name, told, model.ports, Tokens(told, model.ports, start, step), given, step)
+    if isinstance(model, NativeUnit) and Ability.ROLLBACK in model.abilities:
+        check_rollback(name, Told(name, unit), model.ports, tuple, start, step)
+        return Tried(name, unit, model.ports, Untold(), given, step)
     raise InvalidInput(
         f"'{name}' cannot be linearised: nothing is known of the states of a {type(model).__name__} that "
         "can neither be set back nor tell its derivatives. Write it with equations (Ode, PythonOde), or give "
@@ -114,10 +124,10 @@ def _beside(name: str, key: str, model: Model, unit: Any, courses: Courses, how:
     )
 
 
-def _beside_fmu(name: str, model: Fmu, unit: Any, given: Any, *, ideal: bool, step: float) -> Beside:
+def _beside_fmu(name: str, model: Fmu, unit: Any, given: Any, how: How) -> Beside:
     if isinstance(unit, Exchange):
         facts = Exchanged(unit, model)
-        return Solved(facts, exchange_jacobian(facts, model), facts.labels, ideal=ideal)
+        return Solved(facts, exchange_jacobian(facts, model), facts.labels, ideal=how.ideal)
     if not scalar(model):
         raise InvalidInput(f"'{name}' cannot be linearised: it has arrays. Use it for model exchange.")
     if model.interface.directional_derivatives:
@@ -127,7 +137,14 @@ def _beside_fmu(name: str, model: Fmu, unit: Any, given: Any, *, ideal: bool, st
             f"'{name}' cannot be linearised: the FMU has no directional derivatives and cannot be set back. "
             "One of them is needed; or use it for model exchange, if it allows that."
         )
-    return Tried(name, unit, model.ports, Readable(unit, model), given, step)
+    if finding := doubt(model, Ability.ROLLBACK):  # tried in another process: this one may crash in it
+        raise InvalidInput(
+            f"'{name}' cannot be linearised: what it does would be tried out and undone. {finding}; but for "
+            "this it has to be set back: use it for model exchange, if it allows that."
+        )
+    states = Readable(unit, model)
+    check_rollback(name, Told(name, unit), model.ports, states.read, how.start, how.step)
+    return Tried(name, unit, model.ports, states, given, how.step)
 
 
 def continuous(model: Model) -> Iterator[str]:

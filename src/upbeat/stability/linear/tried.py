@@ -38,6 +38,23 @@ class Handle(Protocol):
     def write(self, values: Sequence[float]) -> None: ...
 
 
+class Untold:
+    """A handle for units that tell of no states: all right for those that have none."""
+
+    labels: tuple[str, ...] = ()
+    writable = False
+    advice = (
+        "A unit in C keeps them to itself: write it with equations (Ode, PythonOde), or make it an FMU for "
+        "model exchange."
+    )
+
+    def read(self) -> list[float]:
+        return []
+
+    def write(self, values: Sequence[float]) -> None:
+        raise NotImplementedError  # `writable` says so
+
+
 class Tried(Moved):
     """Finds derivatives by moving states and inputs a little, and setting the unit back after it."""
 
