@@ -87,7 +87,7 @@ double crossing_seconds(double seconds) {
   const auto since = [](Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); };
   const Shares shares = in_turns();
   Table table;
-  Workers workers(2, work, &table);
+  Workers workers(2, 0, work, &table);
   workers.run({{{settle, {}}}, {{settle, {}}}});
   std::vector<double> spent;
   const Clock::time_point first = Clock::now();

@@ -111,18 +111,22 @@ void Machine::link() {
     steps_.push_back(step);
   }
   std::size_t cores = 1;
-  for (const Shares& shares : tables_.shares) cores = std::max(cores, shares.size());
-  lanes_.resize(cores);
+  std::size_t loose = 0;
+  for (const Shares& shares : tables_.shares) {
+    cores = std::max(cores, shares.size());
+    for (const auto& list : shares) loose = std::max(loose, loose_in(list));
+  }
+  if (cores > 1) {
+    const auto work = [](void* self, std::size_t lane, std::int32_t row) {
+      auto& machine = *static_cast<Machine*>(self);
+      return machine.work(row, machine.lanes_[lane]);
+    };
+    workers_ = std::make_unique<Workers>(cores, loose, work, this);
+  }
+  lanes_.resize(workers_ ? workers_->lanes() : 1);
   for (Lane& lane : lanes_) {
     lane.gathered.resize(widest);
     lane.solving.resize(solved);
-  }
-  if (cores > 1) {
-    const auto work = [](void* self, std::size_t core, std::int32_t row) {
-      auto& machine = *static_cast<Machine*>(self);
-      return machine.work(row, machine.lanes_[core]);
-    };
-    workers_ = std::make_unique<Workers>(cores, work, this);
   }
 }
 
@@ -240,12 +244,11 @@ void Machine::set_pause(const Pause& pause) {
 // All cores do what they can. Where several failed, the first of them is told of, whatever the timing; of one that was not
 // tried because another had failed for good, only if there is nothing else.
 bool Machine::share(const Shares& shares) {
-  const std::ptrdiff_t first = workers_->run(shares);
-  if (first < 0) return true;
-  auto told = static_cast<std::size_t>(first);
-  for (std::size_t core = told; core < shares.size() && is_aftermath(lanes_[told].error); ++core) {
-    if (workers_->failed(core)) told = core;
-  }
+  if (workers_->run(shares)) return true;
+  const std::vector<std::size_t> failed = workers_->failures(shares);
+  const auto itself = [this](std::size_t lane) { return !is_aftermath(lanes_[lane].error); };
+  const auto first = std::find_if(failed.begin(), failed.end(), itself);
+  const std::size_t told = first != failed.end() ? *first : failed.front();
   if (told > 0) lanes_.front().error = std::move(lanes_[told].error);
   return false;
 }

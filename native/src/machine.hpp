@@ -180,7 +180,7 @@ class Machine {
   std::vector<Slot> slots_;
   std::vector<Kept> kept_;
   FiredLog fired_;
-  std::vector<Lane> lanes_;  // one per core; the first is that of whoever calls
+  std::vector<Lane> lanes_;  // see `Workers`; the first is that of whoever calls
   std::atomic<bool> asked_to_stop_{false};
   std::unique_ptr<Workers> workers_;  // where there is a block to share out
 };

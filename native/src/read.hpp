@@ -79,12 +79,12 @@ inline ProgramTables read_program(nb::handle tables, const std::vector<Kernel>& 
     program.expressions.push_back({kernel, std::move(from), std::move(to)});
   }
   using Waits = std::vector<std::pair<std::int32_t, std::int32_t>>;
-  using Lists = std::vector<std::vector<std::pair<std::int32_t, Waits>>>;
+  using Lists = std::vector<std::vector<std::tuple<std::int32_t, Waits, bool>>>;
   for (const Lists& lists : nb::cast<std::vector<Lists>>(tables.attr("shares"))) {
     Shares& shares = program.shares.emplace_back(lists.size());
     for (std::size_t core = 0; core < lists.size(); ++core) {
-      for (const auto& [row, waits] : lists[core]) {
-        Part& part = shares[core].emplace_back(Part{row, {}});
+      for (const auto& [row, waits, loose] : lists[core]) {
+        Part& part = shares[core].emplace_back(Part{row, {}, loose});
         for (const auto& [other, position] : waits) part.waits.push_back({other, position});
       }
     }

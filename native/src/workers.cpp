@@ -43,10 +43,6 @@ class Paused {
 
 }  // namespace
 
-bool Flag::settled(std::uint64_t wanted) const {
-  return count_.load(std::memory_order_acquire) >= wanted || given_up_.load(std::memory_order_acquire);
-}
-
 bool Flag::patient(std::uint64_t wanted, const Pause& pause) {
   // Whoever gives up has raised the flag as far as it goes before, so the count is read last.
   const auto found = [&] { return count_.load(std::memory_order_acquire) >= wanted; };
@@ -83,8 +79,11 @@ void Flag::wake() {
   raised_.notify_all();
 }
 
-Workers::Workers(std::size_t cores, Work work, void* self) : work_(work), self_(self) {
-  for (std::size_t i = 0; i < cores; ++i) cores_.push_back(std::make_unique<Core>());
+Workers::Workers(std::size_t cores, std::size_t loose, Work work, void* self) : work_(work), self_(self), loose_(loose) {
+  for (std::size_t i = 0; i < cores; ++i) {
+    cores_.push_back(std::make_unique<Core>());
+    cores_.back()->loose = std::vector<Loose>(loose);
+  }
   try {
     for (std::size_t i = 1; i < cores; ++i) cores_[i]->thread = std::thread(&Workers::serve, this, i);
   } catch (...) {  // there are no more threads to be had
@@ -108,38 +107,107 @@ void Workers::serve(std::size_t core) {
   for (std::uint64_t time = 1;; ++time) {
     cores_[core]->begin.await(time, {});
     if (over_.load(std::memory_order_relaxed)) return;
-    do_list(core);
+    do_all(core);
   }
 }
 
-void Workers::do_list(std::size_t core) {
+// Everything this core does in a run. `base` grows from run to run, so the number after it is that of the run.
+void Workers::do_all(std::size_t core) {
   Core& own = *cores_[core];
-  const Pause pause = core == 0 ? pause_ : Pause{};
+  own.alone = false;
+  const bool fine = do_list(core);
+  if (!fine) own.progress.give_up();
+  while (take_over(core)) {
+  }
+  if (fine) {
+    own.over.raise(own.base + 1);
+  } else {
+    own.over.give_up();
+  }
+}
+
+bool Workers::do_list(std::size_t core) {
+  Core& own = *cores_[core];
   const std::vector<Part>& list = (*own.shares)[core];
-  const std::uint64_t base = own.base;
-  std::uint64_t done = base;
-  for (const Part& part : list) {
+  const std::size_t head = loose_in(list);
+  if (head > 0 && !do_head(core, head)) return false;
+  for (std::size_t position = head; position < list.size(); ++position) {
+    const Part& part = list[position];
     for (const Spot& spot : part.waits) {
-      const auto wanted = base + static_cast<std::uint64_t>(spot.position) + 1;
-      if (cores_[static_cast<std::size_t>(spot.core)]->progress.await(wanted, pause)) continue;
-      own.progress.give_up();
-      return;
+      const auto wanted = own.base + static_cast<std::uint64_t>(spot.position) + 1;
+      if (!await(core, cores_[static_cast<std::size_t>(spot.core)]->progress, wanted)) return false;
     }
     if (!work_(self_, core, part.row)) {
       own.failed = true;
-      own.progress.give_up();
-      return;
+      return false;
     }
-    own.progress.raise(++done);
+    own.progress.raise(own.base + position + 1);
   }
+  return true;
 }
 
-std::ptrdiff_t Workers::run(const Shares& shares) {
+// The loose parts of this core's list, from the first on, up to those that others have taken, who begin with the
+// last: so what is done is always a row from the first on, as `progress` counts it.
+bool Workers::do_head(std::size_t core, std::size_t count) {
+  Core& own = *cores_[core];
+  const std::vector<Part>& list = (*own.shares)[core];
+  const std::uint64_t run = own.base + 1;
+  bool fine = true;
+  std::size_t done = 0;
+  while (done < count && own.loose[done].taken.exchange(run, std::memory_order_acq_rel) != run) {
+    if (fine) {  // otherwise it is taken so that nobody else begins it
+      fine = work_(self_, lane_of(core, done), list[done].row);
+      if (!fine) own.loose[done].failed = true;
+    }
+    ++done;
+    if (fine) own.progress.raise(own.base + done);
+  }
+  for (; done < count; ++done) {
+    await(core, own.loose[done].done, run);
+    fine = fine && !own.loose[done].failed;
+    if (fine) own.progress.raise(own.base + done + 1);
+  }
+  return fine;
+}
+
+// One loose part that its core has not begun, the last of a list first. False if there is none; nor will there be one
+// before the next run.
+bool Workers::take_over(std::size_t core) {
+  Core& own = *cores_[core];
+  if (own.alone) return false;
+  const Shares& shares = *own.shares;
+  const std::uint64_t run = own.base + 1;
+  for (std::size_t step = 1; step < shares.size(); ++step) {
+    const std::size_t other = (core + step) % shares.size();
+    for (std::size_t at = loose_in(shares[other]); at-- > 0;) {
+      Loose& loose = cores_[other]->loose[at];
+      if (loose.taken.load(std::memory_order_relaxed) == run) continue;
+      if (loose.taken.exchange(run, std::memory_order_acq_rel) == run) continue;
+      if (!work_(self_, lane_of(other, at), shares[other][at].row)) loose.failed = true;
+      loose.done.raise(run);
+      return true;
+    }
+  }
+  own.alone = true;
+  return false;
+}
+
+bool Workers::await(std::size_t core, Flag& flag, std::uint64_t wanted) {
+  while (!flag.settled(wanted) && take_over(core)) {
+  }
+  return flag.await(wanted, core == 0 ? pause_ : Pause{});
+}
+
+bool Workers::run(const Shares& shares) {
   std::size_t longest = 0;
   for (std::size_t core = 0; core < shares.size(); ++core) {
     Core& other = *cores_[core];
-    if (other.failed) other.failed = false;  // not written in vain: that would take it away from its core
+    if (failed_) {  // not written in vain: that would take it away from its core
+      other.failed = false;
+      for (Loose& loose : other.loose) loose.failed = false;
+    }
     other.progress.renew();
+    other.over.renew();
     other.shares = &shares;
     other.base = base_;
     longest = std::max(longest, shares[core].size());
@@ -147,21 +215,33 @@ std::ptrdiff_t Workers::run(const Shares& shares) {
   for (std::size_t core = 1; core < shares.size(); ++core) {
     if (!shares[core].empty()) cores_[core]->begin.raise(++cores_[core]->begun);
   }
-  do_list(0);
-  std::ptrdiff_t failed = cores_[0]->failed ? 0 : -1;
-  for (std::size_t core = 1; core < shares.size(); ++core) {
+  do_all(0);
+  bool fine = true;
+  for (std::size_t core = 0; core < shares.size(); ++core) {
     if (shares[core].empty()) continue;
-    const bool all = cores_[core]->progress.await(base_ + shares[core].size(), pause_);
-    if (!all && cores_[core]->failed && failed < 0) failed = static_cast<std::ptrdiff_t>(core);
+    fine = cores_[core]->over.await(base_ + 1, pause_) && fine;
   }
+  failed_ = !fine;
   base_ += longest;
-  return failed;
+  return fine;
+}
+
+std::vector<std::size_t> Workers::failures(const Shares& shares) const {
+  std::vector<std::size_t> found;
+  for (std::size_t core = 0; core < shares.size(); ++core) {
+    for (std::size_t at = 0; at < loose_in(shares[core]); ++at) {
+      if (cores_[core]->loose[at].failed) found.push_back(lane_of(core, at));
+    }
+    if (cores_[core]->failed) found.push_back(core);
+  }
+  return found;
 }
 
 const char* problem_in(const Shares& shares, std::size_t rows) {
   for (std::size_t core = 0; core < shares.size(); ++core) {
     for (const Part& part : shares[core]) {
       if (part.row < 0 || static_cast<std::size_t>(part.row) >= rows) return "a core begins outside the code";
+      if (part.loose && !part.waits.empty()) return "something loose waits for a core";
       for (const Spot& spot : part.waits) {
         const auto other = static_cast<std::size_t>(spot.core);
         if (spot.core < 0 || other >= shares.size() || other == core) return "a core waits for one that there is not";

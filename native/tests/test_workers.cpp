@@ -3,7 +3,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <numeric>
 #include <thread>
+#include <vector>
 
 #include "check.hpp"
 #include "crossing.hpp"
@@ -101,11 +103,11 @@ TEST(a_number_goes_around_four_threads) {
   Ring ring;
   const Shares shares = ring.shares();
   CHECK(problem_in(shares, 100) == nullptr);
-  Workers workers(Ring::cores, &Ring::work, &ring);
+  Workers workers(Ring::cores, 0, &Ring::work, &ring);
   for (int i = 0; i < 200; ++i) {
     ring.left[Ring::cores - 1] = i;
     const double expected = ring.expected();
-    CHECK(workers.run(shares) == -1);
+    CHECK(workers.run(shares));
     CHECK(ring.left[Ring::cores - 1] == expected);
   }
 }
@@ -114,10 +116,10 @@ TEST(threads_that_wait_for_long_sleep_and_are_woken) {
   Ring ring;
   ring.slow = true;
   const Shares shares = ring.shares();
-  Workers workers(Ring::cores, &Ring::work, &ring);
+  Workers workers(Ring::cores, 0, &Ring::work, &ring);
   for (int i = 0; i < 3; ++i) {
     const double expected = ring.expected();
-    CHECK(workers.run(shares) == -1);
+    CHECK(workers.run(shares));
     CHECK(ring.left[Ring::cores - 1] == expected);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));  // between steps they sleep, too
   }
@@ -126,14 +128,15 @@ TEST(threads_that_wait_for_long_sleep_and_are_woken) {
 TEST(a_part_that_fails_stops_all_who_need_it) {
   Ring ring;
   const Shares shares = ring.shares();
-  Workers workers(Ring::cores, &Ring::work, &ring);
+  Workers workers(Ring::cores, 0, &Ring::work, &ring);
   for (const std::int32_t fails : {0, 3, 12, 21, 43}) {
     ring.fails = fails;
     ring.left.fill(1.0);
-    CHECK(workers.run(shares) == fails % 10);
+    CHECK(!workers.run(shares));
+    CHECK(workers.failures(shares).front() == static_cast<std::size_t>(fails % 10));
     ring.fails = -1;
     const double expected = ring.expected();
-    CHECK(workers.run(shares) == -1);  // they can be used again
+    CHECK(workers.run(shares));  // they can be used again
     CHECK(ring.left[Ring::cores - 1] == expected);
   }
 }
@@ -141,19 +144,89 @@ TEST(a_part_that_fails_stops_all_who_need_it) {
 TEST(parts_that_need_nothing_of_a_failure_are_done) {
   Lists lists;
   const Shares shares{{{1, {}}, {2, {}}}, {{10, {}}, {20, {}}, {30, {}}}, {{40, {}}, {50, {{1, 1}}}}, {}};
-  Workers workers(4, &Lists::work, &lists);
+  Workers workers(4, 0, &Lists::work, &lists);
   lists.fails[20] = true;
-  CHECK(workers.run(shares) == 1);
+  CHECK(!workers.run(shares));
+  CHECK((workers.failures(shares) == std::vector<std::size_t>{1}));
   CHECK(lists.done[0] == 3);   // all of it
   CHECK(lists.done[1] == 10);  // up to the failure
   CHECK(lists.done[2] == 40);  // up to what needs it
   lists.fails[40] = true;
-  CHECK(workers.run(shares) == 1);  // the first core that failed, whatever the timing
+  CHECK(!workers.run(shares));
+  CHECK((workers.failures(shares) == std::vector<std::size_t>{1, 2}));  // by core, whatever the timing
   lists.fails[2] = true;
-  CHECK(workers.run(shares) == 0);
+  CHECK(!workers.run(shares));
+  CHECK(workers.failures(shares).front() == 0);
   lists.fails.fill(false);
-  CHECK(workers.run({{}, {}, {}, {{5, {}}}}) == -1);
+  CHECK(workers.run({{}, {}, {}, {{5, {}}}}));
   CHECK(lists.done[3] == 5);
+}
+
+// Loose parts of unequal length, and after them a sum of all that were done, on the second core. The part `slow` takes
+// until all other loose ones are done: forever, if these were left to the core that is late.
+struct Uneven {
+  static constexpr std::int32_t each = 4;  // parts of each of the two cores
+  std::array<double, 2 * each> values{};
+  std::atomic<int> done{0};
+  double sum = 0.0;
+  std::int32_t slow = -1, fails = -1;
+
+  static Shares shares() {
+    Shares made(2);
+    for (std::int32_t i = 0; i < each; ++i) {
+      made[0].push_back({i, {}, true});
+      made[1].push_back({each + i, {}, true});
+    }
+    made[0].push_back({100, {}});
+    made[1].push_back({101, {{0, each - 1}}});
+    return made;
+  }
+  static bool work(void* self, std::size_t lane, std::int32_t row) {
+    Uneven& own = *static_cast<Uneven*>(self);
+    if (row == 101) own.sum = std::accumulate(own.values.begin(), own.values.end(), 0.0);
+    if (row >= 100) return true;
+    if (lane != 2 + static_cast<std::size_t>(row)) return false;  // its own, whoever does it
+    while (row == own.slow && own.done < 2 * each - 1) std::this_thread::yield();
+    ++own.done;
+    own.values[static_cast<std::size_t>(row)] += row + 1.0;
+    return row != own.fails;
+  }
+};
+
+TEST(what_is_loose_is_taken_over_where_a_core_is_late) {
+  Uneven uneven;
+  const Shares shares = Uneven::shares();
+  CHECK(problem_in(shares, 200) == nullptr);
+  Workers workers(2, Uneven::each, &Uneven::work, &uneven);
+  CHECK(workers.lanes() == 2 + 2 * Uneven::each);
+  for (int i = 1; i <= 300; ++i) {  // whoever does what: each part once
+    CHECK(workers.run(shares));
+    CHECK(uneven.sum == 36.0 * i);
+  }
+  for (const std::int32_t slow : {0, static_cast<std::int32_t>(Uneven::each)}) {
+    uneven.slow = slow;
+    uneven.done = 0;
+    uneven.values.fill(0.0);
+    CHECK(workers.run(shares));
+    CHECK(uneven.sum == 36.0);
+  }
+}
+
+TEST(what_fails_in_what_is_loose_does_not_depend_on_who_did_it) {
+  Uneven uneven;
+  const Shares shares = Uneven::shares();
+  Workers workers(2, Uneven::each, &Uneven::work, &uneven);
+  for (int i = 0; i < 40; ++i) {
+    uneven.fails = i % 8;
+    uneven.sum = -1.0;
+    CHECK(!workers.run(shares));
+    CHECK((workers.failures(shares) == std::vector<std::size_t>{2 + static_cast<std::size_t>(uneven.fails)}));
+    CHECK(uneven.sum == -1.0);  // it needs all of them
+    uneven.fails = -1;
+    uneven.values.fill(0.0);
+    CHECK(workers.run(shares));
+    CHECK(uneven.sum == 36.0);
+  }
 }
 
 TEST(a_wait_lets_go_of_what_others_need) {
@@ -165,7 +238,7 @@ TEST(a_wait_lets_go_of_what_others_need) {
     }
   };
   static int outside = 0;
-  Workers workers(2, &Needs::work, &outside);
+  Workers workers(2, 0, &Needs::work, &outside);
   workers.set_pause({[]() -> void* {
                        held = false;
                        return &outside;
@@ -175,7 +248,7 @@ TEST(a_wait_lets_go_of_what_others_need) {
                        ++*static_cast<int*>(left);
                      }});
   for (int i = 1; i <= 5; ++i) {
-    CHECK(workers.run({{{0, {}}}, {{1, {}}}}) == -1);
+    CHECK(workers.run({{{0, {}}}, {{1, {}}}}));
     CHECK(held);
     CHECK(outside == i);
   }
@@ -184,6 +257,7 @@ TEST(a_wait_lets_go_of_what_others_need) {
 TEST(shares_that_nobody_can_do_are_refused) {
   CHECK(problem_in(Shares{{{0, {}}}, {{1, {{0, 0}}}}}, 2) == nullptr);
   CHECK(problem_in(Shares{{{2, {}}}}, 2) != nullptr);               // no such row
+  CHECK(problem_in(Shares{{{0, {{1, 0}}, true}}, {{1, {}}}}, 2) != nullptr);  // any core may do it, and yet it waits
   CHECK(problem_in(Shares{{{-1, {}}}}, 2) != nullptr);
   CHECK(problem_in(Shares{{{0, {{0, 0}}}}}, 2) != nullptr);         // waits for itself
   CHECK(problem_in(Shares{{{0, {{1, 0}}}}}, 2) != nullptr);         // no such core

@@ -6,8 +6,9 @@ import pytest
 
 import upbeat as up
 from upbeat.engine.parallel.heuristic import planned
-from upbeat.engine.parallel.operations import Operation, operations, tasks
+from upbeat.engine.parallel.operations import Operation, loose, operations, schedule, tasks
 from upbeat.engine.schedule import Item, Schedule, flaw
+from upbeat.master.dataflow import Flow, dependencies
 from upbeat.units import ports
 
 CHAIN = [set(), {0}, {1}]
@@ -29,6 +30,7 @@ CHAIN = [set(), {0}, {1}]
         (((Item((0, 1)),), (Item((2,), ((0, 1),)),)), "waits for item 1 of core 0, which does not exist"),
         (((Item((0,), ((0, 0),)), Item((1, 2))),), "core 0 waits for itself"),
         (((Item((0, 1), ((1, 0),)),), (Item((2,), ((0, 0),)),)), "wait for each other forever"),
+        (((Item((0,)), Item((1, 2), loose=True)),), "instruction 1 needs others, and yet any core may do it"),
     ],
 )
 def test_flaws_are_found(cores: tuple[tuple[Item, ...], ...], what: str) -> None:
@@ -84,6 +86,28 @@ def test_a_unit_for_threads_may_be_on_several_cores() -> None:
         times = {op.name: 1.0 if op.kind == "state" else 10.0 for op in found}
         plan = planned(tasks(found, scenario.units, times), 2)
         assert plan.makespan == makespan
+
+
+def test_what_any_core_may_do_are_the_states_with_which_a_step_begins() -> None:
+    program = up.Master(up.Fixed(0.1)).program(SIX)
+    found = operations(program, "step", SIX.units)
+    times = {op.name: 1e-5 if op.kind == "state" else 1e-8 for op in found}
+    anybody = loose(found, SIX.units, times)
+    assert {found[k].name for k in anybody} == {"state a", "state b"}
+    assert not loose(found, SIX.units, {name: time / 100 for name, time in times.items()}), "not worth it"
+    made = schedule(found, planned(tasks(found, SIX.units, times), 1), 1, anybody)
+    assert [item.loose for item in made.cores[0]] == [True, True, False]
+    before = dependencies(program.blocks["step"], Flow(program.layout, SIX.units))
+    assert flaw(made, before) is None
+    # One after the other, each needs the one before it; and a unit in C says nothing of threads.
+    in_turn = up.Master(up.Fixed(0.1), up.GaussSeidel(order=["a", "b"])).program(SIX)
+    steps = operations(in_turn, "step", SIX.units)
+    states = {op.name for op in (steps[k] for k in loose(steps, SIX.units, dict.fromkeys(named(steps), 1.0)))}
+    assert states == {"state a"}
+    calls = dict.fromkeys(("create", "get", "set", "advance"), 1)
+    foreign = up.Scenario(units={"a": up.NativeUnit(ports((), {"y": {}}), calls)})
+    steps = operations(up.Master(up.Fixed(0.1)).program(foreign), "step", foreign.units)
+    assert not loose(steps, foreign.units, dict.fromkeys(named(steps), 1.0))
 
 
 def test_what_calls_several_units_is_never_beside_one_of_them() -> None:

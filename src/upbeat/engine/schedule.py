@@ -20,10 +20,14 @@ class Item:
     `instructions` are positions in the block, in the order in which they are done; one with a body
     (`Repeat`, `If`) is done as a whole. Before the first of them, every item in `waits` must be done. All
     of these are on other cores: what comes earlier in the list of the same core is done anyway.
+
+    A `loose` item needs nothing else of the block. If it is at the head of a list, among others like it, a
+    core that would have to wait may do it in place of its own.
     """
 
     instructions: tuple[int, ...]
     waits: tuple[Place, ...] = ()
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,9 @@ def flaw(schedule: Schedule, before: Sequence[Collection[int]]) -> str | None:
         return "some cores wait for each other forever"
     for instruction, needed in enumerate(before):
         (core, position), rank = home[instruction]
+        item = schedule.cores[core][position]
+        if item.loose and (item.waits or not set(needed) <= set(item.instructions)):
+            return f"instruction {instruction} needs others, and yet any core may do it at any time"
         for other in needed:
             (there, at), earlier = home[other]
             done = known[core][position][there] >= at

@@ -141,7 +141,7 @@ class _Lowering:
         for items in () if schedule is None else schedule.cores:
             found.append([])
             for item in items:
-                found[-1].append((len(self.to.rows), list(item.waits)))
+                found[-1].append((len(self.to.rows), list(item.waits), item.loose))
                 self.block(tuple(block[i] for i in item.instructions))
                 self.to.emit(None, Code.END)
         return found

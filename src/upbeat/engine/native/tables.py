@@ -18,9 +18,10 @@ Ints = npt.NDArray[np.int32]
 Expression = tuple[int, list[int], list[int]]
 """A kernel's number, the cells it reads, the cells it writes."""
 
-Shares = list[list[tuple[int, list[tuple[int, int]]]]]
-"""How cores share a block out: for each of them what it does, as the row where that begins, and the places
-(core, position) in these lists that must be done before. Nothing: the block is not shared."""
+Shares = list[list[tuple[int, list[tuple[int, int]], bool]]]
+"""How cores share a block out: for each of them what it does, as the row where that begins, the places
+(core, position) in these lists that must be done before, and whether another core may do it as well. Nothing:
+the block is not shared."""
 
 KINDS: Mapping[Kind, int] = {Kind.REAL: 0, Kind.INTEGER: 1, Kind.BOOLEAN: 2, Kind.STRING: 3}
 WIDTH = 7

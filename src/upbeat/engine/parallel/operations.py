@@ -7,8 +7,9 @@ an input, advancing a state. The arithmetic in between joins the piece that uses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 from upbeat.core.abilities import Ability, Model
@@ -105,9 +106,31 @@ def in_python(operation: Operation, models: Mapping[str, Model]) -> bool:
     return any(Ability.NATIVE not in models[unit].abilities for unit in operation.units)
 
 
-def schedule(found: Sequence[Operation], plan: Plan, cores: int) -> Schedule:
+WORTH_TAKING = 0.5e-6
+"""Seconds that an operation takes at least if another core may take it over: that costs a tenth of it."""
+
+
+def loose(
+    found: Sequence[Operation], models: Mapping[str, Model], times: Mapping[str, float]
+) -> frozenset[int]:
+    """The operations that any core may do, whichever has nothing else to do: the state updates with which a
+    step begins. How long these take varies from step to step with what units meet in them."""
+
+    def moves(op: Operation) -> bool:
+        return all(Ability.MOVES in models[unit].abilities for unit in op.units)
+
+    return frozenset(
+        number
+        for number, op in enumerate(found)
+        if op.kind == "state" and not op.before and times[op.name] >= WORTH_TAKING and moves(op)
+    )
+
+
+def schedule(
+    found: Sequence[Operation], plan: Plan, cores: int, anybody: Collection[int] = frozenset()
+) -> Schedule:
     """The plan as lists of instructions: waits only where a dependency crosses cores and nothing else covers
-    it, and items as long as nobody waits for a part of them."""
+    it, and items as long as nobody waits for a part of them. `anybody` may do these: see `loose`."""
     lists: list[list[int]] = [[] for _ in range(cores)]
     place: dict[int, Place] = {}
     clocks: dict[int, list[int]] = {}  # per operation: the last position of each core that is surely done
@@ -127,18 +150,21 @@ def schedule(found: Sequence[Operation], plan: Plan, cores: int) -> Schedule:
         lists[core].append(number)
     awaited = {other for others in waits.values() for other in others}
     item_of: dict[int, int] = {}
+    heads: set[int] = set()
     for numbers in lists:
+        heads.update(takewhile(lambda number: number in anybody, numbers))
         item, fresh = -1, True
         for number in numbers:
             item += fresh or bool(waits[number])
             item_of[number] = item
-            fresh = number in awaited
+            fresh = number in awaited or number in heads
     return Schedule(
         tuple(
             tuple(
                 Item(
                     tuple(i for number in run for i in found[number].instructions),
                     tuple(sorted((plan.core[other], item_of[other]) for other in waits[run[0]])),
+                    run[0] in heads,
                 )
                 for run in _runs(numbers, item_of)
             )

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from upbeat.core.abilities import Model
 from upbeat.engine.parallel.heuristic import Bounds, Plan, Task, bounds, planned
-from upbeat.engine.parallel.operations import PYTHON, Operation, operations, schedule, tasks
+from upbeat.engine.parallel.operations import PYTHON, Operation, loose, operations, schedule, tasks
 from upbeat.engine.schedule import Schedule
 from upbeat.master.program import Program
 
@@ -90,7 +90,7 @@ def in_parallel(
     known = {op.name: GUESSED[op.kind] for op in found} | dict(times or {})
     made = tasks(found, models, known)
     plan = _numbered(planned(made, cores, crossing), made, cores)
-    return Parallel(found, made, plan, schedule(found, plan, cores))
+    return Parallel(found, made, plan, schedule(found, plan, cores, loose(found, models, known)))
 
 
 def _numbered(plan: Plan, made: Sequence[Task], cores: int) -> Plan:

@@ -50,7 +50,7 @@ class _Model:
         alone = speaks_for_itself(type(self)) and not isinstance(self.solver, Cvode)
         own = {Ability.SLOPES} if speaks_for_itself(type(self)) else set()
         own |= {Ability.NEXT_EVENT, Ability.EARLY_RETURN} if self.equations.events else set()
-        native = {Ability.NATIVE} if alone else set()
+        native = {Ability.NATIVE, Ability.MOVES} if alone else set()
         return frozenset({Ability.ROLLBACK, Ability.SERIALISE, *own, *native})
 
     @property

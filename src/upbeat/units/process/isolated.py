@@ -81,7 +81,7 @@ class Isolated:
         core = frozenset({Ability.NATIVE}) if has_core() else frozenset()
         # Indicators stay where the unit is: there is no call for them between processes. And there is one way
         # to the process, on which calls take turns.
-        here = {Ability.NATIVE, Ability.INDICATORS, Ability.THREADS}
+        here = {Ability.NATIVE, Ability.INDICATORS, Ability.THREADS, Ability.MOVES}
         return (self.model.abilities - here) | core
 
     def verify(self, ability: Ability) -> str | None:
