@@ -29,7 +29,6 @@ from problems.engine_runs import (  # noqa: E402
 )
 
 import upbeat as up  # noqa: E402
-from engine import AIR_FIRST  # noqa: E402
 from upbeat.engine.profile import profile  # noqa: E402
 from upbeat.report import chart  # noqa: E402
 from upbeat.report.schedule import charts  # noqa: E402
@@ -78,7 +77,7 @@ def schedules() -> None:
     """Figures 8 and 9 of the paper: whole units, and every signal in its turn, on five cores."""
     plan = loaded(0.24)
     for method in ("sv", "refined"):
-        split = Split(method, 500e-6).of(plan, AIR_FIRST)
+        split = Split(method, 500e-6).of(plan)
         title = f"The engine on five cores, method “{method}”"
         chart.draw(charts(split, 5, profile(split, 4.0)), DOCS / f"engine_{method}.png", title)
         print(DOCS / f"engine_{method}.png")
@@ -88,7 +87,7 @@ def steps() -> None:
     """Figures 10 and 11: a piece of the torque, and errors over the communication step."""
     plan = loaded(1.0)
     truth = unsplit(plan, FINE, GRID).run()
-    traces = {(m, s): Split(m, s * 1e-6).of(plan, AIR_FIRST).run() for m in METHODS for s in STEPS}
+    traces = {(m, s): Split(m, s * 1e-6).of(plan).run() for m in METHODS for s in STEPS}
     figure = Figure(figsize=(7.2, 3.0), layout="constrained", facecolor="white")
     axis = figure.subplots()
     part = (truth.time >= 0.06) & (truth.time <= 0.078)
@@ -136,7 +135,7 @@ def lengths() -> None:
     until = 0.24
     plan = loaded(until)
     whole = unsplit(plan, 1e-4, until / 12).run().info["solvers"]["monolith"]
-    parts = Split("refined", 500e-6).of(plan, AIR_FIRST).run().info["solvers"]
+    parts = Split("refined", 500e-6).of(plan).run().info["solvers"]
     rows = {"one piece": whole, **{name: parts[name] for name in ("air", "c1", "c2", "c3", "c4")}}
     figure = Figure(figsize=(7.2, 2.6), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2)

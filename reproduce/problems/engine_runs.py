@@ -44,10 +44,8 @@ class Split:
     step: float
     cores: int = 1
 
-    def of(self, plan: up.Experiment, changes: Mapping[str, float]) -> up.Experiment:
-        """`changes`: how much outputs change per step, which decides on the order of "sv"."""
-        known = changes if self.method == "sv" else None
-        master = up.Master(up.Fixed(self.step), up.Refined(self.method, changes=known))  # type: ignore[arg-type]
+    def of(self, plan: up.Experiment) -> up.Experiment:
+        master = up.Master(up.Fixed(self.step), up.Refined(self.method))  # type: ignore[arg-type]
         return plan.with_(master=master, cores=self.cores)
 
 

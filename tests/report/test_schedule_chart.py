@@ -118,7 +118,8 @@ def test_what_happens_at_instants_counts_and_is_done_by_one_core() -> None:
     more = replace(made, instants=MS)
     # 1 ms of 3 is not shared out, so two cores are less than twice as fast (Amdahl).
     assert more.predicted == pytest.approx(3 / (2 + 2 * CROSSING / MS))
-    assert "at instants    1 ms more, by one core" in chart_text(more)
+    assert more.bound == pytest.approx(1.5)
+    assert "at instants    1 ms of that, by one core" in chart_text(more)
     assert chart_data(more)["instants_us"] == pytest.approx(1000.0)
     most = replace(made, instants=2 * MS)
     assert most.limit.startswith("what happens at instants is one chain")

@@ -380,12 +380,11 @@ def test_a_missed_goal_fails_the_experiment_unless_the_miss_is_known() -> None:
 def test_only_the_refined_method_hands_on_the_torque_in_time() -> None:
     """A piece of reproduce/engine.py: half a cycle at 500 µs."""
     runs = import_module("problems.engine_runs")
-    order = import_module("engine").AIR_FIRST
     plan = runs.loaded(0.03)
     truth = runs.unsplit(plan, 1e-7, runs.GRID).run()
     found = {}
     for method in runs.METHODS:
-        trace = runs.Split(method, 500e-6).of(plan, order).run()
+        trace = runs.Split(method, 500e-6).of(plan).run()
         assert any("no signal is delayed" in note for note in trace.notes) == (method == "refined")
         found[method] = runs.errors(trace, truth, runs.TORQUE).mean
     assert found["refined"] < 1.4

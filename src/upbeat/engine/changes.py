@@ -6,11 +6,11 @@ something slow does the least harm.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import pairwise
-from statistics import median_low
+from statistics import fmean
 
 from upbeat.core.errors import RunError
 from upbeat.core.ports import Kind
@@ -22,6 +22,7 @@ from upbeat.engine.selection import select
 from upbeat.master.couplings.refined import Refined
 from upbeat.master.layout import Reg
 from upbeat.master.master import Master
+from upbeat.master.port_registers import End
 from upbeat.master.program import Get, Program
 
 STEPS = 50
@@ -42,12 +43,14 @@ def with_changes(flat: Flat, changes: Mapping[str, float]) -> Flat:
 
 
 def measured_changes(flat: Flat, span: Span) -> dict[str, float]:
-    """For each unit, the median over its outputs: it is slow if most of them are.
+    """For each unit, the mean over the outputs that others take (over all of them, if nobody takes any).
 
+    What nobody takes is late for nobody, and what never changes would make a unit look slow that is not.
     A run that fails is looked at as far as it goes: whoever runs the scenario will hear of it.
     """
     program, pace = replace(flat.master, coupling=Refined("ev")).build(flat.scenario)
-    cells = output_cells(program)
+    taken = {end for connection in flat.scenario.connections for end in connection.sources}
+    cells = output_cells(program, taken)
     watched = [cell for mine in cells.values() for cell in mine]
     seen: list[list[float]] = []
     with closing(Interpreter(program, flat.scenario.units, span.start)) as machine, suppress(RunError):
@@ -58,20 +61,24 @@ def measured_changes(flat: Flat, span: Span) -> dict[str, float]:
             loop.step()
             seen.append([float(machine.read(cell)) for cell in watched])
     rates = dict(zip(watched, relative_changes(seen, len(watched)), strict=True))
-    return {unit: median_low([rates[cell] for cell in mine]) for unit, mine in cells.items()}
+    return {unit: fmean([rates[cell] for cell in mine]) for unit, mine in cells.items()}
 
 
-def output_cells(program: Program) -> dict[str, list[Reg]]:
-    """The cells of the numbers that each unit gives out."""
-    found: dict[str, dict[Reg, None]] = {}
+def output_cells(program: Program, taken: Collection[End]) -> dict[str, list[Reg]]:
+    """The cells of the numbers that each unit gives out to others; all of them, if it gives out none."""
+    found: dict[str, dict[Reg, bool]] = {}
     for instruction in program.instructions():
         if not isinstance(instruction, Get):
             continue
         register = program.layout.of(instruction.to)
         if register.kind is not Kind.STRING:
             cells = range(instruction.to, register.first + register.size)
-            found.setdefault(instruction.unit, {}).update(dict.fromkeys(cells))
-    return {unit: list(cells) for unit, cells in found.items()}
+            used = (instruction.unit, instruction.port) in taken
+            found.setdefault(instruction.unit, {}).update(dict.fromkeys(cells, used))
+    return {
+        unit: [cell for cell, used in cells.items() if used or not any(cells.values())]
+        for unit, cells in found.items()
+    }
 
 
 def relative_changes(rows: Sequence[Sequence[float]], count: int) -> list[float]:

@@ -63,6 +63,11 @@ class Chart:
         return self.parallel.seconds(self.crossing or 0.0) + self.instants
 
     @property
+    def bound(self) -> float:
+        """How many times faster than one core it would be if waiting cost nothing."""
+        return self.one / (self.parallel.plan.makespan + self.instants) if self.one else 1.0
+
+    @property
     def predicted(self) -> float:
         """How many times faster than one core it is, waits included."""
         return self.one / self.seconds if self.one else 1.0
@@ -77,7 +82,7 @@ class Chart:
             return f"there is nothing for a second core to do: {few(self.who(range(len(it.operations))))}"
         if self.predicted >= 1:
             return self._bottleneck
-        if it.speedup < _WORTH_IT:
+        if self.bound < _WORTH_IT:
             return f"{self._bottleneck}. With what waiting costs, one core is faster"
         return (
             f"waiting: a step takes {_us(self.one)} on one core, and would go from core to core "
@@ -168,9 +173,9 @@ def chart_data(chart: Chart) -> dict[str, Any]:
             }
             for number, operation in enumerate(it.operations)
         ],
-        "one_core_us": 1e6 * it.total,
+        "one_core_us": 1e6 * chart.one,
         "makespan_us": 1e6 * it.plan.makespan,
-        "speedup": it.speedup,
+        "speedup": chart.bound,
         "predicted_speedup": chart.predicted,
         "waits": it.schedule.crossings,
         "handed_on": it.handed_on,
@@ -196,8 +201,9 @@ def chart_text(chart: Chart) -> str:
     waits = f"{it.handed_on} times from core to core and two around the step"
     cost = "which nobody has measured" if chart.crossing is None else f"of {_us(chart.crossing)} each"
     many = [
-        f"  {cores:<14} {_us(it.plan.makespan)}, if waiting costs nothing: {it.speedup:.2f} × as fast",
-        *([f"  at instants    {_us(chart.instants)} more, by one core"] if chart.instants else []),
+        f"  {cores:<14} {_us(it.plan.makespan + chart.instants)}, if waiting costs nothing: "
+        f"{chart.bound:.2f} × as fast",
+        *([f"  at instants    {_us(chart.instants)} of that, by one core"] if chart.instants else []),
         f"  predicted      {_us(chart.seconds)}, with {waits}, {cost}: {chart.predicted:.2f} × as fast",
     ]
     return "\n".join(
