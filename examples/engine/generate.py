@@ -34,8 +34,15 @@ ROUGH = {
     "2": (120.0, 1000.0, 1.0),
 }
 """For a first start: kPa, K and the part of burnt gas."""
-SETTLING = 4.8
-"""Seconds until cycles look alike; whole cycles, so that all cylinders are where they were at the start."""
+CYCLE = 2 * 60 / RPM
+SETTLING = 1000
+"""Cycles until they look alike."""
+TIGHT = up.DormandPrince(rtol=1e-7, atol=1e-9)
+"""For settling, so that start values carry no error of a split."""
+
+Start = float | int | bool
+Starts = dict[str, dict[str, Start]]
+"""Values of states and variables at the start, by unit."""
 
 HEAD = """# A turbocharged four-cylinder spark-ignition engine of two litres, on a test bench of fixed speed.
 # Written by generate.py: change that. The page docs/engine.md tells more.
@@ -74,7 +81,7 @@ def links() -> dict[str, str]:
     return found | {"control.demand": "demand"}
 
 
-def text(start: dict[str, dict[str, float]]) -> str:
+def text(start: Starts) -> str:
     """The scenario file, with these start values by unit."""
     parts: dict[str, Part] = {"air": air_path(), "cylinder": cylinder(), "control": controller()}
     solver = {"kind": "dormand_prince", "rtol": 1e-4, "atol": 1e-6}
@@ -88,37 +95,51 @@ def text(start: dict[str, dict[str, float]]) -> str:
     lines += ["[inputs]", f'speed = {{ start = {RPM * pi / 30!r}, unit = "rad/s" }}']
     lines += [f'demand = {{ start = {LOAD}, unit = "N*m" }}', 'T_coolant = { start = 363.0, unit = "K" }', ""]
     lines += ["[connections]", *(f'{target} = "{source}"' for target, source in links().items()), ""]
-    lines += ["[master]", 'coupling = "refined"', "step = 250e-6", ""]
+    lines += ["[master]", 'coupling = "refined"', 'inputs = "linear"', "step = 250e-6", ""]
     lines += ["[run]", "until = 0.12", ""]
     lines += ["[record]", 'signals = ["air.torque", "air.p_*", "c*.pressure"]', ""]
     return "\n".join(lines)
 
 
-def starts() -> dict[str, dict[str, float]]:
+def starts() -> Starts:
     """The start values that are kept beside this script; rough ones if there are none."""
     if START.exists():
         return json.loads(START.read_text())
     return {f"c{i}": rough(i) for i in CYLINDERS}
 
 
-def settled() -> dict[str, dict[str, float]]:
-    """The states of all units after a while, by unit, from rough ones."""
+def settled() -> Starts:
+    """States and variables of all units after a while, from rough ones, of the engine in one piece.
+
+    Of the variables only those that are not what the model begins with.
+    """
     HERE.joinpath("rough.toml").write_text(text({f"c{i}": rough(i) for i in CYLINDERS}))
     try:
-        plan = up.load(HERE / "rough.toml", until=SETTLING, every=1000)
+        parts = up.load(HERE / "rough.toml").scenario
     finally:
         HERE.joinpath("rough.toml").unlink()
-    units, states = {}, {}
-    for name, model in plan.scenario.units.items():
+    units, first = {}, {}
+    for name, model in parts.units.items():
         spec = model.to_spec()
-        states[name] = list(spec["states"])
-        units[name] = up.Ode(**{**spec, "outputs": spec["outputs"] | {s: s for s in spec["states"]}})
-    whole = up.Scenario(units, links(), inputs=plan.scenario.inputs)
-    trace = up.simulate(whole, pace=250e-6, until=SETTLING, every=1000, coupling="refined")
-    found = {u: {s: float(f"{trace[f'{u}.{s}'][-1]:.6g}") for s in states[u]} for u in states}
+        first[name] = {key: entry["start"] for key, entry in (spec["states"] | spec["variables"]).items()}
+        shown = {f"kept_{key}": key for key in first[name]}
+        units[name] = up.Ode(**{**spec, "outputs": spec["outputs"] | shown})
+    whole = up.Scenario(units, links(), inputs=parts.inputs).monolith(TIGHT)
+    signals = [f"{name}.kept_*" for name in units]
+    trace = up.simulate(whole, pace=CYCLE, until=SETTLING * CYCLE, record=signals, jit=True)
+    found: Starts = {}
+    for name, starts in first.items():
+        states = parts.units[name].to_spec()["states"]
+        last = {key: kept(trace[f"{name}.kept_{key}"][-1], start) for key, start in starts.items()}
+        found[name] = {key: value for key, value in last.items() if key in states or value != starts[key]}
     for i in CYLINDERS:
         found[f"c{i}"]["phi"] = ANGLES[i]  # but for rounding
     return found
+
+
+def kept(value: float, like: Start) -> Start:
+    """A recorded value as the file has it: a truth or a whole number as such, a real one with eight digits."""
+    return type(like)(value) if isinstance(like, (bool, int)) else float(f"{value:.8g}")
 
 
 def sizes(scenario: up.Scenario) -> dict[str, int]:

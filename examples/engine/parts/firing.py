@@ -9,11 +9,11 @@ from parts.part import Part
 
 
 def injection(part: Part) -> None:
-    """Into the intake port. A part of the fuel wets its wall and evaporates slowly (Aquino's model, [E])."""
+    """Into the intake port. A part of the fuel wets its wall and evaporates slowly (Aquino's model, [E] chapter 7)."""
     part.parameter(
         "injector",
         6.0,
-        "injection: g/s; part that wets the wall, and time in which it evaporates, s ([E])",
+        "injection: g/s; part that wets the wall, and time in which it evaporates, s ([E] chapter 7)",
     )
     part.parameter("wetting", 0.3)
     part.parameter("drying", 0.1)

@@ -21,7 +21,7 @@ C0 = R / 0.40 - 300 * C1
 AIR, HOT = 1.40, 4 / 3
 """Ratios of specific heats that restrictions assume, for cool and for hot gas."""
 STOICHIOMETRIC = 14.6
-"""g of air for a g of petrol (Heywood, chapter D)."""
+"""g of air for a g of petrol (Heywood, appendix D)."""
 HEATING = 43.0e3
 """J/g: the lower heating value of petrol less what evaporating takes, and times 0.98 for what is not burnt
 completely (Heywood, chapter 3)."""

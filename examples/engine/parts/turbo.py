@@ -7,11 +7,11 @@ from parts.part import Part
 
 
 def compressor(part: Part) -> None:
-    """Head and flow on an ellipse ([E]): head coefficient without flow, flow coefficient without head."""
+    """Head and flow on an ellipse ([E] chapter 8): head coefficient without flow, flow coefficient without head."""
     part.parameter(
         "wheel",
         0.050,
-        "compressor: diameter, m; head and flow coefficients; efficiency ([E], [G])",
+        "compressor: diameter, m; head and flow coefficients; efficiency ([E] chapter 8, [G] chapter 2)",
     )
     part.parameter("head_most", 1.35)
     part.parameter("flow_most", 0.15)
@@ -54,8 +54,8 @@ def compressor(part: Part) -> None:
 
 
 def turbine(part: Part) -> None:
-    """A nozzle, an efficiency over the ratio of blade to gas speed ([E]), and a flap around it."""
-    part.parameter("nozzle", 260.0, "turbine: mm²; diameter, m; best efficiency and speed ratio ([E])")
+    """A nozzle, an efficiency over the ratio of blade to gas speed ([E] chapter 8), and a flap around it."""
+    part.parameter("nozzle", 260.0, "turbine: mm²; diameter, m; best efficiency and speed ratio ([E] chapter 8)")
     part.parameter("wheel_t", 0.047)
     part.parameter("efficiency_t", 0.72)
     part.parameter("best_ratio", 0.65)
@@ -99,6 +99,6 @@ def turbine(part: Part) -> None:
 
 
 def turbocharger(part: Part) -> None:
-    part.parameter("inertia", 3.0e-5, "turbocharger: kg·m²; mechanical efficiency ([E])")
+    part.parameter("inertia", 3.0e-5, "turbocharger: kg·m²; mechanical efficiency ([E] chapter 8)")
     part.parameter("bearings", 0.95)
     part.state("n", "(bearings*power_t - power_c)/(inertia*n*1e6)", 9.5, "turbocharger: 1000 rad/s")
