@@ -138,7 +138,7 @@ def settled() -> Starts:
 
 
 def kept(value: float, like: Start) -> Start:
-    """A recorded value as the file has it: a truth or a whole number as such, a real one with eight digits."""
+    """A recorded value as the file has it: truths and whole numbers as such, others with eight digits."""
     return type(like)(value) if isinstance(like, (bool, int)) else float(f"{value:.8g}")
 
 

@@ -75,16 +75,15 @@ def test_every_unit_has_feedthrough_and_no_output_depends_on_itself() -> None:
     assert not scenario().graph.loops
 
 
-def alone(outputs: dict[str, str], start: dict[str, float], until: float, pace: float) -> up.Trace:
+def alone(
+    outputs: dict[str, str], start: dict[str, float], until: float, pace: float, **more: float
+) -> up.Trace:
     """Expressions over the inside of a cylinder that starts like this, between steady manifolds."""
     spec = scenario().units["c1"].to_spec()
-    states = {name: dict(entry) for name, entry in spec["states"].items()}
-    for name, number in start.items():
-        states[name]["start"] = number
     inputs = dict.fromkeys(("f_im", "b_im", "f_em", "b_em"), 0.0)
     inputs |= {"p_im": 100.0, "T_im": 300.0, "p_em": 110.0, "T_em": 1000.0, "speed": 200.0, "spark": -15.0}
     inputs |= {"fuel": 40.0, "inject": 190.0, "T_coolant": 363.0}
-    cylinder = up.Ode(**{**spec, "states": states, "inputs": inputs, "outputs": outputs})
+    cylinder = up.Ode(**{**spec, "inputs": inputs | more, "outputs": outputs}).with_values(start)
     return up.simulate(up.Scenario({"c": cylinder}), pace=pace, until=until)
 
 
@@ -139,15 +138,38 @@ def test_the_lift_of_a_valve_opens_it_without_jumps() -> None:
 
 
 def test_walls_take_heat_by_woschnis_formula() -> None:
+    p_ref, t_ref, v_ref = 110.0, 380.0, 0.45
     state = {"phi": 100.0, **gas(1500.0, 2000.0, value({"v": "V"}, {"phi": 100.0})["v"])}
+    state |= {"p_ref": p_ref, "T_ref": t_ref, "V_ref": v_ref}
     found = value({"h": "film_coefficient", "motored": "motored", "v": "V"}, state)
-    p_ref, t_ref, v_ref = 110.0, 380.0, 0.45  # the reference at the start
     motored = p_ref * (v_ref / found["v"]) ** 1.32
     assert found["motored"] == pytest.approx(motored, rel=1e-12)
     speed = 2.28 * 2 * 0.093 * 200.0 / (2 * pi)
     speed += 3.24e-3 * SWEPT * t_ref / (p_ref * v_ref) * (1500.0 - motored)
     expected = 3.26 * 0.0827**-0.2 * 1500.0**0.8 * 2000.0**-0.55 * speed**0.8
     assert found["h"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_gas_exchange_takes_what_is_left_out_of_the_friction() -> None:
+    """Motored with open throttle: of 97 + 15 n + 5 n² kPa that it takes the last is that of the gas."""
+    cycle = 0.06
+    trace = alone(
+        {"p": "p", "v": "V", "phi": "phi"}, {}, 5 * cycle, cycle / 7200,
+        p_im=101.3, p_em=101.3, T_em=350.0, speed=2000 * pi / 30, fuel=0.0,
+    )  # fmt: skip
+    last = slice(4 * 7200, None)
+    p, volume, angle = trace["c.p"][last], trace["c.v"][last], trace["c.phi"][last]
+    exchange = (angle[1:] > 180) & (angle[1:] <= 540)
+    work = np.sum(((p[1:] + p[:-1]) / 2 * np.diff(volume))[exchange])
+    assert -work / SWEPT == pytest.approx(5 * 2.0**2, rel=0.2)
+    friction = value_of_air("friction")
+    assert friction == pytest.approx(97 + 15 * 2.0)
+
+
+def value_of_air(expression: str) -> float:
+    """An expression over the inside of the air path at the start."""
+    trace = run(opened(air={"asked": expression}), 250e-6)
+    return float(trace["air.asked"][0])
 
 
 # -- what it keeps -------------------------------------------------------------------------------
@@ -236,7 +258,44 @@ def test_a_cycle_closes() -> None:
     trace = audited()
     last, before = len(trace.time) - 1, len(trace.time) - 1 - 240
     for name in ("c1.pressure", "c3.temperature", "air.p_im_out", "air.p_em_out", "air.torque"):
-        assert trace[name][last] == pytest.approx(trace[name][before], rel=3e-3), name
+        assert trace[name][last] == pytest.approx(trace[name][before], rel=1e-4), name
+        assert trace[name][last] == pytest.approx(trace[name][0], rel=1e-4), name
+
+
+def shipped(until: float, **more: dict[str, str]) -> up.Trace:
+    """The engine with the master of its file, and more outputs."""
+    plan = up.load(FOLDER / "engine.toml", until=until, record=["*"])
+    return plan.with_(scenario=opened(**more)).run()
+
+
+def test_the_engine_in_parts_keeps_mass() -> None:
+    """What leaves it against what enters, in the file's own steps: held inputs would make 5 % of gas."""
+    air = {"audit_mass": AIR_AUDIT["mass"], "audit_in": AIR_AUDIT["mass_in"]}
+    cylinder = {"audit_mass": CYLINDER_AUDIT["mass"], "audit_in": CYLINDER_AUDIT["mass_in"]}
+    trace = shipped(8 * CYCLE, air=air, cylinder=cylinder)
+    gained = held(trace, "mass")[-1] - held(trace, "mass")[0]
+    came = np.trapezoid(held(trace, "in"), trace.time)
+    passed = trace["air.w_tail"].mean() * 8 * CYCLE
+    assert passed > 10
+    assert abs(gained - came) < 0.01 * passed
+
+
+def test_about_a_percent_of_the_charge_leaks() -> None:
+    trace = shipped(2 * CYCLE, cylinder={"leak": "leaked"})
+    for unit in CYLINDERS:
+        assert 0.005 < trace[f"{unit}.leak"].max() / trace[f"{unit}.trapped"].mean() < 0.02
+
+
+def test_the_start_is_settled() -> None:
+    """Also what the cylinders remember of their last cycle: the first combustion is like all others."""
+    trace = second()
+    assert len(trace.time) == 8 * 240 + 1
+    for unit in CYLINDERS:
+        for name, close in (("knock", 2e-3), ("mean_pressure", 1e-3)):
+            values = trace[f"{unit}.{name}"]
+            later = values[4 * 240 :].mean()
+            assert values == pytest.approx(later, rel=close), (unit, name)
+        assert trace[f"{unit}.knock"].max() < 1.0, "nothing knocks"
 
 
 # -- how it runs ---------------------------------------------------------------------------------
@@ -249,7 +308,7 @@ def second() -> up.Trace:
 
 def test_manifolds_and_mixture_are_plausible() -> None:
     trace = second()
-    assert 115 < trace["air.p_im_out"].mean() < 127  # kPa: boosted, as 180 N·m of two litres need it
+    assert 107 < trace["air.p_im_out"].mean() < 119  # kPa: boosted, as 180 N·m of two litres need it
     assert np.ptp(trace["air.p_im_out"]) < 10
     assert trace["air.p_em_out"].mean() > trace["air.p_tail_out"].mean() > 101.3
     assert 1000 < trace["air.T_em_out"].mean() < 1300

@@ -4,9 +4,9 @@ Mean-value models: volumes of ideal gas with balances of mass and energy, and re
 torque of the crankshaft is put together here, too.
 
 Sources of numbers: [H] and [E] as in `cylinder`, of [E] chapter 7 (mean-value models of the air path and of
-exhaust temperatures) and chapter 8 (turbochargers); [G] L. Guzzella, C. H. Onder, Introduction to Modeling and
-Control of Internal Combustion Engine Systems, 2010, chapter 2 (mean-value models). What has no source is a
-choice for two litres.
+exhaust temperatures) and chapter 8 (turbochargers); [G] L. Guzzella, C. H. Onder, Introduction to Modeling
+and Control of Internal Combustion Engine Systems, 2010, chapter 2 (mean-value models). What has no source
+is a choice for two litres.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def _volumes(part: Part) -> None:
 
 
 def _intercooler(part: Part) -> None:
-    part.parameter("core", 1000.0, "heat exchanger: mm²; effectiveness; J/K, and W/K to the outside ([G] chapter 2)")
+    part.parameter(
+        "core", 1000.0, "heat exchanger: mm²; effectiveness; J/K, and W/K to the outside ([G] chapter 2)"
+    )
     part.parameter("effectiveness", 0.75)
     part.parameter("core_holds", 2500.0)
     part.parameter("core_cools", 250.0)
@@ -159,7 +161,9 @@ def _tail(part: Part) -> None:
 
 
 def _manifolds(part: Part) -> None:
-    part.parameter("manifold_takes", 14.0, "exhaust manifold: W/K from its gas and to the outside; J/K ([E] chapter 7)")
+    part.parameter(
+        "manifold_takes", 14.0, "exhaust manifold: W/K from its gas and to the outside; J/K ([E] chapter 7)"
+    )
     part.parameter("manifold_cools", 7.0)
     part.parameter("manifold_holds", 2500.0)
     part.local("q_em", "manifold_takes*(T_em - T_manifold)", "exhaust manifold: W")
@@ -234,7 +238,9 @@ def _manifolds(part: Part) -> None:
 
 
 def _sensors(part: Part) -> None:
-    part.parameter("film_lag", 0.02, "s: hot-film air meter, which shows nothing while gas flows back (choice)")
+    part.parameter(
+        "film_lag", 0.02, "s: hot-film air meter, which shows nothing while gas flows back (choice)"
+    )
     part.variable("meter_blind", False)
     part.event("meter_goes_blind", "not meter_blind and core_flow < 0", meter_blind=True)
     part.event("meter_sees_again", "meter_blind and core_flow > 0", meter_blind=False)
@@ -261,8 +267,9 @@ def friction(thousands: float) -> float:
     0.97 + 0.15 n + 0.05 n² bar. That is all that motoring takes: it contains the work to pump gas through the
     valves. Here that work is in ∮ p dV already, and must not count twice. The terms have different reasons:
     boundary friction does not depend on speed, hydrodynamic friction is proportional to it, and what flowing
-    gas loses to its square. So the last term is left out. A check: motored with open throttle, the gas exchange
-    of a cylinder here takes 17 kPa at 2000 and 32 at 3000 turns per minute; the last term has 20 and 45.
+    gas loses to its square. So the last term is left out. A check: motored with open throttle, the gas
+    exchange of a cylinder here takes 17 kPa at 2000 and 32 at 3000 turns per minute; the last term has 20 and
+    45.
     """
     return STICKING + SLIDING * thousands
 

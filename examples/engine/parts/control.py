@@ -53,9 +53,9 @@ def _integral(part: Part, name: str, error: str, low: str, high: str, start: flo
 def _load(part: Part) -> None:
     """The intake pressure for load and friction, tracked by throttle and waste-gate.
 
-    Nobody measures the torque: this is feed-forward. It takes the charge for swept volumes of gas at 320 K that
-    gives 0.37 of its heat as work of the gas. That is what this engine does at 2000 turns per minute and
-    180 N·m: a calibration on the test bench, as every controller of an engine has one. Elsewhere it is off.
+    Nobody measures the torque: this is feed-forward. It assumes that cylinders are filled with gas of 320
+    K, and that 0.37 of its heat become work. That is what this engine does at 2000 turns per minute and 180
+    N·m: a calibration on the test bench, as every controller of an engine has one. Elsewhere it is off.
     """
     charge = SWEPT * 4 / (R * 320.0)
     per_kpa = charge * HEATING / (1 + STOICHIOMETRIC) * 0.37 / (4 * pi)

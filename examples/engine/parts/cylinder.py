@@ -4,7 +4,8 @@ The cylinder is one zone of gas, resolved by crank angle. Angles are in degrees 
 which it fires; a cycle goes from -60 to 660, because there both valves are closed and nothing burns.
 
 Sources of numbers: [H] J. B. Heywood, Internal Combustion Engine Fundamentals, 1988; [E] L. Eriksson,
-L. Nielsen, Modeling and Control of Engines and Drivelines, 2014, chapter 7 for the fuel film. What has no source is marked as a choice.
+L. Nielsen, Modeling and Control of Engines and Drivelines, 2014, chapter 7 for the fuel film. What has no
+source is marked as a choice.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from parts.part import Part
 
 
 def injection(part: Part) -> None:
-    """Into the intake port. A part of the fuel wets its wall and evaporates slowly (Aquino's model, [E] chapter 7)."""
+    """Into the intake port. Some fuel wets its wall and evaporates slowly (Aquino's model, [E] chapter 7)."""
     part.parameter(
         "injector",
         6.0,

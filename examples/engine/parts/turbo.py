@@ -7,7 +7,7 @@ from parts.part import Part
 
 
 def compressor(part: Part) -> None:
-    """Head and flow on an ellipse ([E] chapter 8): head coefficient without flow, flow coefficient without head."""
+    """Head and flow on an ellipse ([E] chapter 8): the most head without flow, the most flow without head."""
     part.parameter(
         "wheel",
         0.050,
@@ -55,7 +55,9 @@ def compressor(part: Part) -> None:
 
 def turbine(part: Part) -> None:
     """A nozzle, an efficiency over the ratio of blade to gas speed ([E] chapter 8), and a flap around it."""
-    part.parameter("nozzle", 260.0, "turbine: mm²; diameter, m; best efficiency and speed ratio ([E] chapter 8)")
+    part.parameter(
+        "nozzle", 260.0, "turbine: mm²; diameter, m; best efficiency and speed ratio ([E] chapter 8)"
+    )
     part.parameter("wheel_t", 0.047)
     part.parameter("efficiency_t", 0.72)
     part.parameter("best_ratio", 0.65)

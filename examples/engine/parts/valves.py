@@ -107,10 +107,10 @@ def valve_ports(part: Part) -> None:
 def blow_by(part: Part) -> None:
     """Gas that leaks past the rings: about a percent of the charge ([H] chapter 8).
 
-    What area that takes: at this load a cylinder traps 0.6 g in a cycle of 60 ms, of which a percent is 0.1 g/s
-    in the mean. Towards the crankcase the flow is choked most of the time, area·p/sqrt(R·T)·0.673 (for a ratio
-    of specific heats of 4/3), with a mean pressure of 630 kPa, and, where most of it flows, some 1500 K:
-    area = 0.1 g/s * sqrt(287 * 1500) m/s / (0.673 * 630 kPa) = 0.155 mm².
+    What area that takes: at this load a cylinder traps 0.6 g in a cycle of 60 ms, of which a percent is 0.1
+    g/s in the mean. Towards the crankcase the flow is choked most of the time, area·p/sqrt(R·T)·0.673 (for
+    a ratio of specific heats of 4/3), with a mean pressure of 610 kPa, and, where most of it flows, some
+    1500 K: area = 0.1 g/s * sqrt(287 * 1500) m/s / (0.673 * 610 kPa) = 0.16 mm².
     """
     part.parameter("gap", 0.15, "mm²: ring gaps, with about a percent of the charge lost ([H] chapter 8)")
     restriction(part, "leak", area="gap", before=("p", "T"), behind=("p_crankcase", "T_crankcase"), gamma=HOT)
