@@ -266,3 +266,38 @@ def test_a_nest_is_judged_as_it_runs() -> None:
     steps = peaks[-1] - peaks[1]
     slope = np.log(x[peaks[-1]] / x[peaks[1]]) / steps
     assert slope == pytest.approx(np.log(found.spectral_radius), rel=0.05)
+
+
+def test_units_inside_that_are_tried_out() -> None:
+    """One in Python, whose rows come from setting it back, here and at the neighbour."""
+
+    class Spring:
+        def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+            self.state = (0.0, 0.0)  # a lag behind the input, and the input
+
+        def get(self, port: str) -> float:
+            return -2.0 * self.state[0]
+
+        def set(self, port: str, coefficients: Any) -> None:
+            self.state = (self.state[0], float(coefficients[0]))
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            lag, x = self.state
+            self.state = (lag + (to - t) * 4.0 * (x - lag), x)
+            return to
+
+        def save(self) -> Any:
+            return self.state
+
+        def restore(self, token: Any) -> None:
+            self.state = token
+
+    tried = up.PythonUnit(Spring, up.units.ports(["x"], ["F"]), [up.Ability.ROLLBACK])
+    known = up.Ode({"lag": "4*(x - lag)"}, inputs=["x"], outputs={"F": "-2*lag"}, solver="euler")
+    nests = [box(flatten=False, pace=0.05), box(flatten=False, pace=0.05)]
+    one, two = (
+        beside(replace(nest, scenario=nest.scenario.with_units({"k": unit})))
+        for nest, unit in zip(nests, (tried, known), strict=True)
+    )
+    np.testing.assert_allclose(spectrum(one, 0.1), spectrum(two, 0.1), atol=1e-8)
+    assert up.induced(one, pace=0.1).names[2:3] == ("box.k.0",)
