@@ -89,33 +89,68 @@ def test_a_nest_in_a_nest_is_as_its_units() -> None:
     assert {"nest.box.m.x", "nest.box.m.F (held)", "nest.slow.z"} < set(names)
 
 
-@pytest.mark.parametrize("micro", [1, 3, 10])
-def test_two_masses_one_of_them_nested(micro: int) -> None:
-    """By hand: inside, the wall's force is held over each of so many steps, outside that of the other."""
-    h, c = 0.3, 1.0
+def pair(inner: float) -> up.Scenario:
+    """Two masses; inside, with steps of its own, the left one knows of a wall that pulls it back."""
     mass = up.Ode(
         {"x": "v", "v": "F - v"}, inputs=["F"], outputs=["x", "v"], start={"x": 1.0}, solver="dormand_prince"
     )
     inside = up.Scenario(
-        {"mass": mass, "wall": up.Function(["x"], {"F": f"-{c}*x"})},
+        {"mass": mass, "wall": up.Function(["x"], {"F": "-x"})},
         {"mass.F": "wall.F + F", "wall.x": "mass.x"},
         inputs=["F"],
         outputs={"x": "mass.x", "v": "mass.v"},
     )
-    nest = up.Nested(inside, up.Master(up.Fixed(h / micro)), flatten=False)
-    scenario = up.Scenario(
+    nest = up.Nested(inside, up.Master(up.Fixed(inner)), flatten=False)
+    return up.Scenario(
         {"left": nest, "right": masses("dormand_prince").units["right"]},
         {"left.F": "right.F", "right.xc": "left.x", "right.vc": "left.v"},
     )
-    free, pushed = flows(h / micro, "exact", c1=0.0)[0]
-    one = free + pushed @ np.array([[-c, 0.0]])
+
+
+def pair_by_hand(inner: float, micro: int) -> np.ndarray:
+    """The pull of the wall is held over each of so many steps inside, that of the other mass over all."""
+    free, pushed = flows(inner, "exact", c1=0.0)[0]
+    one = free + pushed @ np.array([[-1.0, 0.0]])
     push = sum((np.linalg.matrix_power(one, k) for k in range(micro)), np.zeros((2, 2))) @ pushed
     apart = np.array([[1.0, 1.0]])  # the coupling has a stiffness and a damping of 1
-    right, pulled = flows(h, "exact")[1]
-    matrix = np.block([[np.linalg.matrix_power(one, micro) - push @ apart, push @ apart], [pulled, right]])
-    assert up.stability_of(scenario, pace=h, scan=False).spectral_radius == pytest.approx(
-        radius(matrix), abs=1e-12
-    )
+    right, pulled = flows(micro * inner, "exact")[1]
+    return np.block([[np.linalg.matrix_power(one, micro) - push @ apart, push @ apart], [pulled, right]])
+
+
+@pytest.mark.parametrize("micro", [1, 3, 10])
+def test_two_masses_one_of_them_nested(micro: int) -> None:
+    h = 0.3
+    found = up.stability_of(pair(h / micro), pace=h, scan=False)
+    assert found.spectral_radius == pytest.approx(radius(pair_by_hand(h / micro, micro)), abs=1e-12)
+
+
+def test_the_largest_stable_step_is_one_that_fits_those_inside() -> None:
+    inner = 0.05
+    found = up.stability_of(pair(inner), pace=0.1)
+    stable = [radius(pair_by_hand(inner, k)) < 1.0 for k in range(1, 201)]
+    most = stable.index(False)  # so many steps inside are the most that is stable
+    assert all(stable[:most])
+    assert found.largest_stable_step == pytest.approx(most * inner, rel=1e-12)
+    assert found.steps is not None
+    assert not found.steps.undecided
+    assert all(ratio == pytest.approx(round(ratio), rel=1e-9) for ratio in _ratios(found.steps, inner))
+    assert "whole multiples, or whole parts, of the 0.05 s inside" in describe(found)
+    assert found.data()["steps_inside"] == [inner]
+
+
+def _ratios(steps: Any, inner: float) -> list[float]:
+    return [max(step / inner, inner / step) for step, _ in steps.looked]
+
+
+def test_steps_looked_at_fit_all_nests() -> None:
+    """0.05 and 0.07: multiples of 0.35, and whole parts of 0.01."""
+    left, right = box(pace=0.05), box(pace=0.07)
+    scenario = up.Scenario({"a": left, "b": right}, {"a.push": "-0.1*b.x", "b.push": "0.1*a.x"})
+    found = up.stability_of(scenario, pace=0.35, points=5)
+    assert found.steps is not None
+    assert not found.steps.why
+    whole = [step / 0.35 if step > 0.04 else 0.01 / step for step, _ in found.steps.looked]
+    assert whole == pytest.approx([round(ratio) for ratio in whole], rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -246,15 +281,6 @@ def test_a_run_with_a_nest_is_judged_along_its_way() -> None:
         assert found.verdict == "stable"
         fixed = up.stability_of(beside(box()), pace=0.1, scan=False)
         assert found.rate == pytest.approx(log(fixed.spectral_radius) / 0.1, rel=0.1)
-
-
-def test_steps_that_keep_a_nest_apart_are_undecided_and_the_reason_is_told() -> None:
-    found = up.stability_of(boxed(), pace=0.1)
-    assert found.verdict == "stable"
-    assert found.steps is not None
-    assert "no whole part" in found.steps.why
-    assert "no whole part" in describe(found)
-    assert "no whole part" in found.data()["undecided_why"]
 
 
 def test_a_nest_is_judged_as_it_runs() -> None:

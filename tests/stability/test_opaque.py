@@ -14,6 +14,7 @@ import pytest
 
 import upbeat as up
 from fmu_maker import COMPILER, LINEAR, MODELS, SUFFIX, compile_library, make
+from upbeat.report.stability import describe
 from upbeat.units import ports
 
 Fmus = Callable[[str, int], Path]
@@ -137,6 +138,25 @@ def test_a_python_unit_with_rollback_is_tried_out() -> None:
     np.testing.assert_allclose(
         sorted(np.abs(found.spectrum.values))[-2:], sorted(np.abs(same.spectrum.values))[-2:], atol=1e-8
     )
+
+
+class Short(Leaky):
+    """Cannot make steps of more than a second."""
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        if to - t > 1.0:
+            raise ValueError("too far for me")
+        return super().advance(t, to, early)
+
+
+def test_steps_without_a_matrix_are_undecided_and_the_reason_is_told() -> None:
+    model = up.PythonUnit(Short, ports(["u"], {"y": {"depends": ["u"]}}), [up.Ability.ROLLBACK])
+    found = up.stability_of(around(model), pace=0.3, scan=(0.1, 3.0), points=4)
+    assert found.verdict == "stable"
+    assert found.steps is not None
+    assert found.steps.undecided[-1].low == pytest.approx(1.0, rel=1e-5)
+    for told in (found.steps.why, describe(found), found.data()["undecided_why"]):
+        assert "too far for me" in told
 
 
 class Silent(Leaky):

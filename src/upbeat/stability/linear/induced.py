@@ -19,7 +19,7 @@ from upbeat.master.paces.pace import EventDriven, Fixed
 from upbeat.master.program import Program
 from upbeat.stability.linear.beside import Array
 from upbeat.stability.linear.followed import USUAL, Followed, Induced
-from upbeat.stability.linear.inner_steps import check_inside, different
+from upbeat.stability.linear.inner_steps import check_inside, different, fitting, fixed_inside
 
 At = float | Literal["start", "rest"]
 """A point of linearisation: the start, a point at rest, or a time of the run."""
@@ -50,6 +50,8 @@ class Inducing:
         self._blocks = tuple(blocks)
         self._sizes = different(sizes)
         self._nested = any(type(model) is Nested for model in experiment.closed.units.values())
+        self.inside = fixed_inside(together(experiment.closed)) if self._nested else ()
+        """The sizes of steps inside nested scenarios: others have to fit them."""
         self._machine: Followed | None = None
         self._at_rest: Array | None = None  # the states of units: the search for other steps begins there
 
@@ -66,6 +68,10 @@ class Inducing:
         if self._machine is not None:
             self._machine.close()
             self._machine = None
+
+    def fitting(self, step: float) -> float:
+        """The step nearest to that one which nested scenarios can make alike each time."""
+        return fitting(step, self.inside)
 
     def machine(self, step: float, *, alike: bool = True) -> Followed:
         """What runs the program for steps of this size, or of several.

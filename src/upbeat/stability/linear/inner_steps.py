@@ -13,6 +13,8 @@ from upbeat.stability.linear.neighbour import opened
 
 WHOLE = 1e-9
 """How far, relatively, a ratio of two steps may be from a whole number."""
+TRIED = 1000
+"""How many steps are tried until one fits several nested scenarios."""
 
 
 def check_inside(scenario: Scenario, steps: Sequence[float], *, alike: bool, around: str = "") -> None:
@@ -55,6 +57,31 @@ def sizes_inside(name: str, pace: Pace, steps: Sequence[float], *, alike: bool =
             "in its file)."
         )
     return tuple(dict.fromkeys((own, *steps)))
+
+
+def fixed_inside(scenario: Scenario) -> tuple[float, ...]:
+    """The sizes of the fixed steps of nested scenarios, at all depths."""
+    found: set[float] = set()
+    for model in scenario.units.values():
+        if opened(model):
+            pace = model.master.pace
+            found |= {pace.step} if type(pace) is Fixed else set()
+            found |= set(fixed_inside(model.scenario))
+    return different(found)
+
+
+def fitting(step: float, inside: Sequence[float]) -> float:
+    """The step nearest to that one which fits steps `inside`; itself if there is none far and wide."""
+    if not inside:
+        return step
+    base = inside[0]
+    whole = round(step / base) if step >= base else round(base / step)
+    for away in range(TRIED):
+        for count in (whole + away, whole - away):
+            near = count * base if step >= base else base / max(count, 1)
+            if count >= 1 and all(_whole(near / own) or _whole(own / near) for own in inside):
+                return near
+    return step
 
 
 def different(sizes: Iterable[float]) -> tuple[float, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from math import isfinite, log10
 from typing import Any, Unpack
 
@@ -90,6 +91,7 @@ class Stability:
             if self.steps is None
             else [[i.low, i.high] for i in self.steps.undecided],
             "undecided_why": None if self.steps is None else self.steps.why or None,
+            "steps_inside": None if self.steps is None else list(self.steps.inside),
             "steps_looked_at": None
             if self.steps is None
             else [self.steps.looked[0][0], self.steps.looked[-1][0]],
@@ -209,7 +211,8 @@ def _steps(
     looked = 0
     reasons: list[str] = []
 
-    def of(size: float) -> Judged:
+    @cache
+    def judged(size: float) -> Judged:
         nonlocal looked
         looked += 1
         if report is not None:
@@ -219,6 +222,9 @@ def _steps(
         except (RunError, OverflowError, InvalidInput) as error:
             reasons.append(str(error))
             return UNKNOWN  # no point to stand on: numbers grow out of bounds, or rest is not found
+
+    def of(size: float) -> Judged:
+        return judged(inducing.fitting(size))
 
     if isinstance(scan, tuple):
         low, high = (checked_step(end, "an end of scan") for end in scan)
@@ -234,4 +240,5 @@ def _steps(
     if count < 2:
         raise InvalidInput(f"points must be at least 2, not {points!r}")
     found = stable_steps(of, low, high, count, deep=6 if linear else 2)
-    return replace(found, why=reasons[-1] if reasons else "")
+    found = replace(found, why=reasons[-1] if reasons else "")
+    return found.fitted(inducing.fitting, inducing.inside) if inducing.inside else found

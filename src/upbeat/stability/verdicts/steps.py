@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -47,6 +47,19 @@ class Steps:
     looked: tuple[tuple[float, float], ...]
     why: str = ""
     """Why there is no matrix for some of the undecided steps, in the words of one of them."""
+    inside: tuple[float, ...] = ()
+    """The sizes of steps inside nested scenarios: all above is about steps that fit these, only."""
+
+    def fitted(self, fitting: Callable[[float], float], inside: tuple[float, ...]) -> Steps:
+        """The same about those steps alone that fit the ones `inside` nested scenarios."""
+
+        def fit(found: tuple[Interval, ...]) -> tuple[Interval, ...]:
+            return tuple(replace(one, low=fitting(one.low), high=fitting(one.high)) for one in found)
+
+        looked = tuple({fitting(step): radius for step, radius in self.looked}.items())
+        return replace(
+            self, stable=fit(self.stable), undecided=fit(self.undecided), looked=looked, inside=inside
+        )
 
     @property
     def largest(self) -> float | None:
