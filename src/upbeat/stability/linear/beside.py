@@ -35,9 +35,13 @@ class Beside(Protocol):
     Call order as for the unit itself; `leave` before and `arrive` after the unit advances.
     """
 
-    accuracy: float
     linear: bool
     """Whether it is proven to be linear (or affine)."""
+
+    @property
+    def accuracy(self) -> float:
+        """How well all that has been asked for is known, relatively."""
+        ...
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -82,7 +86,6 @@ class Beside(Protocol):
 class Moved(ABC):
     """What goes beside any unit that moves: rows are kept here; how it moves is up to the kinds of unit."""
 
-    accuracy: float
     linear: bool
     labels: tuple[str, ...]
 

@@ -42,7 +42,6 @@ class Boxed:
     ) -> None:
         program, models = inside.program, inside.scenario.units
         self._inside, self._forms, self._besides, self._free = inside, forms, besides, inside.free
-        self.accuracy = max((one.accuracy for one in besides.values()), default=0.0)
         self.linear = all(one.linear for one in besides.values())
         outputs = [program.columns[output.port.name] for output in inside.scenario.outputs] if shown else []
         self._extended = extended(
@@ -56,6 +55,10 @@ class Boxed:
         )
         self._standing = Standing(program, models, self._extended, forms, machine, besides)
         self._columns = 0
+
+    @property
+    def accuracy(self) -> float:
+        return max((one.accuracy for one in self._besides.values()), default=0.0)
 
     @property
     def entries(self) -> tuple[Entry, ...]:

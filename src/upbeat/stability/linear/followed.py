@@ -95,7 +95,7 @@ class Followed:
         except BaseException:
             self.close()
             raise
-        self._accuracy = max((one.accuracy for one in own.values()), default=1e-15)
+        self._own = own
         self._time = start
         self.whole: Array = np.zeros((0, 0))
         """The matrix of the last step over all of the extended state."""
@@ -172,7 +172,7 @@ class Followed:
             ports=tuple(ports[i] for i in kept),
             linear=self.linear,
             at=at,
-            accuracy=self._accuracy,
+            accuracy=max((one.accuracy for one in self._own.values()), default=1e-15),
             notes=self.notes,
         )
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from upbeat.core.errors import InvalidInput
 from upbeat.core.expr import Expr, Kernel, Number, differentiate, names, simplify
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
@@ -22,6 +23,8 @@ EXACT = 1e-15
 """How well derivatives are known that were found by rules, relatively …"""
 ROUGH = 1e-9
 """… and by differences."""
+ALIKE = 1e-3
+"""How closely differences over two lengths agree where there is a slope."""
 STEP = 6e-6
 """About the cube root of the rounding error: where central differences err least."""
 
@@ -54,8 +57,11 @@ class Equated(Protocol):
 class Jacobian(Protocol):
     """How derivatives (of states) and outputs react to states and inputs, cell by cell."""
 
-    accuracy: float
-    """Relative, of every entry."""
+    @property
+    def accuracy(self) -> float:
+        """Relative, of every entry that has been asked for."""
+        ...
+
     constant: bool
     """Whether it is proven to be the same everywhere: then the unit is linear (or affine), between events."""
 
@@ -71,7 +77,10 @@ class Jacobian(Protocol):
 class _Part:
     """The Jacobian of several expressions by several names: a kernel for the entries that are not zero."""
 
-    def __init__(self, equations: Equations, cells: Sequence[Expr], by: Sequence[str]) -> None:
+    def __init__(
+        self, equations: Equations, cells: Sequence[Expr], by: Sequence[str], called: Sequence[str]
+    ) -> None:
+        """`called`: what people call the expressions."""
         place = {name: j for j, name in enumerate(by)}
         found: list[tuple[int, int, Expr]] = []
         for i, cell in enumerate(cells):
@@ -82,43 +91,77 @@ class _Part:
         self.shape = (len(cells), len(by))
         self.places = [(i, j) for i, j, _ in found]
         self._compute = Kernel(equations.arguments, tuple(entry for _, _, entry in found)).python()
+        self._cells = Kernel(equations.arguments, tuple(cells)).python()
+        self._by, self._called = tuple(by), tuple(called)
+        self._columns = [equations.arguments.index(name) for name in by]
 
-    def __call__(self, arguments: Sequence[Any]) -> Array:
+    def __call__(self, arguments: Sequence[Any]) -> tuple[Array, float]:
+        """The matrix, and how well it is known."""
         matrix = np.zeros(self.shape)
         if self.places:
             rows, columns = zip(*self.places, strict=True)
             matrix[rows, columns] = self._compute(arguments)
-        return matrix
+        unknown = np.argwhere(~np.isfinite(matrix)).tolist()
+        for i, j in unknown:
+            matrix[i, j] = self._slope(i, j, list(arguments))
+        return matrix, ROUGH if unknown else EXACT
+
+    def _slope(self, i: int, j: int, arguments: list[Any]) -> float:
+        """By differences, where the rules give no number: at a negative x those of sqrt(max(x, 0)) say
+        infinity times zero. Where there is no slope, the differences do not agree."""
+        place, slopes = self._columns[j], []
+        middle = float(arguments[place])
+        for part in (1.0, 0.25):
+            step = part * STEP * max(1.0, abs(middle))
+            ends = []
+            for arguments[place] in (middle + step, middle - step):
+                ends.append(float(self._cells(arguments)[i]))
+            slopes.append((ends[0] - ends[1]) / (2 * step))
+        if not abs(slopes[0] - slopes[1]) <= ALIKE * max(1.0, *map(abs, slopes)):
+            raise InvalidInput(
+                f"it cannot be linearised at this point, because {self._called[i]} has no slope there in "
+                f"{self._by[j]}. Choose another point: --at TIME (in Python: at=)"
+            )
+        return slopes[1]
+
+
+class _Rules:
+    """What is the same for all units of some equations: it takes long to find."""
+
+    def __init__(self, equations: Equations) -> None:
+        states = _cells([state.port for state in equations.states])
+        inputs = _cells(equations.inputs)
+        given = _cells([output.port for output in equations.outputs])
+        both = (*states, *inputs)
+        rates = equations.derivatives.outputs if equations.derivatives is not None else ()
+        self.split = len(states)
+        self.rates = _Part(equations, rates, both, [f"der({name})" for name in states])
+        self.values = _Part(equations, equations.computed.outputs, both, given)
+        self.constants = equations.values
+        self.constant = affine((*rates, *equations.computed.outputs), both, {TIME}) and _continuous(equations)
 
 
 class Symbolic:
     """Of `Ode` and `Function`: by the rules of differentiation, at a kink those of the branch taken."""
 
-    accuracy = EXACT
-
     def __init__(self, equations: Equations) -> None:
-        states = _cells([state.port for state in equations.states])
-        inputs = _cells(equations.inputs)
-        both = (*states, *inputs)
-        rates = equations.derivatives.outputs if equations.derivatives is not None else ()
-        self._split = len(states)
-        self._rates = _Part(equations, rates, both)
-        self._values = _Part(equations, equations.computed.outputs, both)
-        self._constants = equations.values
-        self.constant = affine((*rates, *equations.computed.outputs), both, {TIME}) and _continuous(equations)
+        self._rules = _rules(_ById(equations))
+        self.constant = self._rules.constant
+        self.accuracy = EXACT
 
     def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
-        return self._at(self._rates, unit, t, x, u)
+        return self._at(self._rules.rates, unit, t, x, u)
 
     def outputs(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
-        return self._at(self._values, unit, t, x, u)
+        return self._at(self._rules.values, unit, t, x, u)
 
     def _at(
         self, part: _Part, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]
     ) -> tuple[Array, Array]:
-        constants = self._constants if unit.constants is None else unit.constants
-        matrix = part((t, *x, *u, *constants))
-        return matrix[:, : self._split], matrix[:, self._split :]
+        constants = self._rules.constants if unit.constants is None else unit.constants
+        matrix, known = part((t, *x, *u, *constants))
+        self.accuracy = max(self.accuracy, known)
+        return matrix[:, : self._rules.split], matrix[:, self._rules.split :]
 
 
 def _cells(ports: Sequence[Port]) -> tuple[str, ...]:
@@ -184,18 +227,13 @@ class _ById:
 
 
 @lru_cache(maxsize=512)
-def _symbolic(key: _ById) -> Symbolic:
-    return Symbolic(key.equations)
-
-
-def symbolic(equations: Equations) -> Symbolic:
-    """The derivatives of equations, found once."""
-    return _symbolic(_ById(equations))
+def _rules(key: _ById) -> _Rules:
+    return _Rules(key.equations)
 
 
 def jacobian(model: object, unit: Equated) -> Jacobian:
     """The derivatives of a unit with a state of its own."""
     equations = getattr(model, "equations", None)
     if isinstance(equations, Equations):
-        return symbolic(equations)
+        return Symbolic(equations)
     return Differences(unit.behaviour)

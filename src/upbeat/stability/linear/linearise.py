@@ -25,7 +25,7 @@ from upbeat.stability.linear.extended import asked_first
 from upbeat.stability.linear.fmus import Directional, Exchanged, Readable, exchange_jacobian, scalar
 from upbeat.stability.linear.forms import Forms
 from upbeat.stability.linear.inner_steps import sizes_inside
-from upbeat.stability.linear.jacobians import jacobian, symbolic
+from upbeat.stability.linear.jacobians import Symbolic, jacobian
 from upbeat.stability.linear.neighbour import opened
 from upbeat.stability.linear.rollback import Told, check_rollback
 from upbeat.stability.linear.solved import Solved
@@ -181,7 +181,7 @@ def doubts(scenario: Scenario, around: str = "") -> Iterator[str]:
                 yield f"the events of {called[unit]} are left out"
         elif equations.events:
             yield f"{called[unit]} has events, and a matrix describes the time between them"
-        elif not symbolic(equations).constant:
+        elif not Symbolic(equations).constant:
             yield f"{called[unit]} is not linear"
     for connection in scenario.connections:
         signals = {name for cell in connection.cells for name in names(cell)}

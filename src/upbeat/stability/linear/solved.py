@@ -20,10 +20,14 @@ class Solved(Moved):
     def __init__(self, unit: Equated, jacobian: Jacobian, labels: tuple[str, ...], *, ideal: bool) -> None:
         super().__init__(labels, unit.behaviour.inputs, unit.behaviour.outputs)
         self._unit, self._jacobian, self._ideal = unit, jacobian, ideal
-        self.accuracy, self.linear = jacobian.accuracy, jacobian.constant
+        self.linear = jacobian.constant
         self._flows: dict[object, Array] = {}
         self._known: tuple[Array, Array] | None = None
         self._constants: object = None
+
+    @property
+    def accuracy(self) -> float:
+        return self._jacobian.accuracy
 
     @property
     def _now(self) -> float:
