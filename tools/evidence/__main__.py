@@ -23,6 +23,8 @@ from tools.evidence.claim import Claim
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "evidence"
+WHERE = KEPT / "machine.txt"
+"""The machine as it was before the last measurement."""
 PAGE = ROOT / "docs" / "evidence.md"
 BAD = "bad_inputs"
 HEAD = """# Evidence
@@ -30,7 +32,7 @@ HEAD = """# Evidence
 Every number that was asked of Upbeat so far, and what was reached. `make evidence` runs the scripts behind
 it and writes this page; nothing on it is written by hand. Ratios are medians of repeats in one run.
 
-Measured on {machine}, with {python}.
+Measured on {machine} before the last script, with {python}.
 """
 
 
@@ -55,7 +57,7 @@ def kept(script: str) -> Path:
 def machine() -> str:
     """The machine in a few words; how busy it was matters for everything that is measured."""
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    return f"{os.cpu_count()} cores ({platform.system()}, {platform.machine()}), load {busy:.1f} at the end"
+    return f"{os.cpu_count()} cores ({platform.system()}, {platform.machine()}), load {busy:.1f}"
 
 
 def row(claim: Claim, data: Any) -> str:
@@ -96,9 +98,10 @@ def main(arguments: Iterable[str] | None = None) -> int:
     for script in (*scripts, BAD):
         again = (options.only in script) if options.only else not options.keep
         if again or not kept(script).exists():
+            WHERE.write_text(machine())
             kept(script).write_text(json.dumps(bad_inputs.found() if script == BAD else measured(script)))
         found[script] = json.loads(kept(script).read_text())
-    PAGE.write_text(page(found, found[BAD], machine()))
+    PAGE.write_text(page(found, found[BAD], WHERE.read_text() if WHERE.exists() else machine()))
     held = [claim.holds(found[claim.script]) for claims in AREAS.values() for claim in claims]
     print(f"{PAGE.relative_to(ROOT)}: {sum(held)} of {len(held)} hold")
     return 0

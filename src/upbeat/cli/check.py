@@ -11,6 +11,7 @@ from upbeat.cli.exits import Exit, exit_for
 from upbeat.cli.failure import problems_data
 from upbeat.core.errors import InvalidInput, ScenarioError
 from upbeat.engine.experiment import Experiment
+from upbeat.report.left_alone import in_short, left_alone
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -52,14 +53,17 @@ def call(options: argparse.Namespace) -> Exit:
         return exit_for(error)
     told = {name: list(model.notes) for name, model in made.scenario.units.items() if hasattr(model, "notes")}
     notes = {name: found for name, found in told.items() if found}
+    alone = left_alone(made.scenario)
     if options.json:
-        more = {"notes": notes, "remarks": list(remarks), "events": late}
+        more = {"notes": notes, "remarks": list(remarks), "events": late, "left_alone": alone}
         say(json.dumps({"ok": True, "problems": []} | {name: found for name, found in more.items() if found}))
     elif not options.quiet:
         units, wires = len(made.scenario.units), len(made.scenario.all_connections)
         say(f"{options.file}: no problems. Units: {units}, connections: {wires}, engine: {choice.name}.")
         for name, found in notes.items():
             say("\n".join(f"  {name}: {note}" for note in found))
+        if alone:
+            say(f"  inputs that nothing drives: {in_short(alone)}")
         if late is not None:
             say(f"  note: {late}")
         for remark in remarks:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
-from upbeat.core.errors import InvalidInput, MasterError, Problem, Problems
+from upbeat.core.errors import InvalidInput, MasterError, Problem, Problems, suggest
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.changes import measured_changes, wants_changes, with_changes
@@ -196,7 +196,21 @@ class Experiment:
 
     def with_(self, **changes: Any) -> Experiment:
         """The same experiment with other fields."""
+        known = [own.name for own in fields(self)]
+        for name in sorted(changes.keys() - set(known)):
+            hint = _ELSEWHERE.get(name) or suggest(name, known, "fields")
+            raise InvalidInput(f"an experiment has no field '{name}'. {hint}")
         return replace(self, **changes)
+
+
+_ELSEWHERE = {
+    "until": "Give the stop time to up.load or up.experiment.",
+    **dict.fromkeys(
+        ("pace", "step", "coupling", "inputs", "events"),
+        "That is up to its master: master=up.Master(pace, coupling, inputs=…).",
+    ),
+}
+"""What people look for in an experiment, and where it is."""
 
 
 def _outputs(scenario: Scenario) -> tuple[str, ...]:

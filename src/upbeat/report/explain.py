@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from upbeat.engine.experiment import Experiment
@@ -27,7 +27,7 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
         _section("Units", [line for unit in data["units"] for line in _unit_lines(unit)]),
         *([_section("Nested scenarios", _nested_lines(data["nested"]))] if data["nested"] else []),
         _section("Abilities", _ability_lines(data["units"])),
-        _section("Connections", [f"{c['input']} = {c['value']}" for c in data["connections"]] or ["none"]),
+        _section("Connections", _connection_lines(data)),
         *([_section("Event connections", _event_lines(data))] if data["event_connections"] else []),
         *([_section("Events between units", _happening_lines(data))] if data["events"] else []),
         _section(
@@ -85,6 +85,12 @@ def _nested_lines(notes: Iterable[dict[str, Any]]) -> list[str]:
 def _opening(data: dict[str, Any]) -> str:
     name = data["name"] or "A scenario without a name"
     return f"{name}: from t = {data['start']:g} s to {data['until']:g} s"
+
+
+def _connection_lines(data: Mapping[str, Any]) -> list[str]:
+    driven = [f"{c['input']} = {c['value']}" for c in data["connections"]]
+    alone = [f"{c['input']} stays at {c['value']}: nothing drives it" for c in data["left_alone"]]
+    return [*driven, *alone] or ["none"]
 
 
 def _unit_lines(unit: dict[str, Any]) -> list[str]:

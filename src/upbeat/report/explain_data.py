@@ -16,6 +16,7 @@ from upbeat.master.dataflow import carried
 from upbeat.master.listing import block_lines
 from upbeat.master.settings import settings_of
 from upbeat.report.cores import cores_data
+from upbeat.report.left_alone import left_alone
 from upbeat.scenario.events.connection import Sender
 from upbeat.scenario.events.event import Event
 from upbeat.scenario.merging.inline import path_of
@@ -40,6 +41,7 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         "connections": [
             {"input": f"{c.unit}.{c.port}", "value": _cells(c.cells)} for c in closed.connections
         ],
+        "left_alone": left_alone(experiment.scenario),
         "event_connections": [
             {"input": c.target, "senders": [_sender(sender, closed.port(c.target)) for sender in c.senders]}
             for c in closed.event_connections

@@ -64,6 +64,8 @@ def with_values(
     for key, what in _without_effect(parts, rest).items():
         del rest[key]
         hint = "Change the connection, or set an input that nothing drives."
+        if (source := what.strip("'")) in own:
+            hint = f"Set '{source}', which drives it."
         problems.add(("values", key), f"'{key}' is driven by {what}, so a value for it has no effect", hint)
     units = with_parameters(parts.units, rest, ("values",), problems, broken)
     return replace(parts, units=units, inputs=inputs)
