@@ -18,7 +18,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve support-table evidence installs walk engine-pictures \
+.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve support-table evidence installs walk engine-pictures engine-tables \
 	reproduce bench native-test native-asan native-tsan dist clean distclean
 
 help:  ## List the targets
@@ -111,6 +111,9 @@ walk:  ## Draw docs/walk.svg, the way of a signal and of an event through the co
 
 engine-pictures: setup  ## Draw the pictures of docs/engine.md (some minutes)
 	$(BIN)/python tools/engine_pictures.py
+
+engine-tables: setup  ## Fill in the tables of docs/engine.md from build/evidence/engine.json
+	$(BIN)/python tools/engine_tables.py
 
 docs-serve: .venv/.checkers  ## Show the documentation while it is being written
 	$(BIN)/mkdocs serve

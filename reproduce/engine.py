@@ -4,7 +4,8 @@ The engine of the paper is not public. The one here (`examples/engine`) has the 
 states, event indicators, inputs and outputs; no number of it was fitted to the paper's tables.
 
 * Errors of the torque (direct feedthrough) and of the intake manifold pressure (none), against the engine in
-  one piece with tolerances so tight that tighter ones change nothing.
+  one piece with tolerances so tight that tighter ones change nothing. Inputs are held over a step, as in the
+  paper. The same with inputs that go on as they did; and how much gas each of them makes from nothing.
 * The time for one second, at an error of the torque of about 1 %: in one piece, and with each method at the
   communication step that it needs for that, on one core and on two. What five cores would do is predicted
   from measured operation times by the scheduler; it is measured, too, where there are five.
@@ -12,7 +13,7 @@ states, event indicators, inputs and outputs; no number of it was fitted to the 
   the split gains with CVODE, a multistep method like that of the paper, which begins anew at every event.
 
 Times are the least of several rounds in which all runs take turns, without what it takes to build them. On a
-busy machine two cores cannot be measured: the script says how busy it was.
+busy machine two cores cannot be measured: the script says how busy it was. `--errors-only` leaves them out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import os
 import sys
 from typing import Any
 
+from problems.arguments import above_zero
 from problems.engine_goals import (
     PAPER_PRESSURE,
     PAPER_SPEEDUP,
@@ -33,6 +35,7 @@ from problems.engine_goals import (
     goals_of_speed,
     reached,
 )
+from problems.engine_inputs import compared, linear
 from problems.engine_runs import (
     COARSE,
     FINE,
@@ -192,19 +195,21 @@ def column(found: Found, place: int) -> dict[str, dict[str, float]]:
     return {method: {step: pair[place] for step, pair in by.items()} for method, by in found.items()}
 
 
-def main() -> int:
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on standard output, tables on the other"
     )
-    parser.add_argument("--until", type=float, default=1.0, help="seconds to simulate (1)")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each run is timed (5)")
-    options = parser.parse_args()
-    if options.json:
-        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
-    study = Study(options.until, options.rounds)
+    parser.add_argument("--until", type=above_zero(float), default=1.0, help="seconds to simulate (1)")
+    parser.add_argument("--rounds", type=above_zero(int), default=5, help="how often each run is timed (5)")
+    parser.add_argument("--errors-only", action="store_true", help="errors and events, but no times")
+    return parser
+
+
+def described(study: Study) -> dict[str, int]:
+    """Print how large the engine is, and how exact one solver for all of it."""
     size = sizes(study.plan.scenario)
     print(f"{'size':30}{'paper':>8} | here")
     for name, count in size.items():
@@ -214,8 +219,11 @@ def main() -> int:
     for signal, value in PAPER_SOLVER.items():
         found = (errors(trace, study.truth, signal).six for trace in study.looser.values())
         print(f"  {signal:32}{value:>13} |     {''.join(f'{one:12.2e}' for one in found)}")
-    torque, pressure = study.table(TORQUE, PAPER_TORQUE), study.table(PRESSURE, PAPER_PRESSURE)
-    variants = study.variants()
+    return size
+
+
+def why(study: Study) -> dict[str, dict[str, float]]:
+    """Print how often each solver stops at events, and how long its steps are."""
     whole = unsplit(study.plan, 1e-4, study.until / 50).run()
     head = f"{'indicators':>11}{'stops at events':>17}{'steps':>8}"
     print(f"\n{'solver of':14}{head}   mean step, µs   between stops, µs")
@@ -225,14 +233,35 @@ def main() -> int:
         free = f"{1e6 * study.until / stops:>20.0f}" if stops else f"{'no stop':>20}"
         many = counts.get(name, sum(counts.values()))
         print(f"  {name:12}{many:>11}{stops:>17}{steps:>8}{length:>16.0f}{free}")
+    return {name: {"stops": a, "steps": b, "mean_step_us": c} for name, a, b, c in rows}
+
+
+def timed(study: Study) -> tuple[dict[str, Any], float]:
+    """Print times, with CVODE and with the fastest solvers; and the cores that others used meanwhile."""
     note("CVODE, in Python")
     cvode = multistep(MULTISTEP)
     gain = cvode["unsplit"] / cvode["refined"]
     print(f"\nwith CVODE, {MULTISTEP:g} s: {cvode['unsplit']:.2f} s of processor time in one piece, ", end="")
     print(f"{cvode['refined']:.2f} s in parts: {gain:.2f} × as fast on one core")
     others = max(0.0, os.getloadavg()[0] - 1.0)  # this script has been one of those who work
-    speed = speeds(study)
-    goals = goals_of_errors(torque, pressure, size) + goals_of_speed(speed)
+    return {"speedup": speeds(study), "multistep": {**cvode, "speedup": gain}}, others
+
+
+def main() -> int:
+    parser = arguments()
+    options = parser.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # tables are for people: the object is alone on standard output
+    study = Study(options.until, options.rounds)
+    size = described(study)
+    torque, pressure = study.table(TORQUE, PAPER_TORQUE), study.table(PRESSURE, PAPER_PRESSURE)
+    variants = study.variants()
+    inputs = compared(study.traces, linear(study.plan, note), study.truth)
+    solvers = why(study)
+    goals = goals_of_errors(torque, pressure, size)
+    times, others = ({}, 0.0) if options.errors_only else timed(study)
+    if times:
+        goals += goals_of_speed(times["speedup"])
     print()
     for goal in goals:
         print(f"  {'yes' if goal.met else 'NO ':4}{goal.text}{' (known)' if goal.known else ''}")
@@ -242,26 +271,22 @@ def main() -> int:
         print(f"  Others used {others:.1f} of {cores} cores: times say little, and are not judged.")
     ok = reached(goals, quiet)
     if options.json:
-        print(
-            json.dumps(
-                {
-                    "torque_error_percent": column(torque, 0),
-                    "torque_error_percent_formula_6": column(torque, 1),
-                    "pressure_error_percent": column(pressure, 0),
-                    "pressure_error_percent_formula_6": column(pressure, 1),
-                    "variants": variants,
-                    "speedup": speed,
-                    "multistep": {**cvode, "speedup": gain},
-                    "size": size,
-                    "solvers": {name: {"stops": a, "steps": b, "mean_step_us": c} for name, a, b, c in rows},
-                    "goals": {goal.key: goal.met for goal in goals},
-                    "known_misses": [goal.key for goal in goals if goal.known],
-                    "quiet": quiet,
-                    "ok": ok,
-                }
-            ),
-            file=sys.__stdout__,
-        )
+        found = {
+            "torque_error_percent": column(torque, 0),
+            "torque_error_percent_formula_6": column(torque, 1),
+            "pressure_error_percent": column(pressure, 0),
+            "pressure_error_percent_formula_6": column(pressure, 1),
+            "variants": variants,
+            **inputs,
+            **times,
+            "size": size,
+            "solvers": solvers,
+            "goals": {goal.key: goal.met for goal in goals},
+            "known_misses": [goal.key for goal in goals if goal.known],
+            "quiet": quiet,
+            "ok": ok,
+        }
+        print(json.dumps(found), file=sys.__stdout__)
     return 0 if ok else 1
 
 

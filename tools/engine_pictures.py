@@ -1,6 +1,6 @@
 """The pictures of docs/engine.md: pressures and torque, schedules, and errors over the communication step.
 
-`make engine-pictures` writes docs/engine_*.png.
+`make engine-pictures` writes docs/engine_*.png; `python tools/engine_pictures.py lengths` only some of them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def steps() -> None:
         cut = (trace.time >= 0.06) & (trace.time <= 0.078)
         axis.plot(
             1000 * trace.time[cut], trace[TORQUE][cut], color=PAINT[method], linewidth=1.3, marker="o",
-            markersize=3, linestyle="--" if method == "ev" else "-", label=method,
+            markersize=3, linestyle="--" if method == "ev" else "-",
+            label="sv (under ev)" if method == "sv" else method,
         )  # fmt: skip
     frame(axis, "torque at a communication step of 500 µs, N·m")
     axis.set_xlabel("time, ms", fontsize=SMALL, color=INK)
@@ -105,38 +106,39 @@ def steps() -> None:
     saved(figure, "engine_torque.png")
 
     figure = Figure(figsize=(7.2, 3.2), layout="constrained", facecolor="white")
-    for axis, signal, paper, text in zip(
+    for axis, signal, paper, text, covers in zip(
         figure.subplots(1, 2), (TORQUE, PRESSURE), (PAPER_TORQUE, PAPER_PRESSURE),
-        ("error of the torque, %", "error of the intake pressure, %"), strict=True,
+        ("error of the torque, %", "error of the intake pressure, %"), ("ev", "refined"), strict=True,
     ):  # fmt: skip
         for place, method in enumerate(METHODS):
             here = [errors(traces[method, s], truth, signal).mean for s in STEPS]
             dashed = "--" if method == "ev" else "-"
-            axis.plot(STEPS, here, dashed, color=PAINT[method], marker="o", markersize=4, label=method)
+            shown = f"sv (under {covers})" if method == "sv" else method
+            axis.plot(STEPS, here, dashed, color=PAINT[method], marker="o", markersize=4, label=shown)
             there = [paper[s][place] for s in STEPS]
             axis.plot(STEPS, there, color=PAINT[method], linestyle=":", linewidth=1, marker="x", markersize=5)
         axis.plot(
             [], [], color=INK, linestyle=":", marker="x", markersize=5, linewidth=1, label="paper's engine"
         )
         axis.set_yscale("log")
-        axis.set_yticks((0.1, 0.2, 0.5, 1, 2, 5, 10, 20))
+        axis.set_yticks((0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20))
         axis.yaxis.set_major_formatter("{x:g}")
         axis.minorticks_off()
-        axis.set_ylim(0.11, 30 if signal == TORQUE else 2.2)
+        axis.set_ylim(0.04, 30 if signal == TORQUE else 2.5)
         axis.set_xticks(STEPS)
         axis.set_xlabel("communication step, µs", fontsize=SMALL, color=INK)
         frame(axis, text)
-    legend(axis, loc="lower right")
+        legend(axis, loc="lower right")
     saved(figure, "engine_errors.png")
 
 
 def lengths() -> None:
     """How long the solvers' steps are, and how often they stop at events."""
-    until = 0.24
+    until = 1.0
     plan = loaded(until)
-    whole = unsplit(plan, 1e-4, until / 12).run().info["solvers"]["monolith"]
+    whole = unsplit(plan, 1e-4, until / 50).run().info["solvers"]["monolith"]
     parts = Split("refined", 500e-6).of(plan).run().info["solvers"]
-    rows = {"one piece": whole, **{name: parts[name] for name in ("air", "c1", "c2", "c3", "c4")}}
+    rows = {"one\npiece": whole, **{name: parts[name] for name in ("air", "c1", "c2", "c3", "c4", "control")}}
     figure = Figure(figsize=(7.2, 2.6), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2)
     places = np.arange(len(rows))
@@ -149,6 +151,9 @@ def lengths() -> None:
     saved(figure, "engine_solvers.png")
 
 
+PICTURES = {picture.__name__: picture for picture in (cycles, steps, lengths, schedules)}
+
+
 if __name__ == "__main__":
-    for picture in (cycles, steps, lengths, schedules):
-        picture()
+    for name in sys.argv[1:] or PICTURES:
+        PICTURES[name]()

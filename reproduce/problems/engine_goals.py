@@ -16,10 +16,6 @@ PAPER_SPEEDUP = {"sv": 7.82, "ev": 8.84, "refined": 10.87}
 MOST = 1.4
 """Percent of error in the torque of "refined" at 500 µs."""
 KNOWN_MISSES = {
-    "torque_by_formula_6": (
-        "The torque of this engine goes through zero four times in every turn of the crankshaft. Formula (6) "
-        "divides by it, so that small differences count for much there."
-    ),
     "pressure_best": (
         "Refined and sv have the same error, and ev a smaller one. An open valve hardly resists, so that "
         "what flows depends on a small difference of two pressures. Refined computes it with the new "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
@@ -413,6 +415,73 @@ def test_a_late_signal_has_the_error_that_can_be_worked_out() -> None:
     exact = 100.0 + 1e5 * Late.time
     assert found.mean == pytest.approx(100 * 50.0 / exact.mean())
     assert found.six == pytest.approx(100 * np.mean(50.0 / exact))
+
+
+def test_gas_from_nowhere_is_what_leaves_beyond_one_piece() -> None:
+    runs = import_module("problems.engine_runs")
+    times = np.arange(round(2 * runs.CYCLE / runs.GRID) + 1) * runs.GRID
+    wave = 1 + 0.5 * np.sin(2 * pi * times / runs.CYCLE)
+    truth = {runs.ENTERS: 40.0 + 0 * times, runs.LEAVES: 42.0 * wave}
+
+    class Split(dict[str, np.ndarray]):
+        time = times[::10]
+
+    first = Split.time < runs.CYCLE / 2  # that is not looked at
+    leaves = np.where(first, 100.0, 1.05 * truth[runs.LEAVES][::10])
+    trace = Split({runs.ENTERS: truth[runs.ENTERS][::10], runs.LEAVES: leaves})
+    assert runs.made(trace, truth) == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize(
+    "words", [("--until", "0"), ("--until", "-1"), ("--until", "nan"), ("--rounds", "0")]
+)
+def test_the_comparison_refuses_to_do_nothing(words: tuple[str, str], capsys: Any) -> None:
+    script = import_module("engine")
+    with pytest.raises(SystemExit) as ended:
+        script.arguments().parse_args(words)
+    assert ended.value.code == 2
+    assert f"argument {words[0]}: {words[1]!r} is not a" in capsys.readouterr().err
+
+
+def test_errors_alone_are_a_short_run() -> None:
+    path = FOLDER.parents[1] / "reproduce" / "engine.py"
+    command = [sys.executable, str(path), "--errors-only", "--json", "--until", "0.01"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    assert done.returncode in (0, 1), done.stderr  # 1: a goal was not reached, in so short a time
+    found = json.loads(done.stdout)
+    assert not {"speedup", "multistep"} & set(found)
+    for kind in ("held", "linear"):
+        assert set(found["mass_made_percent"][kind]) == {"sv", "ev", "refined"}
+        assert set(found["exhaust_pressure_error_percent"][kind]["ev"]) == {"100", "250", "500"}
+    torque = found["linear_inputs"]["torque_error_percent"]["refined"]
+    assert torque["250"] < found["torque_error_percent"]["refined"]["250"]
+
+
+def test_the_tables_of_the_page_can_be_filled_in() -> None:
+    """tools/engine_tables.py: one number everywhere, and where the page has it then."""
+    tables = import_module("tools.engine_tables")
+    by = {method: dict.fromkeys(("100", "250", "500"), 1.25) for method in tables.METHODS}
+    keys = ("torque_error_percent", "torque_error_percent_formula_6", "pressure_error_percent")
+    entry = {"1": 2.0, "5_predicted": 7.0, "bound": {"2": 1.5, "5": 4.0}, "step_us": 1000}
+    entry["torque_error_percent"] = 0.04
+    speed = dict.fromkeys(tables.METHODS, entry)
+    sample: dict[str, Any] = dict.fromkeys(keys, by) | {"linear_inputs": dict.fromkeys(keys, by)}
+    sample |= {
+        key: {"held": by, "linear": by} for key in ("exhaust_pressure_error_percent", "mass_made_percent")
+    }
+    sample |= {"speedup": {**speed, "at_250_us": dict.fromkeys(tables.METHODS, entry | {"2": 2.5})}}
+    page = tables.PAGE.read_text()
+    filled = tables.filled(page, sample)
+    assert filled == tables.filled(filled, sample)
+    assert "| torque, here | 100 µs | 1.25 % | 1.25 % | 1.25 % |" in filled
+    assert f"| 500 µs |{' 1.25, 1.25, 1.25 |' * 5}" in filled
+    assert "| ev | 1000 µs | 0.04 % | 2.00 × | – | 7.00 × | 3.00 ×, 8.00 × |" in filled
+    assert "| ev | 1000 µs | 0.04 % | 2.00 × | 2.50 × | 7.00 × | 3.00 ×, 8.00 × |" in filled
+
+    def rest(text: str) -> list[str]:
+        return [line for line in text.splitlines() if not line.startswith("|")]
+
+    assert rest(filled) == rest(page)
 
 
 def test_a_missed_goal_fails_the_experiment_unless_the_miss_is_known() -> None:
