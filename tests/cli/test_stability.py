@@ -134,9 +134,9 @@ def test_the_point_is_honoured_and_named_everywhere(
     file.write_text(OSCILLATOR)
     several = ["stability", str(file), "--steps", "0.05,0.1", "--quiet"]
     assert main(several) == 0
-    assert capsys.readouterr().out.startswith("For small motions around the start: Stable")
+    assert capsys.readouterr().out.startswith("Locally stable: for small motions around the start, if")
     assert main([*several, "--at", "rest"]) == 0
-    assert capsys.readouterr().out.startswith("For small motions around rest: Unstable")
+    assert capsys.readouterr().out.startswith("Locally unstable: for small motions around rest, ")
     assert main(["stability", str(file), "--at", "rest", "--quiet"]) == 0
     assert "Locally unstable with steps of 0.1 s: for small motions around rest" in capsys.readouterr().out
     assert main(["run", str(file), "--certify", "--at", "rest", "--quiet"]) == 0
@@ -296,3 +296,66 @@ step = 0.1
 [run]
 until = 5.0
 """
+
+
+FREE = """
+upbeat = 1
+[units.cart]
+states.x = { der = "v", start = 1.0 }
+states.v = "-v"
+[master]
+step = 0.1
+[run]
+until = 10.0
+"""
+
+
+def test_every_answer_in_json_has_the_promised_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "switched.toml"
+    file.write_text(SWITCHED.replace("step = 0.1", 'pace = { kind = "pattern", steps = [0.1, 0.2] }'))
+    for command in ([EXAMPLE], [EXAMPLE, "--no-scan"], [EXAMPLE, "--steps", "0.5,1.0"], [str(file)]):
+        assert main(["stability", *command, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert {"verdict", "spectral_radius", "largest_stable_step", "local"} <= set(found)
+
+
+def test_the_margin_has_the_sign_of_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A free body: its other motion decays, which is no margin."""
+    file = tmp_path / "free.toml"
+    file.write_text(FREE)
+    for words, verdict in (
+        ([str(file)], "undecided"),
+        ([EXAMPLE], "stable"),
+        ([EXAMPLE, "--step", "1.2"], "unstable"),
+    ):
+        assert main(["stability", *words, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["verdict"] == verdict
+        sign = (found["margin"] > 0) - (found["margin"] < 0)
+        assert sign == {"stable": 1, "undecided": 0, "unstable": -1}[verdict]
+
+
+def test_the_end_of_the_search_is_no_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    for scan, end, beyond in (("0.05:0.3", 0.3, True), ("0.05:2", 0.9524, False)):
+        command = ["stability", EXAMPLE, "--compare", "--scan", scan]
+        assert main([*command, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        for one in (found, next(one for one in found["alternatives"] if one["present"])):
+            assert one["largest_stable_step"] == pytest.approx(end, abs=1e-4)
+            assert one["open"] is beyond
+        assert main(command) == 0
+        row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("* "))
+        assert row.endswith("0.3 and perhaps beyond" if beyond else "0.9524")
+
+
+def test_local_verdicts_are_labelled_in_a_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "o.toml"
+    file.write_text(OSCILLATOR)
+    assert main(["stability", str(file), "--compare", "--no-scan"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Locally stable with steps of 0.1 s: for small motions around the start, ")
+    assert "locally stable" in next(line for line in text.splitlines() if line.startswith("* "))

@@ -164,7 +164,7 @@ def test_what_is_not_linear_is_local() -> None:
     found = up.certified(scenario, [0.1, 0.2])
     assert found.verdict == "stable"
     assert not found.linear
-    assert str(found).startswith("For small motions around the start: Stable")
+    assert str(found).startswith("Locally stable: for small motions around the start, if")
     assert found.data()["local"] is True
 
 

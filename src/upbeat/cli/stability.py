@@ -35,6 +35,8 @@ from upbeat.stability.verdicts.judge import Stability, stability_of
 
 POINTS = 40
 """On each side of a map, unless the option says how many."""
+PROMISED = ("verdict", "spectral_radius", "largest_stable_step")
+"""What every answer in JSON has."""
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -125,8 +127,8 @@ def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> 
             plot_map(mapped, out=options.plot, title=title)
     if options.json:
         data = _data(found, others, mapped, way, late)
-        data |= {"block": block, "blocks": blocks}
-        say(json.dumps(data | {"plot": options.plot and str(options.plot)}))
+        data |= {"block": block, "blocks": blocks, "plot": options.plot and str(options.plot)}
+        say(_answer(sentence(found), data))
     else:
         say(sentence(found) if options.quiet else describe(found, others, late))
         if mapped is not None and not options.quiet:
@@ -148,7 +150,7 @@ def _table(made: Experiment, given: Monitored | Pattern, options: argparse.Names
     """The sequences of steps that the file's own pace makes."""
     held = table_holds(made, as_table(given), at=options.at)
     if options.json:
-        say(json.dumps({"ok": True, "sentence": sentence_of_table(held), **held.data()}))
+        say(_answer(sentence_of_table(held), held.data()))
     else:
         say(sentence_of_table(held) if options.quiet else describe_table(held))
     return Exit.OK
@@ -164,13 +166,17 @@ def _several(made: Experiment, options: argparse.Namespace, waiting: Waiting) ->
     if options.plot is not None:
         plot_automaton(found, out=options.plot, title=made.scenario.name or None)
     if options.json:
-        data = {"ok": True, "sentence": str(found), **found.data()}
-        say(json.dumps(data | {"plot": options.plot and str(options.plot)}))
+        say(_answer(str(found), found.data() | {"plot": options.plot and str(options.plot)}))
     else:
         say(str(found) if options.quiet else describe_steps(found))
         if options.plot is not None and not options.quiet:
             say(f"picture: {options.plot}")
     return Exit.OK
+
+
+def _answer(sentence: str, data: dict[str, Any]) -> str:
+    """One JSON object, with all names that every answer has; null where it does not apply."""
+    return json.dumps({"ok": True, "sentence": sentence, **dict.fromkeys(PROMISED), **data})
 
 
 def _sizes(text: str) -> list[float]:
@@ -186,7 +192,7 @@ def _data(
     found: Stability, others: tuple[Alternative, ...], mapped: StabilityMap | None, way: Along | None,
     late: LateSwitches | None,
 ) -> dict[str, Any]:  # fmt: skip
-    data = {"ok": True, "sentence": sentence(found), **found.data(), "changes": changes(found, others, late)}
+    data = {**found.data(), "changes": changes(found, others, late)}
     data["late_switches"] = None if late is None else late.data()
     if others:
         data["alternatives"] = [
@@ -194,8 +200,10 @@ def _data(
                 "coupling": one.label,
                 "present": one.present,
                 "verdict": one.result.verdict,
+                "local": one.result.local,
                 "spectral_radius": one.result.spectral_radius,
                 "largest_stable_step": one.result.largest_stable_step,
+                "open": one.result.open,
             }
             for one in others
         ]

@@ -81,7 +81,7 @@ def _table(found: Stability, late: LateSwitches | None) -> list[str]:
     mode, step = found.mode, found.step
     rows = [
         ("spectral radius", f"{found.spectral_radius:.10g}"),
-        ("margin", f"{found.margin:.4g}"),
+        ("margin", "none that is sure" if found.verdict == "undecided" else f"{found.margin:.4g}"),
         ("deciding motion", _motion(mode.frequency(step), mode.rate(step))),
         ("carried by", ", ".join(f"{name} ({share:.0%})" for name, share in mode.ports) or "nothing"),
     ]
@@ -120,7 +120,8 @@ def table(found: StabilityMap, *, rows: int = 8, columns: int = 6) -> str:
     shown = ["  " + "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines]
     left_out = len(down) < len(found.values) or len(across) < len(found.steps)
     more = " (some of the values and steps; --json has all)" if left_out else ""
-    return "\n".join([f"Spectral radius; ! unstable, ? undecided{more}:", *shown])
+    kind = " (local, for small motions only)" if found.local else ""
+    return "\n".join([f"Spectral radius; ! unstable, ? undecided{more}{kind}:", *shown])
 
 
 def _some(count: int, most: int) -> list[int]:
@@ -138,10 +139,12 @@ def _motion(frequency: float, rate: float) -> str:
 def _compared(alternatives: Sequence[Alternative]) -> list[str]:
     rows = [("coupling", "spectral radius", "verdict", "stable up to")]
     for one in alternatives:
-        largest = one.result.largest_stable_step
+        result = one.result
         mark = "* " if one.present else "  "
-        shown = "–" if largest is None else f"{largest:.4g}"
-        rows.append((f"{mark}{one.label}", f"{one.result.spectral_radius:.7g}", one.result.verdict, shown))
+        shown = "–" if result.largest_stable_step is None else f"{result.largest_stable_step:.4g}"
+        beyond = " and perhaps beyond" if result.open else ""
+        radius = f"{result.spectral_radius:.7g}"
+        rows.append((f"{mark}{one.label}", radius, result.labelled, shown + beyond))
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -172,7 +175,7 @@ def changes(
         )
         if reach is not None and reach > 1.05 * (now or 0.0):
             before = f"from {now:.4g} s " if now else ""
-            lines.append(f"{best.label}: the largest stable step rises {before}to {reach:.4g} s")
+            lines.append(f"{best.label}: the largest stable step rises {before}to {_reach(best)}")
         lines += _swapped(present, others)
     return [*lines, *(advice(late) if late is not None else ())]
 
@@ -184,6 +187,11 @@ def _swapped(present: Alternative | None, others: Sequence[Alternative]) -> list
         pair = None if present is None else present.swap(one)
         reach = one.result.largest_stable_step
         if pair is not None and now is not None and reach is not None and reach > 1.05 * now:
-            before, after = f"{now:.4g} s", f"{reach:.4g} s"
-            return [f"swap {pair[0]} and {pair[1]}: the largest stable step rises from {before} to {after}"]
+            before = f"from {now:.4g} s to {_reach(one)}"
+            return [f"swap {pair[0]} and {pair[1]}: the largest stable step rises {before}"]
     return []
+
+
+def _reach(one: Alternative) -> str:
+    """The largest stable step; where the search ended there, it may be larger."""
+    return f"{'at least ' if one.result.open else ''}{one.result.largest_stable_step:.4g} s"

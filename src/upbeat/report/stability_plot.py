@@ -14,7 +14,8 @@ from upbeat.stability.verdicts.judge import Stability
 from upbeat.trace.extras import need
 from upbeat.trace.files.output import unwritable
 
-GOOD, BAD, PALE, GREY = COLOURS[2], COLOURS[1], "#e3f2ec", "#ececec"
+GOOD, BAD, DOUBT, PALE, GREY = COLOURS[2], COLOURS[1], COLOURS[6], "#e3f2ec", "#ececec"
+BY_VERDICT = {"stable": GOOD, "unstable": BAD, "undecided": DOUBT}
 
 
 def plot_stability(found: Stability, *, out: Path | str | None = None, title: str | None = None) -> Any:
@@ -27,8 +28,7 @@ def plot_stability(found: Stability, *, out: Path | str | None = None, title: st
     wide = found.steps is not None
     figure = figures.Figure(figsize=(8.4 if wide else 4.2, 4.0), layout="constrained", facecolor="white")
     axes = figure.subplots(1, 2 if wide else 1, squeeze=False)[0]
-    if title:
-        figure.suptitle(title, fontsize=TEXT + 2, color=INK, x=0.02, ha="left", weight="bold")
+    _head(figure, title)
     _circle(axes[0], found)
     if found.steps is not None:
         _over_steps(axes[1], found)
@@ -42,7 +42,8 @@ def plot_map(found: StabilityMap, *, out: Path | str | None = None, title: str |
     target = checked_target(out)
     figure = figures.Figure(figsize=(6.0, 4.4), layout="constrained", facecolor="white")
     axis = figure.subplots()
-    frame(axis, title or "Spectral radius: stable below 1")
+    _head(figure, title)
+    frame(axis, f"Spectral radius: {'locally ' if found.local else ''}stable below 1")
     values = np.clip(np.where(np.isfinite(found.radius), found.radius, 1e3), 0.0, 1e3)
     steps, parameter = np.array(found.steps), np.array(found.values)
     norm = colours.TwoSlopeNorm(
@@ -65,8 +66,14 @@ def plot_map(found: StabilityMap, *, out: Path | str | None = None, title: str |
     axis.set_ylabel(found.parameter, fontsize=TEXT, color=INK)
     bar = figure.colorbar(shown, ax=axis, extend="max")
     bar.ax.tick_params(labelsize=SMALL, color=FRAME, labelcolor=INK)
+    bar.set_label("spectral radius", fontsize=TEXT, color=INK)
     bar.outline.set_visible(False)
     return saved(figure, target)
+
+
+def _head(figure: Any, title: str | None) -> None:
+    if title:
+        figure.suptitle(title, fontsize=TEXT + 2, color=INK, x=0.02, ha="left", weight="bold")
 
 
 def _spread(numbers: Any) -> bool:
@@ -75,22 +82,28 @@ def _spread(numbers: Any) -> bool:
 
 
 def _circle(axis: Any, found: Stability) -> None:
-    frame(axis, f"Eigenvalues of a step of {found.step:.4g} s")
+    where = f"\nfor small motions around {found.model.where}" if found.local else ""
+    frame(axis, f"Eigenvalues of a step of {found.step:.4g} s: {found.labelled}{where}")
     angle = np.linspace(0.0, 2.0 * np.pi, 361)
     axis.fill(np.cos(angle), np.sin(angle), color=PALE, zorder=0.5)
     axis.plot(np.cos(angle), np.sin(angle), color=FRAME, linewidth=1.0)
     values = found.spectrum.values
-    inside = np.abs(values) < 1.0
-    for mask, colour in ((inside, GOOD), (~inside, BAD)):
-        axis.plot(
-            values.real[mask],
-            values.imag[mask],
-            "o",
-            color=colour,
-            markersize=5,
-            alpha=0.8,
-            markeredgewidth=0,
-        )
+    # How well eigenvalues are known is found out of those that decide, and of free ones.
+    unsure = max(one.uncertainty for one in (found.mode, *found.spectrum.free))
+    away = np.abs(values) - 1.0
+    near = np.abs(away) <= unsure
+    for mask, mark, colour, words in (
+        (~near & (away < 0.0), "o", GOOD, "decays"),
+        (~near & (away > 0.0), "s", BAD, "grows"),
+        (near, "D", DOUBT, "cannot be told"),
+    ):
+        if mask.any():
+            axis.plot(
+                values.real[mask], values.imag[mask], mark, color=colour, markersize=5, alpha=0.8,
+                markeredgewidth=0, label=words,
+            )  # fmt: skip
+    if near.any() or (away > 0.0).any():
+        axis.legend(fontsize=SMALL, loc="lower left", frameon=True, handletextpad=0.2, borderpad=0.3)
     mode = found.mode.value
     for part in {mode, mode.conjugate()}:
         axis.plot(part.real, part.imag, "o", markersize=11, markerfacecolor="none", markeredgecolor=INK)
@@ -98,12 +111,13 @@ def _circle(axis: Any, found: Stability) -> None:
     axis.set_xlim(-far, far)
     axis.set_ylim(-far, far)
     axis.set_aspect("equal")
-    axis.set_xlabel(f"largest: {found.mode.radius:.7g} (ringed)", fontsize=TEXT, color=INK)
+    largest = "largest of the others" if found.spectrum.free else "largest"
+    axis.set_xlabel(f"{largest}: {found.mode.radius:.7g} (ringed)", fontsize=TEXT, color=INK)
 
 
 def _over_steps(axis: Any, found: Stability) -> None:
     assert found.steps is not None
-    frame(axis, "Spectral radius over the step")
+    frame(axis, f"Spectral radius over the step{', without free motions' if found.spectrum.free else ''}")
     steps, radius = (np.array(column) for column in zip(*found.steps.looked, strict=True))
     seen = np.isfinite(radius)
     axis.plot(steps[seen], radius[seen], color=COLOURS[0], linewidth=1.5)
@@ -111,9 +125,7 @@ def _over_steps(axis: Any, found: Stability) -> None:
     for kind, colour in ((found.steps.stable, PALE), (found.steps.undecided, GREY)):
         for one in kind:
             axis.axvspan(one.low, one.high, color=colour, zorder=0.5, linewidth=0)
-    axis.axvline(
-        found.step, color=BAD if found.verdict == "unstable" else GOOD, linewidth=1.0, linestyle="--"
-    )
+    axis.axvline(found.step, color=BY_VERDICT[found.verdict], linewidth=1.2, linestyle="--")
     axis.set_xscale("log")
     axis.set_xlim(steps[0], steps[-1])
     low = float(radius[seen].min(initial=1.0))
@@ -122,8 +134,8 @@ def _over_steps(axis: Any, found: Stability) -> None:
         min(2.0, max(1.02, float(radius[seen].max()))),
     )
     axis.annotate(
-        f"{found.step:.4g} s", (found.step, 0.03), xycoords=("data", "axes fraction"), xytext=(3, 0),
-        textcoords="offset points", fontsize=SMALL, color=INK,
+        f"{found.step:.4g} s: {found.labelled}", (found.step, 0.03), xycoords=("data", "axes fraction"),
+        xytext=(3, 0), textcoords="offset points", fontsize=SMALL, color=INK,
     )  # fmt: skip
     shades = "shaded: stable, grey: undecided" if found.steps.undecided else "stable ones are shaded"
     axis.set_xlabel(f"communication step (s); {shades}", fontsize=TEXT, color=INK)

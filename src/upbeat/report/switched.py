@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from upbeat.stability.linear.induced import named
+from upbeat.stability.linear.induced import told
 from upbeat.stability.switched.policies import Certified
 from upbeat.stability.switched.tables import Held
 
@@ -52,12 +52,13 @@ def _local(notes: Sequence[str]) -> list[str]:
 
 def sentence_of_table(held: Held) -> str:
     """What is known about the sequences that a table lets through, in one sentence."""
-    where = "" if held.linear else f"For small motions around {named(held.at)}: "
-    if held.decision.verdict == "stable":
-        return f"{where}Stable: every sequence of steps that the pace lets through is proven to decay."
-    if held.decision.verdict == "unstable":
-        return f"{where}Unstable: the pace lets steps of {held.growing} through, which grow when repeated."
-    return f"{where}Undecided: {held.decision.why}, among those that the pace lets through."
+    words = {
+        "stable": "every sequence of steps that the pace lets through is proven to decay",
+        "unstable": f"the pace lets steps of {held.growing} through, which grow when repeated",
+        "undecided": f"{held.decision.why}, among those that the pace lets through",
+    }
+    verdict = held.decision.verdict
+    return told(verdict.capitalize(), f"{words[verdict]}.", linear=held.linear, at=held.at)
 
 
 def describe_table(held: Held) -> str:

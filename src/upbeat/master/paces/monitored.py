@@ -40,10 +40,11 @@ class Monitored(Wrapping):
     Policy k is a step of the size ``steps[k]``, made by the step block ``blocks[k]`` of the program (see
     `Variants`; "step", the usual one, unless given). `leads` is the table of an automaton: ``leads[node][k]``
     is the node to which policy k leads from `node`, or -1 where it is not allowed. A request is rounded down
-    to a policy of its block; where that one is not allowed, the nearest that is takes its place, and the log
-    says so: nearest in size, then in the order in which blocks are listed. Only where less than the
-    shortest step is left before the stop time or a known event is a step made that no proof covers. Where the
-    pace inside rejects a step and no shorter one is allowed, the step stands.
+    to a policy of its block, and one below all of them is made larger: it becomes the smallest. Where that
+    policy is not allowed, the nearest that is takes its place: nearest in size, then in the order in which
+    blocks are listed. The log says so. Only where less than the shortest step is left before the stop time
+    or a known event is a step made that no proof covers. Where the pace inside rejects a step and no shorter
+    one is allowed, the step stands.
 
     Make one with `up.certified(…).monitor(pace)`.
     """

@@ -31,7 +31,8 @@ class Induced:
     """x(t + step) = matrix·x(t), to first order, for the extended state x of a coupled scenario.
 
     `linear` says that this is proven to hold everywhere; otherwise it is a linearisation, at the time `at` of
-    the run or at a point of `rest`. `accuracy` is how well the entries of the matrix are known, relatively.
+    the run (`begun`: as soon after its start as all histories are complete) or at a point of `rest`.
+    `accuracy` is how well the entries of the matrix are known, relatively.
     """
 
     matrix: npt.NDArray[np.float64]
@@ -43,6 +44,7 @@ class Induced:
     accuracy: float
     notes: tuple[str, ...] = ()
     rest: bool = False
+    begun: bool = False
 
     @property
     def size(self) -> int:
@@ -51,7 +53,7 @@ class Induced:
     @property
     def where(self) -> str:
         """The point of linearisation in words."""
-        return "rest" if self.rest else f"t = {self.at:.6g} s"
+        return "rest" if self.rest else "the start" if self.begun else f"t = {self.at:.6g} s"
 
 
 class Followed:

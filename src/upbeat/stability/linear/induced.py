@@ -115,7 +115,7 @@ class Inducing:
         machine.begin()
         for _ in range(max(machine.depth, self._steps_to(time, step, machine))):
             machine.go(step)
-        return machine.induced(step)
+        return replace(machine.induced(step), begun=at == "start")
 
     def _checked(self, at: At) -> float:
         """The time of a point; that of a point at rest is the start."""
@@ -213,6 +213,14 @@ class Inducing:
 def named(at: At) -> str:
     """A point of linearisation in words."""
     return "the start" if at == "start" else "rest" if at == "rest" else f"t = {at:.6g} s"
+
+
+def told(word: str, what: str, *, linear: bool, at: At) -> str:
+    """A verdict in one sentence; one that does not hold everywhere is labelled local, with its point."""
+    if linear:
+        return f"{word}: {what}"
+    head = word if word == "Undecided" else f"Locally {word.lower()}"
+    return f"{head}: for small motions around {named(at)}, {what}"
 
 
 def check_blocks(wanted: Sequence[str], program: Program) -> None:

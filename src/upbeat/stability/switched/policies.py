@@ -15,7 +15,7 @@ from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pace import Pace
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.followed import USUAL
-from upbeat.stability.linear.induced import At, Inducing, check_blocks, named
+from upbeat.stability.linear.induced import At, Inducing, check_blocks, named, told
 from upbeat.stability.switched.decide import Decision, Repeated, decide
 from upbeat.stability.switched.stabilise import Report, Stabilised, stabilise
 from upbeat.stability.switched.system import SwitchedSystem
@@ -151,27 +151,32 @@ class Certified:
 
     def __str__(self) -> str:
         sizes = spelled(self.policies)
-        where = "" if self.linear else f"For small motions around {named(self.at)}: "
         if self.freely.verdict == "stable":
-            return f"{where}Stable: if steps of {sizes} follow each other in any order, every motion decays."
+            return self._told(
+                "Stable", f"if steps of {sizes} follow each other in any order, every motion decays."
+            )
         if not self.kept.automaton.edges:
-            return f"{where}{self._nothing_left(sizes)}"
+            return self._nothing_left(sizes)
         if not self.proven:
-            return f"{where}Undecided: nothing could be proven about steps of {sizes} in the time given."
+            return self._told(
+                "Undecided", f"nothing could be proven about steps of {sizes} in the time given."
+            )
         left, all_ = self.kept.entropy_base, self.system.automaton.entropy_base
         some = "some sequence grows" if self.freely.growing else "not every sequence is proven to decay"
+        where = "If" if self.linear else f"For small motions around {named(self.at)}: if"
         return (
-            f"{where}If steps of {sizes} follow each other in any order, {some}; kept to the sequences that "
+            f"{where} steps of {sizes} follow each other in any order, {some}; kept to the sequences that "
             f"are proven to decay, there are {left:.4g} instead of {all_:.4g} choices at each step."
         )
 
     def _nothing_left(self, sizes: str) -> str:
         """The verdict where no sequence remains, and what would help."""
         if not self.freely.growing:
-            return (
-                f"Undecided: with steps of {sizes} some motion neither decays nor grows as far as can be "
-                "told, so that no sequence is proven to decay. A verdict on one step (--step) names that "
-                "motion; hold or damp it, if it should come to rest."
+            return self._told(
+                "Undecided",
+                f"with steps of {sizes} some motion neither decays nor grows as far as can be told, so that "
+                "no sequence is proven to decay. A verdict on one step (--step) names that motion; hold or "
+                "damp it, if it should come to rest.",
             )
         alone = {one.policies[0] for one in self.freely.growing if len(one.policies) == 1}
         if len(alone) == len(self.policies) and not self.memory:
@@ -181,10 +186,14 @@ class Certified:
             )
         else:
             advice = "Take a larger lift, or leave out sizes that grow."
-        return (
-            f"Unstable: with steps of {sizes} some sequence grows, and forbidding sequences of "
-            f"{self.kept.lift.degree + 1} steps leaves none. {advice}"
+        return self._told(
+            "Unstable",
+            f"with steps of {sizes} some sequence grows, and forbidding sequences of "
+            f"{self.kept.lift.degree + 1} steps leaves none. {advice}",
         )
+
+    def _told(self, word: str, what: str) -> str:
+        return told(word, what, linear=self.linear, at=self.at)
 
 
 def certified(

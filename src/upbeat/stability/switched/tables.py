@@ -50,10 +50,10 @@ class Held:
 
     @property
     def growing(self) -> str:
-        """The fastest sequence that grows, in words."""
+        """The fastest sequence that grows, in words; nothing, if none does."""
         policies = tuple(map(Policy, self.pace.named, self.pace.steps))
-        word = [policies[k % len(policies)] for k in self.decision.growing[0].policies]
-        return spelled(word, " → ")
+        fastest = self.decision.growing[0].policies if self.decision.growing else ()
+        return spelled([policies[k % len(policies)] for k in fastest], " → ")
 
     def word(self, policies: Sequence[int]) -> str:
         """A sequence of policies in words."""

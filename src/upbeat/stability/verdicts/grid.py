@@ -35,6 +35,8 @@ class StabilityMap:
     steps: tuple[float, ...]
     radius: npt.NDArray[np.float64]
     verdicts: npt.NDArray[np.str_]
+    local: bool = False
+    """Whether any of them holds for small motions only."""
 
     @property
     def stable(self) -> npt.NDArray[np.bool_]:
@@ -53,6 +55,7 @@ class StabilityMap:
             "steps": list(self.steps),
             "spectral_radius": rows,
             "verdicts": self.verdicts.tolist(),
+            "local": self.local,
         }
 
 
@@ -83,13 +86,16 @@ def stability_map(
         )
     found = np.full((len(values), len(sizes)), np.inf)
     verdicts = np.full(found.shape, "undecided")
+    local = False
     for i, value in enumerate(values):
         changed = made.with_(scenario=made.scenario.with_values({parameter: float(value)}))
         with Inducing(changed, ideal=ideal) as inducing:
             for j, step in enumerate(sizes):
                 try:
-                    one = spectrum(inducing.model(step, at))
+                    model = inducing.model(step, at)
+                    one = spectrum(model)
                 except (RunError, OverflowError):
                     continue
                 found[i, j], verdicts[i, j] = one.radius, one.judged.verdict
-    return StabilityMap(parameter, tuple(float(v) for v in values), tuple(sizes), found, verdicts)
+                local = local or not model.linear
+    return StabilityMap(parameter, tuple(float(v) for v in values), tuple(sizes), found, verdicts, local)

@@ -57,6 +57,11 @@ class Stability:
         return not self.model.linear
 
     @property
+    def labelled(self) -> str:
+        """The verdict as it is shown: local where it does not hold everywhere."""
+        return f"locally {self.verdict}" if self.local and self.verdict != "undecided" else self.verdict
+
+    @property
     def spectral_radius(self) -> float:
         """By how much, at most, a motion grows over one communication step in the long run."""
         return self.spectrum.radius
@@ -68,13 +73,18 @@ class Stability:
 
     @property
     def margin(self) -> float:
-        """How far the deciding eigenvalue is inside the unit circle; negative: outside."""
-        return 1.0 - self.mode.radius
+        """How far the deciding eigenvalue is inside the unit circle; negative: outside; 0 where undecided."""
+        return 0.0 if self.verdict == "undecided" else 1.0 - self.mode.radius
 
     @property
     def largest_stable_step(self) -> float | None:
         """The end of the smallest stable steps; None: unknown, or there are none (see `Steps.largest`)."""
         return self.steps.largest if self.steps is not None else None
+
+    @property
+    def open(self) -> bool | None:
+        """Whether that is only where the search ended: larger steps may be stable; None without it."""
+        return self.steps.open if self.steps is not None else None
 
     def data(self) -> dict[str, Any]:
         """Everything but the matrix, for JSON."""
@@ -86,6 +96,7 @@ class Stability:
             "margin": self.margin,
             "step": self.step,
             "largest_stable_step": self.largest_stable_step,
+            "open": self.open,
             "stable_steps": None if self.steps is None else [[i.low, i.high] for i in self.steps.stable],
             "undecided_steps": None
             if self.steps is None

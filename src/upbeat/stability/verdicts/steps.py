@@ -69,11 +69,20 @@ class Steps:
         damps cannot be told from one that it does not damp at all. Larger stable steps may exist (`stable`),
         but between them and this one are others.
         """
+        return None if self._first is None else self._first.high
+
+    @property
+    def open(self) -> bool | None:
+        """Whether `largest` is where the search ended, so that larger ones may be stable; None without it."""
+        return None if self._first is None else self._first.open_ended
+
+    @property
+    def _first(self) -> Interval | None:
         if not self.stable:
             return None
         first, below = self.stable[0], self.undecided[:1]
         joined = first.from_zero or any(one.from_zero and one.high >= first.low for one in below)
-        return first.high if joined else None
+        return first if joined else None
 
     @property
     def not_unstable(self) -> float | None:
