@@ -128,6 +128,53 @@ def test_a_singular_loop_is_told() -> None:
         up.stability_of(looped(-2.0), pace=0.1)
 
 
+def echo() -> up.Scenario:
+    """Two units that repeat each other: whatever they say first they say for ever; a third one listens."""
+    return up.Scenario(
+        units={
+            "a": up.Function({"u": 5.0}, {"y": "u"}),
+            "b": up.Function(["u"], {"y": "u"}),
+            "o": up.Ode({"x": "-x + u"}, inputs=["u"]),
+        },
+        connections={"a.u": "b.y", "b.u": "a.y", "o.u": "a.y"},
+        outputs={"x": "o.x"},
+    )
+
+
+@pytest.mark.parametrize("loops", [up.Newton(), up.FixedPoint(), up.Anderson()])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_loop_that_every_value_solves_is_told(loops: Any, nested: bool) -> None:
+    coupling = up.Jacobi(loops=loops)
+    scenario = echo()
+    if nested:
+        inside = up.Nested(echo(), up.Master(up.Fixed(0.1), coupling=coupling), flatten=False)
+        scenario = up.Scenario(units={"box": inside})
+    said = (
+        r"the algebraic loop a.u → a.y → b.u → b.y: the loop is singular, because every value of (box\.)?b\.y"
+    )
+    with pytest.raises(up.RunError, match=said):
+        up.stability_of(scenario, pace=0.1, coupling=coupling)
+
+
+def test_an_echo_with_a_lag_stays_what_it_is() -> None:
+    found = up.stability_of(echo(), pace=0.1, coupling=up.Jacobi(outputs="lagged"))
+    assert found.verdict == "undecided"
+    assert found.spectral_radius == 1.0
+
+
+@pytest.mark.parametrize("gain", [1.0, 0.3], ids=["linear", "nonlinear"])
+def test_the_matrices_along_a_run_do_not_depend_on_how_many_were_taken(gain: float) -> None:
+    """Rows are taken beside the run: where somebody stands for that must not run away from it."""
+    form = "u - x" if gain == 1.0 else "u - x - 0.3*x*x*x"
+    unit = up.Ode({"x": form}, inputs=["u"], start={"x": 1.0}, solver="euler")
+    back = up.Function(["x"], {"y": "-0.5*x"})
+    scenario = up.Scenario(units={"u": unit, "f": back}, connections={"u.u": "f.y", "f.x": "u.x"})
+    made = up.experiment(scenario, pace=0.1, until=150.0)
+    with Inducing(made) as inducing:
+        last = list(inducing.along([0.1] * 1500))[-1]
+    assert radius(last.matrix) == pytest.approx(1.0 - 0.15, abs=1e-12)  # at x = 0, where it has come to rest
+
+
 def test_arrays_and_formulas_in_connections() -> None:
     """A pair of states in one array, swapped and scaled on the way: x' = -x + (the other), held."""
     both = up.Ode(

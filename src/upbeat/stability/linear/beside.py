@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from upbeat.core.ports import Kind, Port
-from upbeat.stability.linear.flows import Moving
+from upbeat.stability.linear.flows import Flow, Moving
 
 Array = npt.NDArray[np.float64]
 Rows = Array | None
@@ -27,6 +27,8 @@ class Entry(NamedTuple):
     """The state or port that it is about, among those of the unit."""
     own: bool = True
     """Whether it is a state of a unit; otherwise an input that is held inside, or a register."""
+    loop: str = ""
+    """The iteration that determines it anew in every step, in words, if there is one."""
 
 
 class Beside(Protocol):
@@ -40,7 +42,7 @@ class Beside(Protocol):
 
     @property
     def accuracy(self) -> float:
-        """How well all that has been asked for is known, relatively."""
+        """How well all that has been asked for since `begin` is known, relatively."""
         ...
 
     @property
@@ -93,12 +95,22 @@ class Moved(ABC):
         self.labels = labels
         self._rows = np.zeros((len(labels), 0))
         self._courses: Mapping[str, Course] = {}
+        self._blur = 0.0  # how well the flows are known that have led to the rows, all together
         self._inputs = _places(inputs)
         self._outputs = {port.name: (*place, port.kind is Kind.REAL) for port, place in _placed(outputs)}
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         return tuple(Entry(label, label) for label in self.labels)
+
+    @property
+    def accuracy(self) -> float:
+        return max(self.slopes, self._blur)
+
+    @property
+    @abstractmethod
+    def slopes(self) -> float:
+        """How well the derivatives of its equations are known, relatively."""
 
     @property
     @abstractmethod
@@ -110,7 +122,7 @@ class Moved(ABC):
         """How all cells of outputs react to states and inputs, now."""
 
     @abstractmethod
-    def _flow(self, left: Any, t: float, to: float, moving: Moving) -> Array:
+    def _flow(self, left: Any, t: float, to: float, moving: Moving) -> Flow:
         """How the states at `to` react to those at `t` and to coefficients (see `stability.flows`)."""
 
     @abstractmethod
@@ -123,7 +135,7 @@ class Moved(ABC):
     def put(self, values: Sequence[float]) -> None: ...
 
     def begin(self, states: Array) -> None:
-        self._rows, self._courses = states, {}
+        self._rows, self._courses, self._blur = states, {}, 0.0
 
     def states(self) -> Array:
         return self._rows
@@ -159,17 +171,18 @@ class Moved(ABC):
             for name, (origin, coefficients) in self._courses.items()
             for cell in range(self._inputs[name][1])
         ]
-        through = self._flow(left, t, to, Moving(tuple((place, len(rows)) for place, rows in moving)))
+        through, blur = self._flow(left, t, to, Moving(tuple((place, len(rows)) for place, rows in moving)))
         states = through[:, :size] @ self._rows
         if moving:
             states = states + through[:, size:] @ np.vstack([rows for _, rows in moving])
         self._rows = states
+        self._blur += blur
 
     def save(self) -> Any:
-        return self._rows, self._courses
+        return self._rows, self._courses, self._blur
 
     def restore(self, token: Any) -> None:
-        self._rows, self._courses = token
+        self._rows, self._courses, self._blur = token
 
 
 def _placed(ports: Sequence[Port]) -> list[tuple[Port, tuple[int, int]]]:

@@ -62,7 +62,8 @@ class Boxed:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        return tuple(map(Entry, self._extended.names, self._extended.ports, self._extended.own))
+        inner = self._extended
+        return tuple(map(Entry, inner.names, inner.ports, inner.own, inner.loops))
 
     def begin(self, states: Array) -> None:
         self._columns = states.shape[1]

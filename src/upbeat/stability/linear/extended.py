@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from upbeat.core.abilities import Model
+from upbeat.core.errors import StepError
 from upbeat.core.expr import cells
 from upbeat.core.ports import Kind
 from upbeat.master.dataflow import Flow
-from upbeat.master.program import Advance, Block, Get, Let, Program, Restore, Set, Slope, Solve, walk
+from upbeat.master.program import (
+    Advance,
+    Block,
+    Get,
+    Let,
+    Program,
+    Repeat,
+    Restore,
+    Set,
+    Slope,
+    Solve,
+    walk,
+)
 from upbeat.stability.linear.beside import Entry
 
 
@@ -37,6 +50,8 @@ class Extended:
     """The state or port that each entry is about: entries of one share it."""
     own: tuple[bool, ...]
     """Whether each entry is a state of a unit, at whatever depth."""
+    loops: tuple[str, ...]
+    """The iteration that determines each entry anew in every step, in words; mostly there is none."""
 
     @property
     def size(self) -> int:
@@ -49,6 +64,7 @@ def extended(
 ) -> Extended:  # fmt: skip
     """The extended state of `steps`, any of which may come next; `entries` are those of units, `called` names
     the units themselves. The cells `shown` are looked at by others, too."""
+    steps = tuple(steps)
     flow = Flow(program.layout, models)
     reads = {read for step in steps for read in flow.block((*step, *program.instant)).reads}
     live = {r[1] for r in reads if isinstance(r, tuple) and r[0] == "cell"} | set(shown)
@@ -83,7 +99,37 @@ def extended(
         names.append(f"{name} (register)")
         ports.append(name.partition("′")[0])
     own = [one.own for _, one in carried] + [False] * (len(inputs) + len(kept))
-    return Extended(states, inputs, kept, tuple(names), tuple(ports), tuple(own))
+    repeated = {cell: what for step in steps for cell, what in _iterated(step, sizes_of(models))}
+    loops = [one.loop for _, one in carried] + [""] * len(inputs) + [repeated.get(cell, "") for cell in kept]
+    return Extended(states, inputs, kept, tuple(names), tuple(ports), tuple(own), tuple(loops))
+
+
+def sizes_of(models: Mapping[str, Model]) -> dict[tuple[str, str], int]:
+    """How many cells each port has."""
+    return {(unit, port.name): port.cells for unit, model in models.items() for port in model.ports}
+
+
+def _iterated(
+    block: Block, sizes: Mapping[tuple[str, str], int], what: str = ""
+) -> Iterator[tuple[int, str]]:
+    """The cells that iterations of a block fill with outputs, whatever happens, and what these are about."""
+    for instruction in block:
+        match instruction:
+            case Repeat(body=body):
+                yield from _iterated(body, sizes, instruction.what)
+            case Get(unit, port, to) if what:
+                yield from ((to + i, what) for i in range(sizes[unit, port]))
+
+
+def check_loops(extended: Extended, stays: Sequence[bool]) -> None:
+    """That no iteration leaves a value as it was: then any value solves it, and nothing determines it."""
+    for name, what, still in zip(extended.names, extended.loops, stays, strict=True):
+        if what and still:
+            raise StepError(
+                f"{what}: the loop is singular, because every value of {name.partition(' (')[0]} solves it. "
+                "It stays what it was at the start, and nothing about it is stable. Change the gains of the "
+                "loop, or break it: give one of its inputs a value of its own instead of a connection."
+            )
 
 
 def _power(order: int) -> str:
@@ -92,7 +138,7 @@ def _power(order: int) -> str:
 
 def _signals(program: Program, models: Mapping[str, Model]) -> set[int]:
     """The cells that depend on what units give: not times, counters and other things the master thinks of."""
-    sizes = {(unit, port.name): port.cells for unit, model in models.items() for port in model.ports}
+    sizes = sizes_of(models)
     found: set[int] = set()
     followers: list[tuple[frozenset[int], range]] = []
     for instruction in program.instructions():

@@ -10,7 +10,7 @@ import numpy as np
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.stability.linear.beside import Array, Moved
-from upbeat.stability.linear.flows import Moving, exact
+from upbeat.stability.linear.flows import Flow, Moving, exact
 from upbeat.stability.linear.jacobians import ROUGH, Differences, Jacobian
 from upbeat.units.fmi.cosimulation import CoSimulationUnit
 from upbeat.units.fmi.description import Variable
@@ -142,7 +142,7 @@ class Directional(Moved):
     Nothing is known about the solver inside, so it counts as exact; its equations as those of this instant.
     """
 
-    accuracy = ROUGH
+    slopes = ROUGH
     linear = False
 
     def __init__(self, unit: CoSimulationUnit, model: Fmu) -> None:
@@ -168,8 +168,8 @@ class Directional(Moved):
         instance = self._unit.instance
         return _slopes(instance, self._rates, self._states), _slopes(instance, self._rates, self._known)
 
-    def _flow(self, left: tuple[Array, Array], t: float, to: float, moving: Moving) -> Array:
-        return exact(*left, to - t, moving)
+    def _flow(self, left: tuple[Array, Array], t: float, to: float, moving: Moving) -> Flow:
+        return exact(*left, to - t, moving, self.slopes)
 
     def values(self) -> list[float]:
         return [float(read()) for read in self._readers]  # type: ignore[arg-type]

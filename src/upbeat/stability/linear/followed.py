@@ -14,7 +14,7 @@ from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.beside import Array
-from upbeat.stability.linear.extended import Extended, extended, history_depth, looks_back
+from upbeat.stability.linear.extended import Extended, check_loops, extended, history_depth, looks_back
 from upbeat.stability.linear.forms import Forms
 from upbeat.stability.linear.linearise import How, besides, doubts
 from upbeat.stability.linear.neighbour import Neighbour, opened
@@ -99,6 +99,7 @@ class Followed:
             raise
         self._own = own
         self._time = start
+        self._around: Array | None = None
         self.whole: Array = np.zeros((0, 0))
         """The matrix of the last step over all of the extended state."""
 
@@ -155,7 +156,11 @@ class Followed:
     def induced(self, step: float, block: str | None = None) -> Induced:
         """One step, and its matrix."""
         at = self._time
-        self._there.displace(1.0 if self._neighbour is None else NEAR)
+        if self._neighbour is not None:
+            self._there.displace(self._here.values(), NEAR)
+        else:  # always from the same point: moved on and on, it would run away
+            self._around = self._here.values() if self._around is None else self._around
+            self._here.displace(self._around, 1.0)
         self._here.seed(np.eye(self.extended.size))
         self._forms.active = True
         try:
@@ -165,7 +170,9 @@ class Followed:
         self.whole = matrix = self._here.rows(self.extended.size)
         # What a step leaves as it is moves nowhere: a register that waits for an event, an input left alone.
         own = self.extended.own
-        kept = [i for i, row in enumerate(matrix) if own[i] or row[i] != 1.0 or np.count_nonzero(row) > 1]
+        stays = [row[i] == 1.0 and np.count_nonzero(row) == 1 for i, row in enumerate(matrix)]
+        check_loops(self.extended, stays)
+        kept = [i for i in range(len(matrix)) if own[i] or not stays[i]]
         names, ports = self.extended.names, self.extended.ports
         return Induced(
             matrix=matrix[np.ix_(kept, kept)],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from upbeat.stability.linear.beside import Array, Moved
-from upbeat.stability.linear.flows import Moving, flow
+from upbeat.stability.linear.flows import Flow, Moving, Rates, flow
 from upbeat.stability.linear.jacobians import Equated, Jacobian
 
 KEPT = 64
@@ -21,12 +21,12 @@ class Solved(Moved):
         super().__init__(labels, unit.behaviour.inputs, unit.behaviour.outputs)
         self._unit, self._jacobian, self._ideal = unit, jacobian, ideal
         self.linear = jacobian.constant
-        self._flows: dict[object, Array] = {}
+        self._flows: dict[object, Flow] = {}
         self._known: tuple[Array, Array] | None = None
         self._constants: object = None
 
     @property
-    def accuracy(self) -> float:
+    def slopes(self) -> float:
         return self._jacobian.accuracy
 
     @property
@@ -49,7 +49,7 @@ class Solved(Moved):
     def leave(self) -> Array:
         return np.array(self._unit.state)
 
-    def _flow(self, left: Array, t: float, to: float, moving: Moving) -> Array:
+    def _flow(self, left: Array, t: float, to: float, moving: Moving) -> Flow:
         unit, jacobian = self._unit, self._jacobian
 
         def rates(at: float, state: Array) -> tuple[Array, Array, Array]:
@@ -57,17 +57,29 @@ class Solved(Moved):
             now = np.array(unit.behaviour.derivatives(at, values, given), dtype=float)
             return (now, *jacobian.dynamics(unit, at, values, given))
 
-        solver = unit.solver
         if not self.linear:
-            return flow(solver, rates, t, to, left, moving, constant=False, ideal=self._ideal)
+            return self._found(rates, t, to, left, moving)
         self._fresh()
         # Steps that are repeated, and units with many solver steps, are glad of this.
-        key = (to - t, moving, solver)
+        key = (to - t, moving, unit.solver)
         if key not in self._flows:
             if len(self._flows) >= KEPT:
                 self._flows.clear()
-            self._flows[key] = flow(solver, rates, t, to, left, moving, constant=True, ideal=self._ideal)
+            self._flows[key] = self._found(rates, t, to, left, moving)
         return self._flows[key]
+
+    def _found(self, rates: Rates, t: float, to: float, left: Array, moving: Moving) -> Flow:
+        return flow(
+            self._unit.solver,
+            rates,
+            t,
+            to,
+            left,
+            moving,
+            constant=self.linear,
+            ideal=self._ideal,
+            slopes=self.slopes,
+        )
 
     def values(self) -> list[float]:
         return list(self._unit.state)

@@ -72,15 +72,16 @@ class Standing:
             one.put(values[first : first + own].tolist())
             first += own
 
-    def displace(self, far: float) -> None:
-        """Go where every decision is that of a state which has nothing special about it."""
-        turn = np.random.default_rng(1)
-        for one in self._besides.values():
-            values = np.array(one.values())
-            one.put((values + far * _away(values, turn)).tolist())
-        for cell in self._extended.cells:
-            value = np.array([float(self._machine.read(cell))])
-            Interpreter.write(self._machine, cell, float((value + far * _away(value, turn))[0]))
+    def displace(self, values: Array, far: float) -> None:
+        """Go near `values`, where every decision is that of a state which has nothing special about it.
+
+        Held inputs stay what they are: they come from the step before.
+        """
+        moved = values + far * _away(values, np.random.default_rng(1))
+        self.put_states(moved)
+        cells = self._extended.cells
+        for cell, value in zip(cells, moved[self._extended.size - len(cells) :].tolist(), strict=True):
+            Interpreter.write(self._machine, cell, value)
 
     # ---------------------------------------------------------------- rows
 

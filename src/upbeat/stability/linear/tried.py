@@ -15,7 +15,7 @@ import numpy as np
 from upbeat.core.errors import StepError
 from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.stability.linear.beside import Array, Moved, Rows
-from upbeat.stability.linear.flows import Moving
+from upbeat.stability.linear.flows import Flow, Moving
 
 STEP = 1e-4
 """How far things are moved, relative to 1 + their size: further than the noise of a solver inside."""
@@ -58,7 +58,7 @@ class Untold:
 class Tried(Moved):
     """Finds derivatives by moving states and inputs a little, and setting the unit back after it."""
 
-    accuracy = ACCURACY
+    slopes = ACCURACY
     linear = False
 
     def __init__(
@@ -210,7 +210,7 @@ class Tried(Moved):
     def _cells(self) -> int:
         return sum(port.cells for port in self._ports)
 
-    def _flow(self, left: Any, t: float, to: float, moving: Moving) -> Array:
+    def _flow(self, left: Any, t: float, to: float, moving: Moving) -> Flow:
         after = self._unit.save()
         self._unit.restore(left)
 
@@ -230,7 +230,7 @@ class Tried(Moved):
         finally:
             self._unit.restore(after)
         in_order = _by_place(moving, columns)
-        return np.hstack([states, np.array(in_order).T]) if in_order else states
+        return Flow(np.hstack([states, np.array(in_order).T]) if in_order else states, self.slopes)
 
     def _fit(self, t: float) -> tuple[Array, Array]:
         """How states and outputs follow from states, fitted to runs in which inputs moved them."""
