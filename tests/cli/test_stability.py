@@ -74,6 +74,7 @@ def test_a_comparison_a_map_and_a_picture(tmp_path: Path, capsys: pytest.Capture
         (["--plot", "x.gif"], 3, ".png"),
         (["--lift", "2"], 3, "--steps 0.05,0.1"),
         (["--steps", "0.1,0.2", "--scan", "0.1:1"], 3, "--scan: without effect"),
+        (["--steps", "0.1,0.2", "--step", "0.1"], 3, "--step: without effect"),
         (["--steps", "0.1,0.2", "--no-scan"], 3, "--no-scan: without effect"),
         (["--steps", "0.1,0.2", "--compare", "--along"], 3, "--along, --compare: without effect"),
         (["--steps", "0.1,0.2", "--map", "right.dc=0:1"], 3, "leave out --steps"),
@@ -174,6 +175,10 @@ def test_a_file_with_a_monitor_is_judged_by_its_table(
         assert (found["verdict"], found["proven"]) == (verdict, verdict == "stable")
         assert main(["stability", str(file)]) == 0
         assert capsys.readouterr().out.startswith(verdict.capitalize())
+        picture = tmp_path / f"{verdict}.svg"
+        assert main(["stability", str(file), "--plot", str(picture)]) == 0
+        assert f"picture: {picture}" in capsys.readouterr().out
+        assert f"What the pace lets through: {verdict}" in picture.read_text()
     for words in (["--compare"], ["--ideal"], ["--block", "step"], ["--scan", "0.1:1"], ["--no-scan"]):
         assert main(["stability", str(file), *words]) == 3
         error = capsys.readouterr().err
@@ -267,8 +272,13 @@ def test_steps_of_which_nothing_is_left(tmp_path: Path, capsys: pytest.CaptureFi
     file.write_text(SWITCHED)
     assert main(["stability", str(file), "--steps", "0.2"]) == 0
     assert capsys.readouterr().out.startswith("Unstable: with steps of 0.2 s some sequence grows")
-    assert main(["stability", str(file), "--steps", "0.2", "--plot", str(tmp_path / "x.png")]) != 0
-    assert "nothing to draw" in capsys.readouterr().err
+    picture = tmp_path / "x.png"
+    assert main(["stability", str(file), "--steps", "0.2", "--plot", str(picture), "--json"]) == 0
+    answer = capsys.readouterr()
+    found = json.loads(answer.out)
+    assert (found["verdict"], found["plot"]) == ("unstable", None)
+    assert "nothing to draw" in answer.err
+    assert not picture.exists()
 
 
 SWITCHED = """
@@ -359,3 +369,25 @@ def test_local_verdicts_are_labelled_in_a_comparison(
     text = capsys.readouterr().out
     assert text.startswith("Locally stable with steps of 0.1 s: for small motions around the start, ")
     assert "locally stable" in next(line for line in text.splitlines() if line.startswith("* "))
+
+
+def test_the_sizes_will_do_for_a_file_without_a_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text('upbeat = 1\n[units.a]\nstates.x = "-x"\n[run]\nuntil = 1.0\n')
+    assert main(["stability", str(file), "--steps", "0.1,0.2", "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith("Stable: if steps of 0.1, 0.2 s follow")
+
+
+def test_a_pace_that_chooses_is_not_told_to_take_other_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--step would change the run that is to be certified."""
+    file = tmp_path / "s.toml"
+    file.write_text(SWITCHED.replace("step = 0.1", 'pace = { kind = "error_control", first = 0.01 }'))
+    assert main(["run", str(file), "--certify", "--quiet"]) == 0
+    warned = capsys.readouterr().err
+    assert "--steps 0.01,0.02" in warned
+    assert "monitored" in warned
+    assert "--step 0.01" not in warned.replace("--steps", "")

@@ -169,11 +169,23 @@ def test_units_without_rollback_are_refused_by_name() -> None:
         ({"pace": 0.1, "step": -1.0}, "positive"),
         ({"pace": 0.1, "scan": (1.0, 0.1)}, "smaller step to a larger"),
         ({"pace": 0.1, "points": 1}, "at least 2"),
+        ({"pace": 0.1, "scan": "yes"}, "scan is True, False, or two steps"),
+        ({"pace": 0.1, "scan": (0.1,)}, "scan is True, False, or two steps"),
+        ({"step": 0.1, "couplin": "jacobi"}, "there is no setting 'couplin'.*coupling"),
+        ({"couplin": "jacobi"}, "there is no setting 'couplin'.*coupling"),
+        ({}, "'pace' is missing"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: Any, what: str) -> None:
     with pytest.raises(up.InvalidInput, match=what):
         up.stability_of(masses(), **arguments)
+
+
+def test_the_size_alone_will_do_for_a_pace() -> None:
+    assert up.stability_of(masses(), step=0.1, scan=False).data() == (
+        up.stability_of(masses(), pace=0.1, scan=False).data()
+    )
+    assert (up.induced(masses(), step=0.1).matrix == up.induced(masses(), pace=0.1).matrix).all()
 
 
 def test_an_operating_point_that_is_not_there_is_told() -> None:

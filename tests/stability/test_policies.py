@@ -180,6 +180,12 @@ def test_what_cannot_be_certified(pendulum: up.Scenario) -> None:
         up.certified(pendulum, [])
     with pytest.raises(InvalidInput, match="each of the steps"):
         up.certified(pendulum, [0.1, -0.1])
+    for steps in (None, 0.1, "0.1"):
+        with pytest.raises(InvalidInput, match="steps are a list of sizes"):
+            up.certified(pendulum, steps)  # type: ignore[arg-type]
+    for seconds in (float("nan"), -1.0, "long"):
+        with pytest.raises(InvalidInput, match="seconds are a number from 0 on"):
+            up.certified(pendulum, [0.1], seconds=seconds)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="cases to tell apart"):
         up.certified(pendulum, [0.01 * k for k in range(1, 30)], inputs=up.Polynomial(3))
 

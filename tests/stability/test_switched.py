@@ -313,3 +313,30 @@ def test_the_cheapest_cut_against_all_cuts(sets: set[frozenset[int]]) -> None:
     assert all(s & cut for s in sets)
     best = next(base for base, other in all_cuts() if all(s & other for s in sets))
     assert SQUARE.without(cut).entropy_base == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"lift": -1}, "degree of a lift is a whole number from 0 on, not -1"),
+        ({"longest": 0}, "longest is a whole number from 1 on, not 0"),
+        ({"seconds": -1}, "seconds are a number from 0 on"),
+        ({"seconds": float("nan")}, "seconds are a number from 0 on"),
+        ({"tolerance": 0}, "tolerance is a number between 0 and 1"),
+        ({"tolerance": float("nan")}, "tolerance is a number between 0 and 1"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(given: dict[str, Any], what: str) -> None:
+    system = SwitchedSystem([[[0.5]]])
+    with pytest.raises(InvalidInput, match=what):
+        joint_radius(system, **given)
+    if "tolerance" not in given:
+        with pytest.raises(InvalidInput, match=what):
+            decide(system, **given)
+
+
+@pytest.mark.filterwarnings("error")
+def test_products_beyond_all_numbers_are_left_out() -> None:
+    huge = SwitchedSystem([[[1e100, 0.0], [0.0, 1e50]], [[0.5, 0.0], [0.0, 0.5]]])
+    assert decide(huge).verdict == "unstable"
+    assert stabilise(huge, lift=1, seconds=20.0).forbidden

@@ -10,7 +10,7 @@ from upbeat.master.paces.pattern import Pattern
 from upbeat.report.stability import changes, sentence
 from upbeat.stability.linear.induced import At, named
 from upbeat.stability.switched.tables import as_table, table_holds, tabled
-from upbeat.stability.verdicts.judge import stability_of
+from upbeat.stability.verdicts.judge import NoSize, stability_of
 
 
 class Unstable(InvalidInput):
@@ -30,6 +30,14 @@ def certify(made: Experiment, *, at: At = "start", quiet: bool = False) -> None:
         found = stability_of(made, at=at, scan=False)
     except Unstable:
         raise
+    except NoSize:
+        pace = type(made.master.pace).__name__
+        complain(
+            f"upbeat: warning: nothing is proven about the stability of this run: the pace {pace} chooses "
+            "steps as it goes. 'upbeat stability FILE --steps 0.01,0.02' (sizes of your choice) says in "
+            "which sequences steps are proven to decay, and the pace 'monitored' keeps this one to them."
+        )
+        return
     except (InvalidInput, RunError) as error:
         complain(f"upbeat: warning: nothing is proven about the stability of this run: {error}")
         return

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from upbeat.cli import scenario_options
-from upbeat.cli.console import say
+from upbeat.cli.console import complain, say
 from upbeat.cli.exits import Exit
 from upbeat.cli.stability_modes import Mode, refuse_others
 from upbeat.cli.waiting import Waiting
@@ -19,15 +20,15 @@ from upbeat.core.errors import InvalidInput
 from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pattern import Pattern
-from upbeat.report.automaton_plot import plot_automaton
+from upbeat.report.automaton_plot import Undrawable, plot_automaton
 from upbeat.report.plot import checked_target
 from upbeat.report.stability import along, changes, describe, sentence, table
 from upbeat.report.stability_plot import plot_map, plot_stability
 from upbeat.report.switched import describe_steps, describe_table, sentence_of_table
 from upbeat.stability.hybrid.late import LateSwitches, late_switches
 from upbeat.stability.linear.followed import USUAL
-from upbeat.stability.switched.policies import certified
-from upbeat.stability.switched.tables import as_table, table_holds, tabled
+from upbeat.stability.switched.policies import Certified, certified
+from upbeat.stability.switched.tables import Held, as_table, table_holds, tabled
 from upbeat.stability.verdicts.along import Along, stability_along
 from upbeat.stability.verdicts.compare import Alternative, compare_couplings
 from upbeat.stability.verdicts.grid import StabilityMap, stability_map
@@ -89,6 +90,8 @@ def call(options: argparse.Namespace) -> Exit:
         raise InvalidInput("--scan and --no-scan contradict each other: leave one of them out")
     if options.steps is not None:
         refuse_others(options, Mode.SEVERAL)
+        # Which pace the file has does not matter here, nor whether it has one.
+        options.step = next((size for size in options.steps if isfinite(size) and size > 0.0), None)
     made = scenario_options.experiment(options)
     with Waiting(sys.stderr, quiet=options.quiet or options.json) as waiting:
         if options.steps is not None:
@@ -149,11 +152,26 @@ def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> 
 def _table(made: Experiment, given: Monitored | Pattern, options: argparse.Namespace) -> Exit:
     """The sequences of steps that the file's own pace makes."""
     held = table_holds(made, as_table(given), at=options.at)
+    drawn = _drawn(held, made, options)
     if options.json:
-        say(_answer(sentence_of_table(held), held.data()))
+        say(_answer(sentence_of_table(held), held.data() | {"plot": drawn}))
     else:
         say(sentence_of_table(held) if options.quiet else describe_table(held))
+        if drawn and not options.quiet:
+            say(f"picture: {drawn}")
     return Exit.OK
+
+
+def _drawn(found: Certified | Held, made: Experiment, options: argparse.Namespace) -> str | None:
+    """The picture of an automaton, if one was asked for. A verdict does not fail for want of one."""
+    if options.plot is None:
+        return None
+    try:
+        plot_automaton(found, out=options.plot, title=made.scenario.name or None)
+    except Undrawable as error:
+        complain(f"upbeat: warning: no picture: {error}")
+        return None
+    return str(options.plot)
 
 
 def _several(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> Exit:
@@ -163,14 +181,13 @@ def _several(made: Experiment, options: argparse.Namespace, waiting: Waiting) ->
     found = certified(
         made, options.steps, blocks=blocks, lift=lift, at=options.at, ideal=options.ideal, report=waiting
     )
-    if options.plot is not None:
-        plot_automaton(found, out=options.plot, title=made.scenario.name or None)
+    drawn = _drawn(found, made, options)
     if options.json:
-        say(_answer(str(found), found.data() | {"plot": options.plot and str(options.plot)}))
+        say(_answer(str(found), found.data() | {"plot": drawn}))
     else:
         say(str(found) if options.quiet else describe_steps(found))
-        if options.plot is not None and not options.quiet:
-            say(f"picture: {options.plot}")
+        if drawn and not options.quiet:
+            say(f"picture: {drawn}")
     return Exit.OK
 
 

@@ -32,9 +32,9 @@ BELONGS = {
     "map": frozenset({Mode.SINGLE}),
     "block": frozenset({Mode.BLOCK, Mode.SEVERAL}),
     "lift": frozenset({Mode.SEVERAL}),
-    "plot": ONE | {Mode.SEVERAL},
+    "step": ONE,
 }
-"""By option. Those that are not here (the point, how the answer is told) belong to all modes."""
+"""By option. Those that are not here (the point, how the answer is told or drawn) belong to all modes."""
 
 
 def refuse_others(options: argparse.Namespace, mode: Mode) -> None:

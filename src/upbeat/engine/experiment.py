@@ -227,6 +227,7 @@ def experiment(scenario: Scenario, *, step: float | None = None, **settings: Unp
     `until` must be given, and `pace` or `step` unless all units are discrete-event ones.
     """
     _check_scenario(scenario)
+    tables = Tables({}, {}, {}).overruled({"step": step, **settings})
     if settings.get("pace") is None and step is None and usual_pace(scenario) is None:
         raise InvalidInput(f"'pace' is missing: write {_EXAMPLES['pace']}")
     if settings.get("until") is None:
@@ -236,7 +237,7 @@ def experiment(scenario: Scenario, *, step: float | None = None, **settings: Unp
         raise InvalidInput(f"signals must be Signals, not {signals!r}: write {_EXAMPLES['signals']}")
     checkpoint = checkpoint_from(settings.get("checkpoint"))
     problems = Problems()
-    fields = Tables({}, {}, {}).overruled({"step": step, **settings}).fields(problems, scenario=scenario)
+    fields = tables.fields(problems, scenario=scenario)
     if fields is None:
         raise InvalidInput("\n".join(map(_sentence, problems.found)))
     return Experiment(scenario=scenario, signals=signals, checkpoint=checkpoint, **fields)

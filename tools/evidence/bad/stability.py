@@ -59,6 +59,32 @@ CASES = (
         files={"pair.toml": PAIR},
     ),
     Case(
+        "one size and several sizes of steps",
+        ("stability", "pair.toml", "--steps", "0.1,0.2", "--step", "0.1"),
+        ("--step: without effect", "leave out --steps"),
+        files={"pair.toml": PAIR},
+    ),
+    Case(
+        "a search for a negative time",
+        ("python", "up.joint_radius(up.SwitchedSystem([[[0.5]]]), seconds=-1)"),
+        ("seconds are a number from 0 on", "not -1"),
+    ),
+    Case(
+        "bounds that are to be nothing apart",
+        ("python", "up.joint_radius(up.SwitchedSystem([[[0.5]]]), tolerance=0)"),
+        ("tolerance is a number between 0 and 1", "1e-5"),
+    ),
+    Case(
+        "no steps to be certified",
+        ("python", "up.certified(up.Scenario({'a': up.Ode({'x': '-x'})}), None)"),
+        ("steps are a list of sizes", "[0.05, 0.1]"),
+    ),
+    Case(
+        "a misspelt setting where the pace is missing, too",
+        ("python", "up.stability_of(up.Scenario({'a': up.Ode({'x': '-x'})}), couplin='jacobi')"),
+        ("there is no setting 'couplin'", "coupling"),
+    ),
+    Case(
         "steps that are no numbers",
         ("stability", "pair.toml", "--steps", "0.1,x"),
         ("'0.1,x' is no list of steps", "0.05,0.1"),

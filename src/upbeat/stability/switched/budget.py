@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import time
 
+from upbeat.stability.switched.limits import checked_seconds
+
 PATIENCE = 10.0
 """The solver knows no clock but that on the wall. A call may take so many times what is left by that clock:
 it ends too early only where others leave this process less than a part in so many."""
@@ -20,7 +22,7 @@ class Budget:
 
     def __init__(self, seconds: float) -> None:
         self._begun = time.process_time()
-        self._until = self._begun + seconds
+        self._until = self._begun + checked_seconds(seconds)
 
     @property
     def spent(self) -> float:

@@ -54,7 +54,8 @@ def search(
         chosen = closed[_lyndon(walks[closed])]
         # No eigenvalue is larger than a norm: what cannot matter need not be computed.
         floor = min(at_least, best.growth if best else 0.0) ** length
-        norms = np.sqrt((products[chosen] ** 2).sum((1, 2)))
+        with np.errstate(over="ignore"):  # infinite is large enough
+            norms = np.sqrt((products[chosen] ** 2).sum((1, 2)))
         chosen = chosen[norms >= floor]
         if len(chosen):
             rates = np.abs(np.linalg.eigvals(products[chosen])).max(1) ** (1.0 / length)
@@ -72,7 +73,10 @@ def search(
         kept = new >= walks[rows, 0]
         rows, new = rows[kept], new[kept]
         walks = np.concatenate([walks[rows], new[:, None]], axis=1)
-        products = matrices[symbol[new]] @ products[rows]
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = matrices[symbol[new]] @ products[rows]
+        known = np.isfinite(products).all((1, 2))  # of those beyond all numbers nothing can be said
+        walks, products = walks[known], products[known]
         length += 1
 
 
@@ -84,8 +88,11 @@ def grows(matrices: Array, policies: Sequence[int]) -> bool:
     product = np.eye(matrices.shape[1])
     size = 1.0
     for policy in policies:
-        product = matrices[policy] @ product
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = matrices[policy] @ product
         size *= float(np.linalg.norm(matrices[policy], 2))
+    if not np.isfinite(product).all():
+        return False
     values, right = np.linalg.eig(product)
     try:
         left = np.linalg.inv(right)

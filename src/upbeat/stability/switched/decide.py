@@ -13,6 +13,7 @@ from upbeat.stability.switched.budget import Budget
 from upbeat.stability.switched.certificate import Certificate
 from upbeat.stability.switched.cycles import Cycle, grows, search
 from upbeat.stability.switched.lifts import Lift
+from upbeat.stability.switched.limits import checked_degree, checked_whole
 from upbeat.stability.switched.lyapunov import PURPOSE, Quadratics, best_forms
 from upbeat.stability.switched.system import SwitchedSystem
 from upbeat.stability.verdicts.spectrum import Verdict
@@ -80,6 +81,8 @@ def decide(
     systems are of this kind.
     """
     budget = Budget(seconds)
+    checked_whole(longest, "longest", 1)
+    checked_degree(lift)
     tried = search(system.automaton, system.matrices, longest, MARGINAL, most=100_000)
     if tried.found:
         return _not_dying(_repeated(system.automaton, tried.found), system.matrices)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from upbeat.core.errors import InvalidInput
 from upbeat.stability.switched.automaton import Automaton, Edge
+from upbeat.stability.switched.limits import checked_degree
 
 MOST = 200_000
 """Edges; nobody can decide anything about more of them."""
@@ -25,8 +26,7 @@ class Lift:
     degree: int
 
     def __post_init__(self) -> None:
-        if type(self.degree) is not int or self.degree < 0:
-            raise InvalidInput(f"the degree of a lift is a whole number from 0 on, not {self.degree!r}")
+        checked_degree(self.degree)
 
     @cached_property
     def windows(self) -> tuple[tuple[int, ...], ...]:

@@ -17,6 +17,7 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.followed import USUAL
 from upbeat.stability.linear.induced import At, Inducing, check_blocks, named, told
 from upbeat.stability.switched.decide import Decision, Repeated, decide
+from upbeat.stability.switched.limits import checked_degree, checked_seconds
 from upbeat.stability.switched.stabilise import Report, Stabilised, stabilise
 from upbeat.stability.switched.system import SwitchedSystem
 from upbeat.stability.switched.windows import Policy, shifts, spelled, windows
@@ -221,8 +222,10 @@ def certified(
     it takes. `at` and `ideal` as in `stability_of`; `seconds` is about how much work of the processor it may
     take.
     """
-    if isinstance(steps, (int, float, str)):
+    if isinstance(steps, str) or not isinstance(steps, Iterable):
         raise InvalidInput(f"steps are a list of sizes, such as [0.05, 0.1], not {steps!r}")
+    checked_seconds(seconds)
+    checked_degree(lift)
     asked = [_asked(step) for step in steps]
     if not asked:
         raise InvalidInput("give at least one size of steps, such as [0.05, 0.1]")

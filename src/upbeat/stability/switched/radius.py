@@ -12,6 +12,7 @@ from upbeat.stability.switched.certificate import Certificate
 from upbeat.stability.switched.cycles import grows, search
 from upbeat.stability.switched.decide import EDGES, LARGEST, Prover, Repeated, stressed_cycles
 from upbeat.stability.switched.lifts import Lift
+from upbeat.stability.switched.limits import checked_degree, checked_tolerance, checked_whole
 from upbeat.stability.switched.system import SwitchedSystem
 from upbeat.stability.verdicts.spectrum import Verdict
 
@@ -48,6 +49,9 @@ def joint_radius(
     With an automaton this is the constrained joint spectral radius.
     """
     budget = Budget(seconds)
+    checked_tolerance(tolerance)
+    checked_whole(longest, "longest", 1)
+    checked_degree(lift)
     tried = search(system.automaton, system.matrices, longest, float("inf"), most=200_000).best
     lower = Repeated((), 0.0)
     if tried is not None:

@@ -57,7 +57,7 @@ def compare_couplings(
     inputs held and linear, and two corrections of each step. The given one comes first, then those that
     allow the largest steps. Couplings that the scenario does not fit are left out.
     """
-    made = experiment_of(given, settings)
+    made = experiment_of(given, settings, step)
     size = step_of(made, step)
     found: list[Alternative] = []
     for label, master in candidates(made):

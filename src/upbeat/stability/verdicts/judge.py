@@ -27,6 +27,10 @@ LARGE = 250
 """An extended state with more entries is looked at for its own step only, unless more is asked for."""
 
 
+class NoSize(InvalidInput):
+    """A verdict on steps of one size, where a pace chooses them as it goes."""
+
+
 @dataclass(frozen=True)
 class Stability:
     """What can be said about one scenario under one master, for one size of communication steps.
@@ -146,7 +150,8 @@ def stability_of(
     `scan` says whether to find the stable ones among other steps as well (of small scenarios, unless told),
     or between which two; `points` how many are looked at. `report` is told how far that has come.
     """
-    made = experiment_of(given, settings)
+    _check_scan(scan)
+    made = experiment_of(given, settings, step)
     size = step_of(made, step)
     with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
         model = inducing.model(size, at)
@@ -157,6 +162,12 @@ def stability_of(
             span = made.span.stop - made.span.start
             steps = _steps(inducing, size, scan or True, points, span, at, model.linear, report)
         return Stability(found.judged.verdict, model, found, steps, unlooked)
+
+
+def _check_scan(scan: object) -> None:
+    pair = isinstance(scan, (tuple, list)) and len(scan) == 2
+    if not (scan is None or isinstance(scan, bool) or pair):
+        raise InvalidInput(f"scan is True, False, or two steps such as (0.01, 1.0), not {scan!r}")
 
 
 def _unlooked(model: Induced, at: At) -> str:
@@ -178,13 +189,16 @@ def induced(
     **settings: Unpack[Settings],
 ) -> Induced:
     """The matrix that one communication step applies to the extended state; arguments: see `stability_of`."""
-    made = experiment_of(given, settings)
+    made = experiment_of(given, settings, step)
     with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
         return inducing.model(step_of(made, step), at)
 
 
-def experiment_of(given: Scenario | Experiment, settings: Settings) -> Experiment:
-    """What is to be judged; a scenario comes with its settings, an experiment has them."""
+def experiment_of(given: Scenario | Experiment, settings: Settings, step: float | None = None) -> Experiment:
+    """What is to be judged; a scenario comes with its settings, an experiment has them.
+
+    The size of steps that is judged will do for a pace.
+    """
     if isinstance(given, Experiment):
         if settings:
             raise InvalidInput(
@@ -194,6 +208,8 @@ def experiment_of(given: Scenario | Experiment, settings: Settings) -> Experimen
         return given
     if settings.get("until") is None:
         settings = {**settings, "until": (settings.get("start") or 0.0) + 1e9}
+    if settings.get("pace") is None and step is not None:
+        settings = {**settings, "pace": checked_step(step, "the step of stability")}
     return experiment(given, **settings)
 
 
@@ -203,9 +219,10 @@ def step_of(made: Experiment, step: float | None) -> float:
         return checked_step(step, "the step of stability")
     if isinstance(made.master.pace, Fixed):
         return made.master.pace.step
-    raise InvalidInput(
+    raise NoSize(
         f"the pace {type(made.master.pace).__name__} chooses steps as it goes, and a verdict is about steps "
-        "of one size. Say which: step=0.01, or --step 0.01."
+        "of one size. Say which: step=0.01, or --step 0.01. Steps of several sizes are judged together by "
+        "up.certified(…), or --steps 0.01,0.02."
     )
 
 
@@ -237,7 +254,7 @@ def _steps(
     def of(size: float) -> Judged:
         return judged(inducing.fitting(size))
 
-    if isinstance(scan, tuple):
+    if not isinstance(scan, bool):
         low, high = (checked_step(end, "an end of scan") for end in scan)
         if not low < high:
             raise InvalidInput(f"scan goes from a smaller step to a larger one, not from {low:g} to {high:g}")
