@@ -11,7 +11,7 @@ import pytest
 import upbeat as up
 from upbeat.report.stability import describe, sentence
 from upbeat.stability.verdicts.spectrum import Judged
-from upbeat.stability.verdicts.steps import stable_steps
+from upbeat.stability.verdicts.steps import Spent, stable_steps
 
 
 def alone(states: dict[str, str], start: dict[str, float] | None = None, **more: Any) -> up.Scenario:
@@ -123,3 +123,52 @@ def test_it_is_said_why_other_steps_were_not_looked_at() -> None:
     assert "another run" in describe(found)
     found = up.stability_of(alone({"x": "-x"}), pace=0.1, scan=False)
     assert "stable steps" not in describe(found)  # nobody wanted to know
+
+
+def test_steps_that_nobody_came_to_are_undecided() -> None:
+    """Stable up to 5, and time for so many looks: what is above the last one is neither."""
+    for looks in (1, 2, 7, 40):
+        seen: list[float] = []
+
+        def judge(h: float, seen: list[float] = seen, looks: int = looks) -> Judged:
+            if len(seen) >= looks:
+                raise Spent
+            seen.append(h)
+            return Judged(0.5 + 0.1 * h)
+
+        found = stable_steps(judge, 0.1, 10.0, 20)
+        last = found.looked[-1][0]
+        assert last <= max(seen)
+        assert found.undecided[-1].low == pytest.approx(min(last, 5.0), rel=1e-5)
+        assert found.undecided[-1].high == pytest.approx(10.0)
+        assert all(one.high <= last for one in found.stable)
+        if last > 0.1:
+            assert (found.largest, found.open) == (last, True)
+
+
+def test_a_search_ends_when_its_budget_is_spent() -> None:
+    masses = alone({"x": "v", "v": "-x - v"}, {"x": 1.0})
+    found = up.stability_of(masses, pace=0.1, until=10.0, seconds=1e-9)
+    data = found.data()
+    low, high = data["undecided_steps"][-1]
+    assert (data["verdict"], data["stable_steps"]) == ("stable", [[low, low]])
+    assert data["steps_looked_at"] == [low, low] == [0.001, 0.001]
+    assert high == pytest.approx(10.0)
+    said = "looked up to 0.001 s, then the budget of 1e-09 s was spent"
+    assert data["unlooked_why"] == said
+    assert said in describe(found)
+    assert "unlooked_why" in (whole := up.stability_of(masses, pace=0.1, until=10.0).data())
+    assert whole["unlooked_why"] is None
+    others = up.compare_couplings(masses, pace=0.1, until=10.0, seconds=1e-9)
+    assert all(one.result.steps is not None and one.result.steps.unlooked for one in others)
+    with pytest.raises(up.InvalidInput, match="seconds are a number from 0 on"):
+        up.stability_of(masses, pace=0.1, seconds=-1.0)
+
+
+def test_a_search_for_smaller_steps_ends_as_well() -> None:
+    """Unstable with every step: smaller ones are tried, as long as there is time."""
+    growing = alone({"x": "x"}, {"x": 1.0})
+    found = up.stability_of(growing, pace=0.1, until=10.0, seconds=1e-9)
+    assert found.steps is not None
+    assert (found.steps.stable, len(found.steps.looked)) == ((), 1)
+    assert found.steps.undecided[0].low == found.steps.looked[0][0] == pytest.approx(0.001)

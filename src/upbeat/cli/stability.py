@@ -32,7 +32,7 @@ from upbeat.stability.switched.tables import Held, as_table, table_holds, tabled
 from upbeat.stability.verdicts.along import Along, stability_along
 from upbeat.stability.verdicts.compare import Alternative, compare_couplings
 from upbeat.stability.verdicts.grid import StabilityMap, stability_map
-from upbeat.stability.verdicts.judge import Stability, stability_of
+from upbeat.stability.verdicts.judge import SECONDS, Stability, stability_of
 
 POINTS = 40
 """On each side of a map, unless the option says how many."""
@@ -56,6 +56,12 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "--scan", type=_range, metavar="LOW:HIGH[:N]", help="look for stable steps between these two sizes"
     )
     parser.add_argument("--no-scan", action="store_true", help="judge the given step only")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help=f"the work of the processor that looking for stable steps, or proofs, may take ({SECONDS:g})",
+    )
     parser.add_argument(
         "--along", action="store_true", help="also follow small deviations along the whole run, step by step"
     )
@@ -88,6 +94,10 @@ def call(options: argparse.Namespace) -> Exit:
         checked_target(options.plot)
     if options.scan and options.no_scan:
         raise InvalidInput("--scan and --no-scan contradict each other: leave one of them out")
+    if options.seconds is None:
+        options.seconds = SECONDS
+    elif options.no_scan:
+        raise InvalidInput("--seconds: without effect, because --no-scan looks for nothing")
     if options.steps is not None:
         refuse_others(options, Mode.SEVERAL)
         # Which pace the file has does not matter here, nor whether it has one.
@@ -113,12 +123,21 @@ def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> 
         scan = low, high
     block = options.block or USUAL
     found = stability_of(
-        made, at=options.at, ideal=options.ideal, block=block, scan=scan, points=points, report=waiting
+        made,
+        at=options.at,
+        ideal=options.ideal,
+        block=block,
+        scan=scan,
+        points=points,
+        seconds=options.seconds,
+        report=waiting,
     )
     blocks = list(made.flat.master.program(made.flat.scenario).steps)
     others: tuple[Alternative, ...] = ()
     if options.compare:
-        others = compare_couplings(made, at=options.at, ideal=options.ideal, scan=scan)
+        others = compare_couplings(
+            made, at=options.at, ideal=options.ideal, scan=scan, seconds=options.seconds
+        )
     late = late_switches(made)
     way = stability_along(made, ideal=options.ideal) if options.along else None
     mapped = None if options.map is None else _mapped(made, options, found)
@@ -151,7 +170,7 @@ def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> 
 
 def _table(made: Experiment, given: Monitored | Pattern, options: argparse.Namespace) -> Exit:
     """The sequences of steps that the file's own pace makes."""
-    held = table_holds(made, as_table(given), at=options.at)
+    held = table_holds(made, as_table(given), at=options.at, seconds=options.seconds)
     drawn = _drawn(held, made, options)
     if options.json:
         say(_answer(sentence_of_table(held), held.data() | {"plot": drawn}))
@@ -179,7 +198,14 @@ def _several(made: Experiment, options: argparse.Namespace, waiting: Waiting) ->
     blocks = None if options.block is None else [options.block]
     lift = 1 if options.lift is None else options.lift
     found = certified(
-        made, options.steps, blocks=blocks, lift=lift, at=options.at, ideal=options.ideal, report=waiting
+        made,
+        options.steps,
+        blocks=blocks,
+        lift=lift,
+        at=options.at,
+        ideal=options.ideal,
+        seconds=options.seconds,
+        report=waiting,
     )
     drawn = _drawn(found, made, options)
     if options.json:

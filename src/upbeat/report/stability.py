@@ -94,6 +94,8 @@ def _table(found: Stability, late: LateSwitches | None) -> list[str]:
             rows.append(("of those", f"that are whole multiples, or whole parts, of the {sizes} s inside"))
         if found.steps.undecided:
             rows.append(("undecided steps", "; ".join(map(str, found.steps.undecided))))
+        if found.steps.unlooked:
+            rows.append(("not all steps", f"{found.steps.unlooked} (--seconds)"))
         if found.steps.why:
             rows.append(("no matrix", f"for some of them: {found.steps.why}"))
     elif found.unlooked:

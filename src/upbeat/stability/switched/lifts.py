@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from upbeat.core.errors import InvalidInput
+from upbeat.stability.limits import checked_degree
 from upbeat.stability.switched.automaton import Automaton, Edge
-from upbeat.stability.switched.limits import checked_degree
 
 MOST = 200_000
 """Edges; nobody can decide anything about more of them."""

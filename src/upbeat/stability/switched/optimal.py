@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from upbeat.stability.budget import Budget
 from upbeat.stability.switched.automaton import Automaton
-from upbeat.stability.switched.budget import Budget
 from upbeat.stability.switched.cuts import Graph, best_cut, smallest
 from upbeat.stability.switched.decide import MARGINAL, decide
 from upbeat.stability.switched.lifts import Lift

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from upbeat.stability.budget import Budget
+from upbeat.stability.limits import checked_degree, checked_tolerance, checked_whole
 from upbeat.stability.switched.automaton import Automaton
-from upbeat.stability.switched.budget import Budget
 from upbeat.stability.switched.certificate import Certificate
 from upbeat.stability.switched.cycles import grows, search
 from upbeat.stability.switched.decide import EDGES, LARGEST, Prover, Repeated, stressed_cycles
 from upbeat.stability.switched.lifts import Lift
-from upbeat.stability.switched.limits import checked_degree, checked_tolerance, checked_whole
 from upbeat.stability.switched.system import SwitchedSystem
 from upbeat.stability.verdicts.spectrum import Verdict
 

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from upbeat.stability.budget import Budget
 from upbeat.stability.switched.automaton import Automaton
-from upbeat.stability.switched.budget import Budget
 from upbeat.stability.switched.certificate import Certificate
 from upbeat.stability.switched.cuts import best_cut
 from upbeat.stability.switched.cycles import search

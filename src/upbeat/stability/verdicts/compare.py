@@ -16,9 +16,12 @@ from upbeat.master.inputs.approximation import Approximation, Hold, Linear
 from upbeat.master.master import Master
 from upbeat.scenario.graph import unit_order
 from upbeat.scenario.scenario import Scenario
+from upbeat.stability.budget import Budget
 from upbeat.stability.linear.induced import At
-from upbeat.stability.verdicts.judge import Stability, experiment_of, stability_of, step_of
+from upbeat.stability.verdicts.judge import SECONDS, Stability, experiment_of, stability_of, step_of
 
+LEAST = 0.01
+"""Of the budget, for each of those that come after it is spent."""
 ORDERS = 6
 """All orders of the units are tried if there are not more of them than this."""
 
@@ -49,21 +52,27 @@ def compare_couplings(
     at: At = "start",
     ideal: bool = False,
     scan: bool | tuple[float, float] | None = None,
+    seconds: float = SECONDS,
     **settings: Unpack[Settings],
 ) -> tuple[Alternative, ...]:
     """The verdicts on the given master and on others for the same scenario; arguments as of `stability_of`.
 
     Jacobi and Gauss-Seidel in all orders of up to three units (else the one there is and its reverse), with
     inputs held and linear, and two corrections of each step. The given one comes first, then those that
-    allow the largest steps. Couplings that the scenario does not fit are left out.
+    allow the largest steps. Couplings that the scenario does not fit are left out. All searches for stable
+    steps share the `seconds`.
     """
     made = experiment_of(given, settings, step)
     size = step_of(made, step)
     found: list[Alternative] = []
-    for label, master in candidates(made):
+    budget, all_of_them = Budget(seconds), list(candidates(made))
+    for number, (label, master) in enumerate(all_of_them):
         present = master == made.master
+        share = max(budget.left, LEAST * seconds) / (len(all_of_them) - number)
         try:
-            result = stability_of(made.with_(master=master), step=size, at=at, ideal=ideal, scan=scan)
+            result = stability_of(
+                made.with_(master=master), step=size, at=at, ideal=ideal, scan=scan, seconds=share
+            )
         except (InvalidInput, RunError):
             if present:
                 raise

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from math import isfinite, log10
 from typing import Any, Unpack
 
@@ -14,15 +14,18 @@ from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.settings import Settings
 from upbeat.master.paces.pace import Fixed
 from upbeat.scenario.scenario import Scenario
+from upbeat.stability.budget import Budget
 from upbeat.stability.linear.followed import USUAL, Induced
 from upbeat.stability.linear.induced import At, Inducing
 from upbeat.stability.verdicts.spectrum import UNKNOWN, Judged, Mode, Spectrum, Verdict, spectrum
-from upbeat.stability.verdicts.steps import Steps, stable_steps
+from upbeat.stability.verdicts.steps import Spent, Steps, stable_steps
 
 Report = Callable[[str], None]
 """Is told how far one has come."""
 PER_DECADE = 10
 """How many steps are looked at between one and ten times its size, in scenarios that are not large."""
+SECONDS = 60.0
+"""How much work of the processor looking for stable steps may take, unless told."""
 LARGE = 250
 """An extended state with more entries is looked at for its own step only, unless more is asked for."""
 
@@ -107,6 +110,7 @@ class Stability:
             else [[i.low, i.high] for i in self.steps.undecided],
             "undecided_why": None if self.steps is None else self.steps.why or None,
             "steps_inside": None if self.steps is None else list(self.steps.inside),
+            "unlooked_why": self.unlooked or (self.steps.unlooked if self.steps is not None else "") or None,
             "steps_looked_at": None
             if self.steps is None
             else [self.steps.looked[0][0], self.steps.looked[-1][0]],
@@ -133,6 +137,7 @@ def stability_of(
     block: str = USUAL,
     scan: bool | tuple[float, float] | None = None,
     points: int | None = None,
+    seconds: float = SECONDS,
     report: Report | None = None,
     **settings: Unpack[Settings],
 ) -> Stability:
@@ -148,7 +153,8 @@ def stability_of(
     is, searched for), or at a time of the run. `ideal` judges the coupling alone, as if units made no error
     of their own. `block` is the step block that is judged, where the coupling has several (`Variants`).
     `scan` says whether to find the stable ones among other steps as well (of small scenarios, unless told),
-    or between which two; `points` how many are looked at. `report` is told how far that has come.
+    or between which two; `points` how many are looked at. That may take so many `seconds` of the processor;
+    steps that it does not come to then are undecided. `report` is told how far it has come.
     """
     _check_scan(scan)
     made = experiment_of(given, settings, step)
@@ -160,7 +166,8 @@ def stability_of(
         steps = None
         if scan or (scan is None and not unlooked):
             span = made.span.stop - made.span.start
-            steps = _steps(inducing, size, scan or True, points, span, at, model.linear, report)
+            looking = _Looking(inducing, at, seconds, report)
+            steps = _steps(looking, size, scan or True, points, span, model.linear)
         return Stability(found.judged.verdict, model, found, steps, unlooked)
 
 
@@ -226,34 +233,43 @@ def step_of(made: Experiment, step: float | None) -> float:
     )
 
 
+class _Looking:
+    """Looks at one step after the other until its budget is spent, and remembers what it saw."""
+
+    def __init__(self, inducing: Inducing, at: At, seconds: float, report: Report | None) -> None:
+        self.inducing, self.seconds = inducing, seconds
+        self._at, self._report, self._budget = at, report, Budget(seconds)
+        self._seen: dict[float, Judged] = {}
+        self.reason = ""
+        """Why there is no matrix for some step, if so."""
+
+    def __call__(self, size: float) -> Judged:
+        """The first look is free: nobody could say anything without it."""
+        size = self.inducing.fitting(size)
+        if size not in self._seen:
+            if self._seen and self._budget.over:
+                raise Spent
+            if self._report is not None:
+                self._report(f"looking for stable steps: {len(self._seen) + 1} looked at, now {size:.4g} s")
+            self._seen[size] = self._look(size)
+        return self._seen[size]
+
+    def _look(self, size: float) -> Judged:
+        try:
+            return spectrum(self.inducing.model(size, self._at)).judged
+        except (RunError, OverflowError, InvalidInput) as error:
+            self.reason = str(error)
+            return UNKNOWN  # no point to stand on: numbers grow out of bounds, or rest is not found
+
+
 def _steps(
-    inducing: Inducing,
+    of: _Looking,
     step: float,
     scan: bool | tuple[float, float],
     points: int | None,
     span: float,
-    at: At,
     linear: bool,
-    report: Report | None,
 ) -> Steps:
-    looked = 0
-    reasons: list[str] = []
-
-    @cache
-    def judged(size: float) -> Judged:
-        nonlocal looked
-        looked += 1
-        if report is not None:
-            report(f"looking for stable steps: {looked} looked at, now {size:.4g} s")
-        try:
-            return spectrum(inducing.model(size, at)).judged
-        except (RunError, OverflowError, InvalidInput) as error:
-            reasons.append(str(error))
-            return UNKNOWN  # no point to stand on: numbers grow out of bounds, or rest is not found
-
-    def of(size: float) -> Judged:
-        return judged(inducing.fitting(size))
-
     if not isinstance(scan, bool):
         low, high = (checked_step(end, "an end of scan") for end in scan)
         if not low < high:
@@ -262,11 +278,17 @@ def _steps(
         # Linearisations are about steps that are not too different; and their points move with the step.
         wide = 10.0 if linear else 1.0
         low, high = step / (10.0 * wide), max(2.0 * step, min(10.0 * wide**2 * step, span))
-        while low > 1e-8 * step and of(low).verdict == "unstable":
-            low /= 100.0
+        with suppress(Spent):
+            while low > 1e-8 * step and of(low).verdict == "unstable":
+                of(low / 100.0)  # there, or not at all
+                low /= 100.0
     count = round(PER_DECADE * log10(high / low)) + 1 if points is None else points
     if count < 2:
         raise InvalidInput(f"points must be at least 2, not {points!r}")
     found = stable_steps(of, low, high, count, deep=6 if linear else 2)
-    found = replace(found, why=reasons[-1] if reasons else "")
-    return found.fitted(inducing.fitting, inducing.inside) if inducing.inside else found
+    last = found.looked[-1][0]
+    spent = found.undecided and found.undecided[-1].high > last
+    words = f"looked up to {last:.6g} s, then the budget of {of.seconds:g} s was spent" if spent else ""
+    found = replace(found, why=of.reason, unlooked=words)
+    inside = of.inducing.inside
+    return found.fitted(of.inducing.fitting, inside) if inside else found

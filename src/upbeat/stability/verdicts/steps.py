@@ -10,11 +10,15 @@ from typing import NamedTuple
 from upbeat.stability.verdicts.spectrum import Judged, Verdict
 
 Judge = Callable[[float], Judged]
-"""The deciding motion for a step."""
+"""The deciding motion for a step; `Spent` if there is no time left to find it."""
 FINE = 1e-6
 """How closely the ends of intervals are found, relatively."""
 FAR = 3.0
 """From a spectral radius so large nothing comes back to 1 between two steps that are close."""
+
+
+class Spent(Exception):
+    """Nothing more can be looked at: the budget is spent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Steps:
     looked: tuple[tuple[float, float], ...]
     why: str = ""
     """Why there is no matrix for some of the undecided steps, in the words of one of them."""
+    unlooked: str = ""
+    """Why the last of the undecided steps were not looked at, if so, in words."""
     inside: tuple[float, ...] = ()
     """The sizes of steps inside nested scenarios: all above is about steps that fit these, only."""
 
@@ -109,16 +115,27 @@ def stable_steps(judge: Judge, low: float, high: float, points: int, *, deep: in
     expect, more and more closely. Between neighbours with different verdicts the end of an interval is found
     by bisection. So intervals are found that are much narrower than the distance of two points, unless the
     radius dips and recovers without any of them noticing. `deep`: how often a distance is halved at most.
+
+    It goes from small steps to large ones, and is done with all below before it goes on. Where `judge` has to
+    give up, what is above is undecided. It must not give up at once.
     """
     ratio = (high / low) ** (1.0 / (points - 1))
-    seen = {step: judge(step) for step in (low * ratio**k for k in range(points))}
-    for one, two in pairwise(sorted(seen.items())):
-        seen.update(_between(judge, one, two, deep - 1))
-    pairs = sorted(seen.items())
-    first, last = pairs[0][0], pairs[-1][0]
-    changes: list[tuple[float, Verdict]] = [(first, pairs[0][1].verdict)]
-    for (a, at_a), (b, at_b) in pairwise(pairs):
-        changes += _changes(judge, a, at_a.verdict, b, at_b.verdict)
+    sizes = [low * ratio**k for k in range(points)]
+    pairs = [(low, judge(low))]
+    changes: list[tuple[float, Verdict]] = [(low, pairs[0][1].verdict)]
+    beyond: tuple[Interval, ...] = ()
+    try:
+        for size in sizes[1:]:
+            before, here = pairs[-1], (size, judge(size))
+            part = [before, *sorted(_between(judge, before, here, deep - 1).items()), here]
+            found: list[tuple[float, Verdict]] = []
+            for (a, at_a), (b, at_b) in pairwise(part):
+                found += _changes(judge, a, at_a.verdict, b, at_b.verdict)
+            pairs += part[1:]
+            changes += found
+    except Spent:
+        beyond = (Interval(pairs[-1][0], sizes[-1], open_ended=True),)
+    first, last = low, pairs[-1][0]
     ends = [*(step for step, _ in changes[1:]), last]
     runs = _merged([_Run(kind, a, b) for (a, kind), b in zip(changes, ends, strict=True)])
 
@@ -129,7 +146,12 @@ def stable_steps(judge: Judge, low: float, high: float, points: int, *, deep: in
             if run.verdict == kind
         )
 
-    return Steps(of("stable"), of("undecided"), tuple((step, found.radius) for step, found in pairs))
+    undecided = of("undecided")
+    if beyond and undecided and undecided[-1].high == last:
+        beyond = (replace(undecided[-1], high=beyond[0].high),)
+        undecided = undecided[:-1]
+    looked = tuple((step, found.radius) for step, found in pairs)
+    return Steps(of("stable"), (*undecided, *beyond), looked)
 
 
 def _between(

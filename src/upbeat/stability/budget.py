@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 
-from upbeat.stability.switched.limits import checked_seconds
+from upbeat.stability.limits import checked_seconds
 
 PATIENCE = 10.0
 """The solver knows no clock but that on the wall. A call may take so many times what is left by that clock:
