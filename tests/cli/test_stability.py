@@ -394,3 +394,48 @@ def test_a_pace_that_chooses_is_not_told_to_take_other_steps(
     assert "--steps 0.01,0.02" in warned
     assert "monitored" in warned
     assert "--step 0.01" not in warned.replace("--steps", "")
+
+
+LOOPED = """
+upbeat = 1
+[units.plant]
+states.x = { der = "u", start = 1.0 }
+inputs = ["u"]
+outputs = ["x"]
+solver = "rk4"
+[units.control]
+inputs = ["y"]
+outputs = { u = "-4*y" }
+[connections]
+plant.u = "control.u"
+control.y = "plant.x"
+[master]
+coupling = { kind = "iterated" }
+inputs = "hold"
+step = 0.5
+[run]
+until = 10.0
+"""
+
+
+def test_an_iteration_without_an_end_is_undecided_and_other_steps_are_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One round of the iteration multiplies an error by 4 times the step: it ends only below 0.25 s."""
+    file = tmp_path / "l.toml"
+    file.write_text(LOOPED)
+    picture = tmp_path / "l.png"
+    assert main(["stability", str(file), "--json", "--compare", "--plot", str(picture)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], found["spectral_radius"], found["mode"]) == ("undecided", None, None)
+    assert found["margin"] == 0
+    assert "did not end within 50 rounds" in found["why"]
+    assert 0.1 < found["largest_stable_step"] < 0.25
+    assert found["open"] is False
+    assert picture.exists()
+    assert main(["stability", str(file)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Undecided with steps of 0.5 s: repeating the step until")
+    assert "unknown: there is no matrix" in text
+    assert main(["stability", str(file), "--step", "0.1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["why"] is None

@@ -139,7 +139,14 @@ class UnitError(RunError):
 
 
 class StepError(RunError):
-    """The pace or the loop could not go on: no progress, a bad proposal, an iteration that failed."""
+    """The pace or the loop could not go on: no progress, a bad proposal, an iteration that failed.
+
+    `unending`: an iteration within a step did not end, which it may do in steps of another size.
+    """
+
+    def __init__(self, text: str, *, unending: bool = False) -> None:
+        super().__init__(text)
+        self.unending = unending
 
 
 class RecordingError(RunError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
+from upbeat.core.errors import StepError
 from upbeat.core.ports import Value
 from upbeat.master.layout import Reg
 from upbeat.master.program import Repeat
@@ -47,6 +48,12 @@ def exhausted_text(loop: Repeat, read: Callable[[int], Value], now: Reg, until: 
     failed = "failed" if loop.most == 1 else f"did not end within {loop.most} rounds"
     text = f"{loop.what} {failed} {when}" + (f" ({', '.join(parts)})" if parts else "")
     return f"{text}. {loop.advice}" if loop.advice else text
+
+
+def exhausted_error(loop: Repeat, read: Callable[[int], Value], now: Reg, until: Reg) -> StepError:
+    """The same as the error that ends the run."""
+    within = loop.most > 1 and read(now) != read(until)
+    return StepError(exhausted_text(loop, read, now, until), unending=within)
 
 
 def _shown(name: str, value: Value) -> str:

@@ -35,6 +35,8 @@ def sentence(found: Stability) -> str:
     where = f"for small motions around {found.model.where}, " if found.local else ""
     head = f"with steps of {found.step:.6g} s"
     mode = found.mode
+    if found.why:
+        return f"Undecided {head}: {found.why}"
     if found.verdict == "unstable":
         word = "Locally unstable" if found.local else "Unstable"
         after = log(2.0) / log(mode.radius) if mode.radius > 1.0 else inf
@@ -79,12 +81,13 @@ def along(found: Along) -> str:
 
 def _table(found: Stability, late: LateSwitches | None) -> list[str]:
     mode, step = found.mode, found.step
-    rows = [
+    motion = [
         ("spectral radius", f"{found.spectral_radius:.10g}"),
         ("margin", "none that is sure" if found.verdict == "undecided" else f"{found.margin:.4g}"),
         ("deciding motion", _motion(mode.frequency(step), mode.rate(step))),
         ("carried by", ", ".join(f"{name} ({share:.0%})" for name, share in mode.ports) or "nothing"),
     ]
+    rows = [("spectral radius", "unknown: there is no matrix")] if found.why else motion
     if found.steps is not None:
         low, high = found.steps.looked[0][0], found.steps.looked[-1][0]
         stable = "; ".join(map(str, found.steps.stable)) or "none"
@@ -145,7 +148,7 @@ def _compared(alternatives: Sequence[Alternative]) -> list[str]:
         mark = "* " if one.present else "  "
         shown = "–" if result.largest_stable_step is None else f"{result.largest_stable_step:.4g}"
         beyond = " and perhaps beyond" if result.open else ""
-        radius = f"{result.spectral_radius:.7g}"
+        radius = "–" if result.why else f"{result.spectral_radius:.7g}"
         rows.append((f"{mark}{one.label}", radius, result.labelled, shown + beyond))
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     return [

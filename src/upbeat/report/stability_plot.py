@@ -87,6 +87,10 @@ def _circle(axis: Any, found: Stability) -> None:
     angle = np.linspace(0.0, 2.0 * np.pi, 361)
     axis.fill(np.cos(angle), np.sin(angle), color=PALE, zorder=0.5)
     axis.plot(np.cos(angle), np.sin(angle), color=FRAME, linewidth=1.0)
+    axis.set_aspect("equal")
+    if found.why:
+        axis.text(0.0, 0.0, "no matrix", ha="center", va="center", fontsize=TEXT, color=DOUBT)
+        return
     values = found.spectrum.values
     # How well eigenvalues are known is found out of those that decide, and of free ones.
     unsure = max(one.uncertainty for one in (found.mode, *found.spectrum.free))
@@ -110,7 +114,6 @@ def _circle(axis: Any, found: Stability) -> None:
     far = max(1.15, 1.1 * float(np.abs(values).max(initial=0.0)))
     axis.set_xlim(-far, far)
     axis.set_ylim(-far, far)
-    axis.set_aspect("equal")
     largest = "largest of the others" if found.spectrum.free else "largest"
     axis.set_xlabel(f"{largest}: {found.mode.radius:.7g} (ringed)", fontsize=TEXT, color=INK)
 
@@ -131,7 +134,7 @@ def _over_steps(axis: Any, found: Stability) -> None:
     low = float(radius[seen].min(initial=1.0))
     axis.set_ylim(
         max(0.0, min(low, 1.0) - 0.05 * (1.02 - min(low, 1.0))),
-        min(2.0, max(1.02, float(radius[seen].max()))),
+        min(2.0, max(1.02, float(radius[seen].max(initial=0.0)))),
     )
     axis.annotate(
         f"{found.step:.4g} s: {found.labelled}", (found.step, 0.03), xycoords=("data", "axes fraction"),

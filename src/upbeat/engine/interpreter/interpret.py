@@ -19,7 +19,7 @@ from upbeat.engine.machine import Fired
 from upbeat.engine.packing import Contents, Packing, foreign
 from upbeat.engine.texts import (
     UNPACKABLE,
-    exhausted_text,
+    exhausted_error,
     text_of,
 )
 from upbeat.master.program import (
@@ -138,7 +138,7 @@ class Interpreter:
                         if test():
                             return
                     if exhausted == "fail":
-                        raise StepError(exhausted_text(instruction, self.read, *self._ends))
+                        raise exhausted_error(instruction, self.read, *self._ends)
 
                 return repeat
             case Save(saved, registers, slot):

@@ -18,7 +18,7 @@ from upbeat.engine.texts import (
     NO_TIME,
     REJECTED,
     UNPACKABLE,
-    exhausted_text,
+    exhausted_error,
     input_text,
     output_text,
     text_of,
@@ -106,7 +106,7 @@ def blame(
     match error.fault:
         case Fault.EXHAUSTED:
             assert isinstance(origin, Repeat)
-            return StepError(exhausted_text(origin, read, tables.now, tables.next))
+            return exhausted_error(origin, read, tables.now, tables.next)
         case Fault.EMPTY_SLOT:
             return StepError("nothing was saved")
         case Fault.NO_PROGRESS:
@@ -171,7 +171,7 @@ def _inside(name: str, names: Names, error: tuple[Any, ...], cells: Sequence[flo
     if isinstance(found, UnitError):
         way = f"{name}.{names.paths.get(found.unit, found.unit)}"
         return UnitError(found.reason, unit=way, call=found.call, time=found.time)
-    return StepError(f"inside '{name}': {found}")
+    return StepError(f"inside '{name}': {found}", unending=getattr(found, "unending", False))
 
 
 def not_taken(error: CoreError, tables: Tables) -> ModelError | None:

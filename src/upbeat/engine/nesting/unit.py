@@ -156,4 +156,5 @@ class NestedUnit:
             way = f"{self._name}.{self._paths.get(error.unit, error.unit)}"
             raise UnitError(error.reason, unit=way, call=error.call, time=error.time) from error.__cause__
         except StepError as error:
-            raise StepError(f"inside '{self._name}': {error}") from error.__cause__
+            text = f"inside '{self._name}': {error}"
+            raise StepError(text, unending=error.unending) from error.__cause__

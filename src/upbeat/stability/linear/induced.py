@@ -117,6 +117,15 @@ class Inducing:
             machine.go(step)
         return replace(machine.induced(step), begun=at == "start")
 
+    def without_matrix(self, step: float, at: At) -> Induced:
+        """What is known of a step that could not be followed to its end."""
+        machine = self.machine(step)
+        names, ports = machine.extended.names, machine.extended.ports
+        matrix = np.full((len(names), len(names)), np.nan)
+        begun, rest = at == "start", at == "rest"
+        time = self._checked(at)
+        return Induced(matrix, step, names, ports, machine.linear, time, np.inf, machine.notes, rest, begun)
+
     def _checked(self, at: At) -> float:
         """The time of a point; that of a point at rest is the start."""
         span = self._experiment.span

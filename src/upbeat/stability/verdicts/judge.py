@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import isfinite, log10
 from typing import Any, Unpack
 
-from upbeat.core.errors import InvalidInput, RunError
+from upbeat.core.errors import InvalidInput, RunError, StepError
 from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.settings import Settings
@@ -17,7 +17,7 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.stability.budget import Budget
 from upbeat.stability.linear.followed import USUAL, Induced
 from upbeat.stability.linear.induced import At, Inducing
-from upbeat.stability.verdicts.spectrum import UNKNOWN, Judged, Mode, Spectrum, Verdict, spectrum
+from upbeat.stability.verdicts.spectrum import NO_SPECTRUM, UNKNOWN, Judged, Mode, Spectrum, Verdict, spectrum
 from upbeat.stability.verdicts.steps import Spent, Steps, stable_steps
 
 Report = Callable[[str], None]
@@ -50,6 +50,8 @@ class Stability:
     """Which other steps are stable; None if nobody looked."""
     unlooked: str = ""
     """Why not, in words."""
+    why: str = ""
+    """Why there is no matrix for this step, so that nothing can be told of it; nothing if there is one."""
 
     @property
     def step(self) -> float:
@@ -99,7 +101,8 @@ class Stability:
         return {
             "verdict": self.verdict,
             "local": self.local,
-            "spectral_radius": self.spectral_radius,
+            "spectral_radius": None if self.why else self.spectral_radius,
+            "why": self.why or None,
             "margin": self.margin,
             "step": self.step,
             "largest_stable_step": self.largest_stable_step,
@@ -114,7 +117,9 @@ class Stability:
             "steps_looked_at": None
             if self.steps is None
             else [self.steps.looked[0][0], self.steps.looked[-1][0]],
-            "mode": {
+            "mode": None
+            if self.why
+            else {
                 "eigenvalue": [mode.value.real, mode.value.imag],
                 "uncertainty": mode.uncertainty if isfinite(mode.uncertainty) else None,
                 "frequency": mode.frequency(self.step),
@@ -160,15 +165,21 @@ def stability_of(
     made = experiment_of(given, settings, step)
     size = step_of(made, step)
     with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
-        model = inducing.model(size, at)
-        found = spectrum(model)
+        why = ""
+        try:
+            model = inducing.model(size, at)
+            found = spectrum(model)
+        except StepError as error:
+            if not error.unending:
+                raise
+            model, found, why = inducing.without_matrix(size, at), NO_SPECTRUM, str(error)
         unlooked = _unlooked(model, at) if scan is None else ""
         steps = None
         if scan or (scan is None and not unlooked):
             span = made.span.stop - made.span.start
             looking = _Looking(inducing, at, seconds, report)
             steps = _steps(looking, size, scan or True, points, span, model.linear)
-        return Stability(found.judged.verdict, model, found, steps, unlooked)
+        return Stability(found.judged.verdict, model, found, steps, unlooked, why)
 
 
 def _check_scan(scan: object) -> None:

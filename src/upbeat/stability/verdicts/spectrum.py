@@ -81,11 +81,15 @@ class Spectrum:
 
     @property
     def radius(self) -> float:
-        return float(np.abs(self.values[0])) if len(self.values) else 0.0
+        return float(np.abs(self.values[0])) if len(self.values) else self.dominant.radius
 
     @property
     def judged(self) -> Judged:
         return Judged(self.dominant.radius, self.dominant.uncertainty, bool(self.free))
+
+
+NO_SPECTRUM = Spectrum(np.zeros(0, dtype=complex), Mode(complex(inf), inf, ()))
+"""That of a step which has no matrix."""
 
 
 def radius(matrix: Array) -> float:
