@@ -10,7 +10,8 @@ from upbeat.master.paces.pattern import Pattern
 from upbeat.report.stability import changes, sentence
 from upbeat.stability.linear.induced import At, named
 from upbeat.stability.switched.tables import as_table, table_holds, tabled
-from upbeat.stability.verdicts.judge import NoSize, stability_of
+from upbeat.stability.verdicts.asked import NoSize
+from upbeat.stability.verdicts.judge import stability_of
 
 
 class Unstable(InvalidInput):

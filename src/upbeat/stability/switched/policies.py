@@ -21,7 +21,7 @@ from upbeat.stability.switched.decide import Decision, Repeated, decide
 from upbeat.stability.switched.stabilise import Report, Stabilised, stabilise
 from upbeat.stability.switched.system import SwitchedSystem
 from upbeat.stability.switched.windows import Policy, shifts, spelled, windows
-from upbeat.stability.verdicts.judge import experiment_of
+from upbeat.stability.verdicts.asked import experiment_of
 from upbeat.stability.verdicts.spectrum import Verdict
 
 

@@ -15,7 +15,7 @@ from upbeat.engine.settings import Settings
 from upbeat.master.paces.pace import Fixed
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.induced import Inducing
-from upbeat.stability.verdicts.judge import experiment_of
+from upbeat.stability.verdicts.asked import experiment_of
 from upbeat.stability.verdicts.spectrum import Verdict, radius
 from upbeat.trace.trace import Trace
 

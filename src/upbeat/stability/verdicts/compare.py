@@ -18,7 +18,8 @@ from upbeat.scenario.graph import unit_order
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.budget import Budget
 from upbeat.stability.linear.induced import At
-from upbeat.stability.verdicts.judge import SECONDS, Stability, experiment_of, stability_of, step_of
+from upbeat.stability.verdicts.asked import experiment_of, step_of
+from upbeat.stability.verdicts.judge import SECONDS, Stability, stability_of
 
 LEAST = 0.01
 """Of the budget, for each of those that come after it is spent."""

@@ -15,7 +15,7 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.induced import At, Inducing
-from upbeat.stability.verdicts.judge import experiment_of
+from upbeat.stability.verdicts.asked import experiment_of
 from upbeat.stability.verdicts.spectrum import spectrum
 
 MOST = 250_000

@@ -10,13 +10,13 @@ from typing import Any, Unpack
 
 from upbeat.core.errors import InvalidInput, RunError, StepError
 from upbeat.core.time import checked_step
-from upbeat.engine.experiment import Experiment, experiment
+from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
-from upbeat.master.paces.pace import Fixed
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.budget import Budget
 from upbeat.stability.linear.followed import USUAL, Induced
 from upbeat.stability.linear.induced import At, Inducing
+from upbeat.stability.verdicts.asked import experiment_of, step_of
 from upbeat.stability.verdicts.spectrum import NO_SPECTRUM, UNKNOWN, Judged, Mode, Spectrum, Verdict, spectrum
 from upbeat.stability.verdicts.steps import Spent, Steps, stable_steps
 
@@ -28,10 +28,6 @@ SECONDS = 60.0
 """How much work of the processor looking for stable steps may take, unless told."""
 LARGE = 250
 """An extended state with more entries is looked at for its own step only, unless more is asked for."""
-
-
-class NoSize(InvalidInput):
-    """A verdict on steps of one size, where a pace chooses them as it goes."""
 
 
 @dataclass(frozen=True)
@@ -210,38 +206,6 @@ def induced(
     made = experiment_of(given, settings, step)
     with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
         return inducing.model(step_of(made, step), at)
-
-
-def experiment_of(given: Scenario | Experiment, settings: Settings, step: float | None = None) -> Experiment:
-    """What is to be judged; a scenario comes with its settings, an experiment has them.
-
-    The size of steps that is judged will do for a pace.
-    """
-    if isinstance(given, Experiment):
-        if settings:
-            raise InvalidInput(
-                f"an experiment has its settings already: leave out {', '.join(settings)}, or change them "
-                "with up.load(file, …) or experiment.with_(…)"
-            )
-        return given
-    if settings.get("until") is None:
-        settings = {**settings, "until": (settings.get("start") or 0.0) + 1e9}
-    if settings.get("pace") is None and step is not None:
-        settings = {**settings, "pace": checked_step(step, "the step of stability")}
-    return experiment(given, **settings)
-
-
-def step_of(made: Experiment, step: float | None) -> float:
-    """The size of the steps to be judged."""
-    if step is not None:
-        return checked_step(step, "the step of stability")
-    if isinstance(made.master.pace, Fixed):
-        return made.master.pace.step
-    raise NoSize(
-        f"the pace {type(made.master.pace).__name__} chooses steps as it goes, and a verdict is about steps "
-        "of one size. Say which: step=0.01, or --step 0.01. Steps of several sizes are judged together by "
-        "up.certified(…), or --steps 0.01,0.02."
-    )
 
 
 class _Looking:
