@@ -72,10 +72,11 @@ def along(found: Along) -> str:
     """What happens to small deviations along a run, in one sentence."""
     words = {"stable": "die out", "unstable": "grow", "undecided": "neither clearly die out nor grow"}
     worst = int(found.radius.argmax())
+    longer = ", or a longer run is needed to tell" if found.verdict == "undecided" else ""
     return (
         f"Along the run from t = {found.times[0]:.6g} to {found.times[-1]:.6g} s, small deviations "
-        f"{words[found.verdict]} ({found.rate:+.4g} per second); the largest spectral radius of a step is "
-        f"{found.radius[worst]:.7g}, at t = {found.times[worst]:.6g} s."
+        f"{words[found.verdict]} ({found.rate:+.4g} ± {found.uncertainty:.2g} per second){longer}; the "
+        f"largest spectral radius of a step is {found.radius[worst]:.7g}, at t = {found.times[worst]:.6g} s."
     )
 
 

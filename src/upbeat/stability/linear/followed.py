@@ -102,6 +102,8 @@ class Followed:
         self._around: Array | None = None
         self.whole: Array = np.zeros((0, 0))
         """The matrix of the last step over all of the extended state."""
+        self.moves = np.zeros(0, dtype=bool)
+        """Which entries it did not simply leave as they were."""
 
     @property
     def _machines(self) -> tuple[Interpreter, ...]:
@@ -172,7 +174,8 @@ class Followed:
         own = self.extended.own
         stays = [row[i] == 1.0 and np.count_nonzero(row) == 1 for i, row in enumerate(matrix)]
         check_loops(self.extended, stays)
-        kept = [i for i in range(len(matrix)) if own[i] or not stays[i]]
+        self.moves = np.array(own, dtype=bool) | ~np.array(stays, dtype=bool)
+        kept = np.flatnonzero(self.moves).tolist()
         names, ports = self.extended.names, self.extended.ports
         return Induced(
             matrix=matrix[np.ix_(kept, kept)],

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.core.time import Span
@@ -149,6 +150,24 @@ class Inducing:
                 "Linearise at an earlier time, or take larger steps."
             )
         return count
+
+    @property
+    def first(self) -> int:
+        """The number of the first of the steps `along` which there are matrices."""
+        assert self._machine is not None
+        return self._machine.depth
+
+    @property
+    def whole(self) -> Array:
+        """The matrix of the last step over all of the extended state."""
+        assert self._machine is not None
+        return self._machine.whole
+
+    @property
+    def moves(self) -> npt.NDArray[np.bool_]:
+        """Which entries of the whole the last step did not simply leave as they were."""
+        assert self._machine is not None
+        return self._machine.moves
 
     def along(self, steps: Sequence[float], every: int = 1) -> Iterator[Induced]:
         """The matrices of steps one after the other, after those that complete the histories."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from math import log
 from typing import Any, Unpack
@@ -9,11 +10,12 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, StepError
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.master.paces.pace import Fixed
 from upbeat.scenario.scenario import Scenario
+from upbeat.stability.linear.exponential import balanced
 from upbeat.stability.linear.induced import Inducing
 from upbeat.stability.verdicts.asked import experiment_of
 from upbeat.stability.verdicts.spectrum import Verdict, radius
@@ -22,8 +24,7 @@ from upbeat.trace.trace import Trace
 Array = npt.NDArray[np.float64]
 MOST = 20_000
 """The most steps that are followed."""
-SURE = 0.1
-"""The second half of a run must agree with the whole about growth to this part, else nothing is decided."""
+SMALLEST = 5e-324
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,21 @@ class Along:
     """Small deviations from a run, followed from step to step; always local.
 
     `radius` has the spectral radius of every step at `times`, as if the run stood still there; alone it
-    proves nothing, because one step may undo what another does. `rate` is by how much the logarithm of a
-    deviation grew per second over all of them, and decides: "stable" if they die out, "unstable" if they
-    grow, "undecided" where the second half of the run says something else than the whole.
+    proves nothing, because one step may undo what another does. `rate` is by how much the logarithm of
+    deviations grows per second, and decides: "stable" if they die out, "unstable" if they grow, "undecided"
+    where `uncertainty` leaves both open.
+
+    The rate is that of the spectral radius of all steps together: what they do if they come again and again.
+    It is uncertain by as much as each half of the run says something else, and by how much more than that
+    some deviation grew for the time being, measured in the units in which that is least. So neither units
+    of measure nor what soon passes decide anything, and a run that is too short leaves everything open.
     """
 
     verdict: Verdict
     rate: float
     times: Array
     radius: Array
+    uncertainty: float
 
     def data(self) -> dict[str, Any]:
         """For JSON."""
@@ -48,6 +55,7 @@ class Along:
             "verdict": self.verdict,
             "local": True,
             "rate": self.rate,
+            "uncertainty": self.uncertainty,
             "from": float(self.times[0]),
             "to": float(self.times[-1]),
             "largest_spectral_radius": float(self.radius[worst]),
@@ -74,28 +82,80 @@ def stability_along(
     steps = _steps(made, trace)
     times: list[float] = []
     found: list[float] = []
-    logs: list[float] = []
-    vector: Array | None = None
+    halves = [_Product(), _Product()]
+    moves = np.zeros(0, dtype=bool)
     with Inducing(made, ideal=ideal, sizes=steps) as inducing:
         for model in inducing.along(steps):
-            if vector is None:
-                vector = np.random.default_rng(5).uniform(-1.0, 1.0, model.size)
-                vector /= np.linalg.norm(vector)
-            vector = model.matrix @ vector
-            size = float(np.linalg.norm(vector))
+            first, number = inducing.first, inducing.first + len(found)
+            if not np.isfinite(model.matrix).all():
+                raise StepError(
+                    f"the derivatives of the step at t = {model.at:.6g} s are not finite: nothing linear "
+                    "comes close to it there. Follow a run that ends before (until=…)."
+                )
+            late = 2 * (number - first) >= len(steps) - first
+            halves[late].add(inducing.whole, steps[number], model.accuracy)
+            moves = inducing.moves if not len(moves) else moves | inducing.moves
             times.append(model.at)
             found.append(radius(model.matrix))
-            logs.append(log(size) if size > 0.0 else -700.0)
-            vector = vector / size if size > 0.0 else vector
-    if len(logs) < 4:
+    if len(found) < 4:
         raise InvalidInput("a run of fewer than four steps, after its histories are filled, says too little")
-    span = np.array(steps[len(steps) - len(logs) :])
-    whole = sum(logs) / float(span.sum())
-    middle = len(logs) // 2
-    late = sum(logs[middle:]) / float(span[middle:].sum())
-    same = whole * late > 0.0 and min(abs(whole), abs(late)) > SURE * max(abs(whole), abs(late))
-    verdict: Verdict = "undecided" if not same else "stable" if whole < 0.0 else "unstable"
-    return Along(verdict, whole, np.array(times), np.array(found))
+    rate, uncertainty = _rate(*(half.of(moves) for half in halves))
+    sure = abs(rate) > uncertainty
+    verdict: Verdict = "undecided" if not sure else "stable" if rate < 0.0 else "unstable"
+    return Along(verdict, rate, np.array(times), np.array(found), uncertainty)
+
+
+class _Product:
+    """The matrices of some steps, multiplied; its size apart, because it may be beyond all numbers."""
+
+    def __init__(self) -> None:
+        self.matrix: Array = np.zeros((0, 0))
+        self.log = self.span = self.blur = 0.0
+
+    def add(self, matrix: Array, step: float, accuracy: float) -> None:
+        """Another step."""
+        together = matrix @ self.matrix if len(self.matrix) else matrix
+        size = float(np.abs(together).max(initial=0.0))
+        self.matrix = together / size if size > 0.0 else together
+        self.log += log(max(size, SMALLEST))
+        self.span += step
+        self.blur += accuracy * (8 + len(matrix))
+
+    def of(self, entries: npt.NDArray[np.bool_]) -> _Product:
+        """The same about some of the entries."""
+        part = copy(self)
+        part.matrix = self.matrix[np.ix_(entries, entries)]
+        return part
+
+    @property
+    def rate(self) -> float:
+        """By how much the logarithm of a motion grows per second, in the long run."""
+        return (self.log + log(max(radius(self.matrix), SMALLEST))) / self.span
+
+    @property
+    def most(self) -> float:
+        """The same for what grows most for the time being, in the units of measure in which that is least."""
+        left = np.arange(len(self.matrix))
+        while True:  # without what is forgotten, and what nothing depends on
+            part = self.matrix[np.ix_(left, left)]
+            used = part.any(axis=0) & part.any(axis=1)
+            if used.all():
+                break
+            left = left[used]
+        size = float(np.linalg.norm(balanced(part)[0], 2)) if len(left) else 0.0
+        return (self.log + log(max(size, SMALLEST))) / self.span
+
+
+def _rate(early: _Product, late: _Product) -> tuple[float, float]:
+    """How fast deviations grow over both, and how well that is known."""
+    both = copy(early)
+    both.log += late.log
+    both.add(late.matrix, late.span, 0.0)
+    both.blur = early.blur + late.blur
+    if not both.matrix.any():  # all is gone, whatever it was
+        return both.rate, 0.0
+    apart = max(abs(half.rate - both.rate) for half in (early, late))
+    return both.rate, max(apart, both.most - both.rate) + both.blur / both.span
 
 
 def _steps(made: Experiment, trace: Trace | None) -> list[float]:

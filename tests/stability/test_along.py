@@ -1,0 +1,79 @@
+"""Deviations along a run: neither units of measure nor what soon passes decide; short runs leave it open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from stability_models import masses
+from upbeat.report.stability import along
+
+
+def alone(states: dict[str, str], **more: Any) -> up.Scenario:
+    return up.Scenario(units={"o": up.Ode(states, solver="dormand_prince", **more)})
+
+
+@pytest.mark.parametrize("until", [1.0, 2.0, 10.0, 50.0])
+def test_the_rate_of_what_is_linear_does_not_depend_on_the_run(until: float) -> None:
+    """It is the logarithm of the spectral radius; what the run adds is how sure that is."""
+    made = up.experiment(masses(), pace=0.1, until=until, coupling="gauss_seidel", inputs="linear")
+    found = up.stability_along(made)
+    one = up.stability_of(made, scan=False)
+    assert found.rate == pytest.approx(one.mode.rate(0.1), rel=1e-9)
+    assert found.data()["uncertainty"] == found.uncertainty > 0.0
+    if until == 50.0:
+        assert found.uncertainty < 0.1 * abs(found.rate)
+        assert found.verdict == one.verdict
+
+
+@pytest.mark.parametrize("damping", [0.5, 0.0, -0.5])
+@pytest.mark.parametrize("unit", [1.0, 1e3])
+def test_units_of_measure_do_not_decide(damping: float, unit: float) -> None:
+    """x'' = -10⁴·x - d·x', speeds in other units: -d/2 per second, open as long as the run is short."""
+    forms = {"x": f"v/{unit}", "v": f"{unit}*(-10000*x) - {damping}*v"}
+    right = {0.5: "stable", 0.0: "undecided", -0.5: "unstable"}[damping]
+    for until in (0.01, 0.05, 0.11, 0.2, 4.0):
+        found = up.stability_along(alone(forms, start={"x": 1.0}), pace=0.001, until=until)
+        assert found.rate == pytest.approx(-0.5 * damping, abs=1e-9)
+        assert found.verdict in (right, "undecided")
+        assert ("a longer run" in along(found)) == (found.verdict == "undecided")
+    assert found.verdict == right
+
+
+def test_what_soon_passes_does_not_decide() -> None:
+    """x' = -x + 1000·y, y' = -2·y: grows a hundredfold before it decays; a little of it is fed back."""
+    forms = {"x": "-x + 1000*y", "y": "-2*y - 1e-5*x"}
+    rate = np.linalg.eigvals(np.array([[-1.0, 1000.0], [-1e-5, -2.0]])).real.max()
+    for until in (0.05, 0.5, 20.0):
+        found = up.stability_along(alone(forms, start={"y": 1.0}), pace=0.01, until=until)
+        assert found.rate == pytest.approx(rate, rel=1e-9)
+        assert found.verdict in ("stable", "undecided")
+    assert found.verdict == "stable"
+
+
+def test_steps_that_are_stable_one_by_one_grow_together() -> None:
+    """A spring that is stiffened whenever it is stretched: Mathieu's equation, in its first tongue.
+
+    x'' = -(1 + 0.8·cos 2t)·x - 0.1·x'. To first order it grows by 0.8/4 - 0.1/2 per second.
+    """
+    forms = {"x": "v", "v": "-(1 + 0.8*cos(2*time))*x - 0.1*v"}
+    found = up.stability_along(alone(forms, start={"x": 1.0}), pace=0.1, until=40 * np.pi)
+    assert found.verdict == "unstable"
+    assert found.rate == pytest.approx(0.15, abs=0.02)
+
+
+def test_a_run_that_changes_its_mind_is_open() -> None:
+    """It grows for as long as it decays."""
+    found = up.stability_along(alone({"x": "(5 - time)*x"}, start={"x": 1e-3}), pace=0.1, until=10.2)
+    assert found.verdict == "undecided"
+    assert found.uncertainty > 2.0
+
+
+def test_what_is_gone_is_stable() -> None:
+    """An Euler step of just the right size ends at zero."""
+    unit = up.Ode({"x": "-10*x"}, start={"x": 1.0}, solver="euler")
+    found = up.stability_along(up.Scenario(units={"u": unit}), pace=0.1, until=2.0)
+    assert (found.verdict, found.uncertainty) == ("stable", 0.0)
