@@ -21,7 +21,8 @@ from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.engine.native import machine as native
 from upbeat.engine.parallel.cores import shared_out
 from upbeat.engine.parallel.heuristic import planned
-from upbeat.engine.parallel.operations import loose, operations, schedule, tasks
+from upbeat.engine.parallel.lists import schedule
+from upbeat.engine.parallel.operations import loose, operations, tasks
 from upbeat.engine.parallel.profiles import Profile
 from upbeat.engine.run import Run
 from upbeat.engine.schedule import Schedule, flaw
@@ -187,7 +188,8 @@ def test_cores_of_any_speed_give_the_same_trace(
         found = operations(program, name, models)
         times = {operation.name: rng.expovariate(1.0) for operation in found}
         anybody = loose(found, models, times)
-        made = schedule(found, planned(tasks(found, models, times), cores), cores, anybody)
+        plan = planned(tasks(found, models, times), cores)
+        made = schedule(found, plan, cores, anybody, rng.choice((0.0, 0.5, 2.0)))
         assert flaw(made, dependencies(block, flow)) is None
         homes: dict[str, set[int]] = {}
         for core, items in enumerate(made.cores):

@@ -7,14 +7,12 @@ an input, advancing a state. The arithmetic in between joins the piece that uses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Literal
 
 from upbeat.core.abilities import Ability, Model
-from upbeat.engine.parallel.heuristic import Plan, Task
-from upbeat.engine.schedule import Item, Place, Schedule
+from upbeat.engine.parallel.heuristic import Task
 from upbeat.master.algebra.torn import LOOP
 from upbeat.master.dataflow import Flow, dependencies
 from upbeat.master.program import (
@@ -124,64 +122,6 @@ def loose(
         for number, op in enumerate(found)
         if op.kind == "state" and not op.before and times[op.name] >= WORTH_TAKING and moves(op)
     )
-
-
-def schedule(
-    found: Sequence[Operation], plan: Plan, cores: int, anybody: Collection[int] = frozenset()
-) -> Schedule:
-    """The plan as lists of instructions: waits only where a dependency crosses cores and nothing else covers
-    it, and items as long as nobody waits for a part of them. `anybody` may do these: see `loose`."""
-    lists: list[list[int]] = [[] for _ in range(cores)]
-    place: dict[int, Place] = {}
-    clocks: dict[int, list[int]] = {}  # per operation: the last position of each core that is surely done
-    waits: dict[int, list[int]] = {}  # per operation: those it waits for
-    for number in plan.order:
-        core = plan.core[number]
-        clock = list(clocks[lists[core][-1]]) if lists[core] else [-1] * cores
-        waits[number] = []
-        # The one that was placed last knows most of what the others have done.
-        for other in sorted(found[number].before, key=lambda b: plan.end[b], reverse=True):
-            there, at = place[other]
-            if clock[there] < at:
-                waits[number].append(other)
-                clock = list(map(max, clock, clocks[other]))
-        clock[core] = len(lists[core])
-        clocks[number], place[number] = clock, (core, len(lists[core]))
-        lists[core].append(number)
-    awaited = {other for others in waits.values() for other in others}
-    item_of: dict[int, int] = {}
-    heads: set[int] = set()
-    for numbers in lists:
-        heads.update(takewhile(lambda number: number in anybody, numbers))
-        item, fresh = -1, True
-        for number in numbers:
-            item += fresh or bool(waits[number])
-            item_of[number] = item
-            fresh = number in awaited or number in heads
-    return Schedule(
-        tuple(
-            tuple(
-                Item(
-                    tuple(i for number in run for i in found[number].instructions),
-                    tuple(sorted((plan.core[other], item_of[other]) for other in waits[run[0]])),
-                    run[0] in heads,
-                )
-                for run in _runs(numbers, item_of)
-            )
-            for numbers in lists
-        )
-    )
-
-
-def _runs(numbers: Sequence[int], item_of: Mapping[int, int]) -> Iterator[list[int]]:
-    run: list[int] = []
-    for number in numbers:
-        if run and item_of[number] != item_of[run[-1]]:
-            yield run
-            run = []
-        run.append(number)
-    if run:
-        yield run
 
 
 def _units(instruction: Instruction, models: Mapping[str, Model]) -> frozenset[str]:

@@ -8,12 +8,15 @@ from functools import cached_property
 
 from upbeat.core.abilities import Model
 from upbeat.engine.parallel.heuristic import Bounds, Plan, Task, bounds, planned
-from upbeat.engine.parallel.operations import PYTHON, Operation, loose, operations, schedule, tasks
+from upbeat.engine.parallel.lists import schedule
+from upbeat.engine.parallel.operations import PYTHON, Operation, loose, operations, tasks
 from upbeat.engine.schedule import Schedule
 from upbeat.master.program import Program
 
 GUESSED = {"state": 1e-6, "loop": 2e-6, "out": 5e-8, "in": 2e-8, "other": 2e-8}
 """Seconds that an operation takes where nobody has measured it: all that matters is that states take long."""
+GUESSED_WAIT = 2e-7
+"""Seconds that a wait of one core for another takes where nobody has measured it."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ def in_parallel(
     known = {op.name: GUESSED[op.kind] for op in found} | dict(times or {})
     made = tasks(found, models, known)
     plan = _numbered(planned(made, cores, crossing), made, cores)
-    return Parallel(found, made, plan, schedule(found, plan, cores, loose(found, models, known)))
+    anybody = loose(found, models, known)
+    return Parallel(found, made, plan, schedule(found, plan, cores, anybody, crossing or GUESSED_WAIT))
 
 
 def _numbered(plan: Plan, made: Sequence[Task], cores: int) -> Plan:
