@@ -495,7 +495,7 @@ def test_a_missed_goal_fails_the_experiment_unless_the_miss_is_known() -> None:
     for goal in fine:
         missed = [replace(one, met=one.met and one.key != goal.key) for one in fine]
         assert goals.reached(missed, quiet=True) == (goal.key in goals.KNOWN_MISSES), goal.key
-    timed = goals.Goal("two_cores", "as fast as promised", met=False, timed=True)
+    timed = goals.Goal("ev_as_fast", "as fast as promised", met=False, timed=True)
     assert not goals.reached([*fine, timed], quiet=True)
     assert goals.reached([*fine, timed], quiet=False)
     close = dict.fromkeys(small, (0.9, 0.9))

@@ -92,7 +92,7 @@ CLAIMS = (
         SCRIPT,
         lambda d: f"{two(d):.2f} × of {promised(d['speedup']['refined']):.2f} ×",
         lambda d: two(d) >= promised(d["speedup"]["refined"]),
-        "A step of the engine is short, so that waits of one core for the other weigh. " + BUSY,
+        KNOWN_MISSES["two_cores"],
     ),
     Claim(
         "refined on five cores over one piece, predicted",
