@@ -23,8 +23,8 @@ KNOWN_MISSES = {
         "fit together."
     ),
     "two_cores": (
-        "The bound comes from mean times. How long a cylinder takes varies from step to step with its events, "
-        "so that one of two cores is nearly always done before the other, although it takes over what the "
+        "The bound comes from mean times. How long a cylinder takes varies from step to step with its "
+        "events, so that one of two cores is nearly always done before the other, although it takes over what the "
         "other has not begun; and the values of a hundred ports go from the cache of one core to that of the "
         "other in every step."
     ),
