@@ -24,9 +24,9 @@ KNOWN_MISSES = {
     ),
     "two_cores": (
         "The bound comes from mean times. How long a cylinder takes varies from step to step with its "
-        "events, so that one of two cores is nearly always done before the other, although it takes over what the "
-        "other has not begun; and the values of a hundred ports go from the cache of one core to that of the "
-        "other in every step."
+        "events, so that one of two cores is nearly always done before the other, although it takes over "
+        "what the other has not begun; and the values of a hundred ports go from the cache of one core to "
+        "that of the other in every step."
     ),
     "five_cores": (
         "The paper's solver loses its past at every event, so that there the split alone gains much. The "
