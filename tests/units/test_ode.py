@@ -143,7 +143,8 @@ def test_ports_in_order_with_units_and_feedthrough():
     assert port(model, "load").unit == "N"
     assert port(model, "x").depends == frozenset()
     assert port(model, "load").depends == {"F"}  # through the local
-    assert model.abilities == {Ability.ROLLBACK, Ability.SERIALISE, Ability.SLOPES, Ability.NATIVE}
+    own = {Ability.ROLLBACK, Ability.SERIALISE, Ability.SLOPES}
+    assert model.abilities == own | {Ability.NATIVE, Ability.MOVES}
 
 
 def test_outputs_default_to_all_states():

@@ -201,7 +201,7 @@ def test_it_looks_like_its_model() -> None:
     model = up.Ode(states={"x": "-k*x + u"}, inputs=["u"], parameters={"k": 2.0})
     isolated = up.Isolated(model, deadline=3.0)
     assert isolated.ports == model.ports
-    assert isolated.abilities == model.abilities
+    assert isolated.abilities == model.abilities - {up.Ability.MOVES}  # one thread talks to the process
     assert isolated.with_values({"k": 3.0}) == up.Isolated(model.with_values({"k": 3.0}), deadline=3.0)
     with pytest.raises(up.ModelError, match="k, u, x"):
         isolated.with_values({"q": 3.0})
