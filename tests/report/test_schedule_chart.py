@@ -75,7 +75,7 @@ def test_a_heavy_unit_is_named() -> None:
 def test_cores_that_are_all_busy_are_the_limit() -> None:
     names = [f"u{k}" for k in range(8)]
     made = chart({name: unit() for name in names}, {}, 4, dict.fromkeys(names, MS))
-    assert made.parallel.speedup == pytest.approx(4.0)
+    assert made.bound == pytest.approx(4.0)
     assert made.limit.startswith("the number of cores")
 
 

@@ -33,11 +33,6 @@ class Parallel:
         """How long the block takes on one core."""
         return sum(task.duration for task in self.tasks)
 
-    @property
-    def speedup(self) -> float:
-        """How many times faster the plan is than one core, if waiting costs nothing."""
-        return self.total / self.plan.makespan if self.plan.makespan else 1.0
-
     def seconds(self, crossing: float) -> float:
         """How long the block takes if what comes from another core costs so much: all that one needs of
         another, and that they begin and end together."""
