@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from upbeat.core.errors import StepError
 from upbeat.core.ports import Kind, Port
 from upbeat.stability.linear.flows import Flow, Moving
 
@@ -17,6 +18,13 @@ Rows = Array | None
 """One row per cell over the extended state; None: all zero."""
 Course = tuple[float, tuple[Rows, ...]]
 """Its origin, and the rows of each coefficient."""
+
+
+class NoMatrix(StepError):
+    """Nobody knows a single matrix for what steps do to small deviations, so that nothing can be decided."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, unending=True)
 
 
 class Entry(NamedTuple):

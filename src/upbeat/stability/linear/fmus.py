@@ -12,6 +12,7 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.stability.linear.beside import Array, Moved
 from upbeat.stability.linear.flows import Flow, Moving, exact
 from upbeat.stability.linear.jacobians import ROUGH, Differences, Jacobian
+from upbeat.stability.linear.tried import Apart
 from upbeat.units.fmi.cosimulation import CoSimulationUnit
 from upbeat.units.fmi.description import Variable
 from upbeat.units.fmi.exchange import Exchange
@@ -184,7 +185,7 @@ def _slopes(instance: Instance, unknowns: Sequence[Variable], knowns: Sequence[V
     return np.array([instance.directional(unknowns, [known], (1.0,)) for known in knowns]).T
 
 
-class Readable:
+class Readable(Apart):
     """A handle for an FMU for co-simulation: its states can be read, not written."""
 
     writable = False

@@ -18,7 +18,7 @@ from upbeat.engine.isolation import Isolation, together
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.paces.pace import EventDriven, Fixed
 from upbeat.master.program import Program
-from upbeat.stability.linear.beside import Array
+from upbeat.stability.linear.beside import Array, NoMatrix
 from upbeat.stability.linear.followed import USUAL, Followed, Induced
 from upbeat.stability.linear.inner_steps import check_inside, different, fitting, fixed_inside
 
@@ -120,12 +120,15 @@ class Inducing:
 
     def without_matrix(self, step: float, at: At) -> Induced:
         """What is known of a step that could not be followed to its end."""
-        machine = self.machine(step)
-        names, ports = machine.extended.names, machine.extended.ports
+        try:
+            machine = self.machine(step)
+            names, ports = machine.extended.names, machine.extended.ports
+            linear, notes = machine.linear, machine.notes
+        except NoMatrix:  # not even what its state would be is known
+            names, ports, linear, notes = (), (), False, ()
         matrix = np.full((len(names), len(names)), np.nan)
         begun, rest = at == "start", at == "rest"
-        time = self._checked(at)
-        return Induced(matrix, step, names, ports, machine.linear, time, np.inf, machine.notes, rest, begun)
+        return Induced(matrix, step, names, ports, linear, self._checked(at), np.inf, notes, rest, begun)
 
     def _checked(self, at: At) -> float:
         """The time of a point; that of a point at rest is the start."""

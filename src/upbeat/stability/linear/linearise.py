@@ -113,7 +113,7 @@ def _beside(name: str, key: str, model: Model, unit: Any, courses: Courses, how:
             )
         told = Told(name, unit, CALLS)
         check_rollback(name, told, model.ports, tuple, start, step)
-        return Tried(name, told, model.ports, Tokens(told, model.ports, start, step), given, step)
+        return Tried(name, told, model.ports, Tokens(name, told, model.ports, start, step), given, step)
     if isinstance(model, NativeUnit) and Ability.ROLLBACK in model.abilities:
         check_rollback(name, Told(name, unit), model.ports, tuple, start, step)
         return Tried(name, unit, model.ports, Untold(), given, step)

@@ -19,6 +19,8 @@ from upbeat.stability.linear.flows import Flow, Moving
 
 STEP = 1e-4
 """How far things are moved, relative to 1 + their size: further than the noise of a solver inside."""
+WIDER = 8.0
+"""How much further they are moved a second time: where that gives other slopes, they are known less well."""
 ACCURACY = 1e-7
 FAINT = 1e-7
 """States that move so little, beside the others, cannot be told apart."""
@@ -37,8 +39,33 @@ class Handle(Protocol):
 
     def write(self, values: Sequence[float]) -> None: ...
 
+    def apart(self) -> Any:
+        """What is to be seen beside the states, and must not depend on them."""
+        ...
 
-class Untold:
+    def check_apart(self, one: Any, two: Any) -> None:
+        """That it does not: `NoMatrix` if it does."""
+        ...
+
+    def later(self, t: float, to: float, steps: float) -> None:
+        """Let what goes its own way be what it is so many steps later; all else stays."""
+        ...
+
+
+class Apart:
+    """A handle that tells of nothing beside the states."""
+
+    def apart(self) -> Any:
+        return None
+
+    def check_apart(self, one: Any, two: Any) -> None:
+        pass
+
+    def later(self, t: float, to: float, steps: float) -> None:
+        pass
+
+
+class Untold(Apart):
     """A handle for units that tell of no states: all right for those that have none."""
 
     labels: tuple[str, ...] = ()
@@ -58,7 +85,6 @@ class Untold:
 class Tried(Moved):
     """Finds derivatives by moving states and inputs a little, and setting the unit back after it."""
 
-    slopes = ACCURACY
     linear = False
 
     def __init__(
@@ -76,9 +102,13 @@ class Tried(Moved):
         super().__init__(handle.labels, inputs, self._given_out)
         self._name, self._unit, self._handle, self._step = name, unit, handle, step
         self._given, self._ports = courses, inputs
-        self._time = 0.0
+        self._time = self._doubt = 0.0
         self._known: tuple[Array, Array] | None = None
         self._fitted: tuple[Array, Array] | None = None
+
+    @property
+    def slopes(self) -> float:
+        return max(ACCURACY, self._doubt)
 
     @property
     def _now(self) -> float:
@@ -86,6 +116,7 @@ class Tried(Moved):
 
     def begin(self, states: Array) -> None:
         super().begin(states)
+        self._doubt = 0.0
         self._known = self._fitted = None
 
     def give(self, port: str, time: float, rows: Sequence[Rows]) -> None:
@@ -166,15 +197,13 @@ class Tried(Moved):
             course = self._course(port, t)
             for cell in range(port.cells):
                 for order in range(count[number]):
-                    ends = []
-                    far = STEP * (1.0 + abs(course[cell][0]))
-                    for side in (far, -far):
-                        moved = [list(row) + [0.0] * (order + 1 - len(row)) for row in course]
+
+                    def move(side: float, port: Port = port, cell: int = cell, order: int = order) -> None:
+                        moved = [list(row) + [0.0] * (order + 1 - len(row)) for row in self._course(port, t)]
                         moved[cell][order] += side
-                        self._unit.restore(token)
                         self._set(port, moved)
-                        ends.append(result())
-                    columns.append((ends[0] - ends[1]) / (2.0 * far))
+
+                    columns.append(self._slope(token, 1.0 + abs(course[cell][0]), move, result))
                 number += 1
         self._unit.restore(token)
         return columns
@@ -183,15 +212,31 @@ class Tried(Moved):
         token, values = self._unit.save(), self._handle.read()
         columns: list[Array] = []
         for i, value in enumerate(values):
-            ends = []
-            far = STEP * (1.0 + abs(value))
-            for side in (far, -far):
-                self._unit.restore(token)
-                self._handle.write([*values[:i], value + side, *values[i + 1 :]])
-                ends.append(result())
-            columns.append((ends[0] - ends[1]) / (2.0 * far))
+
+            def move(side: float, i: int = i) -> None:
+                self._handle.write([*values[:i], values[i] + side, *values[i + 1 :]])
+
+            columns.append(self._slope(token, 1.0 + abs(value), move, result))
         self._unit.restore(token)
         return columns
+
+    def _slope(
+        self, token: Any, size: float, move: Callable[[float], None], result: Callable[[], Array]
+    ) -> Array:
+        """How `result` reacts to one number that `move` moves, over two lengths, which have to agree."""
+        slopes = []
+        for far in (STEP * size, WIDER * STEP * size):
+            ends = []
+            for side in (far, -far):
+                self._unit.restore(token)
+                move(side)
+                ends.append(result())
+            slopes.append((ends[0] - ends[1]) / (2.0 * far))
+        largest = float(np.abs(slopes[0]).max(initial=0.0))
+        if largest > 0.0:
+            apart = float(np.abs(slopes[0] - slopes[1]).max()) / max(largest, 1.0)
+            self._doubt = max(self._doubt, apart if np.isfinite(apart) else np.inf)
+        return slopes[0]
 
     def _gains(self) -> tuple[Array, Array]:
         if self._known is None:
@@ -214,11 +259,19 @@ class Tried(Moved):
         after = self._unit.save()
         self._unit.restore(left)
 
+        usual: list[Any] = []
+
         def advanced() -> Array:
             self._unit.advance(t, to, False)
+            apart = self._handle.apart()
+            if usual:
+                self._handle.check_apart(usual[0], apart)
+            usual.append(apart)
             return np.array(self._handle.read())
 
         try:
+            advanced()
+            self._unit.restore(left)
             counts = [0] * self._cells
             for place, count in moving.cells:
                 counts[place] = count
