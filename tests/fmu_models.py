@@ -320,6 +320,9 @@ _ALL = (
         for name in ("forget", "approximate", "savecrash", "leak", "moody", "delayed", "touchy", "picky")
     ),
     _fault("once", once=True),
+    _fault("resets", versions=(2,)),
+    *(_fault(name) for name in ("stubborn", "expires", "unready", "precise")),
+    replace(_fault("mumbling", "FAIL"), defines=("FAULT=FAIL", "MUMBLE")),
 )
 MODELS = {(fmu.name, version): fmu for fmu in _ALL for version in fmu.versions}
 """Every FMU of tests/fmus by name and version of FMI."""

@@ -223,7 +223,7 @@ class CoSimulation final : private Hot<F>, private Memory {
       return fmu_.refuse("a step from " + shorter(from) + " to " + shorter(until) + " ended at " + shorter(ended.reached));
     }
     pending() = events_.exists() && ended.event ? 1 : 0;
-    if (reached == from && pending() == 0) return fmu_.refuse(stuck(from, until));
+    if (reached == from && pending() == 0) return fmu_.refuse_as_fmu(stuck(from, until));
     now() = reached;
     if (reached < until || pending() != 0 || reached >= events_.next()) hot().steady.stopped(reached);
     return std::all_of(rates_.begin(), rates_.end(), [this](int rate) { return look_at(port(rate)); });
@@ -247,8 +247,8 @@ class CoSimulation final : private Hot<F>, private Memory {
 
   static std::string stuck(double from, double until) {
     return "the FMU refused the step from " + shorter(from) + " to " + shorter(until) +
-           " and did not move at all. Try a smaller step (--step, or pace=…), or let units stop early "
-           "(coupling = \"negotiated\")";
+           " and did not move at all (try a smaller step: --step, or pace=…; or let units stop early: "
+           "coupling = \"negotiated\")";
   }
   std::string shattered(double t, double to) {
     return "the step from " + shorter(t) + " to " + shorter(to) + " fell into more than " + std::to_string(most_pieces) +

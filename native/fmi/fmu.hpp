@@ -173,6 +173,12 @@ class Caller {
     said_ = discarded_ = lost_ = false;
     return false;
   }
+  // The same where the FMU may have said more about it in its log.
+  bool refuse_as_fmu(std::string why) {
+    refuse(std::move(why));
+    said_ = true;
+    return false;
+  }
   // Not even asked: the library has failed for good.
   bool lost(const char* call);
 

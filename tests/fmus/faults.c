@@ -10,7 +10,7 @@
 
 #include "model.h"
 
-enum { TIME, AT, U, X, DX, W, DW, Y, Z, F, HELD, COUNT };
+enum { TIME, AT, U, X, DX, W, DW, Y, Z, F, HELD, STOP_TIME, READY, COUNT };
 enum {
   NOTHING,
   CRASH,        /* writes to address 0 */
@@ -34,7 +34,12 @@ enum {
   PICKY,        /* refuses every input but 0 */
   RACY,         /* all instances compute in the same place */
   PRINTING,     /* prints to standard output, through C's buffer and past it */
-  SEGFAULT      /* as CRASH, and leaves the handlers of signals alone */
+  SEGFAULT,     /* as CRASH, and leaves the handlers of signals alone */
+  RESETS,       /* forgets what was set when the experiment is set up (FMI 2) */
+  STUBBORN,     /* takes another value of `at`, and does not keep it */
+  EXPIRES,      /* refuses steps beyond the stop time, which is 0.5 if it is told none */
+  UNREADY,      /* outputs are 0 until initialization mode is over */
+  PRECISE       /* takes steps of 0.1 only, to the last bit */
 };
 
 static int instances, alive;
@@ -53,6 +58,8 @@ static void update(Now* now) {
   v[Y] = v[X];
   v[Z] = v[W];
   v[F] = 2 * (FAULT == DELAYED ? v[HELD] : v[U]);
+  if (FAULT == STUBBORN) v[AT] = 0.5;
+  if (FAULT == UNREADY && v[READY] == 0) v[Y] = v[Z] = v[F] = 0;
   if (FAULT == MOODY) v[DX] += 0.01 * (instances - 1);
 }
 
@@ -77,6 +84,8 @@ static Answer part(Now* now, double t, double h) {
 static Answer at_step(Now* now, double t, double h) {
   now->v[HELD] = now->v[U];
   if (FAULT == TOUCHY && h < 1e-6) return ERROR;
+  if (FAULT == EXPIRES && t + h > now->v[STOP_TIME] + 1e-9) return ERROR;
+  if (FAULT == PRECISE && h != 0.1) return ERROR;
   if (FAULT == PICKY && now->v[U] != 0) return ERROR;
   if (FAULT == WARN) return WARNING;
   if (FAULT == PRINTING && write(1, "chatter\n", 8) == 8) return printf("more chatter\n"), OK;
@@ -113,6 +122,9 @@ static Answer misbehave(Moment moment, Now* now, double t, double h) {
     signal(SIGSEGV, SIG_DFL);
     *(volatile int*)0 = 1;
   }
+  if (moment == SETUP && FAULT == RESETS) start(now);
+  if (moment == SETUP) now->v[STOP_TIME] = isnan(h) ? 0.5 : h;
+  if (moment == BEGUN) now->v[READY] = 1;
   if (moment == RESTORED && FAULT == FORGET) now->v[W] = 0;
   if (moment == RESTORED && FAULT == APPROXIMATE) now->v[X] += 5e-7;
   return OK;

@@ -35,7 +35,8 @@ typedef struct {
 } Now;
 
 typedef enum { OK, WARNING, DISCARD, ERROR, FATAL, PENDING, END } Answer; /* END: of the simulation, please */
-typedef enum { INSTANTIATE, FREE, STEP, SAVE, RESTORED } Moment;
+/* SETUP: the experiment is set up, from t to h (NaN: open). BEGUN: initialization mode has been left. */
+typedef enum { INSTANTIATE, FREE, STEP, SAVE, RESTORED, SETUP, BEGUN } Moment;
 
 typedef struct {
   const char* token;

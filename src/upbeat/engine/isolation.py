@@ -50,6 +50,22 @@ def isolation_table(isolation: Isolation) -> dict[str, Any]:
     return {key: value for key, value in said.items() if value != usual[key]}
 
 
+def ending(scenario: Scenario, stop: float) -> Scenario:
+    """The scenario whose FMUs, at all depths, know when the run ends."""
+    made: dict[str, Model] = {}
+    for name, model in scenario.units.items():
+        inner = bare(model)
+        told: Model = inner
+        if isinstance(inner, Fmu):
+            told = inner.until(stop)
+        elif type(inner) is Nested:
+            inside = ending(inner.scenario, stop)
+            told = inner if inside is inner.scenario else replace(inner, scenario=inside)
+        if told is not inner:
+            made[name] = replace(model, model=told) if isinstance(model, Isolated) else told
+    return scenario.with_units(made)
+
+
 def separated(scenario: Scenario, isolation: Isolation) -> Scenario:
     """The scenario with all units that should run in processes of their own `Isolated`, at all depths.
 

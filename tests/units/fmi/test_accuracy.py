@@ -97,9 +97,9 @@ def test_the_fmu_is_told(
     kind: Any = fmi2.Fmi2 if version == 2 else fmi3.Fmi3
     enter, heard = kind.enter_initialization, []
 
-    def listen(self: Any, start: float, stop: float | None, tolerance: float | None) -> None:
+    def listen(self: Any, start: float, stop: float | None, tolerance: float | None, give: Any) -> None:
         heard.append(tolerance)
-        enter(self, start, stop, tolerance)
+        enter(self, start, stop, tolerance, give)
 
     monkeypatch.setattr(kind, "enter_initialization", listen)
     model = up.Fmu(changed("linear", version, EXPERIMENT, b'stepSize="0.01" tolerance="1e-5"'), **options)

@@ -98,7 +98,7 @@ def test_a_handler_that_raises_does_so_after_the_fmu_has_returned(version: int, 
         with opened(fmu("chatty", version)) as chatty:
             one = chatty.begun(name="talker")
             one.step(0.0, 0.25, True)
-            assert one.complaints() == ()
+            assert one.complaints()[0].startswith("its last message was")  # nothing went wrong
             with pytest.raises(KeyboardInterrupt):
                 one.step(0.25, 0.25, True)
             assert one.reader(chatty["time"])() == 0.25

@@ -6,6 +6,7 @@ its ports do is in `upbeat.units.fmi.cosimulation_ports`.
 
 from __future__ import annotations
 
+from upbeat.units.fmi.binding.calls import why
 from upbeat.units.fmi.cosimulation_ports import CoSimulationPorts, Mode
 from upbeat.units.fmi.instance import FmuError, Intermediate, Stepped
 from upbeat.units.fmi.saved import Ours, Saved, from_bytes, to_bytes
@@ -85,8 +86,9 @@ class CoSimulationUnit(CoSimulationPorts):
         self._pending = self._has_events and stepped.event
         if reached == now and not self._pending:
             raise FmuError(
-                f"the FMU refused the step from {now:.9g} to {until:.9g} and did not move at all. Try a "
-                'smaller step (--step, or pace=…), or let units stop early (coupling = "negotiated")'
+                f"the FMU refused the step from {now:.9g} to {until:.9g} and did not move at all (try a "
+                'smaller step: --step, or pace=…; or let units stop early: coupling = "negotiated")'
+                + why(self._instance.complaints())
             )
         self.time = reached
         own = reached >= min(self._next, self._clocks.due)

@@ -160,8 +160,17 @@ class Instance(Protocol):
 
     def exit_configuration(self) -> None: ...
 
-    def enter_initialization(self, start: float, stop: float | None, tolerance: float | None) -> None:
-        """With what FMI 2 calls setting up the experiment."""
+    def enter_initialization(
+        self,
+        start: float,
+        stop: float | None,
+        tolerance: float | None,
+        give: Callable[[], None] = lambda: None,
+    ) -> None:
+        """With what FMI 2 calls setting up the experiment; `give` sets start values, right before the mode.
+
+        Not earlier: there are FMUs that reset all values when the experiment is set up.
+        """
         ...
 
     def exit_initialization(self) -> None: ...

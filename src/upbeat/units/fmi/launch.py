@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from ctypes import c_float
 from typing import TYPE_CHECKING
 
 from upbeat.core.abilities import Ability, Unit
-from upbeat.core.ports import Causality, Values
+from upbeat.core.ports import Causality, Value, Values
 from upbeat.units.fmi import binding
 from upbeat.units.fmi.cosimulation import CoSimulationUnit
 from upbeat.units.fmi.cosimulation_ports import can_follow
 from upbeat.units.fmi.description import Causality as Role
-from upbeat.units.fmi.description import CoSimulation, Variable
+from upbeat.units.fmi.description import CoSimulation, Initial, Type, Variable
 from upbeat.units.fmi.exchange import Exchange, PackableExchange
 from upbeat.units.fmi.instance import FmuError, Instance, Intermediate, OnIntermediate
 from upbeat.units.fmi.interfaces import has_events
@@ -72,8 +73,14 @@ def initialized(
             required_intermediate=followed,
         )
         try:
-            _give_starts(instance, model)
-            instance.enter_initialization(start, None, model.told_tolerance)
+            structural, others = _given(model)
+            if structural:
+                instance.enter_configuration()
+                _give(instance, structural)
+                instance.exit_configuration()
+            stop = None if model.stop is None or model.stop <= start else model.stop
+            instance.enter_initialization(start, stop, model.told_tolerance, lambda: _give(instance, others))
+            _read_back(instance, structural + others)
         except BaseException:
             instance.free()
             raise
@@ -83,24 +90,52 @@ def initialized(
     return instance, gone
 
 
-def _give_starts(instance: Instance, model: Fmu) -> None:
-    """Only what somebody gave: the FMU knows its own start values. Sizes of arrays first."""
+Given = list[tuple[Variable, Values]]
+
+
+def _given(model: Fmu) -> tuple[Given, Given]:
+    """What somebody gave, nothing else: the FMU knows its own start values. Sizes of arrays apart."""
     description, starts = model.description, dict(model.starts)
     sizes = sizes_of(description, starts)
-    structural: list[Variable] = []
-    others: list[Variable] = []
-    for name in starts:
+    found: tuple[Given, Given] = [], []
+    for name, values in starts.items():
         variable = reshaped(description.by_name[name], sizes)
-        (structural if variable.causality is Role.STRUCTURAL_PARAMETER else others).append(variable)
-    if structural:
-        instance.enter_configuration()
-        for variable in structural:
-            _give(instance, variable, starts)
-        instance.exit_configuration()
-    for variable in others:
-        _give(instance, variable, starts)
+        found[variable.causality is not Role.STRUCTURAL_PARAMETER].append((variable, values))
+    return found
 
 
-def _give(instance: Instance, variable: Variable, starts: dict[str, Values]) -> None:
-    values = starts[variable.name]
-    instance.writer(variable)(values if variable.dimensions else values[0])
+def _give(instance: Instance, given: Given) -> None:
+    for variable, values in given:
+        instance.writer(variable)(values if variable.dimensions else values[0])
+
+
+def _read_back(instance: Instance, given: Given) -> None:
+    """Some FMUs lose values that they accepted: what did not take is told by name."""
+    for variable, values in given:
+        if variable.initial is Initial.APPROX:  # the FMU may look for a better one
+            continue
+        try:
+            read = instance.reader(variable)()
+        except FmuError as error:
+            if error.fatal:
+                raise
+            instance.note(f"'{variable.name}' was set, but cannot be read back: {error}")
+            continue
+        found = read if isinstance(read, (tuple, list)) else (read,)
+        if not all(map(_same, [variable.type] * len(values), values, found)):
+            given_as, found_as = (_shown(variable, cells) for cells in (values, tuple(found)))
+            instance.note(
+                f"'{variable.name}' was set to {given_as}, but the FMU has {found_as}: the value did not take"
+            )
+
+
+def _same(type: Type, given: Value, found: Value) -> bool:
+    if type is Type.FLOAT32 and isinstance(given, (int, float)):
+        given = c_float(given).value
+    if type is Type.BINARY and isinstance(given, str) and isinstance(found, str):
+        return given.lower() == found.lower()
+    return given == found or (given != given and found != found)
+
+
+def _shown(variable: Variable, cells: Sequence[Value]) -> str:
+    return repr(tuple(cells) if variable.dimensions else cells[0])

@@ -68,6 +68,7 @@ class Fmu:
     rollback: Rollback
     isolation: Isolation
     watched: bool
+    stop: float | None = field(compare=False)
     _key: Key = field(compare=False, repr=False)
 
     announced = False
@@ -103,6 +104,7 @@ class Fmu:
             "rollback": rollback,
             "isolation": isolation,
             "watched": False,
+            "stop": None,
             "starts": (),
             "_key": key,
             "description": description,
@@ -229,6 +231,12 @@ class Fmu:
         object.__setattr__(changed, "logging", logging)
         return changed
 
+    def until(self, stop: float) -> Fmu:
+        """The same model for runs that end at `stop`, which the FMU is told."""
+        changed = copy.copy(self)
+        object.__setattr__(changed, "stop", stop)
+        return changed
+
     def instantiate(self, name: str, start: float) -> Unit:
         """A new instance, in initialization mode at time `start`."""
         return launch(self, name, start)
@@ -280,6 +288,12 @@ class Fmu:
                 name: list(values) if by_name[name].dimensions else values[0] for name, values in self.starts
             }
         return spec
+
+    def __copy__(self) -> Fmu:
+        """With everything that is known already, unlike what another process gets."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         """Path and settings: the description is read again where it is needed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import Structure, byref, c_char_p, c_double, c_int, c_int32, c_size_t, c_void_p
 from functools import cache, cached_property
 from math import inf
@@ -90,12 +90,19 @@ class Fmi2(Shared):
     def exit_configuration(self) -> None:
         raise self._lacks("configuration mode")
 
-    def enter_initialization(self, start: float, stop: float | None, tolerance: float | None) -> None:
+    def enter_initialization(
+        self,
+        start: float,
+        stop: float | None,
+        tolerance: float | None,
+        give: Callable[[], None] = lambda: None,
+    ) -> None:
         self.time = start
         setup = self._call("SetupExperiment", c_int, c_double, c_double, c_int, c_double)
         setup(
             tolerance is not None, tolerance or 0.0, start, stop is not None, start if stop is None else stop
         )
+        give()
         self._call("EnterInitializationMode")()
 
     # -- co-simulation -------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -106,8 +106,15 @@ class Fmi3(Shared):
         self._call("ExitConfigurationMode")()
         self._vectors.clear()  # there may be more or fewer states now
 
-    def enter_initialization(self, start: float, stop: float | None, tolerance: float | None) -> None:
+    def enter_initialization(
+        self,
+        start: float,
+        stop: float | None,
+        tolerance: float | None,
+        give: Callable[[], None] = lambda: None,
+    ) -> None:
         self.time = start
+        give()
         enter = self._call("EnterInitializationMode", c_bool, c_double, c_double, c_bool, c_double)
         enter(
             tolerance is not None, tolerance or 0.0, start, stop is not None, start if stop is None else stop

@@ -61,6 +61,7 @@ class Journal:
         self._categories = None if categories is None else frozenset(categories)
         self._description = description
         self._complaints: deque[str] = deque(maxlen=_KEPT)
+        self._last = ""
         self._raised: BaseException | None = None
         self._closed = False
         _journals[self.number] = self
@@ -70,6 +71,7 @@ class Journal:
         try:
             if self._description.version == 2:
                 text = self._named(text)
+            self._last = text.strip() or self._last
             if _DISCARD <= status <= _FATAL and text:
                 self._complaints.append(text.strip())
                 self.news = True
@@ -85,7 +87,12 @@ class Journal:
         self._log(logging.WARNING, text, "")
 
     def complaints(self) -> tuple[str, ...]:
-        """The last few messages about something that went wrong."""
+        """The last few messages about something that went wrong; else the last one at all, if there was one.
+
+        There are FMUs that say why they fail in a message which they call a warning, or even all right.
+        """
+        if not self._complaints and self._last:
+            return (f'its last message was "{self._last}"',)
         return tuple(self._complaints)
 
     def close(self) -> None:
