@@ -8,9 +8,9 @@ from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pattern import Pattern
 from upbeat.report.stability import changes, sentence
+from upbeat.stability.linear.asked import NoSize
 from upbeat.stability.linear.induced import At, named
 from upbeat.stability.switched.tables import as_table, table_holds, tabled
-from upbeat.stability.verdicts.asked import NoSize
 from upbeat.stability.verdicts.judge import stability_of
 
 

@@ -29,6 +29,22 @@ def affine(expressions: Iterable[Expr], moving: Collection[str], offsets: Collec
     return all(fold(expression, leaf, _combined) is not Form.OTHER for expression in expressions)
 
 
+SMOOTH = {
+    Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.NEG, Op.POW, Op.SQRT, Op.EXP, Op.LOG, Op.LOG10, Op.SIN, Op.COS, Op.TAN,
+    Op.ASIN, Op.ACOS, Op.ATAN, Op.SINH, Op.COSH, Op.TANH,
+}  # fmt: skip
+"""What has slopes that do not jump, wherever it has any."""
+
+
+def smooth(expressions: Iterable[Expr]) -> bool:
+    """Whether no slope of these can jump: decided by their form, so that a yes is a proof."""
+
+    def inner(node: Inner, args: list[bool]) -> bool:
+        return isinstance(node, Apply) and node.op in SMOOTH and all(args)
+
+    return all(fold(expression, lambda _: True, inner) for expression in expressions)
+
+
 def _combined(node: Inner, args: list[Form]) -> Form:
     if isinstance(node, Apply):
         match node.op, args:

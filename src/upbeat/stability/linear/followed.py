@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +17,11 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.beside import Array
 from upbeat.stability.linear.extended import Extended, check_loops, extended, history_depth, looks_back
 from upbeat.stability.linear.forms import Forms
-from upbeat.stability.linear.linearise import How, besides, doubts
+from upbeat.stability.linear.linearise import How, adaptive, besides, doubts, reach
 from upbeat.stability.linear.neighbour import Neighbour, opened
 from upbeat.stability.linear.standing import Standing
 
+Verdict = Literal["stable", "unstable", "undecided"]
 USUAL = "step"
 """The step block of a program that has no others."""
 NEAR = 1e-3
@@ -29,6 +31,9 @@ NEAR = 1e-3
 @dataclass(frozen=True)
 class Induced:
     """x(t + step) = matrix·x(t), to first order, for the extended state x of a coupled scenario.
+
+    Where steps differ with the time, or with the direction of a deviation, it is about as many `steps` as it
+    takes until what they do comes again.
 
     `linear` says that this is proven to hold everywhere; otherwise it is a linearisation, at the time `at` of
     the run (`begun`: as soon after its start as all histories are complete) or at a point of `rest`.
@@ -45,6 +50,9 @@ class Induced:
     notes: tuple[str, ...] = ()
     rest: bool = False
     begun: bool = False
+    steps: int = 1
+    error: npt.NDArray[np.float64] | None = None
+    """By how much each entry may be wrong, where that is known better than by `accuracy`."""
 
     @property
     def size(self) -> int:
@@ -67,6 +75,10 @@ class Followed:
         models = scenario.units
         called = {unit: path_of(scenario, unit) for unit in models}
         self.notes = tuple(doubts(scenario))
+        self.adaptive = adaptive(scenario)
+        """Whether some solver chooses its own steps."""
+        self.reach = reach(scenario)
+        """How far from a point slopes are looked at again, relatively; 0 where they cannot jump."""
         self.linear = not self.notes
         self._program, self._start = program, start
         self._usual = blocks[0]
@@ -114,6 +126,16 @@ class Followed:
             machine.close()
 
     # ---------------------------------------------------------------- values
+
+    def save(self) -> Any:
+        """Where it stands, to come back to it; only if it is `reusable`."""
+        return [machine.save() for machine in self._machines], self._time
+
+    def restore(self, token: Any) -> None:
+        """Stand there again."""
+        kept, self._time = token
+        for machine, one in zip(self._machines, kept, strict=True):
+            machine.restore(one)
 
     def begin(self, states: Array | None = None) -> None:
         """At the start again, perhaps in other states, with everything exchanged."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,16 @@ WHOLE = 1_000
 """How many steps the run has that is thought of where only one is looked at."""
 FOLLOWED = 200_000
 """The most steps of a run that are followed to a point of linearisation."""
+
+
+class Nearby(NamedTuple):
+    """A step from beside an operating point: how far that was, where it led, its matrix over all of the
+    extended state, and which entries it moves."""
+
+    away: Array
+    end: Array
+    matrix: Array
+    moves: npt.NDArray[np.bool_]
 
 
 class Inducing:
@@ -54,6 +64,7 @@ class Inducing:
         self.inside = fixed_inside(together(experiment.closed)) if self._nested else ()
         """The sizes of steps inside nested scenarios: others have to fit them."""
         self._machine: Followed | None = None
+        self._point: tuple[Any, Array] | None = None  # where the last matrix was asked for
         self._at_rest: Array | None = None  # the states of units: the search for other steps begins there
 
     def __enter__(self) -> Inducing:
@@ -116,7 +127,57 @@ class Inducing:
         machine.begin()
         for _ in range(max(machine.depth, self._steps_to(time, step, machine))):
             machine.go(step)
+        self._stand(machine)
         return replace(machine.induced(step), begun=at == "start")
+
+    def _stand(self, machine: Followed) -> None:
+        """Remember the operating point, to go there again."""
+        self._point = (machine.save(), machine.values()) if machine.reusable else None
+
+    @property
+    def reach(self) -> float:
+        """How far from the last point slopes have to be looked at, relatively; 0: nowhere else."""
+        assert self._machine is not None
+        return self._machine.reach if self._point is not None and not self._machine.linear else 0.0
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of all of the extended state."""
+        assert self._machine is not None
+        return self._machine.extended.names
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """The states and ports that these are about."""
+        assert self._machine is not None
+        return self._machine.extended.ports
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether some solver chooses its own steps, so that its error may jump from one to the next."""
+        assert self._machine is not None
+        return self._machine.adaptive
+
+    @property
+    def point(self) -> Array:
+        """The extended state at the last point."""
+        assert self._point is not None
+        return self._point[1]
+
+    def beside(self, step: float, away: Array, *, rows: bool = True) -> Nearby:
+        """A step from beside the last point, with its matrix if `rows` are asked for."""
+        assert self._machine is not None
+        assert self._point is not None
+        token, values = self._point
+        machine = self._machine
+        machine.restore(token)
+        machine.put(values + away)
+        really = machine.values() - values  # some units do not let themselves be put anywhere
+        if rows:
+            machine.induced(step)
+        else:
+            machine.go(step)
+        return Nearby(really, machine.values(), machine.whole, machine.moves)
 
     def without_matrix(self, step: float, at: At) -> Induced:
         """What is known of a step that could not be followed to its end."""
@@ -219,6 +280,7 @@ class Inducing:
         moved = nearer = np.inf
         for _ in range(most):
             before = machine.values()
+            self._stand(machine)
             found = machine.induced(step)
             change = machine.values() - before
             try:

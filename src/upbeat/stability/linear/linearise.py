@@ -18,7 +18,7 @@ from upbeat.scenario.directory import EVENTS, INPUTS
 from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.linear.affine import affine
+from upbeat.stability.linear.affine import affine, smooth
 from upbeat.stability.linear.beside import Beside, Still
 from upbeat.stability.linear.boxed import Boxed, inside_blocks
 from upbeat.stability.linear.extended import asked_first
@@ -36,6 +36,8 @@ from upbeat.units.custom import PythonUnit
 from upbeat.units.equations.data import Equations
 from upbeat.units.fmi.exchange import Exchange
 from upbeat.units.fmi.model import Fmu
+from upbeat.units.python import PythonFunction, PythonOde
+from upbeat.units.solving.solvers import Cvode, DormandPrince
 from upbeat.units.solving.unit import SolvedUnit
 
 Courses = Mapping[tuple[str, str], tuple[float, list[Signal]]]
@@ -187,3 +189,48 @@ def doubts(scenario: Scenario, around: str = "") -> Iterator[str]:
         signals = {name for cell in connection.cells for name in names(cell)}
         if not affine(connection.cells, signals):
             yield f"the connection of {called[connection.unit]}.{connection.port} is not linear"
+
+
+EXACTLY, ROUGHLY, TRYING = 1e-8, 2e-4, 4e-3
+"""How far away slopes are looked at again, relatively, that come from rules, from differences, from trying:
+further than what they are found with."""
+
+
+def reach(scenario: Scenario) -> float:
+    """How far from a point slopes have to be looked at, because they may jump there; 0 where they cannot."""
+    furthest = 0.0
+    for model in scenario.units.values():
+        equations = getattr(model, "equations", None)
+        if opened(model):
+            far = reach(model.running.scenario)
+        elif isinstance(equations, Equations):
+            rates = equations.derivatives.outputs if equations.derivatives is not None else ()
+            far = 0.0 if smooth((*rates, *equations.computed.outputs)) else EXACTLY
+        elif not any(continuous(model)):
+            far = 0.0
+        elif isinstance(model, (PythonOde, PythonFunction)) or (
+            isinstance(model, Fmu) and model.interface_name == "model-exchange"
+        ):
+            far = ROUGHLY
+        else:
+            far = TRYING
+        furthest = max(furthest, far)
+    cells = [cell for connection in scenario.connections for cell in connection.cells]
+    return furthest or (0.0 if smooth(cells) else EXACTLY)
+
+
+def _exchanged(model: Model) -> bool:
+    return isinstance(model, Fmu) and model.interface_name == "model-exchange"
+
+
+def adaptive(scenario: Scenario) -> bool:
+    """Whether some solver, as far as is known, chooses its own steps."""
+    for model in scenario.units.values():
+        if opened(model):
+            if adaptive(model.running.scenario):
+                return True
+        elif any(continuous(model)) and not isinstance(model, (PythonUnit, NativeUnit)):
+            solver = getattr(model, "effective_solver", getattr(model, "solver", None))
+            if isinstance(solver, (DormandPrince, Cvode)) or (isinstance(model, Fmu) and solver is None):
+                return True
+    return False

@@ -10,13 +10,13 @@ import numpy as np
 
 from upbeat.stability.budget import Budget
 from upbeat.stability.limits import checked_degree, checked_whole
+from upbeat.stability.linear.followed import Verdict
 from upbeat.stability.switched.automaton import Array, Automaton
 from upbeat.stability.switched.certificate import Certificate
 from upbeat.stability.switched.cycles import Cycle, grows, search
 from upbeat.stability.switched.lifts import Lift
 from upbeat.stability.switched.lyapunov import PURPOSE, Quadratics, best_forms
 from upbeat.stability.switched.system import SwitchedSystem
-from upbeat.stability.verdicts.spectrum import Verdict
 from upbeat.trace.extras import need
 
 MARGINAL = 1.0 - 1e-12

@@ -15,14 +15,13 @@ from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pace import Pace
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.limits import checked_degree, checked_seconds
-from upbeat.stability.linear.followed import USUAL
+from upbeat.stability.linear.asked import experiment_of
+from upbeat.stability.linear.followed import USUAL, Verdict
 from upbeat.stability.linear.induced import At, Inducing, check_blocks, named, told
 from upbeat.stability.switched.decide import Decision, Repeated, decide
 from upbeat.stability.switched.stabilise import Report, Stabilised, stabilise
 from upbeat.stability.switched.system import SwitchedSystem
 from upbeat.stability.switched.windows import Policy, shifts, spelled, windows
-from upbeat.stability.verdicts.asked import experiment_of
-from upbeat.stability.verdicts.spectrum import Verdict
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import numpy as np
 
 from upbeat.stability.budget import Budget
 from upbeat.stability.limits import checked_degree, checked_tolerance, checked_whole
+from upbeat.stability.linear.followed import Verdict
 from upbeat.stability.switched.automaton import Automaton
 from upbeat.stability.switched.certificate import Certificate
 from upbeat.stability.switched.cycles import grows, search
 from upbeat.stability.switched.decide import EDGES, LARGEST, Prover, Repeated, stressed_cycles
 from upbeat.stability.switched.lifts import Lift
 from upbeat.stability.switched.system import SwitchedSystem
-from upbeat.stability.verdicts.spectrum import Verdict
 
 SMALL = 1e-6
 """Nothing tells growth from none below so small a part of the largest matrix: there bounds end."""

@@ -15,10 +15,11 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.master.paces.pace import Fixed
 from upbeat.scenario.scenario import Scenario
+from upbeat.stability.linear.asked import experiment_of
 from upbeat.stability.linear.exponential import balanced
+from upbeat.stability.linear.followed import Verdict
 from upbeat.stability.linear.induced import Inducing
-from upbeat.stability.verdicts.asked import experiment_of
-from upbeat.stability.verdicts.spectrum import Verdict, radius
+from upbeat.stability.verdicts.spectrum import radius
 from upbeat.trace.trace import Trace
 
 Array = npt.NDArray[np.float64]

@@ -14,8 +14,9 @@ from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.scenario.scenario import Scenario
+from upbeat.stability.linear.asked import experiment_of
 from upbeat.stability.linear.induced import At, Inducing
-from upbeat.stability.verdicts.asked import experiment_of
+from upbeat.stability.verdicts.pieces import settled
 from upbeat.stability.verdicts.spectrum import spectrum
 
 MOST = 250_000
@@ -92,7 +93,7 @@ def stability_map(
         with Inducing(changed, ideal=ideal) as inducing:
             for j, step in enumerate(sizes):
                 try:
-                    model = inducing.model(step, at)
+                    model = settled(inducing, step, at)
                     one = spectrum(model)
                 except (RunError, OverflowError):
                     continue

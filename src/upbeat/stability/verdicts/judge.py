@@ -14,10 +14,11 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.budget import Budget
-from upbeat.stability.linear.followed import USUAL, Induced
+from upbeat.stability.linear.asked import experiment_of, step_of
+from upbeat.stability.linear.followed import USUAL, Induced, Verdict
 from upbeat.stability.linear.induced import At, Inducing
-from upbeat.stability.verdicts.asked import experiment_of, step_of
-from upbeat.stability.verdicts.spectrum import NO_SPECTRUM, UNKNOWN, Judged, Mode, Spectrum, Verdict, spectrum
+from upbeat.stability.verdicts.pieces import settled
+from upbeat.stability.verdicts.spectrum import NO_SPECTRUM, UNKNOWN, Judged, Mode, Spectrum, spectrum
 from upbeat.stability.verdicts.steps import Spent, Steps, stable_steps
 
 Report = Callable[[str], None]
@@ -124,6 +125,7 @@ class Stability:
             },
             "free_motions": len(self.spectrum.free),
             "size": self.model.size,
+            "steps_together": self.model.steps,
             "at": "rest" if self.model.rest else self.model.at,
             "notes": list(self.model.notes),
         }
@@ -163,7 +165,7 @@ def stability_of(
     with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
         why = ""
         try:
-            model = inducing.model(size, at)
+            model = settled(inducing, size, at)
             found = spectrum(model)
         except StepError as error:
             if not error.unending:
@@ -231,7 +233,7 @@ class _Looking:
 
     def _look(self, size: float) -> Judged:
         try:
-            return spectrum(self.inducing.model(size, self._at)).judged
+            return spectrum(settled(self.inducing, size, self._at)).judged
         except (RunError, OverflowError, InvalidInput) as error:
             self.reason = str(error)
             return UNKNOWN  # no point to stand on: numbers grow out of bounds, or rest is not found

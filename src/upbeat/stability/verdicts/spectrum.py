@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from cmath import rect
 from dataclasses import dataclass, replace
 from math import atan2, inf, log, pi
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from upbeat.core.errors import StepError
 from upbeat.scenario.order import components
-from upbeat.stability.linear.followed import Induced
+from upbeat.stability.linear.followed import Induced, Verdict
 
-Verdict = Literal["stable", "unstable", "undecided"]
 Array = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.complex128]
 NEAR_ONE = 1e-5
@@ -58,6 +58,16 @@ class Mode:
     def radius(self) -> float:
         return abs(self.value)
 
+    def each(self, steps: int) -> Mode:
+        """The same for each of so many steps: a factor that makes it up on the average."""
+        size, turn = self.radius, atan2(self.value.imag, self.value.real)
+        own = size ** (1.0 / steps)
+        ends = (
+            max(size - self.uncertainty, 0.0) ** (1.0 / steps),
+            (size + self.uncertainty) ** (1.0 / steps),
+        )
+        return Mode(rect(own, turn / steps), max(own - ends[0], ends[1] - own), self.ports)
+
     def rate(self, step: float) -> float:
         """By how much the logarithm of the motion grows in a second."""
         return log(self.radius) / step if self.radius > 0.0 else -inf
@@ -78,6 +88,11 @@ class Spectrum:
     values: npt.NDArray[np.complex128]
     dominant: Mode
     free: tuple[Mode, ...] = ()
+
+    def each(self, steps: int) -> Spectrum:
+        """The same for each of so many steps, which all this is about together."""
+        values = np.abs(self.values) ** (1.0 / steps) * np.exp(1j * np.angle(self.values) / steps)
+        return Spectrum(values, self.dominant.each(steps), tuple(mode.each(steps) for mode in self.free))
 
     @property
     def radius(self) -> float:
@@ -108,8 +123,9 @@ def spectrum(model: Induced) -> Spectrum:
             f"the derivatives of a step of {model.step:.6g} s at t = {model.at:.6g} s are not finite: "
             "nothing linear comes close to it there. Choose another operating point (at=…, --at) or step."
         )
-    matrix, left = _merged(model.matrix)
-    core = replace(model, matrix=matrix, ports=tuple(model.ports[i] for i in left))
+    matrix, left, twins = _merged(model.matrix)
+    error = _added(model.error, twins, left)
+    core = replace(model, matrix=matrix, error=error, ports=tuple(model.ports[i] for i in left))
     parts = _parts(matrix)
     zeros = model.size - sum(len(values) for _, values in parts)
     values = np.concatenate([*(values for _, values in parts), np.zeros(zeros, dtype=complex)])
@@ -127,9 +143,11 @@ def spectrum(model: Induced) -> Spectrum:
                     continue
             candidates.append((abs(value), group, complex(value)))
     if not candidates:
-        return Spectrum(values, free[0] if free else Mode(0j, 0.0, ()), tuple(free))
-    _, group, value = max(candidates, key=lambda one: one[0])
-    return Spectrum(values, _mode(core, group, value), tuple(free))
+        found = Spectrum(values, free[0] if free else Mode(0j, 0.0, ()), tuple(free))
+    else:
+        _, group, value = max(candidates, key=lambda one: one[0])
+        found = Spectrum(values, _mode(core, group, value), tuple(free))
+    return found if model.steps == 1 else found.each(model.steps)
 
 
 def _parts(matrix: Array) -> list[tuple[list[int], npt.NDArray[np.complex128]]]:
@@ -155,8 +173,9 @@ def _mode(model: Induced, group: list[int], value: complex) -> Mode:
     block = model.matrix[np.ix_(group, group)]
     right, left = _vectors(block, value)
     overlap = float(abs(left @ right))  # both without conjugation: left' A = value left'
-    moved = float(np.abs(left) @ np.abs(block) @ np.abs(right))
-    unsure = inf if overlap == 0.0 else model.accuracy * (8 + len(group)) * moved / overlap
+    error = model.accuracy * np.abs(block) if model.error is None else model.error[np.ix_(group, group)]
+    moved = float(np.abs(left) @ error @ np.abs(right))
+    unsure = inf if overlap == 0.0 else (8 + len(group)) * moved / overlap
     shares: dict[str, float] = {}
     for entry, share in zip(group, np.abs(left * right), strict=True):
         shares[model.ports[entry]] = shares.get(model.ports[entry], 0.0) + float(share)
@@ -182,8 +201,8 @@ def _vectors(matrix: Array, value: complex) -> tuple[Vector, Vector]:
     return start, start
 
 
-def _merged(matrix: Array) -> tuple[Array, list[int]]:
-    """The matrix without entries that always are what another one is, and which are left.
+def _merged(matrix: Array) -> tuple[Array, list[int], list[tuple[int, int]]]:
+    """The matrix without entries that always are what another one is, which are left, and those others.
 
     An input that is a copy of an output has the row of its source: after one step both are the same for ever,
     so that its column can be added to that of the other.
@@ -197,9 +216,16 @@ def _merged(matrix: Array) -> tuple[Array, list[int]]:
             left.append(i)
         else:
             twins.append((i, other))
-    if not twins:
-        return matrix, left
+    merged = _added(matrix, twins, left)
+    assert merged is not None
+    return merged, left, twins
+
+
+def _added(matrix: Array | None, twins: list[tuple[int, int]], left: list[int]) -> Array | None:
+    """A matrix whose columns of twins are added to those of the others, and without the twins."""
+    if matrix is None or not twins:
+        return matrix
     merged = matrix.copy()
     for twin, other in twins:
         merged[:, other] += merged[:, twin]
-    return merged[np.ix_(left, left)], left
+    return merged[np.ix_(left, left)]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from upbeat.stability.verdicts.spectrum import Judged, Verdict
+from upbeat.stability.linear.followed import Verdict
+from upbeat.stability.verdicts.spectrum import Judged
 
 Judge = Callable[[float], Judged]
 """The deciding motion for a step; `Spent` if there is no time left to find it."""
