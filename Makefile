@@ -73,7 +73,8 @@ test: setup native-asan native-tsan  ## All tests: the C++ core under sanitizers
 # Laws are tested with drawn examples: the same ones in `make test`, new ones here, as often as you like.
 FUZZ := $(shell grep -rl --include='test_*.py' hypothesis tests | sort)
 
-fuzz: setup  ## The property-based tests with new random examples, and more of them
+fuzz: setup  ## Broken files of every kind, and the property-based tests with new random examples
+	$(BIN)/python tools/fuzz.py --files $(or $(FILES),2000) --seed $$(date +%s)
 	UPBEAT_TESTS=fuzz UPBEAT_EXAMPLES=$(or $(EXAMPLES),200) $(BIN)/python -m pytest $(PYTEST_ARGS) $(FUZZ)
 
 check: format-check lint types imports docs  ## Format, lint, strict types, import contracts, docs

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from upbeat.core.plain import shown
+
 FIXED = "fixed step"
 FAR = "as far as possible"
 USUAL = "usual step"
@@ -111,11 +113,16 @@ class Reason(NamedTuple):
 
     @classmethod
     def from_data(cls, data: Any) -> Reason:
-        """What `to_data` gave."""
+        """What `to_data` gave; `ValueError` if it is something else."""
         if isinstance(data, str):
             return cls(data)
-        kind, about, at, *of = data
-        return cls(str(kind), str(about), None if at is None else float(at), tuple(map(float, of)))
+        try:
+            kind, about, at, *of = data
+            reason = cls(str(kind), str(about), None if at is None else float(at), tuple(map(float, of)))
+            str(reason), reason.label
+        except (TypeError, ValueError, IndexError, OverflowError):
+            raise ValueError(f"{shown(data)} is not the reason of a step") from None
+        return reason
 
 
 Why = Reason | str

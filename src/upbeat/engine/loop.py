@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from math import inf, isnan
 from typing import Any, cast
 
-from upbeat.core.errors import StepError
+from upbeat.core.errors import InvalidInput, StepError
 from upbeat.core.reasons import KNOWN, Why
 from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
@@ -174,8 +174,15 @@ class Loop:
         return self.time, self._state
 
     def stand(self, standing: tuple[float, State]) -> None:
-        """Stand there again, after the machine was set back to that time."""
-        self.time, self._state = standing
+        """Stand there again, after the machine was set back to that time. It may come from a file."""
+        t, state = standing
+        try:  # a pace is made of pure functions: to ask it once more changes nothing
+            if len(state) != len(self._state):
+                raise ValueError(f"it remembers {len(self._state)} numbers")
+            self._pace.propose(state, t, inf, self._machine.read)
+        except (ArithmeticError, IndexError, ValueError) as error:
+            raise InvalidInput(f"{state} is not the state of such a pace: {error}") from None
+        self.time, self._state = t, state
 
     def _commit(self, t: float, state: State) -> None:
         """The time `t` stands: what happens at that instant, what the pace makes of it, and the row."""

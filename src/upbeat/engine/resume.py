@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.abilities import Ability, doubt
-from upbeat.core.errors import FileProblem, InvalidInput, UpbeatError
+from upbeat.core.errors import FileProblem, InvalidInput, UpbeatError, cannot_read
 from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored, read_checkpoint
 from upbeat.engine.checkpoints.keeper import Keeper
 from upbeat.engine.experiment import Experiment, Report
@@ -72,15 +72,19 @@ def experiment_of(path: Path, stored: Stored, experiment: Experiment | None = No
             out=None if out is None else Path(os.path.normpath(path.parent / out)),
             checkpoint=Checkpoint(path, document["every"], tuple(document["command"])),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise FileProblem(f"'{path}' does not say what ran: {error!r}") from None
+    except ValueError as error:
+        raise FileProblem(f"'{path}' does not say what ran: {error}") from None
 
 
 def _check_results(path: Path, made: Experiment) -> None:
     """The results so far must be there: opening them would make new ones."""
     assert made.checkpoint is not None
     needed = made.checkpoint.rows if made.out is None else rows_of(made.out)
-    if not needed.exists():
+    try:
+        there = needed.exists()
+    except OSError as error:  # a name that no file can have
+        raise cannot_read(needed, error) from None
+    if not there:
         raise FileProblem(
             f"the results so far of the run of '{path}' are missing: there is no file '{needed}'. "
             "Put it back, or start the run again"

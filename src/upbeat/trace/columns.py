@@ -8,14 +8,16 @@ no sink looks at a value it does not need to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from upbeat.core.errors import ModelError
 from upbeat.core.labels import Labels
+from upbeat.core.plain import Fields
 from upbeat.core.ports import Kind, Port
 
 Cells = NDArray[np.float64]
@@ -70,9 +72,34 @@ class Column:
         return data
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Column:
-        items = Labels.read(data.get("items", ()))
-        return cls(str(data["name"]), Kind(data["kind"]), data.get("unit"), items)
+    def from_data(cls, data: Any) -> Column:
+        """What `to_data` gave; `ValueError` if it is something else."""
+        fields = Fields(data, "a column")
+        unit = fields.text("unit") if "unit" in fields else None
+        return cls(fields.text("name"), Kind(fields.text("kind")), unit, labels_in(fields))
+
+
+def labels_in(fields: Fields) -> tuple[str, ...]:
+    """The labels that a file gives under "items"."""
+    try:
+        return Labels.read(fields.any("items")) if "items" in fields else ()
+    except ModelError as error:
+        raise ValueError(str(error)) from None
+
+
+def check_strings(cells: NDArray[np.int64], strings: Sequence[str]) -> None:
+    """`ValueError` unless these cells are numbers of strings that there are."""
+    if len(cells) and not 0 <= cells.min() <= cells.max() < len(strings):
+        raise ValueError(f"there are {len(strings)} texts, and none with the number {int(cells.max())}")
+
+
+def check_times(times: NDArray[np.float64], latest: float = -np.inf) -> float:
+    """The last of these times; `ValueError` where time goes backwards or is not a number."""
+    if not len(times):
+        return latest
+    if not times[0] >= latest or not (np.diff(times) >= 0).all() or not np.isfinite(times).all():
+        raise ValueError("time goes backwards or is not a number")
+    return float(times[-1])
 
 
 def labels_of(numbers: NDArray[Any], items: tuple[str, ...]) -> tuple[NDArray[Any], NDArray[Any]]:

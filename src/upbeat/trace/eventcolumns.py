@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upbeat.core.errors import InvalidInput
-from upbeat.trace.columns import Pool
+from upbeat.core.plain import same_length, shown
+from upbeat.core.ports import Kind
+from upbeat.trace.columns import Pool, check_strings
 from upbeat.trace.eventkinds import EventKind, usual_bits
 from upbeat.trace.growing import Growing
 
@@ -164,12 +166,31 @@ class EventColumns:
         cells: ArrayLike,
         more: Iterable[tuple[int, Sequence[str], Mapping[str, Any]]] = (),
     ) -> None:
-        """Take columns that another log with the same `kinds` and `strings` had."""
-        self._note_more(more)
-        for column, values in ((self._time, times), (self._index, indices)):
-            column.extend(np.asarray(values))
-        self._cells.extend(_bits_of(cells))
-        self._code.extend(np.asarray(codes, dtype=np.int32))
+        """Take columns that another log with the same `kinds` and `strings` had.
+
+        They may come from a file: `ValueError` if they do not fit together, and nothing is taken.
+        """
+        when, which, bits = np.asarray(times), np.asarray(indices), _bits_of(cells)
+        fresh = np.asarray(codes, dtype=np.int32)
+        self._check(fresh, when, which, bits)
+        self._note_more(_checked(more, len(fresh)))
+        for column, values in ((self._time, when), (self._index, which), (self._cells, bits)):
+            column.extend(values)
+        self._code.extend(fresh)
+
+    def _check(
+        self, codes: NDArray[np.int32], times: NDArray[Any], indices: NDArray[Any], bits: NDArray[np.int64]
+    ) -> None:
+        same_length("events", (codes, times, indices))
+        widths = self._widths
+        if len(codes) and not 0 <= codes.min() <= codes.max() < len(widths):
+            raise ValueError(f"there are {len(widths)} kinds of event, and none with number {codes.max()}")
+        each = widths[codes] if len(codes) else np.zeros(0, dtype=np.int64)
+        if each.sum() != len(bits):
+            raise ValueError(f"{len(codes)} events carry {each.sum()} values, not {len(bits)}")
+        text = np.array([kind.kind is Kind.STRING for kind in self._kinds], dtype=bool)
+        if len(codes) and text.any():
+            check_strings(bits[np.repeat(text[codes], each)], self._pool.strings)
 
     # -------------------------------------------------------------------- columns
 
@@ -245,6 +266,22 @@ class EventColumns:
             np.cumsum(self._widths[self.codes], out=starts[1:])
             self._known_starts = starts
         return self._known_starts
+
+
+def _checked(more: Iterable[Any], count: int) -> list[tuple[int, list[str], Mapping[str, Any]]]:
+    """Units and details as a file has them; `ValueError` if they are something else."""
+    found = []
+    for entry in more:
+        try:
+            place, units, details = entry
+        except (TypeError, ValueError):
+            raise ValueError(f"{shown(entry)} says nothing about an event") from None
+        if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < count:
+            raise ValueError(f"there are {count} events, and none with number {shown(place)}")
+        if not isinstance(details, Mapping) or not isinstance(units, (list, tuple)):
+            raise ValueError(f"{shown(entry)} says nothing about an event")
+        found.append((place, list(map(str, units)), details))
+    return found
 
 
 def _bits_of(cells: ArrayLike) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 
 from upbeat.core.errors import InvalidInput
 from upbeat.core.labels import Labels
+from upbeat.core.plain import Fields
 from upbeat.core.ports import Kind, Value
-from upbeat.trace.columns import Cells, Column, labels_of
+from upbeat.trace.columns import Cells, Column, labels_in, labels_of
 
 Payload = Value | tuple[Value, ...] | None
 """What an event showed: nothing, a value (an enumeration's label), or the values of an array."""
 
 _EXACT = 2**53
+_MOST_CELLS = 1 << 20
+"""No array is larger: a file that says so is damaged."""
 _REAL, _BITS = struct.Struct("=d"), struct.Struct("=q")
 
 
@@ -107,11 +110,14 @@ class EventKind:
         return data
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> EventKind:
-        items = Labels.read(data.get("items", ()))
-        kind = Kind(data.get("kind", Kind.BOOLEAN.value))
-        detailed = bool(data.get("detailed", False))
-        return cls(str(data["name"]), kind, int(data.get("cells", 0)), data.get("unit"), items, detailed)
+    def from_data(cls, data: Any) -> EventKind:
+        """What `to_data` gave; `ValueError` if it is something else."""
+        fields = Fields(data, "a kind of event")
+        kind = Kind(fields.text("kind")) if "kind" in fields else Kind.BOOLEAN
+        cells = fields.whole("cells", high=_MOST_CELLS) if "cells" in fields else 0
+        unit = fields.text("unit") if "unit" in fields else None
+        detailed = fields.flag("detailed") if "detailed" in fields else False
+        return cls(fields.text("name"), kind, cells, unit, labels_in(fields), detailed)
 
 
 def usual_bits(value: float | None) -> list[int]:

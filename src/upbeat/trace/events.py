@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.plain import Fields
 from upbeat.trace.columns import Cells
 from upbeat.trace.eventcolumns import EventColumns
 from upbeat.trace.eventkinds import EventKind, Payload
@@ -168,11 +169,20 @@ class EventLog(EventColumns, Sequence[Occurrence]):
         }
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> EventLog:
-        if data["version"] != VERSION:
-            raise InvalidInput(f"this event log has version {data['version']}: update this Upbeat")
-        log = cls(map(EventKind.from_data, data["kinds"]), list(data["strings"]))
-        log.fill(data["code"], data["time"], data["index"], data["cells"], data["more"])
+    def from_data(cls, data: Any) -> EventLog:
+        """What `to_data` gave; `ValueError` if it is something else."""
+        fields = Fields(data, "the event log")
+        if fields.whole("version") != VERSION:
+            raise InvalidInput(f"this event log has version {fields.any('version')}: update this Upbeat")
+        log = cls(fields.each("kinds", EventKind.from_data), fields.texts("strings"))
+        times, cells = fields.array("time", np.float64), fields.array("cells", np.int64)
+        log.fill(
+            fields.array("code", np.int32),
+            times,
+            fields.array("index", np.int32),
+            cells,
+            fields.entries("more"),
+        )
         return log
 
     # -------------------------------------------------------------------- inside

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
+
+from upbeat.core.plain import Fields, array
 
 FINEST = 1e-6
 """Seconds. Anything less counts as on time: clocks of ordinary computers tell no more."""
 PER_DECADE = 20
+_MOST_PLACES = 400 * PER_DECADE
 """Bins for a factor of ten: a percentile is known to 12 %, and a run of years needs some 300 of them."""
 
 
@@ -98,11 +102,15 @@ class Lateness:
         }
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Lateness:
-        """What `to_data` gave."""
-        made = cls(float(data["tolerance"]))
-        made.count, made.beyond, made.skips = int(data["count"]), int(data["beyond"]), int(data["skips"])
-        made.total, made.maximum = float(data["total"]), float(data["maximum"])
-        made.given_up = float(data["given_up"])
-        made._bins = {int(place): int(count) for place, count in data["bins"]}
+    def from_data(cls, data: Any) -> Lateness:
+        """What `to_data` gave; `ValueError` if it is something else."""
+        fields = Fields(data, "the lateness")
+        made = cls(fields.number("tolerance"))
+        made.count, made.beyond, made.skips = map(fields.whole, ("count", "beyond", "skips"))
+        made.total, made.maximum, made.given_up = map(fields.number, ("total", "maximum", "given_up"))
+        for entry in fields.entries("bins"):
+            place, count = array(entry, np.int64, "a bin").tolist()
+            if not (-_MOST_PLACES <= place <= _MOST_PLACES and count > 0):
+                raise ValueError(f"there is no bin {place} with {count} steps")
+            made._bins[place] = count
         return made

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from upbeat.core.plain import Fields
 from upbeat.trace.events import EventLog
+from upbeat.trace.lateness import Lateness
 from upbeat.trace.steps import StepLog
 
 
@@ -59,11 +60,11 @@ class Ending:
         }
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Ending:
-        return cls(
-            Outcome.named(data["outcome"]),
-            StepLog.from_data(data["steps"]),
-            EventLog(),
-            dict(data["info"]),
-            list(data["notes"]),
-        )
+    def from_data(cls, data: Any) -> Ending:
+        """What `to_data` gave; `ValueError` if it is something else."""
+        fields = Fields(data, "the end of the run")
+        info = fields.table("info")
+        if "lateness" in info:
+            Lateness.from_data(info["lateness"])  # looked at here, so that nobody stumbles over it later
+        steps = StepLog.from_data(fields.any("steps"))
+        return cls(Outcome.named(fields.text("outcome")), steps, EventLog(), info, fields.texts("notes"))

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from upbeat.core.errors import FileProblem, InvalidInput, RecordingError, RunError
+from upbeat.core.plain import Fields
 from upbeat.core.ports import Kind, Value
 from upbeat.trace.columns import TIME, Cells, Column, Pool
 from upbeat.trace.eventkinds import EventKind
@@ -199,14 +200,16 @@ class Recorder:
         if self._file is None or self._statistics is None:
             raise InvalidInput("only a recorder that streams to a file can go on in another process")
         try:
-            self._file.stand(standing["sink"])
-        except FileProblem:
+            self.rows, self._offered = standing["rows"], standing["offered"]
+            self._counts = dict(standing["counts"])
+            self._statistics.take_over(standing["statistics"])
+            self._file.stand(Fields(standing["sink"], "what is said about result files"))  # the last: it cuts
+        except (FileProblem, ValueError) as problem:
             self._closed = True
             self._sink.close(Ending(Outcome.FAILED))  # which has not begun, and leaves all as it is
-            raise
-        self.rows, self._offered = int(standing["rows"]), int(standing["offered"])
-        self._counts = dict(standing["counts"])
-        self._statistics.take_over(standing["statistics"])
+            if isinstance(problem, FileProblem):
+                raise
+            raise FileProblem(f"the checkpoint does not fit its results: {problem}") from None
 
     def _flush_if_due(self) -> None:
         if self._fill == self.chunk_rows or (

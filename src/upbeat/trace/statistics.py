@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from upbeat.core.plain import Fields, same_length
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Cells, Column
 
@@ -72,12 +73,15 @@ class Statistics:
         arrays = {name: getattr(self, f"_{name}").tolist() for name in _ARRAYS}
         return {"rows": self.rows, "first_time": self.first_time, "last_time": self.last_time, **arrays}
 
-    def take_over(self, data: Mapping[str, Any]) -> None:
-        """Go on from what `to_data` gave, of the same columns."""
-        self.rows = int(data["rows"])
-        self.first_time, self.last_time = float(data["first_time"]), float(data["last_time"])
-        for name in _ARRAYS:
-            getattr(self, f"_{name}")[:] = data[name]
+    def take_over(self, data: Any) -> None:
+        """Go on from what `to_data` gave, of the same columns; `ValueError` if it is something else."""
+        fields = Fields(data, "the statistics")
+        rows, first, last = fields.whole("rows"), fields.number("first_time"), fields.number("last_time")
+        arrays = {name: fields.array(name, np.float64) for name in _ARRAYS}
+        same_length("the statistics", (*arrays.values(), self._columns))
+        self.rows, self.first_time, self.last_time = rows, first, last
+        for name, values in arrays.items():
+            getattr(self, f"_{name}")[:] = values
 
     def __getitem__(self, index: int) -> Summary | None:
         """The summary of a column; None for strings, and when there are no rows."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from upbeat.core.plain import WHOLE, Fields, listed, same_length
 from upbeat.core.reasons import Reason, Why, as_reason
 
 
@@ -212,9 +213,9 @@ class StepLog:
         """The words as plain data."""
         return [as_reason(word).to_data() for word in self._words]
 
-    def _read(self, words: Sequence[Any]) -> None:
+    def _read(self, words: Any) -> None:
         self._words = {}
-        for word in words:
+        for word in listed(words, "the words of the step log"):
             self._number(Reason.from_data(word))
 
     def packed(self) -> tuple[list[Any], bytes]:
@@ -222,7 +223,7 @@ class StepLog:
         return self._written, b"".join(column.tobytes() for column in self._columns)
 
     @classmethod
-    def unpacked(cls, words: Sequence[Any], data: bytes) -> StepLog:
+    def unpacked(cls, words: Any, data: bytes) -> StepLog:
         """What `packed` gave; `ValueError` if these are other bytes."""
         log = cls()
         log._read(words)
@@ -233,12 +234,27 @@ class StepLog:
         for column in log._columns:
             column.frombytes(data[at : at + count * column.itemsize])
             at += count * column.itemsize
+        log._check()
         return log
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> StepLog:
+    def from_data(cls, data: Any) -> StepLog:
+        """What `to_data` gave; `ValueError` if it is something else."""
+        fields = Fields(data, "the step log")
         log = cls()
-        log._read(data["words"])
+        log._read(fields.any("words"))
         for name, column in zip(cls._NAMES, log._columns, strict=True):
-            column.extend(data[name])
+            column.frombytes(fields.array(name, column.typecode).tobytes())
+        log._check()
         return log
+
+    def _check(self) -> None:
+        """`ValueError` unless the columns, which came from a file, fit together."""
+        same_length("the step log", self._columns)
+        if not len(self):
+            return
+        words = np.concatenate([np.array(self._reason), np.array(self._block)])
+        if not 0 <= words.min() <= words.max() < len(self._words):
+            raise ValueError(f"the step log has {len(self._words)} words, and none with number {words.max()}")
+        if min(self._count) < 1 or min(self._rejected) < 0 or max(self._count) > WHOLE // 2 // len(self):
+            raise ValueError("the step log counts steps that cannot be")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from upbeat.core.plain import Fields
 from upbeat.trace.columns import TIME, Cells, Column
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog
@@ -72,7 +73,7 @@ class FileSink(Sink, Protocol):
         """How far the files have come, as plain data; what is said here is safe on the disk."""
         ...
 
-    def stand(self, standing: Mapping[str, Any]) -> None:
+    def stand(self, standing: Fields) -> None:
         """After `begin`: go on where another process stood, and cut off what it has written since.
 
         `FileProblem` if the files are not those, and then nothing was changed.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from math import inf
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,16 @@ from typing import Any
 from upbeat.core.atomic import replace_file
 from upbeat.core.errors import FileProblem, InvalidInput, cannot_read
 from upbeat.core.packed import Reader, chunk, with_checksum, without_checksum
+from upbeat.core.plain import Fields, parsed, shown
+from upbeat.trace.eventkinds import EventKind
+from upbeat.trace.lateness import Lateness
 from upbeat.trace.steps import StepLog
 
 MARK = b"UPBEAT checkpoint\n"
 VERSION = 1
 _EVERY = re.compile(r"\s*([0-9.eE+-]+)\s*(s|min|h|steps?)\s*\Z")
+LONGEST = 1e12
+"""Seconds or steps between two checkpoints: beyond, there would never be a second one."""
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 
@@ -63,7 +68,7 @@ def interval(every: float | str) -> tuple[float, float]:
             value, unit = (float(found[1]), found[2]) if found else (-1.0, "s")
         except ValueError:
             value = -1.0
-    if isinstance(value, bool) or not isinstance(value, Real) or not (isfinite(value) and value > 0):
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < LONGEST:
         raise InvalidInput(
             f"checkpoints cannot be made every {every!r}: write a number of seconds, or a text "
             'such as "90s", "5min", "2h" or "1000 steps"'
@@ -117,9 +122,51 @@ def read_checkpoint(path: Path) -> Stored:
     try:
         reader = Reader(without_checksum(data))
         reader.take(len(MARK) + 4)
-        document = json.loads(reader.chunk())
+        document = parsed(reader.chunk())
         machine, steps = reader.chunk(), reader.chunk()
         reader.finish()
-        return Stored(document, machine, StepLog.unpacked(document.pop("words"), steps))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        _check(Fields(document, "its document"))
+        return Stored(document, machine, StepLog.unpacked(document.pop("words", None), steps))
+    except (ValueError, InvalidInput) as error:
         raise FileProblem(f"'{path}' is a checkpoint whose bytes are not right: {error}") from None
+
+
+def _check(document: Fields) -> None:
+    """`ValueError` unless a document says all that others read there; of its files, a sink checks that."""
+    for value in document.table("fingerprints").values():
+        if not isinstance(value, str):
+            raise ValueError(f"a fingerprint is {shown(value)}, not a text")
+    document.text("engine")
+    document.number("time"), document.array("pace", float), document.flag("finished")
+    if len(document.array("span", float)) != 2:
+        raise ValueError("the span of the run has no two ends")
+    if document.any("out") is not None:
+        document.text("out")
+    every = document.any("every")
+    interval(every if isinstance(every, str) else document.number("every"))
+    if not all(isinstance(word, str) for word in document.entries("command")):
+        raise ValueError("the command line holds something else than texts")
+    if document.any("experiment") is not None:
+        experiment = document.fields("experiment")
+        if not all(isinstance(text, str) for text in experiment.table("files").values()):
+            raise ValueError("a scenario file in it is not a text")
+        if experiment.any("signals") is not None:
+            signals = experiment.fields("signals")
+            signals.array("time", float), signals.table("values")
+    info = document.fields("info")
+    if "wall_seconds" in info:
+        info.number("wall_seconds")
+    if "lateness" in info and info.any("lateness") is not None:
+        Lateness.from_data(info.any("lateness"))
+    for unit in info.fields("solvers") if "solvers" in info else ():
+        counts = info.fields("solvers").fields(unit)
+        for name in counts:
+            counts.whole(name)
+    recorder = document.fields("recorder")
+    recorder.each("kinds", EventKind.from_data)
+    if not all(isinstance(text, str) for text in recorder.entries("strings")):
+        raise ValueError("the texts of the recorder are something else")
+    recorder.whole("rows"), recorder.whole("offered")
+    recorder.table("sink"), recorder.table("statistics")
+    for name in recorder.fields("counts"):
+        recorder.fields("counts").whole(name)

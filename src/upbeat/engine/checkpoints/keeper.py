@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from upbeat.core.errors import FileProblem, InvalidInput, RecordingError
+from upbeat.core.errors import FileProblem, RecordingError
 from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored, interval
 from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.machine import Machine
@@ -67,11 +67,7 @@ class Keeper:
 
 def set_back(machine: Machine, loop: Loop, stored: Stored) -> None:
     """Let a machine and its loop stand where the checkpoint was made."""
-    document = stored.document
-    try:
-        standing = float(document["time"]), tuple(map(float, document["pace"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidInput(f"the checkpoint does not say where the run stood: {error!r}") from None
+    standing = float(stored.document["time"]), tuple(map(float, stored.document["pace"]))
     machine.restore(machine.from_bytes(stored.machine))
     loop.after(stored.steps)
     loop.stand(standing)

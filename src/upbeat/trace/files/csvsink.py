@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from upbeat.core.errors import FileProblem
+from upbeat.core.plain import Fields
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column
 from upbeat.trace.eventkinds import EventKind
@@ -75,9 +76,10 @@ class CsvSink:
         events = None if self._events is None else asdict(self._events.file.written())
         return {"rows": self.rows, "file": asdict(self._file.written()), "events": events}
 
-    def stand(self, standing: Mapping[str, Any]) -> None:
-        found = Written(**standing["file"])
-        events = None if standing["events"] is None else Written(**standing["events"])
+    def stand(self, standing: Fields) -> None:
+        found = Written.from_data(standing.fields("file"))
+        events = None if standing.any("events") is None else Written.from_data(standing.fields("events"))
+        rows = standing.whole("rows")
         self._file.check(found)
         if events is not None:
             self._events = self._events or CsvEvents(events_beside(self.path))
@@ -87,7 +89,7 @@ class CsvSink:
             self._events.file.go_on(events)
         elif self._events is not None:
             self._events.begin()
-        self.rows = int(standing["rows"])
+        self.rows = rows
 
     def _texts(self, column: Column, cells: Cells) -> list[Any]:
         match column.kind:

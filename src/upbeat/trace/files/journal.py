@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from upbeat.core.errors import FileProblem, cannot_read
-from upbeat.trace.columns import Cells, Column
+from upbeat.core.plain import Fields, listed, parsed
+from upbeat.core.ports import Kind
+from upbeat.trace.columns import Cells, Column, check_strings, check_times
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog
 from upbeat.trace.files.output import Appender, Written, warn
@@ -89,12 +91,11 @@ class JournalSink:
         known = {"strings": self._known, "kinds": self._known_kinds}
         return {"rows": self.rows, "file": asdict(self._file.written()), **known}
 
-    def stand(self, standing: Mapping[str, Any]) -> None:
-        found = Written(**standing["file"])
+    def stand(self, standing: Fields) -> None:
+        found = Written.from_data(standing.fields("file"))
+        self.rows, self._known, self._known_kinds = map(standing.whole, ("rows", "strings", "kinds"))
         self._file.check(found)
         self._file.go_on(found)
-        self.rows = int(standing["rows"])
-        self._known, self._known_kinds = int(standing["strings"]), int(standing["kinds"])
 
     def _write_texts(self, strings: Sequence[str]) -> None:
         self._begin()
@@ -174,10 +175,12 @@ class JournalReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.columns: tuple[Column, ...] = ()
         self.strings: list[str] = []
         self.kinds: list[EventKind] = []
         self.ending = Ending(Outcome.CUT_OFF)
         self.damage = ""
+        self._latest = -np.inf
         try:
             with path.open("rb") as file:
                 self._first = self._read_header(file)
@@ -187,57 +190,90 @@ class JournalReader:
     def _read_header(self, file: BinaryIO) -> int:
         line = file.readline(_LONGEST_HEADER)
         try:
-            header = json.loads(line)
-            if header["format"] != _FORMAT:
-                raise ValueError
-            version = header["version"]
-            self.columns = tuple(Column.from_data(data) for data in header["columns"])
-        except (ValueError, KeyError, TypeError):
+            header = Fields(parsed(line), "its first line")
+            if header.text("format") != _FORMAT:
+                raise ValueError("its first line names another format")
+            version = header.whole("version")
+            if version == _VERSION:
+                self.columns = tuple(header.each("columns", Column.from_data))
+        except ValueError as error:
             raise FileProblem(
-                f"'{self.path}' is not an Upbeat journal, or its first line is damaged"
+                f"'{self.path}' is not an Upbeat journal, or its first line is damaged: {error}"
             ) from None
         if version != _VERSION:
             raise FileProblem(
                 f"'{self.path}' was written by a newer Upbeat (journal version {version}): update this one"
             )
+        if len({column.name for column in self.columns} | {"time"}) <= len(self.columns):
+            raise FileProblem(f"'{self.path}' has two columns of one name")
         return len(line)
 
     def __iter__(self) -> Iterator[Cells]:
         return (part for part in self.parts() if isinstance(part, np.ndarray))
 
     def parts(self) -> Iterator[Cells | EventLog]:
-        width = 1 + len(self.columns)
+        """All whole frames, up to the first that is damaged."""
         self.strings.clear()
         self.kinds.clear()
+        self._latest = -np.inf
         with self.path.open("rb") as file:
             file.seek(self._first)
-            for tag, payload in self._frames(file):
-                match tag:
-                    case b"ROWS":
-                        yield (
-                            np.frombuffer(payload, "<i8").astype(np.int64).view(np.float64).reshape(-1, width)
-                        )
-                    case b"TEXT":
-                        self.strings.extend(json.loads(payload))
-                    case b"KIND":
-                        self.kinds.extend(EventKind.from_data(data) for data in json.loads(payload))
-                    case b"EVNT":
-                        yield self._events(payload)
-                    case b"DONE":
-                        self.ending = Ending.from_data(json.loads(payload))
+            for at, tag, payload in self._frames(file):
+                try:
+                    part = self._part(tag, payload)
+                except ValueError as error:
+                    self.damage = f"it is damaged from byte {at} on: {error}"
+                    return
+                if part is not None:
+                    yield part
+
+    def _part(self, tag: bytes, payload: bytes) -> Cells | EventLog | None:
+        """What is in a frame; `ValueError` if that cannot be."""
+        match tag:
+            case b"ROWS":
+                return self._rows(payload)
+            case b"TEXT":
+                texts = listed(parsed(payload), "the list of texts")
+                if not all(isinstance(text, str) for text in texts):
+                    raise ValueError("the list of texts holds something else")
+                self.strings.extend(texts)
+            case b"KIND":
+                self.kinds.extend(map(EventKind.from_data, listed(parsed(payload), "the kinds of event")))
+            case b"EVNT":
+                return self._events(payload)
+            case b"DONE":
+                self.ending = Ending.from_data(parsed(payload))
+        return None
+
+    def _rows(self, payload: bytes) -> Cells:
+        width = 1 + len(self.columns)
+        if len(payload) % (8 * width):
+            raise ValueError(f"{len(payload)} bytes are not whole rows of {width} values")
+        bits = np.frombuffer(payload, "<i8").astype(np.int64).reshape(-1, width)
+        for number, column in enumerate(self.columns, start=1):
+            if column.kind is Kind.STRING:
+                check_strings(bits[:, number], self.strings)
+        cells: Cells = bits.view(np.float64)
+        self._latest = check_times(cells[:, 0], self._latest)
+        return cells
 
     def _events(self, payload: bytes) -> EventLog:
+        if len(payload) < _EVENTS.size:
+            raise ValueError("events end too early")
         count, cells = _EVENTS.unpack_from(payload)
+        if 16 * count + 8 * cells > len(payload) - _EVENTS.size:
+            raise ValueError(f"{count} events with {cells} values do not fit into {len(payload)} bytes")
         columns, at = [], _EVENTS.size
         for dtype, length in (("<f8", count), ("<i4", count), ("<i4", count), ("<i8", cells)):
             columns.append(np.frombuffer(payload, dtype, length, at))
             at += columns[-1].nbytes
         events = EventLog(self.kinds, self.strings)
         times, codes, indices, bits = columns
-        events.fill(codes, times, indices, bits, json.loads(payload[at:] or b"[]"))
+        more = listed(parsed(payload[at:] or b"[]"), "what is said about events")
+        events.fill(codes, times, indices, bits, more)
         return events
 
-    def _frames(self, file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
+    def _frames(self, file: BinaryIO) -> Iterator[tuple[int, bytes, bytes]]:
         size = self.path.stat().st_size
         while start := file.read(_FRAME.size):
             at = file.tell() - len(start)
@@ -252,7 +288,7 @@ class JournalReader:
             if zlib.crc32(payload, zlib.crc32(start[: _START.size])) != check:
                 self.damage = f"it is damaged from byte {at} on"
                 return
-            yield tag, payload
+            yield at, tag, payload
         if self.ending.outcome is Outcome.CUT_OFF:
             self.damage = "the run has not ended it"
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from upbeat.core.errors import FileProblem
+from upbeat.core.plain import Fields
 
 
 class TraceWarning(UserWarning):
@@ -52,6 +53,11 @@ class Written:
 
     size: int
     crc: int
+
+    @classmethod
+    def from_data(cls, fields: Fields) -> Written:
+        """From a checkpoint; `ValueError` if that says something else."""
+        return cls(fields.whole("size"), fields.whole("crc", high=2**32 - 1))
 
 
 class Appender:

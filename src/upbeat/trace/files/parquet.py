@@ -8,8 +8,7 @@ under the key ``upbeat``, events in a second file (see `upbeat.trace.files.parqu
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upbeat.core.errors import FileProblem
+from upbeat.core.plain import Fields, parsed
 from upbeat.core.ports import Kind
-from upbeat.trace.columns import TIME, Cells, Column
+from upbeat.trace.columns import TIME, Cells, Column, check_times
 from upbeat.trace.eventcolumns import More
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog
@@ -85,7 +85,7 @@ class ParquetSink:
         self._to_be_continued = True
         return self._journal.standing()
 
-    def stand(self, standing: Mapping[str, Any]) -> None:
+    def stand(self, standing: Fields) -> None:
         self._to_be_continued = True
         self._journal.stand(standing)
 
@@ -170,20 +170,30 @@ def _arrow(pyarrow: Any, column: Column, cells: Cells, strings: Sequence[str]) -
 class ParquetSource:
     """Reads one column at a time from a Parquet file."""
 
-    def __init__(self, path: Path, names: Sequence[str], rows: int) -> None:
+    def __init__(self, path: Path, columns: Sequence[Column], rows: int) -> None:
         self.rows = rows
         self._path = path
-        self._names = tuple(names)
+        self._columns = (TIME, *columns)
 
     def column(self, index: int) -> NDArray[Any]:
+        pyarrow = need("pyarrow", "parquet", "reading Parquet")
         parquet = need("pyarrow.parquet", "parquet", "reading Parquet")
-        name = self._names[index]
+        column = self._columns[index]
         try:
-            values = parquet.ParquetFile(self._path).read(columns=[name]).column(name)
-        except (OSError, ValueError) as error:
-            raise FileProblem(f"'{self._path}' is damaged in column '{name}': {error}") from error
-        array: NDArray[Any] = values.to_numpy()
-        return array.astype(np.float64, copy=False) if index == 0 else array
+            values = parquet.ParquetFile(self._path).read(columns=[column.name]).column(column.name)
+            if values.null_count and column.kind is not Kind.REAL:  # a real that is missing is NaN
+                raise ValueError(f"{values.null_count} values are missing")
+            array: NDArray[Any] = values.cast(_type(pyarrow, column.kind)).to_numpy()
+            if index == 0:
+                check_times(array)
+        except (OSError, KeyError, ValueError, pyarrow.ArrowException) as error:
+            raise FileProblem(f"'{self._path}' is damaged in column '{column.name}': {error}") from error
+        return array
+
+
+def _type(pyarrow: Any, kind: Kind) -> Any:
+    names = {Kind.REAL: "float64", Kind.INTEGER: "int64", Kind.BOOLEAN: "bool_", Kind.STRING: "string"}
+    return getattr(pyarrow, names[kind])()
 
 
 def read_parquet(path: Path, *, events: bool = True) -> Stored:
@@ -200,16 +210,20 @@ def read_parquet(path: Path, *, events: bool = True) -> Stored:
     ending = Ending()
     try:
         if _KEY in (schema.metadata or {}):
-            meta = json.loads(schema.metadata[_KEY])
-            columns = [Column.from_data(data) for data in meta["columns"]]
-            ending = Ending.from_data(meta["ending"])
+            meta = Fields(parsed(schema.metadata[_KEY]), "its metadata")
+            columns = meta.each("columns", Column.from_data)
+            found = {field.name: _kind(pyarrow, path, field) for field in schema}
+            for column in columns:
+                if found.get(column.name) is not column.kind:
+                    raise ValueError(f"there is no column '{column.name}' of the kind {column.kind.value}")
+            ending = Ending.from_data(meta.any("ending"))
             if events:
-                ending.events = _events(path, meta.get("events", 0))
+                ending.events = _events(path, meta.whole("events") if "events" in meta else 0)
         else:
             columns = [Column(f.name, _kind(pyarrow, path, f)) for f in schema if f.name != "time"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise FileProblem(f"'{path}' has metadata that this Upbeat does not understand: {error!r}") from error
-    return Stored(tuple(columns), ParquetSource(path, ["time", *(c.name for c in columns)], rows), ending)
+    except ValueError as error:
+        raise FileProblem(f"'{path}' has metadata that this Upbeat does not understand: {error}") from error
+    return Stored(tuple(columns), ParquetSource(path, columns, rows), ending)
 
 
 def _events(path: Path, count: int) -> EventLog:

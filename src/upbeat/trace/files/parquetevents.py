@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upbeat.core.errors import FileProblem
+from upbeat.core.plain import Fields, parsed
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Column, Pool
 from upbeat.trace.eventcolumns import More
@@ -108,27 +109,39 @@ def read_events(path: Path) -> EventLog:
     parquet = need("pyarrow.parquet", "parquet", f"reading '{path}'")
     try:
         file = parquet.ParquetFile(path)
-        meta = json.loads((file.schema_arrow.metadata or {})[_KEY])
-        if meta["version"] != _VERSION:
+        meta = Fields(parsed((file.schema_arrow.metadata or {}).get(_KEY, b"null")), "its metadata")
+        if meta.whole("version") != _VERSION:
             raise FileProblem(f"'{path}' was written by a newer Upbeat: update this one")
-        kinds = [EventKind.from_data(data) for data in meta["kinds"]]
-        return _collected(file.read(), kinds, meta["columns"], meta["more"])
-    except (OSError, pyarrow.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise FileProblem(f"'{path}' is not a file of events, or it is damaged: {error!r}") from error
+        kinds = meta.each("kinds", EventKind.from_data)
+        names = _names(kinds)
+        if meta.entries("columns") != names:
+            raise ValueError("the columns are not those of its kinds of event")
+        return _collected(pyarrow, file.read(), kinds, names, meta.entries("more"))
+    except (OSError, pyarrow.ArrowException, KeyError, ValueError) as error:
+        raise FileProblem(f"'{path}' is not a file of events, or it is damaged: {error}") from error
 
 
-def _collected(table: Any, kinds: list[EventKind], names: list[list[str]], more: list[Any]) -> EventLog:
+def _collected(
+    pyarrow: Any, table: Any, kinds: list[EventKind], names: list[list[str]], more: list[Any]
+) -> EventLog:
     codes = np.zeros(table.num_rows, dtype=np.int32)
+    marked = np.zeros(table.num_rows, dtype=np.int64)
     for code, columns in enumerate(names):
+        marked += table.column(columns[0]).is_valid().to_numpy()
         codes[table.column(columns[0]).is_valid().to_numpy()] = code
+    if not (marked == 1).all():
+        raise ValueError("a row has no event, or more than one")
     widths = np.array([kind.cells for kind in kinds], dtype=np.int64)[codes]
     starts = np.cumsum(widths) - widths
     bits, pool = np.zeros(int(widths.sum()), dtype=np.int64), Pool()
     for code, (kind, columns) in enumerate(zip(kinds, names, strict=True)):
         first = starts[codes == code]
         for cell in range(kind.cells):
-            values = table.column(columns[cell]).drop_null().to_numpy()
+            values = table.column(columns[cell]).drop_null().cast(_type(pyarrow, kind)).to_numpy()
+            if len(values) != len(first):
+                raise ValueError(f"the columns of '{kind.name}' differ in length")
             bits[first + cell] = Column(kind.name, kind.kind).encode(values, pool.intern).view(np.int64)
     log = EventLog(kinds, pool.strings)
-    log.fill(codes, table.column("time").to_numpy(), table.column("index").to_numpy(), bits, more)
+    times = table.column("time").cast(pyarrow.float64()).to_numpy()
+    log.fill(codes, times, table.column("index").cast(pyarrow.int32()).to_numpy(), bits, more)
     return log
