@@ -118,7 +118,7 @@ class Echo:
 def echo(**kinds: Any) -> up.PythonUnit:
     """An input ``in_NAME`` and an output ``out_NAME`` for each, with the value to begin with."""
     shapes = {name: {k: v for k, v in spec.items() if k != "value"} for name, spec in kinds.items()}
-    inputs = {f"in_{name}": shape for name, shape in shapes.items()}
+    inputs = {f"in_{name}": {**shape, "start": kinds[name]["value"]} for name, shape in shapes.items()}
     outputs = {f"out_{name}": {**shape, "depends": []} for name, shape in shapes.items()}
     return up.PythonUnit(Echo, ports(inputs, outputs, parameters=kinds))
 

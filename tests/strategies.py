@@ -171,10 +171,12 @@ class Words:
 
 
 def python_units() -> st.SearchStrategy[Shape]:
-    return st.sampled_from([_words(slopes=True), _words(slopes=False)])
+    return st.sampled_from(
+        [_words(slopes=True), _words(slopes=False), _words(slopes=False, sample_time=0.07)]
+    )
 
 
-def _words(*, slopes: bool) -> Shape:
+def _words(*, slopes: bool, sample_time: float | None = None) -> Shape:
     port, kind, way = up.Port, up.Kind, up.Causality
     ports = (
         port("u", way.INPUT),
@@ -186,7 +188,9 @@ def _words(*, slopes: bool) -> Shape:
     )
     abilities = (up.Ability.ROLLBACK, up.Ability.SLOPES) if slopes else (up.Ability.ROLLBACK,)
     shape = Shape(
-        up.PythonUnit(Words, ports=ports, abilities={*abilities, up.Ability.SERIALISE}),
+        up.PythonUnit(
+            Words, ports=ports, abilities={*abilities, up.Ability.SERIALISE}, sample_time=sample_time
+        ),
         {"u": ("real", None), "heard": ("string", None)},
         {
             "word": ("string", None),

@@ -154,7 +154,11 @@ int Callback::advance(double t, double to, int early, double* reached) {
   const nb::object result = nb::steal(PyObject_Vectorcall(advance_.ptr(), arguments, 3, nullptr));
   if (!result.is_valid()) return failed();
   Cell cell;
-  if (!from_python(result, Kind::Real, strings_, &cell)) return failed();
+  if (!from_python(result, Kind::Real, strings_, &cell)) {
+    failed();
+    trouble_.message = "advance must return the time reached ('return to')" + but_gave(result);
+    return 1;
+  }
   *reached = cell.r;
   return 0;
 }
@@ -170,7 +174,11 @@ int Callback::due(double* time) {
   const nb::object result = nb::steal(PyObject_CallNoArgs(due_.ptr()));
   if (!result.is_valid()) return failed();
   Cell cell;
-  if (!from_python(result, Kind::Real, strings_, &cell)) return failed();
+  if (!from_python(result, Kind::Real, strings_, &cell)) {
+    failed();
+    trouble_.message = "due must return a time" + but_gave(result);
+    return 1;
+  }
   *time = cell.r;
   return 0;
 }

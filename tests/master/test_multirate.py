@@ -171,3 +171,34 @@ def test_the_unit_that_holds_scenario_inputs_has_no_rate() -> None:
     for name in ("inputs", "engine"):
         with pytest.raises(up.MasterError, match=rf"for '{name}', which is no unit\. The units are: tank\."):
             up.simulate(scenario, coupling=up.MultiRate({name: 3}), pace=0.1, until=1.0)
+
+
+def test_what_a_slow_unit_does_not_see_of_a_fast_one_is_said(tmp_path, capsys):
+    """A heat loss that pulses between the communication points of the room is lost: wherever one looks."""
+    from upbeat.cli.main import main
+
+    loss = up.Ode({"p": "1"}, outputs={"q": "100.0 if p - floor(p) > 0.5 else 0.0"})
+    room = up.Ode({"T": "-q/1000"}, inputs=["q"])
+    house = up.Scenario({"loss": loss, "room": room}, {"room.q": "loss.q"})
+    fast = up.experiment(house, step=1.0, until=10.0, coupling=up.MultiRate({"loss": 20}))
+    inner = up.Nested(up.Scenario({"loss": loss}, outputs={"q": "loss.q"}), up.Master(up.Fixed(0.05)))
+    nested = up.Scenario({"nest": inner, "room": room}, {"room.q": "nest.q"})
+    said = "room.q (from {}.q) sees only one in 20 steps of {}"
+    assert abs(fast.run()["room.T"][-1] - -0.5) > 0.3  # the mean of the pulses: silently wrong before
+    for made, source in (
+        (fast, "loss"),
+        (up.experiment(nested, step=1.0, until=10.0), "nest.loss"),
+        (up.experiment(nested, step=1.0, until=10.0, flatten=False), "nest"),
+    ):
+        expected = said.format(source, source)
+        assert any(note.startswith(expected) for note in made.run().notes)
+        assert expected in up.explain(made, program=False)
+    file = tmp_path / "house.toml"
+    up.write_scenario(fast, file)
+    assert main(["check", str(file)]) == 0
+    assert said.format("loss", "loss") in capsys.readouterr().out
+    same = up.experiment(house, step=0.05, until=10.0)
+    assert not any("sees only" in note for note in same.run().notes)
+    other = up.Scenario({"room": room, "loss": loss}, {"room.q": "loss.q"})  # the slow one is the source
+    turned = up.experiment(other, step=1.0, until=1.0, coupling=up.MultiRate({"room": 20}))
+    assert not any("sees only" in note for note in turned.run().notes)

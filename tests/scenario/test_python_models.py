@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from upbeat.core.abilities import Ability
 from upbeat.core.errors import InvalidInput, ScenarioError
 from upbeat.scenario.files.reading import read_scenario, read_text, scenario_text
 from upbeat.scenario.scenario import Scenario
@@ -133,6 +134,24 @@ def test_modules_beside_the_file_are_found(folder: Path) -> None:
     assert controller.instantiate("c", 0.0).slope("v", "x") == [-2.0]
     assert plant.instantiate("p", 0.0).get("twice") == 1.0
     assert counter.instantiate("n", 0.0).get("n") == 0
+
+
+def test_a_file_names_abilities_and_the_sample_time(folder: Path) -> None:
+    text = """
+[units.n]
+kind = "python"
+class = "plant_code:Counter"
+outputs = ["n"]
+abilities = ["rollback"]
+sample_time = 0.25
+"""
+    read = read_text(text, allow_python=True, folder=folder)
+    unit = read.scenario.units["n"]
+    assert isinstance(unit, PythonUnit)
+    assert unit.sample_time == 0.25
+    assert unit.abilities == {Ability.ROLLBACK, Ability.NEXT_EVENT}
+    again = read_text(scenario_text(read.scenario), allow_python=True, folder=folder)
+    assert again.scenario.units == read.scenario.units
 
 
 def test_a_model_class_with_arguments_and_a_model(folder: Path) -> None:

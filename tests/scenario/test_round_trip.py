@@ -58,7 +58,10 @@ def models(draw: st.DrawFn) -> Ode | Function:
     spec: dict[str, Any] = {
         "inputs": inputs,
         "outputs": outputs,
-        "parameters": {"p": draw(ports("value") | reals), "q": draw(st.lists(reals, min_size=1, max_size=3))},
+        "parameters": {
+            "p": {**draw(ports("value")), "value": draw(reals)} if draw(st.booleans()) else draw(reals),
+            "q": draw(st.lists(reals, min_size=1, max_size=3)),
+        },
         "locals": {"l": "p*q[0]"},
         "tables": {
             "t1": {

@@ -331,7 +331,7 @@ EVERYTHING = Ode(
         "m": 2,
         "flags": [True, False],
         "level": {"value": "hi", "items": ["lo", "hi"]},
-        "q": {"unit": "K"},
+        "q": {"value": 0.0, "unit": "K"},
     },
     locals={"a": "F/m + lut(x) + map(x, v)", "b": ["a", "2*a"]},
     tables={

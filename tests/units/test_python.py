@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pickle
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import upbeat as up
 from upbeat import Scenario, simulate
 from upbeat.core.abilities import Ability, Rollback
 from upbeat.core.errors import ModelError, UnitError
@@ -389,4 +391,104 @@ def test_an_input_that_nothing_drives_has_its_start_value(engine):
     assert list(trace["e.z[1]"]) == [3.0, 3.0]
     assert model.instantiate("e", 0.0).get("y") == 2.5
     bare = PythonUnit(Echo, ports(["u"], {"y": {"depends": []}}))
-    assert bare.instantiate("e", 0.0).get("y") == -1.0  # nobody has said what it starts with
+    assert bare.instantiate("e", 0.0).get("y") == 0.0  # as its column in a trace says
+
+
+# ---------------------------------------------------------------- what new users met
+
+
+class Gain:
+    def __init__(self, name, start, parameters):
+        self.u = None
+
+    def set(self, port, coefficients):
+        self.u = coefficients[0]
+
+    def get(self, port):
+        return -1.0 if self.u is None else 2 * self.u
+
+    def advance(self, t, to, early):
+        return to
+
+
+def test_a_python_unit_takes_inputs_outputs_and_parameters():
+    whole = up.PythonUnit(Gain, ports(["u"], {"y": {"unit": "V"}}, {"k": 2.0}))
+    assert up.PythonUnit(Gain, inputs=["u"], outputs={"y": {"unit": "V"}}, parameters={"k": 2.0}) == whole
+    with pytest.raises(up.ModelError, match=r"Write PythonUnit\(factory, inputs=\[.u.\], outputs=\[.y.\]\)"):
+        up.PythonUnit(Gain, ["u", "y"])
+    with pytest.raises(up.ModelError, match="keep one of the two ways"):
+        up.PythonUnit(Gain, whole.ports, inputs=["u"])
+    with pytest.raises(up.ModelError, match=r"there is no ability 'rolback'. Did you mean 'rollback'"):
+        up.PythonUnit(Gain, whole.ports, ["rolback"])
+
+
+@pytest.mark.parametrize("engine", ["interpret", "native"])
+def test_an_input_that_nothing_drives_is_told_its_start_value_or_0(engine):
+    for start, shown in ((None, 0.0), (3.0, 6.0)):
+        unit = up.PythonUnit(Gain, inputs={"u": {} if start is None else start}, outputs=["y"])
+        assert up.simulate(up.Scenario({"g": unit}), step=0.1, until=0.1, engine=engine)["g.y"][0] == shown
+
+
+def _forgets(*arguments):
+    """A function without a return."""
+
+
+@pytest.mark.parametrize("engine", ["interpret", "native"])
+def test_a_forgotten_return_is_said(engine):
+    forgetful = type("Forgetful", (Gain,), {"advance": lambda self, t, to, early: None})
+    late = type("Late", (Gain,), {"due": lambda self: None, "jump": lambda self: False})
+    for model, said in (
+        (
+            up.PythonUnit(forgetful, inputs=["u"], outputs=["y"]),
+            r"must return the time reached \('return to'\)",
+        ),
+        (
+            up.PythonUnit(late, inputs=["u"], outputs=["y"], abilities=["next_event"]),
+            "due must return a time",
+        ),
+        (up.PythonUnit(_forgets, outputs=["y"]), "does the factory return it"),
+        (up.PythonFunction(_forgets, ["a"], ["y"]), "the function returned nothing: is a 'return' missing"),
+        (up.PythonOde(_forgets, {"x": 1.0}), "derivatives returned nothing: is a 'return' missing"),
+        (
+            up.PythonOde(lambda t, x, u, p: [0], {"x": 1.0}, outputs={"y": _forgets}),
+            "output 'y' returned nothing for 'y'",
+        ),
+    ):
+        with pytest.raises(up.UnitError, match=said):
+            up.simulate(up.Scenario({"c": model}), step=0.1, until=0.3, engine=engine)
+
+
+def test_a_parameter_needs_a_value():
+    for make in (
+        lambda: up.Ode({"x": "-k*x"}, parameters=["k"]),
+        lambda: up.Function(["u"], {"y": "k*u"}, parameters=["k"]),
+        lambda: up.PythonFunction(_forgets, parameters={"k": {"unit": "m"}}),
+        lambda: up.PythonUnit(Gain, outputs=["y"], parameters=["k"]),
+    ):
+        with pytest.raises(up.ModelError, match=r"parameters.k: a parameter needs a value"):
+            make()
+
+
+def test_models_can_be_replaced_with_another_solver():
+    ode = up.Ode({"x": "-k*x + u"}, inputs=["u"], parameters={"k": 2.0}, start={"x": 1.0})
+    python = up.PythonOde(lambda t, x, u, p: [-x.x], {"x": 1.0}, outputs={"x": "x", "y": lambda *a: 1.0})
+    for model in (ode, python):
+        changed = dataclasses.replace(model, solver=up.Euler(7))
+        assert changed.solver == up.Euler(7)
+        assert changed.ports == model.ports
+        assert dataclasses.replace(changed, solver=model.solver) == model
+    for model in (up.Function(["u"], {"y": "u"}), up.PythonFunction(_forgets, ["a"], parameters={"k": 1.0})):
+        assert dataclasses.replace(model) == model
+    with pytest.raises(up.ModelError, match="with_values"):
+        dataclasses.replace(ode, parameters={"k": 3.0})
+    sampled = up.PythonUnit(Gain, inputs=["u"], outputs=["y"], sample_time=0.1)
+    assert dataclasses.replace(sampled, sample_time=0.2).sample_time == 0.2
+
+
+def test_settings_of_other_tools_are_known():
+    scenario = up.Scenario({"x": up.Ode({"x": "-x"})})
+    for name, own in (("dt", "step"), ("t_end", "until"), ("t_stop", "until"), ("stop_time", "until")):
+        with pytest.raises(up.InvalidInput, match=f"there is no setting '{name}'. Did you mean '{own}'"):
+            up.simulate(scenario, **{name: 1.0})
+    with pytest.raises(up.InvalidInput, match="start, step, until"):
+        up.simulate(scenario, qqq=1.0)

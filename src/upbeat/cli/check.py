@@ -46,6 +46,7 @@ def call(options: argparse.Namespace) -> Exit:
         made.scenario.check_measures()
         remarks = (*made.remarks, *(_tried(made, options) if options.deep else ()))
         late = made.master.late(made.closed)
+        rates = made.flat.master.remarks(made.flat.scenario)
     except InvalidInput as error:
         if not options.json:
             raise
@@ -55,7 +56,13 @@ def call(options: argparse.Namespace) -> Exit:
     notes = {name: found for name, found in told.items() if found}
     alone = left_alone(made.scenario)
     if options.json:
-        more = {"notes": notes, "remarks": list(remarks), "events": late, "left_alone": alone}
+        more = {
+            "notes": notes,
+            "remarks": list(remarks),
+            "events": late,
+            "left_alone": alone,
+            "rates": list(rates),
+        }
         say(json.dumps({"ok": True, "problems": []} | {name: found for name, found in more.items() if found}))
     elif not options.quiet:
         units, wires = len(made.scenario.units), len(made.scenario.all_connections)
@@ -66,6 +73,8 @@ def call(options: argparse.Namespace) -> Exit:
             say(f"  inputs that nothing drives: {in_short(alone)}")
         if late is not None:
             say(f"  note: {late}")
+        for note in rates:
+            say(f"  note: {note}")
         for remark in remarks:
             say(f"  warning: {remark}")
     return Exit.OK

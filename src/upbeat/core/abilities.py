@@ -7,10 +7,10 @@ a scenario before anything runs, and is a tiny protocol of the *unit*.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from upbeat.core.errors import ModelError
+from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Causality, Port, Signal, Value
 
 
@@ -26,6 +26,19 @@ class Ability(enum.Enum):
     NATIVE = "runs inside the native engine without Python"
     THREADS = "can be called from several threads at once"
     MOVES = "can be called from another thread each time, by one at a time"
+
+    @classmethod
+    def read(cls, given: Iterable[Ability | str]) -> frozenset[Ability]:
+        """Abilities, where files and people write their names: ``["rollback", "serialise"]``."""
+        names = {ability.name.lower(): ability for ability in cls}
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise ModelError(f'abilities are a list of names, such as ["rollback"], not {given!r}')
+        found: set[Ability] = set()
+        for one in given:
+            if not isinstance(one, cls) and one not in names:
+                raise ModelError(f"there is no ability {one!r}. {suggest(str(one), names, 'abilities')}")
+            found.add(one if isinstance(one, cls) else names[str(one)])
+        return frozenset(found)
 
 
 class Unit(Protocol):
@@ -228,16 +241,20 @@ _CALLS = {
 }
 
 
-def made(model: Model, unit: Any, name: str) -> Any:
-    """A unit that has just been made of `model`, if it has all the calls that ports and abilities promise."""
+def made(model: Model, unit: Any, name: str, without: Ability | None = None) -> Any:
+    """A unit that has just been made of `model`, if it has all the calls that ports and abilities promise.
+
+    Those of the ability `without` come from elsewhere.
+    """
     listens = any(port.causality is Causality.INPUT for port in model.ports)
     needed = ["get", "set", "advance"] if listens else ["get", "advance"]
-    for ability in sorted(model.abilities, key=lambda ability: ability.name):
+    for ability in sorted(model.abilities - {without}, key=lambda ability: ability.name):
         needed += _CALLS.get(ability, ())
     missing = [call for call in needed if not callable(getattr(unit, call, None))]
     if missing:
         raise ModelError(
             f"the object made for unit '{name}' ({type(unit).__name__}) has no {', no '.join(missing)}"
+            + (": does the factory return it?" if unit is None else "")
         )
     return unit
 

@@ -168,15 +168,30 @@ class MissingExtra(UpbeatError):
         super().__init__(f"{purpose} needs an optional part: pip install 'upbeat[{extra}]'")
 
 
+_ELSEWHERE = {
+    "step": "dt h delta_t time_step timestep step_size stepsize communication_step",
+    "until": "t_end tend t_stop tstop t_final tfinal t_max tmax stop stop_time end end_time duration to",
+    "start": "t_start tstart t0 start_time t_begin begin",
+    "out": "output file filename path results",
+    "record": "log signals outputs",
+    "sample_time": "ts period sampling_time sample_period rate",
+}
+"""What other tools call things: setting by setting, the names that people try."""
+_MEANT = {name: own for own, names in _ELSEWHERE.items() for name in names.split()}
+
+
 def suggest(name: str, known: Iterable[str], noun: str = "names") -> str:
     """A sentence that helps with a wrong `name`: the nearest of `known`, or all of them."""
     choices = sorted(known)
+    if _MEANT.get(name.lower()) in choices:
+        return f"Did you mean '{_MEANT[name.lower()]}'?"
     near = difflib.get_close_matches(name, choices, n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(repr(n) for n in near)}?"
     if not choices:
         return f"There are no {noun} here."
-    shown = ", ".join(choices[:12]) + (f", … ({len(choices)} in all)" if len(choices) > 12 else "")
+    most = 30 if noun == "settings" else 12  # of settings, all: the one that is meant may be any
+    shown = ", ".join(choices[:most]) + (f", … ({len(choices)} in all)" if len(choices) > most else "")
     return f"The {noun} are: {shown}."
 
 

@@ -82,3 +82,13 @@ def slope_text(count: int, given: object) -> str:
 def input_text(port: str, value: object) -> str:
     """A connection gave one, although all outputs were finite."""
     return f"input '{port}' would become {value}: check the expression that it is connected to"
+
+
+def reached_text(given: object) -> str:
+    """A unit's `advance` gave something else than a time."""
+    return f"advance must return the time reached ('return to'), but the unit gave {given!r}"
+
+
+def due_text(given: object) -> str:
+    """A unit's `due` gave something else than a time."""
+    return f"due must return a time, but the unit gave {given!r}"

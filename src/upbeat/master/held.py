@@ -1,11 +1,17 @@
-"""A remark where events are located or predicted, and units do not see each other move."""
+"""Remarks on what units do not see of each other between communication points, and on their rates."""
 
 from __future__ import annotations
 
-from upbeat.core.ports import Kind
+from collections.abc import Iterable
+
+from upbeat.core.ports import Causality, Kind
+from upbeat.master.couplings.coupling import Coupling
 from upbeat.master.inputs.approximation import Hold
+from upbeat.master.paces.pace import Pace, usual_step
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.sights import looked_at
+from upbeat.scenario.merging.inline import path_of
+from upbeat.scenario.scenario import Scenario
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.process import bare
 
@@ -33,8 +39,59 @@ def held_inputs(wiring: Wiring) -> str | None:
     ]
     if not found:
         return None
-    named = ", ".join(found[:MOST]) + (" …" if len(found) > MOST else "")
+    named = _named(found)
     return (
         f"inputs are held ({named}): during a step units do not see each other move, so that events come at "
         'the wrong time however well they are met: choose inputs="hermite" or "linear"'
     )
+
+
+def lost_between(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
+    """What slower units do not see of faster ones: all but the values at their own communication points.
+
+    Faster is a unit with a higher rate (`MultiRate`), or with shorter steps inside (`inner_step`).
+    """
+    usual = usual_step(pace)
+    rates = getattr(coupling, "rates", {})
+    steps: dict[str, float] = {}
+    for unit, model in closed.units.items():
+        inside = getattr(bare(model), "inner_step", None)
+        steps[unit] = rates.get(unit, 1) * (usual / inside if usual and inside else 1.0)
+    found: dict[str, list[str]] = {}
+    for connection in closed.connections:
+        sees = rates.get(connection.unit, 1)
+        for unit, port in connection.sources:
+            if steps.get(unit, 1.0) >= sees * 1.5 and connection.unit not in closed.added_units:
+                about = f"one in {steps[unit] / sees:.3g} steps of {path_of(closed, unit)}"
+                ends = (
+                    f"{path_of(closed, connection.unit)}.{connection.port} (from {closed.column(unit, port)})"
+                )
+                found.setdefault(about, []).append(ends)
+    return [
+        f"{_named(ends)} sees only {about}, at its own communication points: what happens in between is "
+        "lost. Where that matters, give both units the same rate, or connect a mean over the step"
+        for about, ends in found.items()
+    ]
+
+
+def without_rate(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
+    """Units whose code runs once per communication step for want of a sample time."""
+    rates = getattr(coupling, "rates", {})
+    usual = usual_step(pace)
+    found: dict[int, list[str]] = {}
+    for unit, model in closed.units.items():
+        plain = bare(model)
+        listens = any(port.causality is Causality.INPUT for port in plain.ports)
+        if listens and getattr(plain, "sample_time", 0.0) is None:
+            found.setdefault(rates.get(unit, 1), []).append(path_of(closed, unit))
+    return [
+        f"{_named(units)} runs {'once' if rate == 1 else f'{rate} times'} per communication step"
+        + (f" (every {usual / rate:g} s)" if usual else "")
+        + ", at another rate with another step: if its code has a rate of its own, give it a sample_time"
+        for rate, units in found.items()
+    ]
+
+
+def _named(names: Iterable[str]) -> str:
+    names = list(dict.fromkeys(names))
+    return ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" if len(names) > MOST else "")

@@ -15,7 +15,7 @@ from upbeat.master.events.instants import Simultaneous, instants
 from upbeat.master.events.standing import standing, without
 from upbeat.master.events.ways import Events, checked
 from upbeat.master.handling import handled, noticed_late
-from upbeat.master.held import held_inputs
+from upbeat.master.held import held_inputs, lost_between, without_rate
 from upbeat.master.inputs.approximation import Approximation, Hold
 from upbeat.master.inputs.derivatives import grown, lines, with_derivative_sources, with_rates
 from upbeat.master.needs import check_abilities
@@ -86,6 +86,8 @@ class Master:
             wiring.note(note)
         if (late := self.late(closed)) is not None:
             wiring.note(late)
+        for note in self.remarks(closed):
+            wiring.note(note)
         if self._followed and (held := held_inputs(wiring)) is not None:
             wiring.note(held)
         blocks, pace = prepared(self.pace, self.coupling.blocks(wiring), wiring)
@@ -127,6 +129,12 @@ class Master:
         """A remark where events between units are not dealt with, and nobody has asked for that."""
         settled = self.settled(scenario)
         return None if settled.why else noticed_late(settled.pace, settled.coupling, scenario.closed())
+
+    def remarks(self, scenario: Scenario) -> tuple[str, ...]:
+        """What units do not see of each other's steps, and whose rate depends on the step, in sentences."""
+        settled, closed = self.settled(scenario), scenario.closed()
+        parts = settled.pace, settled.coupling, closed
+        return (*lost_between(*parts), *without_rate(*parts))
 
     def arranged(self, scenario: Scenario) -> Scenario:
         """The closed scenario with what this master needs of its units: these are the units that run.

@@ -101,10 +101,10 @@ class NativeUnit:
         """An input that nothing drives keeps its start value."""
         tell = SIGNATURES["set"](dict(self.functions)["set"])
         for number, port in enumerate(self.ports):
-            if port.causality is not Causality.INPUT or port.start is None:
+            if port.causality is not Causality.INPUT or port.event:
                 continue
             cells = (Cell * port.cells)()
-            for cell, value in zip(cells, port.start, strict=True):
+            for cell, value in zip(cells, port.initial, strict=True):
                 write(cell, port.kind, value)
             if status := tell(made, number, cells, 1):
                 if destroy := dict(self.functions).get("destroy"):

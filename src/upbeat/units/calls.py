@@ -49,6 +49,8 @@ def record(title: str, ports: Sequence[Port]) -> Callable[[Sequence[Any]], Any]:
 def flat(result: Any, ports: Sequence[Port], what: str) -> list[Any]:
     """What a function returned for `ports` (a mapping, a sequence, or a single value) as flat cells."""
     names = [port.name for port in ports]
+    if result is None:
+        raise ModelError(f"{what} returned nothing: is a 'return' missing? {_wanted(names)}")
     if isinstance(result, Mapping):
         for name in result:
             if name not in names:
@@ -70,8 +72,14 @@ def flat(result: Any, ports: Sequence[Port], what: str) -> list[Any]:
     return [cell for port, value in zip(ports, values, strict=True) for cell in cells_of(port, value, what)]
 
 
+def _wanted(names: Sequence[str]) -> str:
+    return f"It gives a value for {', '.join(names)}"
+
+
 def cells_of(port: Port, value: Any, what: str) -> Sequence[Any]:
     """One value of a port as its cells."""
+    if value is None:
+        raise ModelError(f"{what} returned nothing for '{port.name}': is a 'return' missing?")
     if port.size is None:
         return (value,)
     cells = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]

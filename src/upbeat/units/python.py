@@ -122,14 +122,15 @@ class PythonOde(_Coded):
     def __init__(
         self,
         derivatives: Callable[..., Any],
-        states: Mapping[str, Any],
+        states: Mapping[str, Any] | Sequence[Port],
         *,
-        inputs: Mapping[str, Any] | Sequence[str] | None = None,
-        outputs: Mapping[str, Any] | Sequence[str] | None = None,
+        inputs: Mapping[str, Any] | Sequence[str | Port] | None = None,
+        outputs: Mapping[str, Any] | Sequence[str | Port] | None = None,
         compute: Callable[..., Any] | None = None,
-        parameters: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, Any] | Sequence[Port] | None = None,
         solver: Solver | str | Mapping[str, Any] | None = None,
         slopes: Callable[..., Any] | None = None,
+        sources: Sequence[Source] | None = None,
     ) -> None:
         complaints = Complaints()
         check_callable("derivatives", derivatives, complaints)
@@ -138,7 +139,8 @@ class PythonOde(_Coded):
         known = _read_states(states, complaints)
         given = read_ports(inputs, Causality.INPUT, "inputs", complaints)
         table = entries(list(known) if outputs is None else outputs, "outputs", complaints)
-        sources = [_source(name, table, known, compute, complaints) for name in table]
+        if sources is None:  # else `dataclasses.replace` hands back what was found here before
+            sources = [_source(name, table, known, compute, complaints) for name in table]
         computed = read_outputs(table, given, "outputs", complaints)
         values = read_ports(parameters, Causality.PARAMETER, "parameters", complaints)
         arguments = (*given, *known.values(), *values)
@@ -235,10 +237,10 @@ class PythonFunction(_Coded):
     def __init__(
         self,
         function: Callable[..., Any],
-        inputs: Mapping[str, Any] | Sequence[str] | None = None,
-        outputs: Mapping[str, Any] | Sequence[str] = ("y",),
+        inputs: Mapping[str, Any] | Sequence[str | Port] | None = None,
+        outputs: Mapping[str, Any] | Sequence[str | Port] = ("y",),
         *,
-        parameters: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, Any] | Sequence[Port] | None = None,
         slopes: Callable[..., Any] | None = None,
     ) -> None:
         complaints = Complaints()

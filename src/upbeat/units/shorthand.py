@@ -56,7 +56,7 @@ class Complaints:
 
 
 def entries(given: object, where: str, complaints: Complaints) -> dict[str, Any]:
-    """A list of names or a table, as a table; a name in a list stands for an empty entry."""
+    """A list of names or a table, as a table: a name in a list has an empty entry, a `Port` itself."""
     if given is None:
         return {}
     if isinstance(given, Mapping):
@@ -64,12 +64,13 @@ def entries(given: object, where: str, complaints: Complaints) -> dict[str, Any]
     if isinstance(given, Iterable) and not isinstance(given, str):
         table: dict[str, Any] = {}
         for name in given:
-            if not isinstance(name, str):
+            key = name.name if isinstance(name, Port) else name
+            if not isinstance(key, str):
                 complaints.add(where, f"expected a name, not {name!r}")
-            elif name in table:
-                complaints.add(where, f"'{name}' is listed twice")
+            elif key in table:
+                complaints.add(where, f"'{key}' is listed twice")
             else:
-                table[name] = {}
+                table[key] = name if isinstance(name, Port) else {}
         return table
     complaints.add(where, f"expected a list of names or a table, not {given!r}")
     return {}
@@ -97,6 +98,10 @@ def read_port(
     """
     if not any_name:
         check_variable(name)
+    if isinstance(given, Port):  # read before: `dataclasses.replace` hands ports back as they are
+        if given.causality is not causality:
+            raise ModelError(f"this is an {given.causality.value}, not an {causality.value}")
+        return given
     value_key = "start" if causality is Causality.INPUT else "value"
     entry = dict(given) if isinstance(given, Mapping) else {value_key: given}
     check_keys(entry, (*KEYS[causality], *more))
@@ -173,7 +178,10 @@ def read_ports(
     found = []
     for name, entry in entries(given, where, complaints).items():
         with complaints.at(f"{where}.{name}"):
-            found.append(read_port(name, entry, causality, any_name=any_name))
+            port = read_port(name, entry, causality, any_name=any_name)
+            if where == "parameters" and port.start is None:
+                raise ModelError(f"a parameter needs a value, such as parameters = {{ {name} = 1.0 }}")
+            found.append(port)
     return tuple(found)
 
 
@@ -195,7 +203,8 @@ def read_outputs(
         with complaints.at(f"{where}.{name}"):
             more = ("depends", "value")
             port = read_port(name, entry, Causality.OUTPUT, more, any_name=any_name)
-            depends = entry.get("depends", () if port.event else names)
+            own = port.depends if isinstance(entry, Port) else () if port.event else names
+            depends = entry.get("depends", own) if isinstance(entry, Mapping) else own
             if isinstance(depends, str) or not isinstance(depends, Iterable):
                 raise ModelError(f"depends must be a list of inputs, not {depends!r}")
             for other in (depends := list(depends)):
@@ -235,8 +244,8 @@ def port_spec(port: Port) -> Any:
     """The shorthand that `read_port` reads back (without `depends`, and without an output's value)."""
     value_key = "start" if port.causality is Causality.INPUT else "value"
     entry: dict[str, Any] = {}
-    if port.start is not None:
-        entry[value_key] = plain(port, port.start)
+    if port.start is not None or port.causality is Causality.PARAMETER:  # which always has a value
+        entry[value_key] = plain(port, port.initial)
     if port.items:
         entry["items"] = port.labels.written
     elif port.kind is not (_kind(None, entry.get(value_key), ())):

@@ -10,7 +10,15 @@ from upbeat.core.abilities import Model, Unit
 from upbeat.core.errors import UnitError
 from upbeat.core.ports import Kind, Signal
 from upbeat.engine.interpreter.values import Cells, cells_of, slopes_of
-from upbeat.engine.texts import NO_SLOPES, NO_TIME, input_text, output_text, slope_text
+from upbeat.engine.texts import (
+    NO_SLOPES,
+    NO_TIME,
+    due_text,
+    input_text,
+    output_text,
+    reached_text,
+    slope_text,
+)
 from upbeat.master.program import Advance, Due, Get, Instruction, Jump, Set, Slope
 
 Action = Callable[[], None]
@@ -65,7 +73,11 @@ class Calls:
         def action() -> None:
             t: Any = cells[start]
             wanted: Any = cells[until]
-            reached = float(advance(t, wanted, early))
+            given = advance(t, wanted, early)
+            try:
+                reached = float(given)
+            except (TypeError, ValueError) as cause:
+                raise self.blamed(instruction, reached_text(given)) from cause
             if reached != wanted and not (early and t <= reached <= wanted):
                 raise self.blamed(instruction, f"it stopped at {reached:.9g} instead of {wanted:.9g}")
             cells[to] = clock[unit] = reached
@@ -129,7 +141,11 @@ class Calls:
         cells, to, due = self._cells, instruction.to, self._units[instruction.unit].due  # type: ignore[attr-defined]
 
         def action() -> None:
-            time = float(due())
+            given = due()
+            try:
+                time = float(given)
+            except (TypeError, ValueError) as cause:
+                raise self.blamed(instruction, due_text(given)) from cause
             if isnan(time):
                 raise self.blamed(instruction, NO_TIME)
             cells[to] = time

@@ -24,7 +24,7 @@ from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.master import Master
 from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.onwards import onwards
-from upbeat.master.paces.pace import Pace, twin
+from upbeat.master.paces.pace import Pace, twin, usual_step
 from upbeat.master.program import Program
 from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.scenario import Scenario
@@ -110,6 +110,12 @@ class Nested:
     def announced(self) -> bool:
         """Whether everything that is to be seen outside happens at times that are known before."""
         return self.has_events or self.discrete
+
+    @property
+    def inner_step(self) -> float | None:
+        """The usual step inside, the shortest if there are several; None if there is none."""
+        within = (getattr(model, "inner_step", None) for model in self.whole.units.values())
+        return min((step for step in (usual_step(self.master.pace), *within) if step), default=None)
 
     @cached_property
     def _flat(self) -> Flat:

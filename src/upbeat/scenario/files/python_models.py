@@ -5,6 +5,8 @@
     function = "my_models:motion"         # f(t, x, u, p), with states as well: PythonOde
     time_advance = "my_models:lasts"      # with internal, output, external, shows, start: PythonDiscrete
     class = "my_models:Thermostat"        # makes units, with inputs and outputs: PythonUnit
+    abilities = ["rollback"]              # of these units: what they promise
+    sample_time = 0.1                     # and the rate at which they run, if it is their own
     class = "my_models:Engine"            # a model class (or a model), with arguments = { … } for it
 
 The module is looked for beside the file first.
@@ -20,20 +22,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from upbeat.core.abilities import Model
+from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import InvalidInput, ModelError, suggest
 from upbeat.core.ports import Causality
 from upbeat.units.custom import PythonUnit
 from upbeat.units.discrete.python import PythonDiscrete
 from upbeat.units.python import PythonFunction, PythonOde
-from upbeat.units.shorthand import port_spec, ports
+from upbeat.units.shorthand import port_spec
 from upbeat.units.solving.solvers import solver_spec
 
 _PORTS = ("inputs", "outputs", "parameters")
 _DISCRETE = ("time_advance", "internal", "output", "external", "shows", "to_bytes", "from_bytes")
 KEYS = (
     "class", "function", "arguments", "states", "compute", "slopes", *_PORTS, "solver", *_DISCRETE,
-    "start", "elapsed",
+    "start", "elapsed", "abilities", "sample_time",
 )  # fmt: skip
 """What a table of kind "python" may contain."""
 
@@ -86,8 +88,8 @@ def _from_function(table: Mapping[str, Any]) -> Model:
 def _from_class(table: Mapping[str, Any]) -> Model:
     named = _load(table["class"], "class")
     if any(key in table for key in _PORTS):
-        _only(table, ("class", *_PORTS), "with ports")
-        return PythonUnit(named, ports(**{key: table[key] for key in _PORTS if key in table}))
+        _only(table, ("class", "abilities", "sample_time", *_PORTS), "with ports")
+        return PythonUnit(named, **{key: value for key, value in table.items() if key != "class"})
     _only(table, ("class", "arguments"), "without ports")
     arguments = table.get("arguments", {})
     if not isinstance(arguments, Mapping):
@@ -186,8 +188,15 @@ def python_table(name: str, model: Model) -> dict[str, Any]:
                 **more,
                 **_port_tables(model),
             }
-        case PythonUnit() if not model.abilities:
-            return {"class": _reference(name, model.factory), **_port_tables(model)}
+        case PythonUnit():
+            sampled = {Ability.NEXT_EVENT} if model.sample_time is not None else set()
+            own = sorted(ability.name.lower() for ability in model.abilities - sampled)
+            return {
+                "class": _reference(name, model.factory),
+                **({"abilities": own} if own else {}),
+                **({} if model.sample_time is None else {"sample_time": model.sample_time}),
+                **_port_tables(model),
+            }
     raise _unwritable(name, f"a {type(model).__name__} made by Python code")
 
 

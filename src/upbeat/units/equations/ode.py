@@ -118,6 +118,17 @@ class _Model:
         return _rebuild, (type(self), self.to_spec())
 
 
+def _refuse(sections: Mapping[str, Any], complaints: Complaints) -> None:
+    """Ready-made equations cannot be mixed with parts of others."""
+    for name, given in sections.items():
+        if given is not None:
+            complaints.add(
+                name,
+                "this is a part of the equations, which are given as a whole: change values with "
+                "model.with_values({…}), anything else by making a new model",
+            )
+
+
 def _rebuild(kind: type[Any], spec: dict[str, Any]) -> Any:
     return kind(**spec)
 
@@ -137,13 +148,15 @@ class Ode(_Model):
 
     `then` gives states, variables and parameters new values, reading everything before it writes
     anything; `emit` sends event outputs. With `choice` an integer input chooses the solver while it runs:
-    ``{"by": "n", "others": ["rk4"]}`` (0: its own). See `upbeat.units.equations.spec` and
+    ``{"by": "n", "others": ["rk4"]}`` (0: its own). With `equations`
+    those of another model are taken as they are: ``dataclasses.replace(ode, solver=Euler(10))`` does so. See
+    `upbeat.units.equations.spec` and
     `upbeat.units.shorthand` for all that can be written.
     """
 
     def __init__(
         self,
-        states: Mapping[str, Any],
+        states: Mapping[str, Any] | None = None,
         *,
         start: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | Sequence[str] | None = None,
@@ -155,17 +168,22 @@ class Ode(_Model):
         events: Mapping[str, Any] | None = None,
         solver: Solver | str | Mapping[str, Any] | None = None,
         choice: Choice | Mapping[str, Any] | None = None,
+        equations: Equations | None = None,
     ) -> None:
         complaints = Complaints()
         chosen: Solver = RK4()
         with complaints.at("solver"):
             chosen = RK4() if solver is None else solver_from(solver)
-        if not states:
-            complaints.add("states", "an ode needs at least one state; without any it is a function")
-        equations = read_equations(
-            complaints, states=states, start=start, inputs=inputs, outputs=outputs,
-            parameters=parameters, locals=locals, tables=tables, variables=variables, events=events,
-        )  # fmt: skip
+        sections = {
+            "states": states, "start": start, "inputs": inputs, "outputs": outputs, "parameters": parameters,
+            "locals": locals, "tables": tables, "variables": variables, "events": events,
+        }  # fmt: skip
+        if equations is None:
+            if not states:
+                complaints.add("states", "an ode needs at least one state; without any it is a function")
+            equations = read_equations(complaints, **sections)
+        else:
+            _refuse(sections, complaints)
         with complaints.at("choice"):
             super().__init__(
                 equations, chosen, None if choice is None else choice_from(choice, chosen, equations)
@@ -230,16 +248,21 @@ class Function(_Model):
         parameters: Mapping[str, Any] | None = None,
         locals: Mapping[str, Any] | None = None,
         tables: Mapping[str, Any] | None = None,
+        equations: Equations | None = None,
+        solver: Solver | None = None,
+        choice: None = None,
     ) -> None:
         complaints = Complaints()
-        if not outputs:
-            complaints.add("outputs", 'a function needs at least one: outputs = { y = "…" }')
-        equations = read_equations(
-            complaints,
-            inputs=inputs,
-            outputs=outputs or (),
-            parameters=parameters,
-            locals=locals,
-            tables=tables,
-        )
+        sections = {
+            "inputs": inputs, "outputs": outputs, "parameters": parameters, "locals": locals, "tables": tables
+        }  # fmt: skip
+        if equations is None:
+            if not outputs:
+                complaints.add("outputs", 'a function needs at least one: outputs = { y = "…" }')
+            equations = read_equations(complaints, **{**sections, "outputs": outputs or ()})
+        else:
+            _refuse(sections, complaints)
+        if choice is not None or solver not in (None, Euler()):
+            complaints.add("solver", "a function has nothing to solve: leave it out")
+        complaints.raise_if_any()
         super().__init__(equations, Euler())  # never used: there is nothing to integrate

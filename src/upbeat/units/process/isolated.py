@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal, get_args
 
 from upbeat.core.abilities import Ability, Core, Lagging, Model, Native, Unit, doubt
@@ -145,15 +146,35 @@ class Isolated:
         try:
             model = pickle.dumps(self.model)
         except Exception as error:  # whatever somebody's __reduce__ raises
-            raise ModelError(
-                f"the model of unit '{name}' cannot be sent to another process: {error}. Models are sent by "
-                "pickle, so functions and classes must lie in a module that can be imported"
-            ) from error
+            raise ModelError(_unsendable(name, self.model, error)) from error
         core = has_core()
         if self.restart and not core:
             raise ModelError("restart needs the compiled part of Upbeat, which is not there. Leave it out")
         order = Order(name, start, model, slopes, core)
         return Child(order, self.model.ports, float(self.deadline), self.restart)
+
+
+def _unsendable(name: str, model: Model, error: Exception) -> str:
+    """Why a model cannot be sent to another process, and what to do: mostly it is a lambda."""
+    local = [
+        (key, value)
+        for key, value in getattr(model, "__dict__", {}).items()
+        if callable(value) and "<" in getattr(value, "__qualname__", "")
+    ]
+    if not local:
+        return (
+            f"the model of unit '{name}' cannot be sent to another process: {error}. Models are sent by "
+            "pickle, so functions and classes must lie in a module that can be imported"
+        )
+    key, value = local[0]
+    code = getattr(value, "__code__", None)
+    where = "" if code is None else f" ({Path(code.co_filename).name}, line {code.co_firstlineno})"
+    what = "a lambda" if value.__qualname__.endswith("<lambda>") else "defined inside a function"
+    return (
+        f"unit '{name}' cannot run in a process of its own: its {key} is {what}{where}, which cannot be sent "
+        "to another process. Define it with 'def' or 'class' at the top level of a module, or run the unit "
+        "without isolation"
+    )
 
 
 def bare(model: Model) -> Model:
