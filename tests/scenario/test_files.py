@@ -434,9 +434,9 @@ HUGE = "1" + 400 * "0"
     ("lines", "what"),
     [
         (f'parameters.k = {HUGE}\noutputs.y = "k"', "too large for a real"),
-        (f'inputs = ["u"]\noutputs.y = "u"\n[connections]\na.u = {HUGE}', "the number is too large"),
-        (f'tables.t = {{ x = [0, {HUGE}], y = [0, 1] }}\noutputs.y = "t(1)"', "a list of numbers"),
-        (f'states.x = "-x"\nsolver = {{ kind = "rk4", step = {HUGE} }}', "positive and finite"),
+        (f'inputs = ["u"]\noutputs.y = "u"\n[connections]\na.u = {HUGE}', "too large for a real"),
+        (f'tables.t = {{ x = [0, {HUGE}], y = [0, 1] }}\noutputs.y = "t(1)"', "too large for a real"),
+        (f'states.x = "-x"\nsolver = {{ kind = "rk4", step = {HUGE} }}', "too large for a real"),
         ('states.x = "-x"\nsolver = { kind = "rk4", steps = 0 }', "a whole number from 1 to"),
         ('parameters.k = { value = 9223372036854775808, kind = "integer" }\noutputs.y = "k"', "64 bits"),
         ('inputs.m = { items = ["off", "on"], start = 9 }\noutputs.y = "m"', "9 is not an index of off, on"),

@@ -159,7 +159,7 @@ def read_text(
     nest: Nest | None = None,
 ) -> ScenarioFile:
     """The scenario in a text; Python modules that it names are looked for in `folder`."""
-    content = _parse(text, source or "the text")
+    content = parse(text, source or "the text")
     lines = Lines(text)
     problems = Problems()
     tables = _tables(content, problems)
@@ -187,7 +187,39 @@ def read_text(
     return file
 
 
-def _parse(text: str, source: str) -> dict[str, Any]:
+_BEYOND = 10**308
+_DEEP = re.compile(r"""(?<![\w-])(?>(?>[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){50}""")
+
+
+def parse(text: str, source: str) -> dict[str, Any]:
+    """The tables of a TOML text, whatever it holds: numbers are within range, and tables not too deep."""
+    if deep := _DEEP.search(text):  # tables in tables: the memory of tomllib grows with their square
+        line = text.count("\n", 0, deep.start()) + 1
+        raise FileProblem(f"{source}: line {line}: a key of more than 50 parts is nested too deeply")
+    content = _parsed(text, source)
+    beyond = [path for path, value in _leaves(content) if isinstance(value, int) and abs(value) >= _BEYOND]
+    if beyond:
+        problems = Problems()
+        for path in beyond:
+            problems.add(path, "the number is too large for a real", "A real goes up to 1.79e308.")
+        raise _located(problems, source, Lines(text))
+    return content
+
+
+def _leaves(content: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """All values that are neither tables nor lists, with their keys."""
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), content)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [((*path, key), entry) for key, entry in value.items()]
+        elif isinstance(value, list):
+            waiting += [((*path, str(index)), entry) for index, entry in enumerate(value)]
+        else:
+            yield path, value
+
+
+def _parsed(text: str, source: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.errors import FileProblem, InvalidInput, ScenarioError, suggest
 from upbeat.scenario.files.definitions import ISOLATION
+from upbeat.scenario.files.reading import parse
 from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.model import Description
 from upbeat.units.fmi.description import ModelDescription
@@ -20,8 +20,8 @@ _TABLES = ("master", "run", "record")
 def parsed(text: str) -> dict[str, Any]:
     """The TOML of an annotation of ours."""
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
+        return parse(text, "the annotation")
+    except (FileProblem, ScenarioError) as error:
         raise InvalidInput(f"Upbeat's own annotation cannot be read: {error}") from None
 
 
