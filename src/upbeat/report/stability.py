@@ -93,6 +93,8 @@ def _table(found: Stability, late: LateSwitches | None) -> list[str]:
         low, high = found.steps.looked[0][0], found.steps.looked[-1][0]
         stable = "; ".join(map(str, found.steps.stable)) or "none"
         rows.append(("stable steps", f"{stable} (looked from {low:.3g} to {high:.6g})"))
+        if found.steps.sampled:
+            rows.append(("between them", found.steps.sampled))
         if found.steps.inside:
             sizes = ", ".join(f"{size:g}" for size in found.steps.inside)
             rows.append(("of those", f"that are whole multiples, or whole parts, of the {sizes} s inside"))

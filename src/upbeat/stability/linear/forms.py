@@ -27,10 +27,12 @@ from upbeat.master.program import (
     Advance,
     Due,
     Get,
+    If,
     Instruction,
     Jump,
     Let,
     Program,
+    Repeat,
     Restore,
     Save,
     Set,
@@ -39,6 +41,7 @@ from upbeat.master.program import (
 )
 from upbeat.stability.linear.beside import Beside, Rows
 from upbeat.stability.linear.neighbour import Neighbour, opened
+from upbeat.units.solving.unit import SolvedUnit
 
 Row = npt.NDArray[np.float64]
 
@@ -68,6 +71,10 @@ class Forms(Interpreter):
         self._row_slots: dict[int, tuple[dict[int, Row], dict[str, Any]]] = {}
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._ends_of = {unit: [(unit, port.name) for port in model.ports] for unit, model in models.items()}
+        # Rows of linear programs do not depend on values; unless these decide something, nobody needs them.
+        self._valueless = neighbour is None and not any(
+            isinstance(each, (Repeat, If)) for each in program.instructions()
+        )
         super().__init__(program, models, start)
 
     @property
@@ -80,7 +87,10 @@ class Forms(Interpreter):
 
     def _instantiated(self, model: Model, name: str, start: float) -> Any:
         if not opened(model):
-            return super()._instantiated(model, name, start)
+            unit = super()._instantiated(model, name, start)
+            if self._valueless and isinstance(unit, SolvedUnit):
+                unit.advance = partial(_passed, unit)  # type: ignore[method-assign]
+            return unit
         beside = None if self._neighbour is None else self._neighbour.units[name].machine
         return model.instantiate(name, start, partial(Forms, neighbour=beside, around=self))
 
@@ -289,3 +299,10 @@ class Forms(Interpreter):
             self._put(cell, kept.get(cell))
         for unit, token in units.items():
             self.beside[unit].restore(token)
+
+
+def _passed(unit: SolvedUnit, t: float, to: float, early: bool = False) -> float:
+    """In place of a unit's `advance`: time passes, and its states stay what they are."""
+    unit.time = to
+    unit.put(unit.state)
+    return to

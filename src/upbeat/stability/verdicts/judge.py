@@ -108,6 +108,9 @@ class Stability:
             "undecided_steps": None
             if self.steps is None
             else [[i.low, i.high] for i in self.steps.undecided],
+            "sampled_only": None if self.steps is None or not self.steps.loose else list(self.steps.loose),
+            "steps_sampled": None if self.steps is None else self.steps.samples,
+            "finest_gap": None if self.steps is None else self.steps.gap,
             "undecided_why": None if self.steps is None else self.steps.why or None,
             "steps_inside": None if self.steps is None else list(self.steps.inside),
             "unlooked_why": self.unlooked or (self.steps.unlooked if self.steps is not None else "") or None,
@@ -217,6 +220,7 @@ class _Looking:
         self.inducing, self.seconds = inducing, seconds
         self._at, self._report, self._budget = at, report, Budget(seconds)
         self._seen: dict[float, Judged] = {}
+        self._models: dict[float, Induced | None] = {}
         self.reason = ""
         """Why there is no matrix for some step, if so."""
 
@@ -233,10 +237,25 @@ class _Looking:
 
     def _look(self, size: float) -> Judged:
         try:
-            return spectrum(settled(self.inducing, size, self._at)).judged
+            self._models[size] = model = settled(self.inducing, size, self._at)
+            return spectrum(model).judged
         except (RunError, OverflowError, InvalidInput) as error:
+            self._models[size] = None
             self.reason = str(error)
             return UNKNOWN  # no point to stand on: numbers grow out of bounds, or rest is not found
+
+    def model(self, size: float) -> Induced | None:
+        """The matrix of a step, if it has one; it is not judged."""
+        if size not in self._models:
+            if self._budget.over:
+                raise Spent
+            if self._report is not None:
+                self._report(f"looking between stable steps, now {size:.4g} s")
+            try:
+                self._models[size] = self.inducing.model(size, self._at)
+            except (RunError, OverflowError, InvalidInput):
+                self._models[size] = None
+        return self._models[size]
 
 
 def _steps(
@@ -262,7 +281,9 @@ def _steps(
     count = round(PER_DECADE * log10(high / low)) + 1 if points is None else points
     if count < 2:
         raise InvalidInput(f"points must be at least 2, not {points!r}")
-    found = stable_steps(of, low, high, count, deep=6 if linear else 2)
+    # Steps that fit others are no continuum, and operating points move with the step.
+    models = of.model if linear and not of.inducing.inside else None
+    found = stable_steps(of, low, high, count, deep=6 if linear else 2, models=models)
     last = found.looked[-1][0]
     spent = found.undecided and found.undecided[-1].high > last
     words = f"looked up to {last:.6g} s, then the budget of {of.seconds:g} s was spent" if spent else ""

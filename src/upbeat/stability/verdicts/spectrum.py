@@ -111,7 +111,7 @@ def radius(matrix: Array) -> float:
     """The spectral radius alone."""
     if not np.isfinite(matrix).all():
         return inf
-    found = _parts(_merged(matrix)[0])
+    found = _parts(merged(matrix)[0])
     values = np.concatenate([values for _, values in found] or [np.zeros(0, dtype=complex)])
     return float(np.abs(values).max(initial=0.0))
 
@@ -123,7 +123,7 @@ def spectrum(model: Induced) -> Spectrum:
             f"the derivatives of a step of {model.step:.6g} s at t = {model.at:.6g} s are not finite: "
             "nothing linear comes close to it there. Choose another operating point (at=…, --at) or step."
         )
-    matrix, left, twins = _merged(model.matrix)
+    matrix, left, twins = merged(model.matrix)
     error = _added(model.error, twins, left)
     core = replace(model, matrix=matrix, error=error, ports=tuple(model.ports[i] for i in left))
     parts = _parts(matrix)
@@ -201,7 +201,7 @@ def _vectors(matrix: Array, value: complex) -> tuple[Vector, Vector]:
     return start, start
 
 
-def _merged(matrix: Array) -> tuple[Array, list[int], list[tuple[int, int]]]:
+def merged(matrix: Array) -> tuple[Array, list[int], list[tuple[int, int]]]:
     """The matrix without entries that always are what another one is, which are left, and those others.
 
     An input that is a copy of an output has the row of its source: after one step both are the same for ever,
@@ -216,9 +216,9 @@ def _merged(matrix: Array) -> tuple[Array, list[int], list[tuple[int, int]]]:
             left.append(i)
         else:
             twins.append((i, other))
-    merged = _added(matrix, twins, left)
-    assert merged is not None
-    return merged, left, twins
+    core = _added(matrix, twins, left)
+    assert core is not None
+    return core, left, twins
 
 
 def _added(matrix: Array | None, twins: list[tuple[int, int]], left: list[int]) -> Array | None:

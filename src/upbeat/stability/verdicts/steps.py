@@ -8,12 +8,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from upbeat.stability.linear.followed import Verdict
+from upbeat.stability.verdicts.between import Between, Models
 from upbeat.stability.verdicts.spectrum import Judged
 
 Judge = Callable[[float], Judged]
 """The deciding motion for a step; `Spent` if there is no time left to find it."""
 FINE = 1e-6
 """How closely the ends of intervals are found, relatively."""
+ENDS = 1e-3
+"""So near to the end of an interval, relatively, nothing is bounded: motions hardly decay there."""
 FAR = 3.0
 """From a spectral radius so large nothing comes back to 1 between two steps that are close."""
 
@@ -56,6 +59,24 @@ class Steps:
     """Why the last of the undecided steps were not looked at, if so, in words."""
     inside: tuple[float, ...] = ()
     """The sizes of steps inside nested scenarios: all above is about steps that fit these, only."""
+    loose: tuple[float, float] | None = None
+    """Outside of these two a bound leaves no room for others between the stable steps that were looked at;
+    from one to the other they were sampled. None: the bound holds for all of them."""
+    samples: int = 0
+    """How many steps were looked at, those included whose matrix was interpolated."""
+    gap: float = 0.0
+    """The smallest distance of two of them."""
+
+    @property
+    def sampled(self) -> str:
+        """How closely was looked, in words, if that leaves room for what was not seen; else nothing."""
+        if not self.stable or self.loose is None:
+            return ""
+        low, high = self.loose
+        return (
+            f"from {low:.6g} to {high:.6g} sampled at {self.samples} steps, finest gap {self.gap:.2g}: others"
+            " may lie between"
+        )
 
     def fitted(self, fitting: Callable[[float], float], inside: tuple[float, ...]) -> Steps:
         """The same about those steps alone that fit the ones `inside` nested scenarios."""
@@ -109,13 +130,15 @@ class _Run(NamedTuple):
     high: float
 
 
-def stable_steps(judge: Judge, low: float, high: float, points: int, *, deep: int = 6) -> Steps:
+def stable_steps(
+    judge: Judge, low: float, high: float, points: int, *, deep: int = 6, models: Models | None = None
+) -> Steps:
     """What is known about the steps between `low` and `high`.
 
     Looks at `points` steps with equal ratios, and in the middle of any two; where that is not what they let
     expect, more and more closely. Between neighbours with different verdicts the end of an interval is found
-    by bisection. So intervals are found that are much narrower than the distance of two points, unless the
-    radius dips and recovers without any of them noticing. `deep`: how often a distance is halved at most.
+    by bisection. `deep`: how often a distance is halved at most. Then what was found to be stable is looked
+    at again: with the matrices of steps (`models`) there is a bound on what lies between them.
 
     It goes from small steps to large ones, and is done with all below before it goes on. Where `judge` has to
     give up, what is above is undecided. It must not give up at once.
@@ -139,6 +162,7 @@ def stable_steps(judge: Judge, low: float, high: float, points: int, *, deep: in
     first, last = low, pairs[-1][0]
     ends = [*(step for step, _ in changes[1:]), last]
     runs = _merged([_Run(kind, a, b) for (a, kind), b in zip(changes, ends, strict=True)])
+    runs, told = _closed(judge, models, runs)
 
     def of(kind: Verdict) -> tuple[Interval, ...]:
         return tuple(
@@ -152,7 +176,78 @@ def stable_steps(judge: Judge, low: float, high: float, points: int, *, deep: in
         beyond = (replace(undecided[-1], high=beyond[0].high),)
         undecided = undecided[:-1]
     looked = tuple((step, found.radius) for step, found in pairs)
-    return Steps(of("stable"), (*undecided, *beyond), looked)
+    gap = min((b - a for (a, _), (b, _) in pairwise(looked)), default=0.0)
+    return Steps(
+        of("stable"),
+        (*undecided, *beyond),
+        looked,
+        loose=told.loose,
+        samples=len(looked) + told.samples,
+        gap=gap if told.gap is None else min(gap, told.gap),
+    )
+
+
+class _Told(NamedTuple):
+    """What looking between steps has brought: where it is not certain, and how closely it looked."""
+
+    loose: tuple[float, float] | None
+    samples: int = 0
+    gap: float | None = None
+
+
+def _closed(judge: Judge, models: Models | None, runs: list[_Run]) -> tuple[list[_Run], _Told]:
+    """Runs without what only seemed stable, and where something may still hide in the stable ones."""
+    stable = [run for run in runs if run.verdict == "stable"]
+    if models is None or not stable:
+        return runs, _Told((stable[0].low, stable[-1].high) if stable else None)
+    between = Between(models, 0.01 * FINE)
+    waiting, done = list(runs), list[_Run]()
+    loose: list[tuple[float, float]] = []
+    samples, gap = 0, None
+    try:
+        while waiting:
+            run = waiting[0]
+            if run.verdict == "stable" and run.low < run.high:
+                gaps = between.look(run.low, run.high)
+                samples += gaps.samples
+                gap = gaps.gap if gap is None else min(gap, gaps.gap)
+                hole = _hole(judge, run, min(gaps.suspects)) if gaps.suspects else None
+                end = run.high if hole is None else hole.low
+                loose += _inner(gaps.left, run.low, end)
+                if hole is not None:
+                    # What lies before the hole was looked at together with it; what lies behind comes next.
+                    done += [part for part in (_Run("stable", run.low, end), hole) if part.low < part.high]
+                    waiting[:1] = [_Run("stable", hole.high, run.high)] if hole.high < run.high else []
+                    continue
+                if gaps.suspects:
+                    loose.append((min(gaps.suspects), run.high))
+            done.append(waiting.pop(0))
+    except Spent:
+        loose += [(run.low, run.high) for run in waiting if run.verdict == "stable"]
+    span = (min(a for a, _ in loose), max(b for _, b in loose)) if loose else None
+    return _merged([*done, *waiting]), _Told(span, samples, gap)
+
+
+def _inner(left: list[tuple[float, float]], low: float, high: float) -> list[tuple[float, float]]:
+    """Open gaps that are not just at the ends of the interval, where motions hardly decay."""
+    return [(a, b) for a, b in left if b > low * (1.0 + ENDS) and a < high * (1.0 - ENDS)]
+
+
+def _hole(judge: Judge, run: _Run, suspect: float) -> _Run | None:
+    """The steps around one that are not stable, within a run that seemed so; none, if that one is."""
+    verdict = judge(suspect).verdict
+    if verdict == "stable":
+        return None
+    width = FINE * suspect
+    low = high = suspect
+    while low > run.low and judge(low).verdict != "stable":
+        low, width = max(run.low, suspect - width), 2.0 * width
+    width = FINE * suspect
+    while high < run.high and judge(high).verdict != "stable":
+        high, width = min(run.high, suspect + width), 2.0 * width
+    inner = _changes(judge, low, "stable", suspect, verdict)[:1] if low < suspect else []
+    outer = _changes(judge, suspect, verdict, high, "stable")[-1:] if high > suspect else []
+    return _Run(verdict, inner[0][0] if inner else run.low, outer[0][0] if outer else run.high)
 
 
 def _between(
