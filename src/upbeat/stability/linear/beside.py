@@ -20,6 +20,15 @@ Course = tuple[float, tuple[Rows, ...]]
 """Its origin, and the rows of each coefficient."""
 
 
+LATER = (0.37, 1.0, 2.3, 7.1, 31.7)
+"""How many steps later slopes are looked at again, to see whether they change with the time."""
+
+
+def differ(one: Array, two: Array) -> bool:
+    """Whether slopes are not the same, beyond what differences and trying leave open."""
+    return bool(np.abs(one - two).max(initial=0.0) > 1e-5 * np.abs(one).max(initial=1e-12))
+
+
 class NoMatrix(StepError):
     """Nobody knows a single matrix for what steps do to small deviations, so that nothing can be decided."""
 
@@ -83,6 +92,10 @@ class Beside(Protocol):
     def save(self) -> Any: ...
 
     def restore(self, token: Any) -> None: ...
+
+    def varies(self, step: float, driven: Sequence[str]) -> bool:
+        """Whether its slopes change with the time, or with inputs `driven` by it, as far as trying tells."""
+        ...
 
     def values(self) -> list[float]:
         """What its states are."""
@@ -186,6 +199,9 @@ class Moved(ABC):
         self._rows = states
         self._blur += blur
 
+    def varies(self, step: float, driven: Sequence[str]) -> bool:
+        return False
+
     def save(self) -> Any:
         return self._rows, self._courses, self._blur
 
@@ -250,6 +266,9 @@ class Still:
 
     def arrive(self, left: None, t: float, to: float) -> None:
         pass
+
+    def varies(self, step: float, driven: Sequence[str]) -> bool:
+        return False
 
     def save(self) -> None:
         pass

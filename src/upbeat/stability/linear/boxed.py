@@ -90,6 +90,13 @@ class Boxed:
     def arrive(self, left: None, t: float, to: float) -> None:
         """The rows have arrived with the unit."""
 
+    def varies(self, step: float, driven: Sequence[str]) -> bool:
+        ends = [self._free[port] for port in driven]
+        return any(
+            one.varies(step, [inner.name for of, inner in ends if of == unit])
+            for unit, one in self._besides.items()
+        )
+
     def save(self) -> Any:
         return dict(self._forms.rows), {unit: one.save() for unit, one in self._besides.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from upbeat.stability.linear.forms import Forms
 from upbeat.stability.linear.linearise import How, adaptive, besides, doubts, reach
 from upbeat.stability.linear.neighbour import Neighbour, opened
 from upbeat.stability.linear.standing import Standing
+from upbeat.stability.linear.timed import Factor, driven, driven_inputs, factors, steps_of_period
 
 Verdict = Literal["stable", "unstable", "undecided"]
 USUAL = "step"
@@ -80,6 +81,9 @@ class Followed:
         self.reach = reach(scenario)
         """How far from a point slopes are looked at again, relatively; 0 where they cannot jump."""
         self.linear = not self.notes
+        self._factors = () if self.linear else tuple(factors(scenario))
+        self._driven = () if self.linear else tuple(driven_inputs(scenario, driven(scenario, {}), {}))
+        self._called = called
         self._program, self._start = program, start
         self._usual = blocks[0]
         steps = [program.steps[name] for name in blocks]
@@ -176,6 +180,49 @@ class Followed:
             self._there.put(values)
 
     # ---------------------------------------------------------------- rows
+
+    def period(self, step: float) -> int:
+        """After how many steps, from here on, all that they do comes again; `NoMatrix` if nobody knows."""
+        if self.linear:
+            return 1
+        found = list(self._factors)
+        for unit, one in self._own.items():
+            if one.varies(step, [port for of, port in self._driven if of == unit]):
+                found.append(Factor(f"a coefficient of {self._called[unit]}", None))
+        return steps_of_period(found, step)
+
+    def over(self, step: float, steps: int) -> Induced:
+        """The matrix of so many steps together."""
+        if steps == 1:
+            return self.induced(step)
+        parts: list[Array] = []
+        found = last = self.induced(step)
+        moves, accuracy = self.moves, last.accuracy
+        parts.append(self.whole)
+        for _ in range(steps - 1):
+            last = self.induced(step)
+            parts.append(self.whole)
+            moves, accuracy = moves | self.moves, max(accuracy, last.accuracy)
+        size = len(parts[0])
+        ends: list[Array] = [np.eye(size)]
+        for part in reversed(parts):
+            ends.append(ends[-1] @ part)
+        error, whole = np.zeros((size, size)), np.eye(size)
+        for part, after in zip(parts, reversed(ends[:-1]), strict=True):
+            error += accuracy * np.abs(after) @ np.abs(part) @ np.abs(whole)
+            whole = part @ whole
+        self.whole, self.moves = whole, moves
+        kept = np.flatnonzero(moves).tolist()
+        names, ports = self.extended.names, self.extended.ports
+        return replace(
+            found,
+            matrix=whole[np.ix_(kept, kept)],
+            names=tuple(names[i] for i in kept),
+            ports=tuple(ports[i] for i in kept),
+            accuracy=accuracy * steps,
+            steps=steps,
+            error=error[np.ix_(kept, kept)],
+        )
 
     def induced(self, step: float, block: str | None = None) -> Induced:
         """One step, and its matrix."""

@@ -64,6 +64,7 @@ class Inducing:
         self.inside = fixed_inside(together(experiment.closed)) if self._nested else ()
         """The sizes of steps inside nested scenarios: others have to fit them."""
         self._machine: Followed | None = None
+        self._steps = 1
         self._point: tuple[Any, Array] | None = None  # where the last matrix was asked for
         self._at_rest: Array | None = None  # the states of units: the search for other steps begins there
 
@@ -127,11 +128,12 @@ class Inducing:
         machine.begin()
         for _ in range(max(machine.depth, self._steps_to(time, step, machine))):
             machine.go(step)
-        self._stand(machine)
-        return replace(machine.induced(step), begun=at == "start")
+        self._stand(machine, step)
+        return replace(machine.over(step, self._steps), begun=at == "start")
 
-    def _stand(self, machine: Followed) -> None:
-        """Remember the operating point, to go there again."""
+    def _stand(self, machine: Followed, step: float) -> None:
+        """Find out how many steps it takes from here until all comes again, and remember the point."""
+        self._steps = machine.period(step)
         self._point = (machine.save(), machine.values()) if machine.reusable else None
 
     @property
@@ -174,9 +176,10 @@ class Inducing:
         machine.put(values + away)
         really = machine.values() - values  # some units do not let themselves be put anywhere
         if rows:
-            machine.induced(step)
+            machine.over(step, self._steps)
         else:
-            machine.go(step)
+            for _ in range(self._steps):
+                machine.go(step)
         return Nearby(really, machine.values(), machine.whole, machine.moves)
 
     def without_matrix(self, step: float, at: At) -> Induced:
@@ -280,7 +283,7 @@ class Inducing:
         moved = nearer = np.inf
         for _ in range(most):
             before = machine.values()
-            self._stand(machine)
+            self._point = (machine.save(), before) if machine.reusable else None
             found = machine.induced(step)
             change = machine.values() - before
             try:
@@ -293,6 +296,10 @@ class Inducing:
             # Rounding keeps some searches from ever coming nearer.
             if moved <= tolerance and (far <= tolerance or far >= nearer):
                 self._at_rest = before[: len(machine.extended.states)]
+                if self._point is not None:
+                    machine.restore(self._point[0])
+                    self._stand(machine, step)
+                    found = machine.over(step, self._steps)
                 return replace(found, rest=True)
             nearer = far
             machine.put(before + away)

@@ -88,6 +88,7 @@ class _Part:
                 entry = simplify(differentiate(cell, name))
                 if not (isinstance(entry, Number) and entry.value == 0.0):
                     found.append((i, place[name], entry))
+        self.entries = tuple(entry for _, _, entry in found)
         self.shape = (len(cells), len(by))
         self.places = [(i, j) for i, j, _ in found]
         self._compute = Kernel(equations.arguments, tuple(entry for _, _, entry in found)).python()
@@ -147,6 +148,8 @@ class Symbolic:
     def __init__(self, equations: Equations) -> None:
         self._rules = _rules(_ById(equations))
         self.constant = self._rules.constant
+        self.entries = (*self._rules.rates.entries, *self._rules.values.entries)
+        """Every slope that is not zero, as an expression."""
         self.accuracy = EXACT
 
     def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:

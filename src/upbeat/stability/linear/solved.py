@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from upbeat.stability.linear.beside import Array, Moved
+from upbeat.stability.linear.beside import LATER, Array, Moved, differ
 from upbeat.stability.linear.flows import Flow, Moving, Rates, flow
-from upbeat.stability.linear.jacobians import Equated, Jacobian
+from upbeat.stability.linear.jacobians import Equated, Jacobian, Symbolic
 
 KEPT = 64
 """How many flows of a linear unit are remembered."""
@@ -80,6 +81,30 @@ class Solved(Moved):
             ideal=self._ideal,
             slopes=self.slopes,
         )
+
+    def varies(self, step: float, driven: Sequence[str]) -> bool:
+        """Whether slopes are others at other times, or with other values of the `driven` inputs.
+
+        Of expressions that is known from their form.
+        """
+        if isinstance(self._jacobian, Symbolic):
+            return False
+        unit, now = self._unit, self._unit.time
+        x, u = unit.state, unit.inputs_at(now)
+
+        def slopes(t: float, u: Sequence[Any]) -> Array:
+            parts = (*self._jacobian.dynamics(unit, t, x, u), *self._jacobian.outputs(unit, t, x, u))
+            return np.concatenate([part.ravel() for part in parts])
+
+        base = slopes(now, u)
+        others = [slopes(now + k * step, u) for k in LATER]
+        for port in driven:
+            first, count = self._inputs[port]
+            for place in range(first, first + count):
+                for by in (0.3, -0.7):
+                    moved = float(u[place]) + by * (1.0 + abs(float(u[place])))
+                    others.append(slopes(now, [*u[:place], moved, *u[place + 1 :]]))
+        return any(differ(base, other) for other in others)
 
     def values(self) -> list[float]:
         return list(self._unit.state)

@@ -14,7 +14,7 @@ import numpy as np
 
 from upbeat.core.errors import StepError
 from upbeat.core.ports import Causality, Kind, Port, Signal
-from upbeat.stability.linear.beside import Array, Moved, Rows
+from upbeat.stability.linear.beside import LATER, Array, Moved, Rows, differ
 from upbeat.stability.linear.flows import Flow, Moving
 
 STEP = 1e-4
@@ -284,6 +284,46 @@ class Tried(Moved):
             self._unit.restore(after)
         in_order = _by_place(moving, columns)
         return Flow(np.hstack([states, np.array(in_order).T]) if in_order else states, self.slopes)
+
+    def varies(self, step: float, driven: Sequence[str]) -> bool:
+        if not self._handle.writable:
+            return False  # an FMU's own business: its time is not ours to change
+        unit, t = self._unit, self._time
+        token = unit.save()
+
+        def slopes(later: float, moved: Port | None = None, by: float = 0.0) -> Array:
+            unit.restore(token)
+            if later:
+                self._handle.later(t, t + step, later)
+            if moved is not None:
+                self._set(moved, [[row[0] + by * (1.0 + abs(row[0]))] for row in self._course(moved, t)])
+            columns: list[Array] = []
+
+            def advanced() -> Array:
+                unit.advance(t + later * step, t + (later + 1.0) * step, False)
+                return np.array(self._handle.read())
+
+            held = unit.save()
+            for result in (advanced, self._outputs_now):
+                unit.restore(held)
+                columns += self._state_slopes(result)
+                unit.restore(held)
+                if moved is None:
+                    columns += self._input_slopes(t, [1] * self._cells, result)
+            return np.concatenate([column.ravel() for column in columns] or [np.zeros(0)])
+
+        try:
+            base = slopes(0.0)
+            if any(differ(base, slopes(float(round(k)) or k)) for k in LATER):
+                return True
+            for port in self._ports:
+                if port.name in driven:
+                    one, *others = (slopes(0.0, port, by) for by in (1e-9, 0.3, -0.7))
+                    if any(differ(one, other) for other in others):
+                        return True
+            return False
+        finally:
+            unit.restore(token)
 
     def _fit(self, t: float) -> tuple[Array, Array]:
         """How states and outputs follow from states, fitted to runs in which inputs moved them."""

@@ -220,7 +220,8 @@ class _Kinks:
             names=tuple(names[i] for i in kept),
             ports=tuple(ports[i] for i in kept),
             accuracy=self._found.accuracy * steps,
-            steps=steps,
+            steps=steps * self._found.steps,
+            error=None,
         )
 
     def _proven(self, matrices: list[Array]) -> tuple[Array | None, str]:
