@@ -93,6 +93,14 @@ class Beside(Protocol):
 
     def restore(self, token: Any) -> None: ...
 
+    def strike(self) -> Any:
+        """Before the unit jumps …"""
+        ...
+
+    def struck(self, left: Any) -> None:
+        """… and after it."""
+        ...
+
     def varies(self, step: float, driven: Sequence[str]) -> bool:
         """Whether its slopes change with the time, or with inputs `driven` by it, as far as trying tells."""
         ...
@@ -199,6 +207,12 @@ class Moved(ABC):
         self._rows = states
         self._blur += blur
 
+    def strike(self) -> Any:
+        return None  # what happens then is left out
+
+    def struck(self, left: Any) -> None:
+        return None
+
     def varies(self, step: float, driven: Sequence[str]) -> bool:
         return False
 
@@ -266,6 +280,12 @@ class Still:
 
     def arrive(self, left: None, t: float, to: float) -> None:
         pass
+
+    def strike(self) -> Any:
+        return None  # what happens then is left out
+
+    def struck(self, left: Any) -> None:
+        return None
 
     def varies(self, step: float, driven: Sequence[str]) -> bool:
         return False

@@ -90,6 +90,12 @@ class Boxed:
     def arrive(self, left: None, t: float, to: float) -> None:
         """The rows have arrived with the unit."""
 
+    def strike(self) -> None:
+        pass
+
+    def struck(self, left: None) -> None:
+        """A scenario inside that has events is no box."""
+
     def varies(self, step: float, driven: Sequence[str]) -> bool:
         ends = [self._free[port] for port in driven]
         return any(

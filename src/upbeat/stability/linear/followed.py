@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
@@ -14,17 +15,29 @@ from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.linear.beside import Array
+from upbeat.stability.linear.beside import Array, NoMatrix
 from upbeat.stability.linear.extended import Extended, check_loops, extended, history_depth, looks_back
 from upbeat.stability.linear.forms import Forms
+from upbeat.stability.linear.jumping import Jumping
 from upbeat.stability.linear.linearise import How, adaptive, besides, doubts, reach
 from upbeat.stability.linear.neighbour import Neighbour, opened
 from upbeat.stability.linear.standing import Standing
 from upbeat.stability.linear.timed import Factor, driven, driven_inputs, factors, steps_of_period
+from upbeat.stability.linear.tokens import called
 
 Verdict = Literal["stable", "unstable", "undecided"]
 USUAL = "step"
 """The step block of a program that has no others."""
+NEARLY = 1e-9
+"""Events so near to the end of a step, relatively, are at its end."""
+EVENTS = 5
+"""So many events of every unit are waited for, to see how regular they are …"""
+TURNS = 8
+"""After so many times the steps between events, at most, modes of discrete units come again."""
+COUNTED = 64
+"""So many other values are tried for a number that counts on."""
+LONGEST = 1_000
+"""… for at most so many steps."""
 NEAR = 1e-3
 """How far away the neighbour stands that decides for a program which is not linear, relatively."""
 
@@ -114,7 +127,10 @@ class Followed:
             self.close()
             raise
         self._own = own
+        self.sampled = any(isinstance(one, Jumping) for one in own.values())
+        """Whether units act at events that are known before."""
         self._time = start
+        self._grid = (start, 0, length)
         self._around: Array | None = None
         self.whole: Array = np.zeros((0, 0))
         """The matrix of the last step over all of the extended state."""
@@ -133,11 +149,11 @@ class Followed:
 
     def save(self) -> Any:
         """Where it stands, to come back to it; only if it is `reusable`."""
-        return [machine.save() for machine in self._machines], self._time
+        return [machine.save() for machine in self._machines], self._time, self._grid
 
     def restore(self, token: Any) -> None:
         """Stand there again."""
-        kept, self._time = token
+        kept, self._time, self._grid = token
         for machine, one in zip(self._machines, kept, strict=True):
             machine.restore(one)
 
@@ -150,18 +166,31 @@ class Followed:
             if self._there is not self._here:
                 self._there.put_states(states)
         self._forms.active, self._time = False, self._start
+        self._grid = (self._start, 0, 0.0)
         self._forms.write(self._program.now, self._start)
         self._forms.write(self._program.next, self._start)
         self._forms.execute("start")
         self._instant()
 
     def go(self, step: float, block: str | None = None) -> None:
-        """One step."""
-        self._forms.write(self._program.next, self._time + step)
-        self._forms.execute(self._usual if block is None else block)
-        self._time = float(self._forms.read(self._program.next))
-        self._forms.write(self._program.now, self._time)
-        self._instant()
+        """One step; events that are known before cut it into parts, as they do in a run."""
+        origin, count, size = self._grid
+        again = size == step and origin + count * step == self._time
+        self._grid = (origin, count + 1, step) if again else (self._time, 1, step)
+        end = self._grid[0] + self._grid[1] * step
+        while self._time < end:
+            self._forms.write(self._program.next, self._next(end, step))
+            self._forms.execute(self._usual if block is None else block)
+            self._time = float(self._forms.read(self._program.next))
+            self._forms.write(self._program.now, self._time)
+            self._instant()
+
+    def _next(self, end: float, step: float) -> float:
+        """Where the next part of a step ends: at an event, or at its own end, if that is not the same."""
+        due = inf if self._program.due is None else float(self._forms.read(self._program.due))
+        if not self.sampled or not self._time < due < inf or due > end + NEARLY * step:
+            return end
+        return max(due, end) if abs(due - end) <= NEARLY * step else due
 
     def _instant(self) -> None:
         if self._program.instant:
@@ -185,11 +214,97 @@ class Followed:
         """After how many steps, from here on, all that they do comes again; `NoMatrix` if nobody knows."""
         if self.linear:
             return 1
-        found = list(self._factors)
+        found = [*self._factors, *self._ticks(step)]
         for unit, one in self._own.items():
             if one.varies(step, [port for of, port in self._driven if of == unit]):
                 found.append(Factor(f"a coefficient of {self._called[unit]}", None))
-        return steps_of_period(found, step)
+        count = steps_of_period(found, step)
+        return count * self._turns_of(step, count) if self.sampled else count
+
+    def _turns_of(self, step: float, count: int) -> int:
+        """How many times so many steps it takes until discrete units are in the same modes again."""
+        here = self.save()
+        kept = {unit: one.kept for unit, one in self._own.items() if isinstance(one, Jumping)}
+
+        def signs() -> dict[tuple[str, Any], Any]:
+            return {(unit, p): value for unit, one in kept.items() for p, value in one.signs().items()}
+
+        seen = [signs()]
+        for _ in range(2 * TURNS):
+            for _ in range(count):
+                self.go(step)
+            seen.append(signs())
+        self.restore(here)
+
+        def again(turns: int, place: Any) -> bool:
+            values = [one.get(place) for one in seen]
+            return all(a == b for a, b in zip(values, values[turns:], strict=False))
+
+        places = {place for one in seen for place in one}
+        odd = [p for p in places if not any(again(turns, p) for turns in range(1, TURNS + 1))]
+        for unit, path in odd:
+            if self._counts(unit, path, step, count):
+                raise NoMatrix(
+                    f"{called(path[1:])} of '{self._called[unit]}' counts on, and what the unit does depends "
+                    "on it, so that its events are not all alike, and no single matrix says what they do."
+                )
+        left = [p for p in places if p not in odd]
+        return next(turns for turns in range(1, TURNS + 1) if all(again(turns, p) for p in left))
+
+    def _counts(self, unit: str, path: Any, step: float, count: int) -> bool:
+        """Whether the run goes on in another way with another number there."""
+        one, here = self._own[unit], self.save()
+        assert isinstance(one, Jumping)
+        value = one.kept.signs()[path]
+
+        def later(other: Any) -> list[float]:
+            self.restore(here)
+            one.kept.put({path: other})
+            for _ in range(2 * count):
+                self.go(step)
+            found = zip(self.values(), self.extended.names, strict=True)
+            return [float(number) for number, name in found if name != label]
+
+        label = f"{self._called[unit]}.{called(path[1:])}"
+        try:
+            if not isinstance(value, int):
+                return True
+            usual = later(value)
+            return any(later(value + by) != usual for by in range(1, COUNTED))
+        finally:
+            self.restore(here)
+
+    def _ticks(self, step: float) -> Iterator[Factor]:
+        """How often discrete units have something to do, seen from here on."""
+        if not self.sampled:
+            return
+        if not self.reusable:
+            raise NoMatrix("a unit cannot be set back, so that nobody can look how regularly events come")
+        here, machine = self.save(), self._forms
+        machine.jumps.clear()
+        times: dict[str, list[float]] = {
+            unit: [] for unit, one in self._own.items() if isinstance(one, Jumping)
+        }
+        for _ in range(LONGEST):
+            self.go(step)
+            for unit, time in machine.jumps:
+                if unit in times and (not times[unit] or time > times[unit][-1]):
+                    times[unit].append(time)
+            machine.jumps.clear()
+            if all(len(one) > EVENTS for one in times.values()):
+                break
+        self.restore(here)
+        for unit, seen in times.items():
+            name = f"the time between events of {self._called[unit]}"
+            apart = np.diff(seen)
+            if not len(seen):
+                continue  # it stays as it is
+            if len(apart) < 2:
+                yield Factor(name, None)
+                continue
+            period = float((seen[-1] - seen[0]) / len(apart))
+            regular = float(np.abs(apart - period).max()) <= 1e-6 * period
+            yield Factor(name, frozenset({period}) if regular else None)
 
     def over(self, step: float, steps: int) -> Induced:
         """The matrix of so many steps together."""

@@ -67,6 +67,8 @@ class Forms(Interpreter):
         self.courses: dict[tuple[str, str], tuple[float, list[Signal]]] = {}
         """What every input was given last, and when."""
         self.beside: dict[str, Beside] = {}
+        self.jumps: list[tuple[str, float]] = []
+        """Which unit has jumped, and when."""
         self._neighbour = neighbour
         self._row_slots: dict[int, tuple[dict[int, Row], dict[str, Any]]] = {}
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
@@ -128,6 +130,8 @@ class Forms(Interpreter):
         action = super()._action(instruction)
         if isinstance(instruction, Set):
             action = self._noted(instruction, action)
+        elif isinstance(instruction, Jump):
+            action = self._counted(instruction, action)
         beside = self._linear(instruction)
         if beside is None:  # If and Repeat, whose parts come one by one
             return action
@@ -153,6 +157,13 @@ class Forms(Interpreter):
             self.courses[key] = self._clock[instruction.unit], course()
 
         return noted
+
+    def _counted(self, instruction: Jump, action: Action) -> Action:
+        def counted() -> None:
+            self.jumps.append((instruction.unit, self._clock[instruction.unit]))
+            action()
+
+        return counted
 
     # ---------------------------------------------------------------- what instructions do to rows
 
@@ -189,7 +200,19 @@ class Forms(Interpreter):
             case Slope(unit, output, port, to):
                 count = self._ports[unit, output].cells * self._ports[unit, port].cells
                 return lambda: lambda: self._store(to, count, None)
-            case Jump(_, cell) | Due(_, cell):
+            case Jump(unit, cell):
+
+                def strike() -> Action:
+                    left = beside[unit].strike()
+
+                    def struck() -> None:
+                        beside[unit].struck(left)
+                        self._store(cell, 1, None)
+
+                    return struck
+
+                return strike
+            case Due(_, cell):
                 return lambda: lambda: self._store(cell, 1, None)
             case Save(units, registers, slot):
                 extent = [r + i for r in registers for i in range(self._layout.of(r).size)]

@@ -26,6 +26,7 @@ from upbeat.stability.linear.fmus import Directional, Exchanged, Readable, excha
 from upbeat.stability.linear.forms import Forms
 from upbeat.stability.linear.inner_steps import sizes_inside
 from upbeat.stability.linear.jacobians import Symbolic, jacobian
+from upbeat.stability.linear.jumping import Jumping, carries_numbers
 from upbeat.stability.linear.neighbour import opened
 from upbeat.stability.linear.rollback import Told, check_rollback
 from upbeat.stability.linear.solved import Solved
@@ -33,6 +34,9 @@ from upbeat.stability.linear.tokens import Tokens
 from upbeat.stability.linear.tried import Tried, Untold
 from upbeat.units.addresses import NativeUnit
 from upbeat.units.custom import PythonUnit
+from upbeat.units.discrete.front import FrontEnd
+from upbeat.units.discrete.model import Discrete
+from upbeat.units.discrete.python import PythonDiscrete
 from upbeat.units.equations.data import Equations
 from upbeat.units.fmi.exchange import Exchange
 from upbeat.units.fmi.model import Fmu
@@ -97,9 +101,11 @@ def _beside(name: str, key: str, model: Model, unit: Any, courses: Courses, how:
     ideal, start, step = how
     if isinstance(unit, SolvedUnit):
         return Solved(unit, jacobian(model, unit), _labels(model, len(unit.state)), ideal=ideal)
+    given = {port.name: partial(courses.get, (key, port.name)) for port in model.ports}
+    if not isinstance(model, Watcher) and carries_numbers(model, unit):
+        return Jumping(name, unit, model, given)
     if not any(continuous(model)):
         return Still()
-    given = {port.name: partial(courses.get, (key, port.name)) for port in model.ports}
     if isinstance(model, Fmu):
         return _beside_fmu(name, model, unit, given, how)
     if type(model) is Nested:
@@ -177,7 +183,9 @@ def doubts(scenario: Scenario, around: str = "") -> Iterator[str]:
         if opened(model):
             yield from doubts(model.running.scenario, f"{called[unit]}.")
         elif not isinstance(equations, Equations):
-            if any(continuous(model)):
+            if isinstance(model, (Discrete, FrontEnd, PythonDiscrete)) and not isinstance(model, Watcher):
+                yield f"{called[unit]} acts at events, and what they do is tried out at this point"
+            elif any(continuous(model)):
                 yield f"{called[unit]} is a {type(model).__name__}, and nobody knows whether it is linear"
             else:
                 yield f"the events of {called[unit]} are left out"

@@ -1,0 +1,179 @@
+"""Sampled controllers: the map over one sampling period decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+import upbeat as up
+
+Array = Any
+
+
+def controller(a: Array, b: Array, c: Array, whole: bool = False) -> up.PythonDiscrete:
+    """x⁺ = A·x + B·z at every sample, and u = C·x⁺ from then on."""
+    zero: Any = tuple([0 if whole else 0.0] * len(a))
+    return up.PythonDiscrete(
+        start=zero,
+        external=lambda x, elapsed, events: tuple(
+            float(v) for v in a @ np.array(x, dtype=float) + b * events["z"]
+        ),
+        shows=lambda x: {"u": float(c @ np.array(x, dtype=float))},
+        inputs={"z": {"kind": "real"}},
+        outputs=["u"],
+    )
+
+
+def loop(unit: Any, every: float, rate: float, gain: float, offset: float = 0.0) -> up.Scenario:
+    plant = up.Ode({"z": f"{-rate!r}*z + {gain!r}*u"}, inputs=["u"], outputs=["z"], start={"z": 1.0})
+    return up.Scenario(
+        {"plant": plant, "sampler": up.Sampler(every, offset=offset), "c": unit},
+        {"sampler.signal": "plant.z", "c.z": "sampler.event", "plant.u": "c.u"},
+    )
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_sampled_controllers_are_judged_as_their_closed_form(seed: int) -> None:
+    turn = np.random.default_rng(seed)
+    size, every = int(turn.integers(1, 4)), float(turn.choice([0.1, 0.2, 0.5]))
+    a = turn.normal(size=(size, size)) * turn.choice([0.3, 0.7, 1.0]) / np.sqrt(size)
+    b, c = turn.normal(size=size), turn.normal(size=size)
+    rate, gain = float(turn.uniform(-0.5, 2.0)), float(turn.normal())
+    step = every * float(turn.choice([0.1, 0.5, 1.0, 1.5, 2.0]))
+    scenario = loop(controller(a, b, c, whole=bool(seed % 2)), every, rate, gain)
+    found = up.stability_of(scenario, pace=step, scan=False, ideal=True)
+    flow = expm(np.array([[-rate, gain], [0.0, 0.0]]) * every)
+    through = flow[0, 1] * c[None, :]
+    whole = np.block([[a, b[:, None]], [through @ a, flow[:1, :1] + through @ b[:, None]]])
+    radius = float(np.abs(np.linalg.eigvals(whole)).max()) ** (step / every)
+    assert found.spectral_radius == pytest.approx(radius, abs=1e-6)
+    if abs(radius - 1.0) > 1e-4:
+        assert found.verdict == ("stable" if radius < 1.0 else "unstable")
+
+
+@pytest.mark.parametrize("gain", [0.5, 1.5, 2.5, 5.0])
+@pytest.mark.parametrize("offset", [0.0, 0.03])
+def test_a_proportional_controller_by_hold_alone(gain: float, offset: float) -> None:
+    """z⁺ = (e - g·(1 - e))·z over each period of 0.5 s, with e = exp(-0.5)."""
+    plant = up.Ode({"z": "-z + u"}, inputs=["u"], outputs=["z"], start={"z": 1.0}, solver="dormand_prince")
+    scenario = up.Scenario(
+        {"plant": plant, "sampler": up.Sampler(0.5, offset=offset), "hold": up.LastValue(0.0)},
+        {
+            "sampler.signal": "plant.z",
+            "hold.event": {"event": "sampler.event"},
+            "plant.u": f"{-gain}*hold.value",
+        },
+    )
+    found = up.stability_of(scenario, pace=0.1, scan=False)
+    e = np.exp(-0.5)
+    factor = abs(e - gain * (1.0 - e))
+    assert found.spectral_radius == pytest.approx(factor**0.2, abs=1e-6)
+    assert found.verdict == ("stable" if factor < 1.0 else "unstable")
+
+
+def machine(ki: float, kp: float, every: float) -> up.StateMachine:
+    """A PI controller that samples by its own delays: an internal transition again and again."""
+    return up.StateMachine(
+        states=["on"],
+        initial="on",
+        inputs={"z": {"kind": "real"}},
+        variables={"i": 0.0, "u": 0.0},
+        outputs={"u": "u"},
+        transitions=[
+            {"from": "on", "after": every, "do": {"i": f"i - {ki!r}*z", "u": f"i - {ki!r}*z - {kp!r}*z"}}
+        ],
+    )
+
+
+def by_data(ki: float, kp: float, every: float) -> up.StateMachine:
+    """The same in two states that follow each other, of which only one acts."""
+    return up.StateMachine(
+        states=["waits", "acts"],
+        initial="waits",
+        inputs={"z": {"kind": "real"}},
+        variables={"i": 0.0, "u": 0.0},
+        outputs={"u": "u"},
+        transitions=[
+            {
+                "from": "waits",
+                "to": "acts",
+                "after": 0.5 * every,
+                "do": {"i": f"i - {ki!r}*z", "u": f"i - {ki!r}*z - {kp!r}*z"},
+            },
+            {"from": "acts", "to": "waits", "after": 0.5 * every},
+        ],
+    )
+
+
+@pytest.mark.parametrize("make", [machine, by_data])
+@pytest.mark.parametrize("seed", range(4))
+def test_state_machines_that_sample_by_themselves(make: Any, seed: int) -> None:
+    turn = np.random.default_rng(seed)
+    ki, kp, every = float(turn.uniform(0.1, 4.0)), float(turn.uniform(0.0, 3.0)), 0.4
+    plant = up.Ode({"z": "-z + u"}, inputs=["u"], outputs=["z"], start={"z": 1.0}, solver="dormand_prince")
+    scenario = up.Scenario({"plant": plant, "c": make(ki, kp, every)}, {"c.z": "plant.z", "plant.u": "c.u"})
+    found = up.stability_of(scenario, pace=0.1, scan=False)
+    e = np.exp(-every)
+    whole = np.array([[1.0, -ki], [1.0 - e, e - (1.0 - e) * (ki + kp)]])
+    radius = float(np.abs(np.linalg.eigvals(whole)).max())
+    assert found.spectral_radius == pytest.approx(radius**0.25, abs=1e-6)
+    if abs(radius - 1.0) > 1e-3:
+        assert found.verdict == ("stable" if radius < 1.0 else "unstable")
+
+
+def clocked(lasts: Any, acts: Any) -> up.Scenario:
+    """A controller in Python whose state is (value, count), asked for by a sampler of the plant."""
+    unit = up.PythonDiscrete(
+        start=(0.0, 0),
+        external=lambda x, elapsed, events: acts(x, events["z"]),
+        shows=lambda x: {"u": x[0]},
+        inputs={"z": {"kind": "real"}},
+        outputs=["u"],
+    )
+    return loop(unit, lasts, 1.0, 1.0)
+
+
+def test_a_count_that_matters_makes_a_longer_period_or_is_undecided() -> None:
+    """It acts at every third sample only: the verdict must not be that of a single one."""
+    every = 0.2
+
+    def acts(x: Any, z: float) -> Any:
+        return (-7.0 * z if x[1] % 3 == 0 else x[0], x[1] + 1)
+
+    found = up.stability_of(clocked(every, acts), pace=every, scan=False)
+    e = np.exp(-3 * every)
+    assert abs(e - 7.0 * (1.0 - e)) > 1.0  # it is unstable
+    assert found.verdict != "stable"
+
+
+def test_a_count_that_nobody_reads_changes_nothing() -> None:
+    found = up.stability_of(clocked(0.2, lambda x, z: (-2.0 * z, x[1] + 1)), pace=0.1, scan=False)
+    e = np.exp(-0.2)
+    assert found.spectral_radius == pytest.approx(abs(e - 2.0 * (1.0 - e)) ** 0.5, abs=1e-6)
+    assert found.verdict == "stable"
+
+
+def test_events_whose_times_depend_on_states_are_undecided() -> None:
+    unit = up.PythonDiscrete(
+        start=1.0,
+        time_advance=lambda x: 0.1 + 0.01 * abs(x),
+        internal=lambda x: x,
+        external=lambda x, elapsed, events: events["z"],
+        shows=lambda x: {"u": -x},
+        inputs={"z": {"kind": "real"}},
+        outputs=["u"],
+    )
+    found = up.stability_of(loop(unit, 0.2, 1.0, 1.0), pace=0.1, scan=False)
+    assert found.verdict == "undecided"
+
+
+def test_runs_do_what_verdicts_say() -> None:
+    for gain in (2.0, 9.0):
+        scenario = clocked(0.2, lambda x, z, gain=gain: (-gain * z, x[1] + 1))
+        found = up.stability_of(scenario, pace=0.1, scan=False)
+        trace = up.simulate(scenario, pace=0.1, until=20.0)
+        late = np.abs(trace["plant.z"][-40:]).max() / np.abs(trace["plant.z"][-120:-80]).max()
+        assert late == pytest.approx(found.spectral_radius**80, rel=0.1)
