@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterable
 
-from upbeat.core.expr import Apply, Expr, Name, Op, fold
+from upbeat.core.expr import Apply, Cell, Expr, Name, Op, fold
 from upbeat.core.expr.nodes import Inner, Leaf
 
 
@@ -18,10 +18,15 @@ class Form(enum.IntEnum):
     OTHER = 3
 
 
-def affine(expressions: Iterable[Expr], moving: Collection[str], offsets: Collection[str] = ()) -> bool:
-    """Whether all are (constant matrix)·moving + offset. A no may be wrong (x/x), a yes is not."""
+def affine(expressions: Iterable[Expr], moving: Collection[str | int], offsets: Collection[str] = ()) -> bool:
+    """Whether all are (constant matrix)·moving + offset. A no may be wrong (x/x), a yes is not.
+
+    What moves are names, or the numbers of cells.
+    """
 
     def leaf(node: Leaf) -> Form:
+        if isinstance(node, Cell):
+            return Form.AFFINE if node.index in moving else Form.CONSTANT
         if not isinstance(node, Name):
             return Form.CONSTANT
         return Form.AFFINE if node.id in moving else Form.OFFSET if node.id in offsets else Form.CONSTANT

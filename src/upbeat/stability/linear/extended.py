@@ -69,7 +69,7 @@ def extended(
     reads = {read for step in steps for read in flow.block((*step, *program.instant)).reads}
     live = {r[1] for r in reads if isinstance(r, tuple) and r[0] == "cell"} | set(shown)
     held = {r[1:] for r in reads if isinstance(r, tuple) and r[0] == "input"}
-    signals = _signals(program, models)
+    signals = signal_cells(program, models)
     kept = tuple(sorted(cell for cell in live & signals if program.layout.of(cell).kind is Kind.REAL))
     degrees: dict[tuple[str, str], int] = {}
     for instruction in program.instructions():
@@ -136,7 +136,7 @@ def _power(order: int) -> str:
     return "" if order == 1 else f"^{order}"
 
 
-def _signals(program: Program, models: Mapping[str, Model]) -> set[int]:
+def signal_cells(program: Program, models: Mapping[str, Model]) -> set[int]:
     """The cells that depend on what units give: not times, counters and other things the master thinks of."""
     sizes = sizes_of(models)
     found: set[int] = set()
@@ -192,5 +192,5 @@ def looks_back(program: Program, models: Mapping[str, Model], steps: Sequence[Bl
     reads = {read for step in steps for read in flow.block(step).reads}
     written = {i.to for step in steps for i in walk(step) if isinstance(i, Let)}
     times = {time for history in program.histories for time in history.times}
-    known = _signals(program, models) | times | {program.now, program.next}
+    known = signal_cells(program, models) | times | {program.now, program.next}
     return any(("cell", cell) in reads for cell in written - known)

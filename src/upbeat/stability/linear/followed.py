@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Literal
@@ -67,6 +68,8 @@ class Induced:
     steps: int = 1
     error: npt.NDArray[np.float64] | None = None
     """By how much each entry may be wrong, where that is known better than by `accuracy`."""
+    again: npt.NDArray[np.float64] | None = None
+    """The same matrix, found at another point: how much they differ is how well it is known, too."""
 
     @property
     def size(self) -> int:
@@ -156,6 +159,15 @@ class Followed:
         kept, self._time, self._grid = token
         for machine, one in zip(self._machines, kept, strict=True):
             machine.restore(one)
+
+    @contextmanager
+    def rows_alone(self) -> Iterator[None]:
+        """Within it values are computed only where rows depend on them."""
+        self._forms.rows_alone = True
+        try:
+            yield
+        finally:
+            self._forms.rows_alone = False
 
     def begin(self, states: Array | None = None) -> None:
         """At the start again, perhaps in other states, with everything exchanged."""
@@ -342,18 +354,22 @@ class Followed:
     def induced(self, step: float, block: str | None = None) -> Induced:
         """One step, and its matrix."""
         at = self._time
+        again: Array | None = None
         if self._neighbour is not None:
             self._there.displace(self._here.values(), NEAR)
+            matrix = self._matrix(step, block)
         else:  # always from the same point: moved on and on, it would run away
             self._around = self._here.values() if self._around is None else self._around
-            self._here.displace(self._around, 1.0)
-        self._here.seed(np.eye(self.extended.size))
-        self._forms.active = True
-        try:
-            self.go(step, block)
-        finally:
-            self._forms.active = False
-        self.whole = matrix = self._here.rows(self.extended.size)
+            if self._forms.valueless or not self.reusable:
+                self._here.displace(self._around, 1.0)
+                matrix = self._matrix(step, block)
+            else:
+                # Its rows are the same everywhere but for rounding, and for how often iterations go round:
+                # from two points one sees how much that makes.
+                token = self.save()
+                again = self._from(token, 2, step, block)
+                matrix = self._from(token, 1, step, block)
+        self.whole = matrix
         # What a step leaves as it is moves nowhere: a register that waits for an event, an input left alone.
         own = self.extended.own
         stays = [row[i] == 1.0 and np.count_nonzero(row) == 1 for i, row in enumerate(matrix)]
@@ -361,6 +377,7 @@ class Followed:
         self.moves = np.array(own, dtype=bool) | ~np.array(stays, dtype=bool)
         kept = np.flatnonzero(self.moves).tolist()
         names, ports = self.extended.names, self.extended.ports
+        accuracy = max((one.accuracy for one in self._own.values()), default=1e-15)
         return Induced(
             matrix=matrix[np.ix_(kept, kept)],
             step=step,
@@ -368,9 +385,31 @@ class Followed:
             ports=tuple(ports[i] for i in kept),
             linear=self.linear,
             at=at,
-            accuracy=max((one.accuracy for one in self._own.values()), default=1e-15),
+            accuracy=accuracy,
             notes=self.notes,
+            again=None if again is None else again[np.ix_(kept, kept)],
         )
+
+    def _from(self, token: Any, way: int, step: float, block: str | None) -> Array:
+        """The matrix of a step from near where it stands; one step leads there, so that all fits together."""
+        assert self._around is not None
+        self.restore(token)
+        self._here.displace(self._around, 1.0, way)
+        self.go(step, block)
+        near = self._here.values()
+        self.restore(token)
+        self._here.put(near)
+        return self._matrix(step, block)
+
+    def _matrix(self, step: float, block: str | None) -> Array:
+        """One step with rows."""
+        self._here.seed(np.eye(self.extended.size))
+        self._forms.active = True
+        try:
+            self.go(step, block)
+        finally:
+            self._forms.active = False
+        return self._here.rows(self.extended.size)
 
 
 def _depths(scenario: Scenario, program: Program) -> Iterator[int]:

@@ -39,7 +39,9 @@ from upbeat.master.program import (
     Slope,
     Solve,
 )
+from upbeat.stability.linear.affine import affine
 from upbeat.stability.linear.beside import Beside, Rows
+from upbeat.stability.linear.extended import signal_cells
 from upbeat.stability.linear.neighbour import Neighbour, opened
 from upbeat.units.solving.unit import SolvedUnit
 
@@ -73,10 +75,12 @@ class Forms(Interpreter):
         self._row_slots: dict[int, tuple[dict[int, Row], dict[str, Any]]] = {}
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
         self._ends_of = {unit: [(unit, port.name) for port in model.ports] for unit, model in models.items()}
-        # Rows of linear programs do not depend on values; unless these decide something, nobody needs them.
-        self._valueless = neighbour is None and not any(
-            isinstance(each, (Repeat, If)) for each in program.instructions()
+        self.valueless: bool = (
+            neighbour is None and _valueless(program, models) if around is None else around.valueless
         )
+        """Whether rows depend on no value."""
+        self.rows_alone = False
+        """Whether nobody looks at values, so that they need not be computed where rows do without."""
         super().__init__(program, models, start)
 
     @property
@@ -90,11 +94,24 @@ class Forms(Interpreter):
     def _instantiated(self, model: Model, name: str, start: float) -> Any:
         if not opened(model):
             unit = super()._instantiated(model, name, start)
-            if self._valueless and isinstance(unit, SolvedUnit):
-                unit.advance = partial(_passed, unit)  # type: ignore[method-assign]
+            if self.valueless and isinstance(unit, SolvedUnit):
+                unit.advance = partial(self._passed, unit, unit.advance)  # type: ignore[method-assign]
             return unit
         beside = None if self._neighbour is None else self._neighbour.units[name].machine
         return model.instantiate(name, start, partial(Forms, neighbour=beside, around=self))
+
+    def _passed(self, unit: SolvedUnit, advance: Any, t: float, to: float, early: bool = False) -> float:
+        """Instead of `advance`: unless values are wanted, time passes and states stay as they are."""
+        if not self._whole.rows_alone:
+            return float(advance(t, to, early))
+        unit.time = to
+        unit.put(unit.state)
+        return to
+
+    @property
+    def _whole(self) -> Forms:
+        """The outermost machine around this one."""
+        return self if self._around is None else self._around._whole
 
     def set_input(self, unit: str, port: str, *coefficients: Signal) -> None:
         super().set_input(unit, port, *coefficients)
@@ -324,8 +341,16 @@ class Forms(Interpreter):
             self.beside[unit].restore(token)
 
 
-def _passed(unit: SolvedUnit, t: float, to: float, early: bool = False) -> float:
-    """In place of a unit's `advance`: time passes, and its states stay what they are."""
-    unit.time = to
-    unit.put(unit.state)
-    return to
+def _valueless(program: Program, models: Mapping[str, Model]) -> bool:
+    """Whether rows of a program of linear units depend on no value of theirs, so that nobody needs these.
+
+    Decisions depend on values, and so do quotients of them, as those by which corrections find sensitivities.
+    """
+    moving = signal_cells(program, models)
+    for each in program.instructions():
+        if isinstance(each, (If, Repeat, Slope, Solve)):
+            return False
+        if isinstance(each, Let) and not affine((each.value,), moving):
+            return False
+    inside = [model.running for model in models.values() if opened(model)]
+    return all(_valueless(each.program, each.scenario.units) for each in inside)

@@ -126,10 +126,11 @@ class Inducing:
             return self.rest(step)
         machine = self.machine(step)
         machine.begin()
-        for _ in range(max(machine.depth, self._steps_to(time, step, machine))):
-            machine.go(step)
-        self._stand(machine, step)
-        return replace(machine.over(step, self._steps), begun=at == "start")
+        with machine.rows_alone():
+            for _ in range(max(machine.depth, self._steps_to(time, step, machine))):
+                machine.go(step)
+            self._stand(machine, step)
+            return replace(machine.over(step, self._steps), begun=at == "start")
 
     def _stand(self, machine: Followed, step: float) -> None:
         """Find out how many steps it takes from here until all comes again, and remember the point."""

@@ -72,12 +72,12 @@ class Standing:
             one.put(values[first : first + own].tolist())
             first += own
 
-    def displace(self, values: Array, far: float) -> None:
+    def displace(self, values: Array, far: float, way: int = 1) -> None:
         """Go near `values`, where every decision is that of a state which has nothing special about it.
 
-        Held inputs stay what they are: they come from the step before.
+        Held inputs stay what they are: they come from the step before. `way`: one of several directions.
         """
-        moved = values + far * _away(values, np.random.default_rng(1))
+        moved = values + far * _away(values, np.random.default_rng(way))
         self.put_states(moved)
         cells = self._extended.cells
         for cell, value in zip(cells, moved[self._extended.size - len(cells) :].tolist(), strict=True):

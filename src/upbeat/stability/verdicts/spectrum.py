@@ -18,6 +18,10 @@ Array = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.complex128]
 NEAR_ONE = 1e-5
 """Eigenvalues this near to 1 are asked whether they can be told from it."""
+Twin = tuple[int, int, float]
+"""An entry that always is another one, or that with the other sign: the one, the other, the sign."""
+AGAIN = 4.0
+"""How much further off than two of them are from each other matrices may be that should be equal."""
 SHOWN = 5
 """How many ports a mode names at most."""
 
@@ -124,7 +128,10 @@ def spectrum(model: Induced) -> Spectrum:
             "nothing linear comes close to it there. Choose another operating point (at=…, --at) or step."
         )
     matrix, left, twins = merged(model.matrix)
-    error = _added(model.error, twins, left)
+    error = _added(model.error, [(twin, other, 1.0) for twin, other, _ in twins], left)
+    again = _added(model.again, twins, left)
+    if again is not None:
+        error = (model.accuracy * np.abs(matrix) if error is None else error) + AGAIN * np.abs(again - matrix)
     core = replace(model, matrix=matrix, error=error, ports=tuple(model.ports[i] for i in left))
     parts = _parts(matrix)
     zeros = model.size - sum(len(values) for _, values in parts)
@@ -201,31 +208,34 @@ def _vectors(matrix: Array, value: complex) -> tuple[Vector, Vector]:
     return start, start
 
 
-def merged(matrix: Array) -> tuple[Array, list[int], list[tuple[int, int]]]:
+def merged(matrix: Array) -> tuple[Array, list[int], list[Twin]]:
     """The matrix without entries that always are what another one is, which are left, and those others.
 
-    An input that is a copy of an output has the row of its source: after one step both are the same for ever,
-    so that its column can be added to that of the other.
+    An input that is a copy of an output has the row of its source, or that with the other sign: after one
+    step both are the same for ever, so that its column can be added to that of the other.
     """
     first: dict[bytes, int] = {}
     left: list[int] = []
-    twins: list[tuple[int, int]] = []
+    twins: list[Twin] = []
+    signs = np.ones(len(matrix))
     for i, row in enumerate(matrix):
-        other = first.setdefault(row.tobytes(), i)
+        leading = row[np.flatnonzero(row)[:1]]
+        signs[i] = -1.0 if len(leading) and leading[0] < 0.0 else 1.0
+        other = first.setdefault((signs[i] * row + 0.0).tobytes(), i)
         if other == i:
             left.append(i)
         else:
-            twins.append((i, other))
+            twins.append((i, other, float(signs[i] * signs[other])))
     core = _added(matrix, twins, left)
     assert core is not None
     return core, left, twins
 
 
-def _added(matrix: Array | None, twins: list[tuple[int, int]], left: list[int]) -> Array | None:
+def _added(matrix: Array | None, twins: list[Twin], left: list[int]) -> Array | None:
     """A matrix whose columns of twins are added to those of the others, and without the twins."""
     if matrix is None or not twins:
         return matrix
     merged = matrix.copy()
-    for twin, other in twins:
-        merged[:, other] += merged[:, twin]
+    for twin, other, sign in twins:
+        merged[:, other] += sign * merged[:, twin]
     return merged[np.ix_(left, left)]
