@@ -101,6 +101,28 @@ def test_hidden_states_are_found_out(fmu_folder: Path) -> None:
         up.stability_of(around(model), pace=0.3, scan=False)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("derivatives", [True, False])
+def test_an_fmu_with_longer_steps_inside_is_undecided(
+    fmu_folder: Path, version: int, derivatives: bool
+) -> None:
+    """It stands still in most communication steps; with steps that are its own it is as its equations."""
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    named = f"inner{int(derivatives)}"
+    inner = replace(LINEAR, name=named, source="linear", derivatives=derivatives, defines=("INNER=0.25",))
+    scenario = around(up.Fmu(make(inner, version, fmu_folder), interface="co-simulation"))
+    found = up.stability_of(scenario, pace=0.05, scan=False)
+    assert found.verdict == "undecided"
+    assert "steps of its own of 0.25 s inside" in found.why
+    assert "Take communication steps of 0.25 s" in found.why
+    assert "0.25 s inside" in describe(found)
+    same = up.stability_of(around(twin(up.RK4(steps=1))), pace=0.25, scan=False)
+    own = up.stability_of(scenario, pace=0.25, scan=False)
+    assert own.verdict == same.verdict == "stable"
+    assert own.spectral_radius == pytest.approx(same.spectral_radius, abs=1e-3 if derivatives else 1e-7)
+
+
 class Leaky:
     """x' = -2·x + u by the exact formula for held u; y = 3·x + 0.5·u. Keeps its time and a parameter, too."""
 

@@ -9,14 +9,14 @@ import numpy as np
 
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.stability.linear.beside import Array, Moved
+from upbeat.stability.linear.beside import Array, Moved, NoMatrix
 from upbeat.stability.linear.flows import Flow, Moving, exact
 from upbeat.stability.linear.jacobians import ROUGH, Differences, Jacobian
 from upbeat.stability.linear.tried import Apart
 from upbeat.units.fmi.cosimulation import CoSimulationUnit
 from upbeat.units.fmi.description import Variable
 from upbeat.units.fmi.exchange import Exchange
-from upbeat.units.fmi.instance import Instance
+from upbeat.units.fmi.instance import FmuError, Instance
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.solving.solvers import Solver
@@ -137,6 +137,76 @@ def exchange_jacobian(unit: Exchanged, model: Fmu) -> Jacobian:
     return Differences(unit.behaviour)
 
 
+LOOKED = 48
+"""So many steps are made to see whether an FMU moves with every one of them."""
+
+
+class InnerSteps:
+    """Whether an FMU for co-simulation moves with every communication step.
+
+    One whose solver has longer steps of its own stands still in most of them and moves in some: no single
+    matrix says what a step does, and that of one in which it stands still says nothing at all.
+    """
+
+    def __init__(self, name: str, model: Fmu, start: float) -> None:
+        self._name, self._model, self._start = name, model, start
+        self._looked: dict[float, str] = {}
+
+    def check(self, step: float) -> None:
+        """`NoMatrix` if it does not move with every step of this size."""
+        if step not in self._looked:
+            self._looked[step] = self._why(step)
+        if self._looked[step]:
+            raise NoMatrix(self._looked[step])
+
+    def _why(self, step: float) -> str:
+        own = getattr(self._model.interface, "fixed_internal_step", None)
+        if own and abs(step / own - round(step / own)) <= 1e-6 and step > 0.5 * own:
+            return ""
+        if not own:
+            own = self._seen(step)
+            if not own:
+                return ""
+        near = max(round(step / own), 1) * own
+        return (
+            f"the FMU '{self._name}' has steps of its own of {'about ' if near != own else ''}{own:.6g} s "
+            f"inside, and communication steps of {step:.6g} s are no whole number of them: it stands still "
+            "in some and moves in others, and no single matrix says what they do. Take communication steps "
+            f"of {near:.6g} s (step=…, --step)."
+        )
+
+    def _seen(self, step: float) -> float:
+        """The time between two steps inside, if it does not move with every communication step."""
+        model = self._model
+        if model.interface.only_once_per_process:
+            return 0.0
+        unit = model.instantiate(f"{self._name} (tried)", self._start)
+        assert isinstance(unit, CoSimulationUnit)
+        moved: list[int] = []
+        try:
+            for port in _real(model.ports, Causality.INPUT):
+                given = [float(value) + 1.0 for value in port.initial]
+                unit.set(port.name, [given[0] if port.size is None else tuple(given)])
+            states = [unit.instance.reader(model.description.by_name[n]) for n in model.description.states]
+            names = [port.name for port in _real(model.ports, Causality.OUTPUT)]
+            before: Any = None
+            for k in range(LOOKED):
+                unit.advance(self._start + k * step, self._start + (k + 1) * step)
+                now: list[Any] = [read() for read in states]
+                now = now or [unit.get(name) for name in names]
+                if before is not None and now != before:
+                    moved.append(k)
+                before = now
+        except FmuError:  # whatever it is, it is told where it happens in a run
+            return 0.0
+        finally:
+            unit.close()
+        gaps = np.diff(moved)
+        if np.count_nonzero(gaps > 1) < 2:  # moves each time, or has come to rest, or never moves
+            return 0.0
+        return float((moved[-1] - moved[0]) / len(gaps)) * step
+
+
 class Directional(Moved):
     """Beside an FMU for co-simulation that knows its directional derivatives.
 
@@ -146,7 +216,8 @@ class Directional(Moved):
     slopes = ROUGH
     linear = False
 
-    def __init__(self, unit: CoSimulationUnit, model: Fmu) -> None:
+    def __init__(self, unit: CoSimulationUnit, model: Fmu, inner: InnerSteps) -> None:
+        self._inner = inner
         description = model.description
         self._states = [description.by_name[name] for name in description.states]
         self._rates = [description.by_name[each.variable] for each in description.structure.derivatives]
@@ -170,6 +241,7 @@ class Directional(Moved):
         return _slopes(instance, self._rates, self._states), _slopes(instance, self._rates, self._known)
 
     def _flow(self, left: tuple[Array, Array], t: float, to: float, moving: Moving) -> Flow:
+        self._inner.check(to - t)
         return exact(*left, to - t, moving, self.slopes)
 
     def values(self) -> list[float]:
@@ -191,7 +263,8 @@ class Readable(Apart):
     writable = False
     advice = "An FMU can list them (ModelStructure, Derivatives), or be for model exchange."
 
-    def __init__(self, unit: CoSimulationUnit, model: Fmu) -> None:
+    def __init__(self, unit: CoSimulationUnit, model: Fmu, inner: InnerSteps) -> None:
+        self._inner = inner
         description = model.description
         self.labels = tuple(description.states)
         self._readers = [unit.instance.reader(description.by_name[name]) for name in self.labels]
@@ -201,6 +274,9 @@ class Readable(Apart):
 
     def write(self, values: Sequence[float]) -> None:
         raise NotImplementedError  # `writable` says so
+
+    def check_length(self, step: float) -> None:
+        self._inner.check(step)
 
 
 def scalar(model: Fmu) -> bool:

@@ -117,6 +117,9 @@ class Kept:
                 "nothing linear describes that. Choose another point (at=…, --at)."
             )
 
+    def check_length(self, step: float) -> None:
+        """Steps of any length are tried as they are."""
+
     def later(self, t: float, to: float, steps: float) -> None:
         """What it does between events does not depend on the time."""
 

@@ -22,7 +22,14 @@ from upbeat.stability.linear.affine import affine, smooth
 from upbeat.stability.linear.beside import Beside, Still
 from upbeat.stability.linear.boxed import Boxed, inside_blocks
 from upbeat.stability.linear.extended import asked_first
-from upbeat.stability.linear.fmus import Directional, Exchanged, Readable, exchange_jacobian, scalar
+from upbeat.stability.linear.fmus import (
+    Directional,
+    Exchanged,
+    InnerSteps,
+    Readable,
+    exchange_jacobian,
+    scalar,
+)
 from upbeat.stability.linear.forms import Forms
 from upbeat.stability.linear.inner_steps import sizes_inside
 from upbeat.stability.linear.jacobians import Symbolic, jacobian
@@ -139,7 +146,7 @@ def _beside_fmu(name: str, model: Fmu, unit: Any, given: Any, how: How) -> Besid
     if not scalar(model):
         raise InvalidInput(f"'{name}' cannot be linearised: it has arrays. Use it for model exchange.")
     if model.interface.directional_derivatives:
-        return Directional(unit, model)
+        return Directional(unit, model, InnerSteps(name, model, how.start))
     if Ability.ROLLBACK not in model.abilities:
         raise InvalidInput(
             f"'{name}' cannot be linearised: the FMU has no directional derivatives and cannot be set back. "
@@ -150,7 +157,7 @@ def _beside_fmu(name: str, model: Fmu, unit: Any, given: Any, how: How) -> Besid
             f"'{name}' cannot be linearised: what it does would be tried out and undone. {finding}; but for "
             "this it has to be set back: use it for model exchange, if it allows that."
         )
-    states = Readable(unit, model)
+    states = Readable(unit, model, InnerSteps(name, model, how.start))
     check_rollback(name, Told(name, unit), model.ports, states.read, how.start, how.step)
     return Tried(name, unit, model.ports, states, given, how.step)
 

@@ -272,6 +272,9 @@ class Tokens:
             "describes that. Choose another point (at=…, --at), or write the unit with equations (PythonOde)."
         )
 
+    def check_length(self, step: float) -> None:
+        """Steps of any length are tried as they are."""
+
     def later(self, t: float, to: float, steps: float) -> None:
         """Let the numbers that go their own way be what they are so many steps later; all else stays."""
         token = self._unit.save()

@@ -51,6 +51,10 @@ class Handle(Protocol):
         """Let what goes its own way be what it is so many steps later; all else stays."""
         ...
 
+    def check_length(self, step: float) -> None:
+        """That steps of this length are all alike: `NoMatrix` if they are not."""
+        ...
+
 
 class Apart:
     """A handle that tells of nothing beside the states."""
@@ -62,6 +66,9 @@ class Apart:
         pass
 
     def later(self, t: float, to: float, steps: float) -> None:
+        pass
+
+    def check_length(self, step: float) -> None:
         pass
 
 
@@ -329,6 +336,7 @@ class Tried(Moved):
         """How states and outputs follow from states, fitted to runs in which inputs moved them."""
         if self._fitted is not None:
             return self._fitted
+        self._handle.check_length(self._step)
         unit, h, size = self._unit, self._step, len(self.labels)
         token, turn = unit.save(), np.random.default_rng(7)
         length, runs = size + 3, 2 + size
