@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import upbeat as up
 from sample_traces import record
 from upbeat.core.errors import FileProblem, InvalidInput, MissingExtra
 from upbeat.core.ports import Kind
 from upbeat.core.reasons import EXPECTED, Reason
 from upbeat.report import lanes
 from upbeat.report.lanes import lane, ranks
-from upbeat.report.panels import LINES, arrange, pretty, select, thin
+from upbeat.report.panels import LINES, arrange, pretty, select, thin, thin_marks
 from upbeat.report.plot import COLOURS, plot, spread
 from upbeat.report.steps import step_panel
 from upbeat.trace import EventKind, EventLog, StepLog, Trace
@@ -358,3 +359,57 @@ def test_very_many_events_do_no_harm() -> None:
         trace.events.append("deep", 3.0, index)
     assert len(lane(trace, "light.lamp", "x").times) <= 4010
     assert len(plot(trace).axes) == 3
+
+
+# ---------------------------------------------------------------- what new users met
+
+
+def test_signals_of_different_size_have_panels_of_their_own() -> None:
+    time = np.linspace(0.0, 1.0, 50)
+    sizes = [3e4, 1e4, 100.0, 90.0, 1.0, 0.5, 0.4, 1e-3, 0.0]
+    signals = {f"c.s{i}": size * np.sin(9 * time) for i, size in enumerate(sizes)}
+    panels = arrange({"": up.Trace.from_arrays(time, signals)}, None)
+    assert [[line.label for line in panel.lines] for panel in panels] == [
+        ["c.s0", "c.s1"],
+        ["c.s2", "c.s3"],
+        ["c.s4", "c.s5", "c.s6"],
+        ["c.s7", "c.s8"],
+    ]
+    pressures = {"a.p": 2e5 * np.sin(9 * time), "b.p": np.sin(9 * time)}
+    measured = up.Trace.from_arrays(time, pressures, {"a.p": "Pa", "b.p": "Pa"})
+    assert [panel.title for panel in arrange({"": measured}, None)] == ["p (Pa)", "p (Pa)"]
+
+
+def test_a_part_of_the_time_and_no_events(tmp_path: Path) -> None:
+    ball = up.Ode({"x": "v", "v": "-9.81"}, start={"x": 1.0})
+    floor = up.Scenario(
+        {"ball": ball}, events={"hit": {"when": "ball.x <= 0", "then": {"ball.v": "-ball.v"}}}
+    )
+    trace = up.simulate(floor, pace=up.LookAhead(0.05), until=4.0)
+    figure = up.plot(trace, between=(1.0, 2.0))
+    assert figure.axes[0].get_xlim() == (1.0, 2.0)
+    part = trace.between(1.0, 2.0)
+    assert part.time[0] <= 1.0 < part.time[1]
+    assert part.time[-2] < part.time[-1]
+    assert len(part.events) == sum(1.0 <= event.time <= 2.0 for event in trace.events) > 0
+    with pytest.raises(up.InvalidInput, match="from an earlier to a later time"):
+        up.plot(trace, between=(2.0, 1.0))
+    with_events, without = up.plot(trace), up.plot(trace, events=False)
+    assert len(without.axes) == len(with_events.axes) - 1
+    file = tmp_path / "ball.csv"
+    trace.save(file)
+    from upbeat.cli.main import main
+
+    out = tmp_path / "ball.png"
+    assert main(["plot", str(file), "--no-events", "--between", "1", "2", "--out", str(out)]) == 0
+    assert out.exists()
+
+
+def test_thinned_events_are_drawn_once() -> None:
+    """One that was kept as an extreme and as one of many stood beside itself, as a ghost of the series."""
+    time = np.arange(25_000) / 100
+    times, values = thin_marks(time, np.sin(time))
+    assert len(times) < 16_000
+    assert len(np.unique(times)) == len(times)
+    assert values.max() == np.sin(time).max()
+    assert (np.sin(times) == values).all()

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import upbeat as up
 from sample_traces import COLUMNS, record, row, rows_of
 from upbeat.core.errors import FileProblem, MissingExtra, RecordingError
 from upbeat.core.ports import Kind
@@ -51,7 +52,8 @@ def test_every_kind_of_value_comes_back(suffix: str, rows: int, tmp_path: Path) 
     assert rows_of(back) == rows_of(direct) == expected
     if rows:
         assert [back[c.name].dtype.kind for c in COLUMNS] == ["f", "i", "b", "i", "O"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == [path.name]
+    beside = ["run.columns.json"] if suffix == "csv" else []
+    assert sorted(p.name for p in tmp_path.iterdir()) == [*beside, path.name]
 
 
 @pytest.mark.parametrize("suffix", [s for s in SUFFIXES if s != "csv"])
@@ -355,7 +357,8 @@ def test_a_second_run_to_the_same_file_is_refused(suffix: str, tmp_path: Path) -
     assert rows_of(read(path)) == [row(i) for i in range(12)]
     record(path, 3)
     assert len(read(path)) == 3
-    assert sorted(p.name for p in tmp_path.iterdir()) == [path.name]
+    beside = ["run.columns.json"] if suffix == "csv" else []
+    assert sorted(p.name for p in tmp_path.iterdir()) == [*beside, path.name]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -410,3 +413,24 @@ def test_columns_may_have_awkward_names(tmp_path: Path) -> None:
         assert back.names == trace.names
         assert back["u.x"].tolist() == [[math.pi, 2.0]]
     assert Column("x").kind is Kind.REAL
+
+
+def test_csv_keeps_units_of_measure_and_labels_beside_it(tmp_path: Path) -> None:
+    file, beside = tmp_path / "run.csv", tmp_path / "run.columns.json"
+    heater = up.Ode(
+        {"T": {"der": "1 if mode == 'heat' else 0", "unit": "degC"}},
+        inputs={"mode": {"items": ["off", "heat"], "start": "heat"}},
+    )
+    up.simulate(up.Scenario({"h": heater}), step=0.5, until=1.0, record=["*"], out=file)
+    back = up.read(file)
+    assert {column.name: (column.unit, column.items) for column in back.columns} == {
+        "h.T": ("degC", ()),
+        "h.mode": (None, ("off", "heat")),
+    }
+    assert file.read_text().splitlines()[0].startswith("time,")  # any program reads it as it is
+    beside.write_text('{"columns": 3}')
+    with pytest.warns(UserWarning, match="does not say what the columns"):
+        assert up.read(file).columns[0].unit is None
+    up.simulate(up.Scenario({"h": heater}), step=0.5, until=1.0, out=file)
+    up.simulate(up.Scenario({"x": up.Ode({"x": "-x"})}), step=0.5, until=1.0, out=file)
+    assert not beside.exists(), "that of an earlier run does not stay"

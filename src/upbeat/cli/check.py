@@ -19,7 +19,8 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deep",
         action="store_true",
-        help="also try every unit: do its outputs depend on the inputs that it declares, and on no others?",
+        help="also try every unit: do its outputs depend on the inputs that it declares, and on no others? "
+        "Does it come back to a saved state, if it says so?",
     )
     parser.add_argument(
         "--cores", type=int, metavar="N", help="for a run on N cores (default: as the file says)"

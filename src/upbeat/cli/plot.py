@@ -31,6 +31,10 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also draw the step sizes (always, where steps were made for events)",
     )
+    parser.add_argument("--no-events", action="store_true", help="draw signals only")
+    parser.add_argument(
+        "--between", nargs=2, type=float, metavar=("FROM", "TO"), help="draw this part of the time only"
+    )
     parser.add_argument("--title", help="a title for the picture")
     parser.add_argument("--quiet", action="store_true", help="do not say where the picture is")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
@@ -42,7 +46,15 @@ def call(options: argparse.Namespace) -> Exit:
     if out == options.file:
         raise InvalidInput(f"the picture would overwrite '{options.file}'; give another name with --out")
     wanted = [*options.names, *(options.signals or ())] or None
-    plot(_trace(options), wanted, out=out, steps=options.steps or None, title=options.title)
+    plot(
+        _trace(options),
+        wanted,
+        out=out,
+        steps=options.steps or None,
+        events=not options.no_events,
+        title=options.title,
+        between=None if options.between is None else tuple(options.between),
+    )
     if options.json:
         say(json.dumps({"ok": True, "out": str(out)}))
     elif not options.quiet:

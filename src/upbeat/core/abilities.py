@@ -7,6 +7,7 @@ a scenario before anything runs, and is a tiny protocol of the *unit*.
 from __future__ import annotations
 
 import enum
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -277,12 +278,39 @@ def speaks_for_itself(model: type) -> bool:
     return False
 
 
-def doubt(model: Model, ability: Ability) -> str | None:
+def doubt(model: Model, ability: Ability, step: float = 0.01) -> str | None:
     """Why an ability that the model declares cannot be relied on; None if it can.
 
-    Asked by those who are about to rely on it, before a run, and only for what they need.
+    Asked by those who are about to rely on it, before a run, and only for what they need. Rollback of a unit
+    that is somebody's own code is tried by replaying some steps of the size `step`, once for each model.
     """
-    return model.verify(ability) if isinstance(model, Verifiable) else None
+    if isinstance(model, Verifiable):
+        return model.verify(ability)
+    if ability not in (Ability.ROLLBACK, Ability.SERIALISE) or Ability.NATIVE in model.abilities:
+        return None
+    return replayed(model, ability, step)
+
+
+_REPLAYED: dict[int, tuple[Any, dict[tuple[Ability, float], str | None]]] = {}
+"""Findings by the identity of a model, with a reference that says whether it is still that model."""
+
+
+def replayed(model: Model, ability: Ability, step: float) -> str | None:
+    """What `broken_promise` finds; a model is tried once."""
+    from upbeat.core.replay import broken_promise  # which makes units
+
+    kept = _REPLAYED.get(id(model))
+    if kept is None or kept[0]() is not model:
+        key = id(model)
+        try:
+            reference: Any = weakref.ref(model, lambda _: _REPLAYED.pop(key, None))
+        except TypeError:  # it has slots: try it every time
+            return broken_promise(model, ability, step=step)
+        kept = _REPLAYED[key] = reference, {}
+    found = kept[1]
+    if (ability, step) not in found:
+        found[ability, step] = broken_promise(model, ability, step=step)
+    return found[ability, step]
 
 
 class Model(Protocol):

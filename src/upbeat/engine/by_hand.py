@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 
 from upbeat.core.errors import InvalidInput, suggest
-from upbeat.core.ports import Port, Signal, Values
+from upbeat.core.ports import Causality, Port, Signal, Values
 from upbeat.engine.drive import Drive
 from upbeat.engine.machine import Machine
 from upbeat.master.layout import Reg
@@ -39,6 +39,16 @@ class ByHand:
     def checked(self, name: str, value: Signal) -> Given:
         """The input of this name, if it can be set to this value."""
         free = self._scenario.free_inputs
+        unit, _, port_name = name.rpartition(".")
+        fixed = [port.name for port in getattr(self._scenario.units.get(unit), "ports", ())
+                 if port.causality is Causality.PARAMETER]  # fmt: skip
+        if name not in free and port_name in fixed:
+            raise InvalidInput(
+                f"'{name}' is a parameter, which stays what it is during a run. To set it while the run goes "
+                f"on, make it an input with a start value in the model of '{unit}' "
+                f'(inputs={{"{port_name}": 1.0}} instead of parameters): an input that nothing drives keeps '
+                "its value until run.set gives it another"
+            )
         if name not in free:
             raise InvalidInput(
                 f"'{name}' is not an input that can be set. {suggest(name, free, 'free inputs')}"
@@ -53,6 +63,7 @@ class ByHand:
             if given.name in self._pending:  # one after the other, both at the present time
                 self.refresh(drive)
             self._pending.add(given.name)
+        drive.before_change()
         machine.set_input(unit, port.name, values[0] if port.size is None else values)
         held = self._program.columns.get(given.name)
         if held is not None and not held.output:  # an input without a source has a register of its own

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf, isnan
 from typing import Any, cast
 
 from upbeat.core.errors import InvalidInput, StepError
+from upbeat.core.ports import Value
 from upbeat.core.reasons import KNOWN, Why
 from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
@@ -63,6 +64,7 @@ class Loop:
         self._stop_reasons = program.stop_reasons
         self._has_instant = instants and bool(program.instant)
         self._so_far = 0  # events at the present time
+        self._left: Sequence[Value] | None = None  # the row before something was changed by hand
         machine.write(program.now, span.start)
         machine.write(program.next, span.start)
 
@@ -74,6 +76,11 @@ class Loop:
         """Everything that happens at the start time."""
         self._machine.execute("start")
         self._commit(self.time, self._state)
+
+    def before_change(self) -> None:
+        """Somebody is about to change an input at the present time: keep what is to be seen without that."""
+        if self._recorder is not None and self._left is None:
+            self._left = tuple(self._row())
 
     def exchange(self, arrived: Iterable[str] = ()) -> None:
         """Exchange values again at the present time, after somebody has changed an input.
@@ -92,6 +99,13 @@ class Loop:
             self.stand((t, self._anew(state, t, fired, self._machine.read)))
         if self._has_instant:
             self._log()
+        if self._recorder is not None and self._left is not None:
+            left, self._left = self._left, None
+            self._recorder.jump(self.time, left, self._row())
+
+    def _row(self) -> Sequence[Value]:
+        """What is recorded, as it is now."""
+        return self._machine.row(self._cells)
 
     def _log(self) -> None:
         """What has fired at the present time goes into the log, after what has before."""
@@ -213,7 +227,7 @@ class Loop:
     def _record(self) -> None:
         if self._recorder is None:
             return
-        values = self._machine.row(self._cells)
+        values = self._row()
         if self.finished:
             self._recorder.finish(self.time, values)
         else:

@@ -152,6 +152,9 @@ class Paced:
     def begin(self) -> None:
         self._drive.begin()
 
+    def before_change(self) -> None:
+        self._drive.before_change()
+
     def exchange(self, arrived: Iterable[str] = ()) -> None:
         self._drive.exchange(arrived)
         if self._drive.event_driven:  # the next event may be another one now

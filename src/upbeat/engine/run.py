@@ -179,7 +179,8 @@ class Run:
     def set(self, name: str, value: Signal, *, restart: bool = True) -> None:
         """Hold an input that nothing drives at `value` from now on: a scenario input, or ``unit.port``.
 
-        This is a jump, so inputs that follow it by a polynomial forget what they were before. With `restart`
+        This is a jump: the trace has two rows of that time, before and after, and inputs that follow it by a
+        polynomial forget what they were before. With `restart`
         off they go on from there: for values of something smooth, set again and again. An unknown of a
         `Constrained` coupling is not held: the search for it begins with `value`.
         An event input gets an event with this value, at the present time.
@@ -194,7 +195,9 @@ class Run:
 
     @property
     def trace(self) -> Trace:
-        """What has been recorded so far."""
+        """What has been recorded so far, the effects of `set` included."""
+        if self._machine is not None and self._drive is not None and not self._ended:
+            self._by_hand.refresh(self._drive)
         return Trace.from_recorder(self._recorder, outcome=self._outcome or Outcome.RUNNING, **self._story())
 
     def _story(self) -> dict[str, Any]:

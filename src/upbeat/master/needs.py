@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
-from upbeat.master.paces.pace import Pace, retries
+from upbeat.master.paces.pace import Pace, retries, usual_step
 from upbeat.master.program import Advance, Due, Program, Save, Slope
 
 
@@ -49,7 +49,7 @@ def check_abilities(
     ] or [
         f"unit '{called(unit)}': {finding}. It matters, because {why}."
         for unit, ability, why in wanted
-        if (finding := doubt(units[unit], ability)) is not None
+        if (finding := doubt(units[unit], ability, usual_step(pace) or 0.01)) is not None
     ]
     if missing:
         raise MasterError("\n".join(missing))

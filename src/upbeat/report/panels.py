@@ -25,6 +25,8 @@ CROWD = 42
 _POINTS = 4000
 _MARKS = 10_000
 _PANELS = 6
+_ALIKE = 30.0
+"""Signals share a panel up to this ratio of their sizes: a smaller one would be hard to see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,12 @@ def _grouped(trace: Trace, columns: Sequence[Column]) -> list[Panel]:
     if len(groups) > _PANELS:  # too many quantities without a unit of measure: let those share
         groups = _groups(columns, by_port=False)
     panels = []
-    for key, members in groups.items():
+    sized = {
+        f"{key} {number}": part
+        for key, whole in groups.items()
+        for number, part in enumerate(_by_size(trace, whole))
+    }
+    for key, members in sized.items():
         parts = -(-len(members) // LINES) if len(members) < CROWD else 1
         size = -(-len(members) // parts)
         for first in range(0, len(members), size):
@@ -139,6 +146,29 @@ def _grouped(trace: Trace, columns: Sequence[Column]) -> list[Panel]:
             lines = [_line(trace, column, column.name, _owner(column.name)) for column in part]
             panels.append(Panel(_title(members), lines, _ticks(part[0]), share=key if parts > 1 else ""))
     return panels
+
+
+def _by_size(trace: Trace, columns: Sequence[Column]) -> list[list[Column]]:
+    """Columns of one quantity, apart where one would be a flat line beside another; few panels in all."""
+    if columns[0].kind is not Kind.REAL or len(columns) >= CROWD:
+        return [list(columns)]
+    sizes = {column.name: _size(trace[column.name]) for column in columns}
+    found: list[list[Column]] = []
+    for column in sorted(columns, key=lambda column: -sizes[column.name]):
+        size = sizes[column.name]
+        largest = sizes[found[-1][0].name] if found else 0.0
+        if found and (size * _ALIKE >= largest or size == 0.0 or len(found) == _PANELS):
+            found[-1].append(column)
+        else:
+            found.append([column])
+    order = {column.name: number for number, column in enumerate(columns)}
+    return [sorted(part, key=lambda column: order[column.name]) for part in found]
+
+
+def _size(values: NDArray[Any]) -> float:
+    """How far a signal reaches."""
+    finite = values[np.isfinite(values)]
+    return float(np.abs(finite).max()) if len(finite) else 0.0
 
 
 def _groups(columns: Sequence[Column], by_port: bool) -> dict[str, list[Column]]:
@@ -197,20 +227,26 @@ def thin(time: NDArray[np.float64], values: NDArray[Any]) -> tuple[NDArray[np.fl
     """At most a few thousand points that look the same: the extremes of every short stretch."""
     if len(time) <= _POINTS:
         return time, values
-    stretch = -(-len(time) // (_POINTS // 2))
-    whole = len(time) // stretch * stretch
+    keep = _extremes(values)
+    return time[keep], values[keep]
+
+
+def _extremes(values: NDArray[Any]) -> NDArray[np.intp]:
+    """The places of the least and the greatest value of every short stretch, and of the ends."""
+    stretch = -(-len(values) // (_POINTS // 2))
+    whole = len(values) // stretch * stretch
     blocks = values[:whole].reshape(-1, stretch)
     starts = np.arange(0, whole, stretch)
-    keep = np.concatenate(
-        [
-            starts + blocks.argmin(axis=1),
-            starts + blocks.argmax(axis=1),
-            np.arange(whole, len(time)),
-            [0, len(time) - 1],
-        ]
+    return np.unique(
+        np.concatenate(
+            [
+                starts + blocks.argmin(axis=1),
+                starts + blocks.argmax(axis=1),
+                np.arange(whole, len(values)),
+                [0, len(values) - 1],
+            ]
+        )
     )
-    keep = np.unique(keep)
-    return time[keep], values[keep]
 
 
 def thin_marks(time: NDArray[np.float64], values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
@@ -218,10 +254,9 @@ def thin_marks(time: NDArray[np.float64], values: NDArray[Any]) -> tuple[NDArray
     if len(time) <= _MARKS:
         return time, values
     every = -(-len(time) // _MARKS)
-    extremes = thin(time, values)
-    times = np.concatenate([time[::every], extremes[0]])
-    order = np.argsort(times, kind="stable")
-    return times[order], np.concatenate([values[::every], extremes[1]])[order]
+    # By place, so that none is there twice: it would be drawn beside itself, as another one of its instant.
+    keep = np.unique(np.concatenate([np.arange(0, len(time), every), _extremes(values)]))
+    return time[keep], values[keep]
 
 
 _NICE = {"**2": "²", "**3": "³", "**-1": "⁻¹", "**-2": "⁻²", "^2": "²", "^3": "³", "**": "^", "*": "·"}

@@ -31,10 +31,12 @@ def plot(
     events: bool = True,
     title: str | None = None,
     width: float = 7.2,
+    between: tuple[float, float] | None = None,
 ) -> Any:
     """Draw signals over time and return the matplotlib figure; with `out`, save it as PNG, SVG or PDF.
 
-    Signals with the same unit of measure share a panel. `signals` are names or patterns such as
+    Signals with the same unit of measure share a panel, as far as they are of similar size. `between` is a
+    part of the time, such as ``(2.0, 2.5)``. `signals` are names or patterns such as
     ``left.*``, of signals and of events. Several traces (a mapping from labels, or a sequence) are compared
     signal by signal. `steps` adds a panel with the step sizes, and why some are not like most; unless said
     otherwise it is there if steps were made for events. Without `events` none are drawn: else
@@ -44,6 +46,8 @@ def plot(
     figures = need("matplotlib.figure", "plot", "drawing a picture")
     target = checked_target(out)
     named = _named(traces)
+    if between is not None:
+        named = _named({label: trace.between(*between) for label, trace in named.items()})
     wanted = None if signals is None else [signals] if isinstance(signals, str) else list(signals)
     panels = arrange(named, wanted) + (event_panels(named, wanted) if events else [])
     sizes = step_sizes.step_panel(named)
@@ -76,7 +80,7 @@ def plot(
     if rows:
         # Runs that are compared have their events at almost the same times: lines would be a tangle.
         lanes.draw(axes[-1], axes[:-1] if len(named) == 1 else (), rows)
-    _finish_time(axes, named)
+    _finish_time(axes, named, between)
     figure.draw_without_rendering()  # labels need the final height of the panels, which is known now
     for number, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
         if number == 0 or len(named) == 1:  # runs that are compared have the same colours everywhere
@@ -284,9 +288,13 @@ def _lanes(
     ]
 
 
-def _finish_time(axes: Sequence[Any], traces: Mapping[str, Trace]) -> None:
+def _finish_time(
+    axes: Sequence[Any], traces: Mapping[str, Trace], between: tuple[float, float] | None
+) -> None:
     first = min(trace.span[0] for trace in traces.values())
     last = max(trace.span[1] for trace in traces.values())
+    if between is not None:
+        first, last = between
     if last > first:
         axes[-1].set_xlim(first, last)
     axes[-1].set_xlabel("time (s)", fontsize=TEXT, color=INK)

@@ -84,6 +84,23 @@ class Recorder:
         else:
             self._flush_if_due()
 
+    def jump(self, time: float, left: Sequence[Value], right: Sequence[Value]) -> None:
+        """What changed at `time`, after its row was offered: a second row of that time, always kept.
+
+        If the first one was left out, it comes before it, so that the jump is seen as one.
+        """
+        if list(left) == list(right):
+            return
+        if self._last_time() != time:
+            self._keep(time, left)
+        self._keep(time, right)
+
+    def _last_time(self) -> float | None:
+        """The time of the last row that was kept, as far as it is known here."""
+        if self._fill:
+            return float(self._cells[self._fill - 1, 0])
+        return struct.unpack_from("=d", self._last)[0] if self._last else None
+
     def finish(self, time: float, values: Sequence[Value]) -> None:
         """Offer the last row of the run: it is kept unless it already is the last one."""
         fill = self._fill

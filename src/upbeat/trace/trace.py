@@ -186,6 +186,21 @@ class Trace:
                 self._statistics.add(cells)
         return self._statistics[index - 1] if index else None
 
+    def between(self, start: float, stop: float) -> Trace:
+        """The part from `start` to `stop`, with the rows right before and after it; steps stay all."""
+        if not start < stop:
+            raise InvalidInput(
+                f"a part of a trace goes from an earlier to a later time, not {start} to {stop}"
+            )
+        time = self.time
+        first = max(int(np.searchsorted(time, start, side="left")) - 1, 0)
+        last = int(np.searchsorted(time, stop, side="right")) + 1
+        arrays = [self._column(number)[first:last] for number in range(1 + len(self.columns))]
+        when = self.events.times()
+        events = self.events.take(np.flatnonzero((when >= start) & (when <= stop)))
+        ending = Ending(self.outcome, self.steps, info=dict(self.info), notes=list(self.notes))
+        return Trace(self.columns, Arrays(arrays), ending, events=events)
+
     def at(self, t: ArrayLike, name: str | None = None) -> Any:
         """The values at `t`: reals by linear interpolation, everything else held.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ctypes import c_void_p
 from dataclasses import dataclass
 
-from upbeat.core.abilities import Ability, Core, speaks_for_itself
+from upbeat.core.abilities import Ability, Core, replayed, speaks_for_itself
 from upbeat.core.errors import suggest
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.units.addressed import AddressedUnit, PackableUnit
@@ -74,6 +74,11 @@ class NativeUnit:
         events = {Ability.NEXT_EVENT} if "due" in dict(self.functions) else set()
         threads = {Ability.THREADS} if self.threads else set()
         return frozenset({*native, *rollback, *events, *slopes, *bytes_too, *threads})
+
+    def verify(self, ability: Ability) -> str | None:
+        """Why a state cannot be relied on to come back: C is somebody's own code as Python is."""
+        states = ability in (Ability.ROLLBACK, Ability.SERIALISE)
+        return replayed(self, ability, 0.01) if states else None
 
     @property
     def parameters(self) -> tuple[Value, ...]:

@@ -1,4 +1,5 @@
-"""A deep check: whether outputs depend directly on the inputs that units declare, and on no others.
+"""A deep check: whether outputs depend directly on the inputs that units declare, and on no others; whether
+units that promise rollback keep it.
 
 Everything that puts ports in an order believes `Port.depends`. An output that changes with an input it claims
 not to depend on would be read too early, and be one step late without anybody noticing. So each input of each
@@ -14,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from upbeat.core.abilities import Ability, Model, instantiated
+from upbeat.core.abilities import Ability, Model, doubt, instantiated
 from upbeat.core.errors import Problem
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
+from upbeat.core.replay import broken_promise
 from upbeat.core.time import Span
 from upbeat.engine.closing import close_all
 from upbeat.engine.texts import text_of
@@ -69,10 +71,25 @@ class Disturbed:
 
 
 @dataclass(frozen=True, slots=True)
+class Unkept:
+    """A unit that promises to come back to a state that was saved, and does not."""
+
+    unit: str
+    ability: Ability
+    why: str
+
+    @property
+    def problem(self) -> Problem:
+        what = f"it says that it {self.ability.value}: {self.why}"
+        hint = "Mend that, or leave out the promise: then masters that rely on it are refused."
+        return Problem(("units", self.unit), what, hint)
+
+
+@dataclass(frozen=True, slots=True)
 class Depths:
     """What a deep check found."""
 
-    wrong: tuple[Wrong | Disturbed, ...]
+    wrong: tuple[Wrong | Disturbed | Unkept, ...]
     late: tuple[tuple[str, str], ...]
     """Outputs and inputs, by full name: a direct dependency that shows only after the next step."""
     untried: tuple[tuple[str, str], ...]
@@ -91,7 +108,7 @@ class Depths:
 
 def depths(scenario: Scenario, span: Span, cores: int = 1) -> Depths:
     """Try all units of a scenario, each by itself; for several cores, those of one FMU also two at a time."""
-    wrong: list[Wrong | Disturbed] = list(_disturbed(scenario) if cores > 1 else ())
+    wrong: list[Wrong | Disturbed | Unkept] = list(_disturbed(scenario) if cores > 1 else ())
     late: list[tuple[str, str]] = []
     untried: list[tuple[str, str]] = []
     for name, model in scenario.units.items():
@@ -104,9 +121,25 @@ def depths(scenario: Scenario, span: Span, cores: int = 1) -> Depths:
         else:
             pairs, why = _tried(name, model, span)
         wrong += [Wrong(called, output, port) for output, port in pairs]
+        wrong += _unkept(called, model, span)
         if why:
             untried.append((called, why))
     return Depths(tuple(wrong), tuple(late), tuple(untried))
+
+
+def _unkept(called: str, model: Model, span: Span) -> Iterator[Unkept]:
+    """What a unit promises of its states and does not keep, found by replaying."""
+    plain = bare(model)
+    for ability in (Ability.ROLLBACK, Ability.SERIALISE):
+        if ability not in plain.abilities:
+            continue
+        if isinstance(plain, Fmu):
+            why = doubt(plain, ability)
+        else:
+            step = (span.stop - span.start) / PARTS
+            why = broken_promise(plain, ability, step=step, start=span.start, strict=True)
+        if why is not None:
+            yield Unkept(called, ability, why)
 
 
 def _disturbed(scenario: Scenario) -> Iterator[Disturbed]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from upbeat.core.ports import Value
 from upbeat.core.time import Span
 from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.native.core_loop import Chunk, Status, Stretch
@@ -32,6 +35,7 @@ class NativeLoop(Loop):
     ) -> None:
         super().__init__(machine, program, pace, span, selection, recorder)
         self._strings = machine.strings
+        self._note_strings = machine.note_strings
         self._shapes = machine.tables.events
         known = twin(pace)
         if known is None:
@@ -63,6 +67,10 @@ class NativeLoop(Loop):
     def stand(self, standing: tuple[float, State]) -> None:
         self._core.stand(standing[1])
         self.time = standing[0]
+
+    def _row(self) -> Sequence[Value]:
+        self._note_strings()  # first: texts keep the numbers that they have in the core
+        return super()._row()
 
     def _chunk(self, rows: int) -> Chunk | None:
         return None if self._recorder is None else np.empty((rows, 1 + len(self._cells)))

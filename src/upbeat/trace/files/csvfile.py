@@ -2,17 +2,19 @@
 
 The first line has the names, ``time`` first. Reals are written as the shortest text that reads back
 to the same double, booleans as ``true`` and ``false``, enumerations as their numbers; strings are
-always quoted, so that the text "1" stays a string. Events are in a second file (see
-`upbeat.trace.files.csvevents`). Units of measure, the step log and the outcome do not fit into plain CSV:
-Parquet and journals keep them.
+always quoted, so that the text "1" stays a string. Any program reads the file as it is. Events are in a
+second file (see `upbeat.trace.files.csvevents`); units of measure and the labels of enumerations, where there
+are any, in a third, ``run.columns.json``. The step log and the outcome do not fit into plain CSV: Parquet and
+journals keep them.
 """
 
 from __future__ import annotations
 
 import csv
 import itertools
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -24,7 +26,7 @@ from upbeat.core.ports import Kind
 from upbeat.trace.columns import Column
 from upbeat.trace.events import EventLog
 from upbeat.trace.files.csvevents import read_events
-from upbeat.trace.files.output import warn
+from upbeat.trace.files.output import unwritable, warn
 from upbeat.trace.log import Ending
 from upbeat.trace.store import Arrays, Stored, events_beside
 
@@ -67,9 +69,51 @@ def read_csv(path: Path, *, keep_last: bool = False, kinds: Sequence[Kind] | Non
     except csv.Error as error:
         raise FileProblem(f"'{path}' is not readable as CSV: {error}") from error
     time = arrays.pop(names.index("time"))
-    columns = (Column(name, kind) for name, kind in zip(names, found, strict=True) if name != "time")
+    known = {} if kinds else read_columns(path)
+    columns = (
+        _described(name, kind, known) for name, kind in zip(names, found, strict=True) if name != "time"
+    )
     ending = Ending(events=EventLog() if kinds else read_events(events_beside(path)))
     return Stored(tuple(columns), Arrays([time, *arrays]), ending)
+
+
+def columns_beside(path: Path) -> Path:
+    """The file with what the columns of a CSV file are: ``run.csv``, ``run.columns.json``."""
+    return path.with_name(f"{path.stem}.columns.json")
+
+
+def write_columns(path: Path, columns: Sequence[Column]) -> None:
+    """Write units of measure and labels beside a CSV file; without any, those of an earlier run go."""
+    beside = columns_beside(path)
+    try:
+        if any(column.unit is not None or column.items for column in columns):
+            data = {"columns": [column.to_data() for column in columns]}
+            beside.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        elif read_columns(path):
+            beside.unlink()
+    except OSError as error:
+        raise unwritable(beside, error) from error
+
+
+def read_columns(path: Path) -> dict[str, Column]:
+    """What is beside a CSV file, by name; nothing if there is no such file, or if it is none of ours."""
+    beside = columns_beside(path)
+    if not beside.is_file():
+        return {}
+    try:
+        listed = json.loads(beside.read_text(encoding="utf-8"))["columns"]
+        return {column.name: column for column in map(Column.from_data, listed)}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        warn(f"'{beside}' does not say what the columns of '{path.name}' are: {error}")
+        return {}
+
+
+def _described(name: str, kind: Kind, known: Mapping[str, Column]) -> Column:
+    """A column of this kind, with what is known of it."""
+    if name not in known:
+        return Column(name, kind)
+    same = known[name].kind is kind
+    return Column(name, kind, known[name].unit, known[name].items if same else ())
 
 
 def _open(path: Path) -> TextIO:

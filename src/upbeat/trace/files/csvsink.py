@@ -18,7 +18,7 @@ from upbeat.trace.columns import TIME, Cells, Column
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog
 from upbeat.trace.files.csvevents import CsvEvents, is_events, quote, read_events
-from upbeat.trace.files.csvfile import read_csv
+from upbeat.trace.files.csvfile import read_csv, write_columns
 from upbeat.trace.files.output import Appender, Written
 from upbeat.trace.log import Ending
 from upbeat.trace.store import Deferred, Source, events_beside
@@ -118,6 +118,7 @@ class CsvSink:
         if not self._file.begun:
             names = (quote(c.name) if re.search(r'[",\n]', c.name) else c.name for c in self._columns)
             self._file.begin((",".join(names) + "\n").encode())
+            write_columns(self.path, self._columns[1:])
             if self._events is not None:
                 self._events.begin()
             elif is_events(beside := events_beside(self.path)):
