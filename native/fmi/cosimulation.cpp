@@ -29,6 +29,7 @@ struct Hot {
   double* clock = nullptr;  // where others look for the time
   bool ready = false;       // the next step is nothing but a step
   bool no_prior = true;     // no state is kept
+  double grid = 0.0;        // the usual length of steps
   SteadySteps steady;
 };
 
@@ -48,11 +49,8 @@ class CoSimulation final : private Hot<F>, private Memory {
     hot().now = &now();
     hot().clock = tables.clock ? tables.clock : &own_clock_;
     *hot().clock = tables.start;
-    for (const Port& port : ports()) {
-      const bool plain = port.role == Port::Plain && port.type == Type::Float64 && port.cells == 1;
-      reals_.push_back(plain ? fmu_.real(port) : typename F::Real());
-    }
-    hot().reals = reals_.data();
+    hot().grid = tables.grid;
+    look_up_reals();
     column_.resize(widest_of(tables));
   }
 
@@ -92,6 +90,7 @@ class CoSimulation final : private Hot<F>, private Memory {
   }
   UPBEAT_APART int set_other(int number, const Cell* coefficients, int count) {
     const Port& given = port(number);
+    if (fmu_.over()) return 0;
     if (given.role == Port::Plain) return fmu_.set(given, coefficients) ? 0 : refused();
     return take(given, coefficients, count) ? 0 : refused();
   }
@@ -103,7 +102,7 @@ class CoSimulation final : private Hot<F>, private Memory {
       Stepped ended;
       ended.reached = to;
       *hot().clock = t;
-      const int status = fmu_.attempt(t, to, hot().no_prior, ended);
+      const int status = fmu_.attempt(t, nominal(t, to, hot().grid), hot().no_prior, ended);
       if (!F::plain(status, ended)) return end_otherwise(status, ended, t, to, early, reached);
       *hot().now = to;
       return 0;
@@ -118,8 +117,10 @@ class CoSimulation final : private Hot<F>, private Memory {
   }
   UPBEAT_APART int go(double t, double to, int early, double* reached) {
     if (!(to >= t)) return refuse("cannot advance backwards, from " + shorter(t) + " to " + shorter(to));
+    if (fmu_.over() && !fmu_.refuse_to_go_on()) return refused();
     for (int pieces = 0; pieces < most_pieces; ++pieces) {
       if (!make_ready()) return refused();
+      if (fmu_.over()) now() = to;
       if (now() >= to) break;
       if (!step(std::min(to, events_.next()))) return refused();
       if (now() >= to || (early && now() > t)) break;
@@ -134,10 +135,15 @@ class CoSimulation final : private Hot<F>, private Memory {
     return 0;
   }
 
-  // One round of event mode, if there is something to do; what ticked is sent by the next jump.
+  // One round of event mode, if there is something to do; what ticked is sent by the next jump. The first one ends
+  // initialization mode, without event mode as well.
   int jump(int* again) {
+    *again = 0;
     if (mode() == Initialization) {
       if (!events_.leave_initialization() || !events_.settle()) return refused();
+      if (!events_.exists()) return 0;
+    } else if (!events_.exists() || fmu_.over()) {
+      return 0;
     } else {
       events_.sent();
       if (events_.happens() && !events_.round()) return refused();
@@ -156,6 +162,10 @@ class CoSimulation final : private Hot<F>, private Memory {
   }
   int restore(int slot) {
     if (!states_.restore(slot)) return refused();
+    if (fmu_.over()) {
+      fmu_.go_on();
+      look_up_reals();
+    }
     moving_.count_again();
     prepare();
     return 0;
@@ -188,7 +198,17 @@ class CoSimulation final : private Hot<F>, private Memory {
         return true;
     }
   }
-  void prepare() { hot().ready = mode() == Stepping && !events_.exists() && !moving_.any() && rates_.empty(); }
+  // The functions for plain reals; none sets one once the FMU has asked for the end.
+  void look_up_reals() {
+    reals_.clear();
+    for (const Port& port : ports()) {
+      const bool plain = port.role == Port::Plain && port.type == Type::Float64 && port.cells == 1;
+      reals_.push_back(plain ? fmu_.real(port) : typename F::Real());
+      if (fmu_.over()) reals_.back().set_ = nullptr;
+    }
+    hot().reals = reals_.data();
+  }
+  void prepare() { hot().ready = !fmu_.over() && mode() == Stepping && !events_.exists() && !moving_.any() && rates_.empty(); }
 
   // -- time --------------------------------------------------------------------------------------
 
@@ -212,12 +232,21 @@ class CoSimulation final : private Hot<F>, private Memory {
 
   bool attempt(double from, double until, Stepped& ended) {
     if (fmu_.fatal()) return fmu_.lost(F::step);
-    return fmu_.conclude(fmu_.attempt(from, until, hot().no_prior, ended), from, ended);
+    const double length = nominal(from, until, hot().grid);
+    return fmu_.conclude(fmu_.attempt(from, length, hot().no_prior, ended), from, ended);
   }
 
   bool arrived(double from, double until, const Stepped& ended) {
-    if (ended.terminate) return fmu_.refuse("the FMU asked to end the simulation at t = " + shorter(ended.reached));
-    const bool there = std::fabs(until - ended.reached) <= near_enough * (until - from);
+    const double slack = near_enough * (until - from) + rounded * std::fabs(until);
+    if (ended.terminate) {  // it stays where it is, whatever the time
+      fmu_.end(ended.reached);
+      look_up_reals();
+      prepare();
+      if (ended.reached <= from + slack) return fmu_.refuse_to_go_on();  // not one step more
+      now() = until;
+      return true;
+    }
+    const bool there = std::fabs(until - ended.reached) <= slack;
     const double reached = there ? until : ended.reached;
     if (!(from <= reached && reached <= until)) {
       return fmu_.refuse("a step from " + shorter(from) + " to " + shorter(until) + " ended at " + shorter(ended.reached));
@@ -281,8 +310,11 @@ class CoSimulation final : private Hot<F>, private Memory {
 }  // namespace
 
 upbeat_unit make_cosimulation(const FmuTables& tables) {
-  if (tables.version == 2) return entered<CoSimulation<Fmi2>>(tables, tables.event_mode);
-  return entered<CoSimulation<Fmi3>>(tables, tables.event_mode);
+  const bool second = tables.version == 2;
+  upbeat_unit unit = second ? entered<CoSimulation<Fmi2>>(tables, tables.event_mode)
+                            : entered<CoSimulation<Fmi3>>(tables, tables.event_mode);
+  unit.jump = second ? Calls<CoSimulation<Fmi2>>::jump : Calls<CoSimulation<Fmi3>>::jump;  // ends initialization mode
+  return unit;
 }
 
 }  // namespace upbeat::fmi

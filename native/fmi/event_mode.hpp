@@ -27,10 +27,11 @@ class EventMode {
   // Of the events that the FMU, or one of its clocks, has planned.
   double next() { return std::min(memory_.next_event(), clocks_.due()); }
   double due() {
+    if (fmu_.over()) return std::numeric_limits<double>::infinity();
     if (memory_.mode() == Memory::Initialization || waits() || memory_.any(Port::Sent)) return memory_.now();
     return next();
   }
-  bool happens() { return waits() || next() <= memory_.now(); }
+  bool happens() { return !fmu_.over() && (waits() || next() <= memory_.now()); }
 
   bool leave_initialization() {
     if (!fmu_.steps() || !fmu_.leave_initialization()) return false;
@@ -58,7 +59,7 @@ class EventMode {
   // Into step mode, with everything done that is to be done at this time.
   bool leave() {
     if (exists_ && !settle()) return false;
-    if (memory_.mode() == Memory::Event) {
+    if (memory_.mode() == Memory::Event && !fmu_.over()) {
       if (!fmu_.enter_step_mode()) return false;
       memory_.mode() = Memory::Stepping;
     }
@@ -88,7 +89,7 @@ class EventMode {
     for (const std::int32_t number : memory_.all(Port::Heard)) own(number)->i = 0;
     Updated updated;
     if (!fmu_.update(updated)) return false;
-    if (updated.terminate) return fmu_.refuse("the FMU asked to end the simulation at t = " + shorter(memory_.now()));
+    if (updated.terminate) fmu_.end(memory_.now());
     memory_.pending() = updated.again ? 1 : 0;
     memory_.next_event() = fmu_.next_event(memory_.now(), updated.next);
     return clocks_.look(memory_.now());

@@ -55,6 +55,7 @@ class Exchange final : private Dynamics, private Watch {
 
   int set(int number, const Cell* coefficients, int count) {
     shown_.forget();
+    if (fmu_.over()) return 0;
     const Input& given = port(number);
     const bool changed = inputs_.change(given, coefficients, count);
     if (own_.mode == ExchangeMemory::Continuous && !given.discrete) {
@@ -70,6 +71,7 @@ class Exchange final : private Dynamics, private Watch {
   int advance(double t, double to, int early, double* reached) {
     if (!(to >= t)) return unsolved("cannot advance backwards, from " + shorter(t) + " to " + shorter(to));
     if (to == t) return 0;
+    if (fmu_.over() && !fmu_.refuse_to_go_on()) return refused();
     own_.now = t;
     shown_.forget();
     try {
@@ -82,12 +84,12 @@ class Exchange final : private Dynamics, private Watch {
   const Effort& effort() const { return solver_.effort(); }
 
   int due(double* time) {
-    *time = own_.pending ? own_.now : own_.next;
+    *time = fmu_.over() ? infinity : own_.pending ? own_.now : own_.next;
     return 0;
   }
 
   int jump(int* again) {
-    if (!own_.pending) return 0;
+    if (!own_.pending || fmu_.over()) return 0;
     shown_.forget();
     if (!round()) return refused();
     *again = own_.pending ? 1 : 0;
@@ -105,6 +107,7 @@ class Exchange final : private Dynamics, private Watch {
   int restore(int slot) {
     shown_.forget();
     if (!states_.restore(slot)) return refused();
+    fmu_.go_on();
     std::copy(own_.z.begin(), own_.z.end(), Watch::values());
     touched_ = true;  // it may have been: looking once more changes nothing
     scaled_ = false;
@@ -148,8 +151,8 @@ class Exchange final : private Dynamics, private Watch {
     bool event = false;
     bool end = false;
     if (!place(t, x) || !fmu_.completed(final_, &event, &end)) throw Refused();
-    if (end && !ended(t)) throw Refused();
-    return event;
+    if (end) fmu_.end(t);
+    return event || end;
   }
 
   // -- time --------------------------------------------------------------------------------------
@@ -160,12 +163,19 @@ class Exchange final : private Dynamics, private Watch {
     const double crowd = 1e-6 * (to - t);
     double since = t;
     for (int events = 0;;) {
+      if (fmu_.over()) {  // it stays where it is, whatever the time
+        own_.now = to;
+        own_.pending = false;
+        *reached = to;
+        return 0;
+      }
       const double until = smaller(to, own_.next);
       if (until > own_.now) {
         if (!solver_.advance(*this, own_.now, until, own_.x.data(), own_.h, this)) return unsolved(solver_.message());
         own_.now = Watch::time();
         own_.pending = Watch::stopped();
         if (!place(own_.now, own_.x.data())) return refused();
+        if (fmu_.over()) continue;
       }
       own_.pending = own_.pending || own_.now >= own_.next;
       if (own_.now >= to || (early && own_.pending)) {
@@ -205,8 +215,6 @@ class Exchange final : private Dynamics, private Watch {
     return true;
   }
 
-  bool ended(double t) { return fmu_.refuse("the FMU asked to end the simulation at t = " + shorter(t)); }
-
   // One round of event iteration.
   bool round() {
     *clock_ = own_.now;
@@ -219,7 +227,11 @@ class Exchange final : private Dynamics, private Watch {
     }
     Updated updated;
     if (!fmu_.update(updated)) return false;
-    if (updated.terminate) return ended(own_.now);
+    if (updated.terminate) {
+      fmu_.end(own_.now);
+      own_.pending = false;
+      return true;
+    }
     scaled_ = scaled_ && !updated.nominals_changed;
     own_.next = fmu_.next_event(own_.now, updated.next);
     own_.pending = updated.again || own_.next <= own_.now;
@@ -234,7 +246,7 @@ class Exchange final : private Dynamics, private Watch {
       }
       if (!round()) return false;
     }
-    if (own_.mode == ExchangeMemory::Continuous) return true;
+    if (own_.mode == ExchangeMemory::Continuous || fmu_.over()) return true;
     if (!fmu_.enter_continuous_time_mode()) return false;
     own_.mode = ExchangeMemory::Continuous;
     touched_ = false;
@@ -259,7 +271,7 @@ class Exchange final : private Dynamics, private Watch {
   }
 
   int refused() {
-    refused_ = true;
+    refused_ = refused_ || !fmu_.over();
     message_ = "FmuError: " + fmu_.why();
     return fmu_.status();
   }

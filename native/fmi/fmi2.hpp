@@ -99,7 +99,7 @@ class Fmi2 : public Caller {
 
   // -- co-simulation ----------------------------------------------------------------------------
 
-  int attempt(double t, double to, bool no_prior, Stepped&) { return do_step_(c_, t, to - t, no_prior ? 1 : 0); }
+  int attempt(double t, double length, bool no_prior, Stepped&) { return do_step_(c_, t, length, no_prior ? 1 : 0); }
   bool steps() { return do_step_ != nullptr || missing("fmi2DoStep"); }
   static bool plain(int status, const Stepped&) { return status == Ok; }
   bool conclude(int status, double t, Stepped& ended) { return status == Ok || not_stepped(status, t, ended); }

@@ -49,10 +49,10 @@ class Fmi3 : public Fmi3Values {
 
   // -- co-simulation ----------------------------------------------------------------------------
 
-  int attempt(double t, double to, bool no_prior, Stepped& ended) {
+  int attempt(double t, double length, bool no_prior, Stepped& ended) {
     bool early = false;
-    double reached = to;
-    const int status = do_step_(c_, t, to - t, no_prior, &ended.event, &ended.terminate, &early, &reached);
+    double reached = ended.reached;
+    const int status = do_step_(c_, t, length, no_prior, &ended.event, &ended.terminate, &early, &reached);
     if (early) ended.reached = reached;
     ended.early = early;
     return status;

@@ -5,7 +5,7 @@
 //
 //   get(variable, cells)  set(variable, cells)     values, converted; one call for a scalar as for an array
 //   leave_initialization()  terminate()  free()
-//   attempt(t, to, no_prior, ended)                co-simulation: the step itself, which gives a status,
+//   attempt(t, length, no_prior, ended)            co-simulation: the step itself, which gives a status,
 //   plain(status, ended)  conclude(status, t, ended)   … whether that is all, and what it means otherwise
 //   real(variable)                                 one of type Float64 for quick calls
 //   give_slopes(reference, count, slopes)          derivatives of an input, FMI 2
@@ -112,6 +112,7 @@ struct FmuTables {
   bool saves = false;
   bool serialises = false;
   bool steady = false;  // all steps must be equally long
+  double grid = 0.0;    // the usual length of steps, 0 if there is none
   double* clock = nullptr;  // where others look for the time of the instance, may be null
   std::intptr_t environment = 0;  // what its log messages carry
   bool adjoint = false;           // its derivatives by inputs come row by row
@@ -182,13 +183,22 @@ class Caller {
   // Not even asked: the library has failed for good.
   bool lost(const char* call);
 
+  // The FMU asks to end the simulation: from then on it stays where it is, and the next step is refused.
+  void end(double t) { ended_ = t; }
+  void go_on() { ended_ = std::numeric_limits<double>::quiet_NaN(); }
+  bool over() const { return ended_ == ended_; }
+  bool refuse_to_go_on() {
+    refuse("the FMU asked to end the simulation at t = " + shorter(ended_));
+    return false;
+  }
+
   // Whether the last failure was a status of the FMU, which may have said more in its log.
   bool said() const { return said_; }
   // Whether the FMU could have done it with other values.
   bool discarded() const { return discarded_; }
 
   // What a call of the unit returns after a failure.
-  int status() const { return said_ ? failed_status : lost_ ? lost_status : 1; }
+  int status() const { return said_ ? failed_status : lost_ ? lost_status : over() ? ended_status : 1; }
 
   // An error came up: the instance may only be freed. After a fatal one, of any instance of the library, not even that.
   bool failed() const { return failed_; }
@@ -230,6 +240,7 @@ class Caller {
   Doom own_doom_{nullptr};
   std::intptr_t environment_;
   bool told_ = false;  // of an event that is past
+  double ended_ = std::numeric_limits<double>::quiet_NaN();
   std::string why_;
   bool said_ = false;
   bool discarded_ = false;

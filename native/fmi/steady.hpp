@@ -1,4 +1,4 @@
-// FMUs for co-simulation that take only steps of one length: upbeat.units.fmi.steady, which this follows.
+// How long the steps of co-simulation are: upbeat.units.fmi.steady, which this follows.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,21 @@
 #include "text.hpp"
 
 namespace upbeat::fmi {
+
+constexpr double rounded = 0x1p-50;  // by how much a difference of times may be off, as a part of them
+
+// The length that an FMU is told for a step: that of the grid (0: there is none), if the step is one of it.
+inline double nominal(double t, double to, double grid) {
+  constexpr double small = 0x1p-20;
+  const double length = to - t;
+  const double slack = rounded * std::max(std::fabs(t), std::fabs(to));
+  if (!(slack < small * std::min(grid, length))) return length;
+  if (std::fabs(length - grid) <= slack) return grid;
+  const double ratio = length / grid;
+  const double count = std::nearbyint(ratio > 1.0 ? ratio : 1.0 / ratio);  // ties to even, as in Python
+  const double found = ratio > 1.0 ? count * grid : grid / count;
+  return std::fabs(length - found) <= slack ? found : length;
+}
 
 class SteadySteps {
  public:

@@ -44,6 +44,9 @@ enum class Fault : std::int32_t {
 // where both are known, the other one is told of.
 constexpr int lost_status = std::numeric_limits<int>::min();
 
+// What the call of a unit returns that has asked before, when all was well, to end the run: no failure.
+constexpr int ended_status = lost_status + 1;
+
 struct Inside;
 
 struct Error {

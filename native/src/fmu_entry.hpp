@@ -81,6 +81,7 @@ inline void read_fmu(nb::handle given, fmi::FmuTables& tables) {
   tables.start = number(given, "start");
   tables.event_mode = flag(given, "event_mode");
   tables.steady = flag(given, "steady");
+  tables.grid = number(given, "grid");
   tables.saves = flag(given, "saves");
   tables.serialises = flag(given, "serialises");
   for (auto& [name, address] : nb::cast<std::vector<std::pair<std::string, std::uintptr_t>>>(given.attr("addresses"))) {

@@ -133,7 +133,8 @@ TEST(fmi2_discard) {
   FakeFmu ended;
   Unit last(fake2(ended));
   ended.stop_at = ended.terminate_at = 0.5;
-  CHECK(last.advance(0.0, 1.0) != 0 && last.why().find("asked to end the simulation at t = 0.5") != std::string::npos);
+  CHECK(last.advance(0.0, 1.0) == 0 && last.reached == 1.0);  // with its last values
+  CHECK(last.advance(1.0, 2.0) != 0 && last.why().find("asked to end the simulation at t = 0.5") != std::string::npos);
 }
 
 TEST(fmi2_follows_inputs) {

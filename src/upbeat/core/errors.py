@@ -138,6 +138,13 @@ class UnitError(RunError):
         super().__init__(f"unit '{unit}' failed in {call} at t = {time:.9g}: {message}")
 
 
+class EndRequest(UnitError):
+    """Not a failure: a unit has asked, by a call that went well, to end the run at `time`.
+
+    It shows its last values until the step that follows is asked for, which raises this.
+    """
+
+
 class StepError(RunError):
     """The pace or the loop could not go on: no progress, a bad proposal, an iteration that failed.
 

@@ -16,7 +16,7 @@ from upbeat.engine.changes import measured_changes, wants_changes, with_changes
 from upbeat.engine.checking.remarks import step_remarks
 from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored, checkpoint_from
 from upbeat.engine.choose import Choice, EngineName, choose
-from upbeat.engine.isolation import Isolation, ending, separated, together
+from upbeat.engine.isolation import Isolation, planned, separated, together
 from upbeat.engine.nesting.flatten import Flat, flattened, kept_nested
 from upbeat.engine.parallel.cores import Shared, core_remarks, on_cores, sharing
 from upbeat.engine.parallel.profiles import Profile
@@ -83,7 +83,7 @@ class Experiment:
 
     @property
     def _flattened(self) -> Flat:
-        placed = ending(separated(self.closed, self.isolation), self.span.stop)
+        placed = planned(separated(self.closed, self.isolation), self.span.stop, self.master.pace)
         closed = placed if self.flatten else kept_nested(placed)
         return flattened(closed, self.master, self.span)
 

@@ -11,6 +11,7 @@ from typing import Any, get_args
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
 from upbeat.engine.nesting.model import Nested
+from upbeat.master.paces.pace import Pace, usual_step
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.fmi.known import known_to_fail
 from upbeat.units.fmi.model import Fmu
@@ -50,16 +51,16 @@ def isolation_table(isolation: Isolation) -> dict[str, Any]:
     return {key: value for key, value in said.items() if value != usual[key]}
 
 
-def ending(scenario: Scenario, stop: float) -> Scenario:
-    """The scenario whose FMUs, at all depths, know when the run ends."""
+def planned(scenario: Scenario, stop: float, pace: Pace) -> Scenario:
+    """The scenario whose FMUs, at all depths, know when the run ends, and the grid of their steps."""
     made: dict[str, Model] = {}
     for name, model in scenario.units.items():
         inner = bare(model)
         told: Model = inner
         if isinstance(inner, Fmu):
-            told = inner.until(stop)
+            told = inner.planned(stop, usual_step(pace))
         elif type(inner) is Nested:
-            inside = ending(inner.scenario, stop)
+            inside = planned(inner.scenario, stop, inner.master.pace)
             told = inner if inside is inner.scenario else replace(inner, scenario=inside)
         if told is not inner:
             made[name] = replace(model, model=told) if isinstance(model, Isolated) else told

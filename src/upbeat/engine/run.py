@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from upbeat.core.errors import Interrupted, InvalidInput, RunError, StepError, UnitError, suggest
+from upbeat.core.errors import EndRequest, Interrupted, InvalidInput, RunError, StepError, UnitError, suggest
 from upbeat.core.ports import Signal, Value
 from upbeat.core.time import Span
 from upbeat.engine.building import built
@@ -23,7 +24,7 @@ from upbeat.engine.choose import Choice
 from upbeat.engine.drive import Drive
 from upbeat.engine.efforts import Told, told
 from upbeat.engine.interrupt import interruptible
-from upbeat.engine.loop import ENDLESS
+from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.realtime import Paced, RealTime
 from upbeat.engine.recording import recorder_for
@@ -35,6 +36,8 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.trace.log import Outcome
 from upbeat.trace.steps import StepLog
 from upbeat.trace.trace import Trace
+
+_log = logging.getLogger("upbeat.run")
 
 BUDGET_SECONDS = 0.05
 """How long an engine works before it lets the run look at Ctrl-C and report progress."""
@@ -77,6 +80,8 @@ class Run:
         self._keeper = keeper
         self._recorder = recorder_for(program, selection, every, out, self._strings, keeper, resumed)
         self._drive: Drive | None = None
+        self._loop: Loop | None = None
+        self._last_word = ""  # why the run ended before its stop time, though all went well
         self._paced: Paced | None = None
         self._machine: Machine | None = None
         self._turn = threading.RLock()  # one thread at a time; `close` waits for a slice, not for the end
@@ -85,7 +90,7 @@ class Run:
             self._machine, loop = built(
                 choice, program, scenario.units, pace, span, selection, recorder, strings, jit, schedules
             )
-            self._drive = loop
+            self._drive = self._loop = loop
             if resumed is None:
                 tell_unconverted(scenario)
                 loop.begin()
@@ -115,7 +120,7 @@ class Run:
                 raise StepError(self._over())
             with self._guarded():
                 self._by_hand.refresh(drive)
-                drive.step()
+                self._move(drive.step)
                 self._keep(drive)
             if drive.finished:
                 self._outcome = self._end()
@@ -129,7 +134,8 @@ class Run:
                 with self._turn:
                     self._live()
                     self._by_hand.refresh(drive)
-                    drive.go(BUDGET_SECONDS, ENDLESS if self._keeper is None else self._keeper.most(drive))
+                    most = ENDLESS if self._keeper is None else self._keeper.most(drive)
+                    self._move(lambda most=most: drive.go(BUDGET_SECONDS, most))  # type: ignore[misc]
                     self._keep(drive)
                 if report is not None:
                     report(drive.time)
@@ -140,6 +146,20 @@ class Run:
             self._outcome = self._end()
             self.close()  # writes the last rows: here, too, the disk may turn out to be full
         return self.trace
+
+    def _move(self, work: Callable[[], None]) -> None:
+        """Do some steps. A unit that asks for the end ends the run at the last time that all have reached."""
+        assert self._loop is not None
+        try:
+            work()
+        except EndRequest as asked:
+            self._loop.limit = self._loop.time
+            unit = getattr(self._known(asked), "unit", asked.unit)
+            self._last_word = (
+                f"the run ended at t = {self._loop.time:.9g}, before its stop time {self._span.stop:.9g}: "
+                f"unit '{unit}': {asked.reason.removeprefix('FmuError: ')}"
+            )
+            _log.warning("%s", self._last_word)
 
     def checkpoint(self) -> None:
         """Make a checkpoint now, whenever the next one would be due."""
@@ -157,12 +177,14 @@ class Run:
 
     def _end(self) -> Outcome:
         """How a run ends whose drive has nothing left to do."""
-        return Outcome.TOO_LATE if self._paced is not None and self._paced.too_late else Outcome.FINISHED
+        if self._paced is not None and self._paced.too_late:
+            return Outcome.TOO_LATE
+        return Outcome.STOPPED_BY_UNIT if self._last_word else Outcome.FINISHED
 
     def _over(self) -> str:
         if self._end() is Outcome.TOO_LATE:
             return f"the run stopped at t = {self.time:.9g}, because it fell behind real time"
-        return f"the run has reached its stop time {self._span.stop:g}"
+        return self._last_word or f"the run has reached its stop time {self._span.stop:g}"
 
     def __getitem__(self, name: str) -> Signal:
         """The present value of a signal, by its column name (``unit.port``)."""
@@ -215,7 +237,7 @@ class Run:
                 **({"undefined": undefined} if (undefined := self._undefined()) else {}),
                 **({"solvers": worked} if (worked := self._efforts()) else {}),
             },
-            "notes": self._program.notes,
+            "notes": (*self._program.notes, *([self._last_word] if self._last_word else [])),
         }
 
     def _undefined(self) -> dict[str, float]:
@@ -291,4 +313,4 @@ class Run:
         paths = self._scenario.origin.paths if self._scenario.origin is not None else {}
         if not isinstance(error, UnitError) or error.unit not in paths:
             return error
-        return UnitError(error.reason, unit=paths[error.unit], call=error.call, time=error.time)
+        return type(error)(error.reason, unit=paths[error.unit], call=error.call, time=error.time)

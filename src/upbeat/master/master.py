@@ -21,7 +21,7 @@ from upbeat.master.inputs.derivatives import grown, lines, with_derivative_sourc
 from upbeat.master.needs import check_abilities
 from upbeat.master.paces.pace import Fixed, Follows, Pace, prepared
 from upbeat.master.paces.wrapping import follower
-from upbeat.master.program import Program
+from upbeat.master.program import Block, Jump, Program
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import watchers
@@ -72,13 +72,16 @@ class Master:
         """The program that runs `scenario` the way this master says."""
         return self.build(scenario)[0]
 
-    def build(self, scenario: Scenario, *, driven: bool = False) -> tuple[Program, Pace]:
+    def build(
+        self, scenario: Scenario, *, driven: bool = False, inside: bool = False
+    ) -> tuple[Program, Pace]:
         """The program, and the pace that knows its registers. `MasterError` if they do not fit the units.
 
-        `driven`: what happens at an instant is done micro-step by micro-step, from outside.
+        `driven`: what happens at an instant is done micro-step by micro-step, from outside. `inside` another
+        program: inputs may still come from there when this one has started.
         """
         if self.events is not None:
-            return self.settled(scenario).build(scenario, driven=driven)
+            return self.settled(scenario).build(scenario, driven=driven, inside=inside)
         closed = self.arranged(scenario)
         sourced = with_derivative_sources(closed, self._wanted(closed, self._followed))
         wiring = Wiring(sourced, self.inputs, {**self.ports, **lines(closed, self.inputs)})
@@ -93,9 +96,10 @@ class Master:
         blocks, pace = prepared(self.pace, self.coupling.blocks(wiring), wiring)
         left = standing(wiring, blocks.steps.values()) if not driven else frozenset()
         instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven, standing=left)
+        begun = () if inside else initialized(wiring, blocks.exchange)
         program = Program(
             layout=wiring.registers.layout(),
-            start=(*instant.first, *blocks.start),
+            start=(*instant.first, *blocks.start, *begun),
             steps={
                 name: (*instant.keep, *without(step, left, wiring.outputs))
                 for name, step in blocks.steps.items()
@@ -201,6 +205,18 @@ class Master:
                     f"'{name}' is {inputs[name].kind.value}: only real inputs follow a course; "
                     "leave it at hold"
                 )
+
+
+def initialized(wiring: Wiring, exchange: Block) -> Block:
+    """What ends the initialization of units that have one (FMUs), once values have been exchanged in it.
+
+    What such a unit shows may be valid only then, so values are exchanged again.
+    """
+    units = [unit for unit, model in wiring.scenario.units.items() if getattr(model, "initializes", False)]
+    if not units:
+        return ()
+    again = wiring.registers.new("initialized", Kind.BOOLEAN)
+    return (*(Jump(unit, again) for unit in units), *exchange)
 
 
 def as_pace(pace: Pace | float | int) -> Pace:

@@ -17,6 +17,7 @@ class Outcome(enum.Enum):
 
     FINISHED = "the run reached its stop time"
     STOPPED_BY_EVENT = "the run stopped at an event, as it was asked to"
+    STOPPED_BY_UNIT = "the run ended before its stop time, as a unit asked it to"
     INTERRUPTED = "the run was interrupted; the results so far are kept"
     STOPPED = "the run was ended before its stop time; the results so far are kept"
     TOO_LATE = (
@@ -30,7 +31,7 @@ class Outcome(enum.Enum):
     @property
     def ok(self) -> bool:
         """Whether the run did what it was asked to do."""
-        return self in (Outcome.FINISHED, Outcome.STOPPED_BY_EVENT)
+        return self in (Outcome.FINISHED, Outcome.STOPPED_BY_EVENT, Outcome.STOPPED_BY_UNIT)
 
     @classmethod
     def named(cls, name: str) -> Outcome:

@@ -100,6 +100,7 @@ class Pretended:
                 event_indicators=tuple(Unknown(v.name, known) for v in zs),
             ),
         )
+        self.name = "pretended"
         self.variables = self.description.by_name
         self.ports = tuple(
             [Port(name, Causality.INPUT, Kind.REAL, start=0.0) for name in self.u]

@@ -315,7 +315,6 @@ def test_steps_in_part(fmu: Made, version: int, engine: str) -> None:
     ("name", "what", "rows"),
     [
         ("stuck", "refused the step from 0 to 0.1 and did not move at all (try a smaller step", 1),
-        ("stop", "asked to end the simulation at t = 0.", 6),
         ("fail", "failed", 6),
         ("doom", "fatal", 6),
         ("pend", "asynchronous steps are not supported", 6),

@@ -9,7 +9,7 @@ import pytest
 from tests.units.fmi.pretended import Pretended, Refuses
 
 from upbeat.core.abilities import Indicators, NextEvent, Rollback, Serialise, Slopes
-from upbeat.core.errors import ModelError
+from upbeat.core.errors import EndRequest, ModelError
 from upbeat.units import RK4, Cvode, DormandPrince, Euler, Midpoint, SolverError
 from upbeat.units.fmi.exchange import Exchange, PackableExchange, indicator_names
 from upbeat.units.fmi.instance import FmuError, Updated
@@ -282,8 +282,13 @@ def test_an_fmu_may_ask_to_end_the_simulation(way):
         fake = Pretended([0.0], lambda self: [1.0], completed=lambda self: (False, self.t >= 0.5))
     else:
         fake = Pretended(event=lambda self: Updated(terminate=self.t > 0, next_time=0.5))
-    with pytest.raises(FmuError, match=r"asked to end the simulation at t = 0\.5"):
-        run(fake, Euler(steps=4)).advance(0.0, 1.0)
+    unit = run(fake, Euler(steps=4))
+    assert unit.advance(0.0, 1.0) == 1.0  # with what it was at 0.5
+    if way == "completed":
+        assert unit.state == (0.5,)
+    assert unit.due() == math.inf
+    with pytest.raises(EndRequest, match=r"asked to end the simulation at t = 0\.5"):
+        unit.advance(1.0, 2.0)
 
 
 def test_event_iteration_takes_several_rounds_but_not_for_ever():

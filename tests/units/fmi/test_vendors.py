@@ -9,16 +9,19 @@ from pathlib import Path
 import fmpy
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import upbeat as up
+from upbeat.units.fmi.steady import nominal
 
 Made = Callable[[str, int], Path]
 BOTH = pytest.mark.parametrize("version", [2, 3])
 
 
 def alone(model: up.Fmu, engine: str, **more: object) -> up.Trace:
-    given = {"pace": 0.1, "until": 1.0, "engine": engine} | more
-    return up.simulate(up.Scenario(units={"one": model}), **given)
+    options = {"pace": 0.1, "until": 1.0, "engine": engine} | more
+    return up.simulate(up.Scenario(units={"one": model}), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("interface", ["co-simulation", "model-exchange"])
@@ -55,10 +58,10 @@ def test_values_that_take_are_not_talked_about(
 ) -> None:
     """All types, arrays and structural parameters included."""
     caplog.set_level(logging.WARNING, "upbeat.fmu")
-    given: dict[str, object] = {"float64_in": 0.1, "int32_in": -3, "boolean_in": True, "string_in": "é"}
+    values: dict[str, object] = {"float64_in": 0.1, "int32_in": -3, "boolean_in": True, "string_in": "é"}
     if version == 3:
-        given |= {"float32_in": 0.1, "uint64_in": 7, "binary_in": "00Ff", "int8_in": -8}
-    alone(up.Fmu(fmu("types", version), parameters=given | {"enumeration_in": "fast"}), engine)
+        values |= {"float32_in": 0.1, "uint64_in": 7, "binary_in": "00Ff", "int8_in": -8}
+    alone(up.Fmu(fmu("types", version), parameters=values | {"enumeration_in": "fast"}), engine)
     if version == 3:
         sizes = {"n": 3, "A": [0.0] * 9, "x": [1.0, 2.0, 3.0], "B": [0.0] * 3, "C": [1.0] * 3}
         alone(up.Fmu(fmu("space", 3), parameters=sizes), engine)
@@ -87,3 +90,94 @@ def test_what_an_fmu_says_is_quoted(fmu: Made, version: int, engine: str, isolat
         alone(model, engine)
     assert 'its last message was "' in str(caught.value)
     assert 'refused: 13 variables are there"' in str(caught.value)
+
+
+@BOTH
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_what_is_shown_at_the_start_is_what_the_fmu_shows_after_initialization(
+    fmu: Made, version: int, engine: str, isolation: str
+) -> None:
+    """As of AMESim, Dymola and 20-sim; the first row, and the first inputs of others. FMPy is the judge."""
+    path = fmu("unready", version)
+    unit = up.Fmu(path, isolation=isolation)  # type: ignore[arg-type]
+    after = up.Ode(states={"q": "u"}, inputs=["u"], outputs={"q": "q", "seen": "u"})
+    scenario = up.Scenario(units={"one": unit, "two": after}, connections={"two.u": "one.y"})
+    options = {"pace": 0.1, "until": 1.0, "engine": engine}
+    trace = up.simulate(scenario, **options)  # type: ignore[arg-type]
+    theirs = fmpy.simulate_fmu(str(path), stop_time=1.0, output_interval=0.1)
+    np.testing.assert_allclose(trace["one.y"], theirs["y"], rtol=1e-12)
+    np.testing.assert_array_equal(trace["two.seen"], trace["one.y"])
+    held = np.concatenate([[0.0], np.cumsum(0.1 * np.asarray(trace["one.y"])[:-1])])
+    np.testing.assert_allclose(trace["two.q"], held, rtol=1e-9, atol=1e-12)
+
+
+@BOTH
+@pytest.mark.parametrize("start", [0.0, 0.3, 17.0])
+def test_steps_of_the_grid_have_its_length_to_the_last_bit(
+    fmu: Made, version: int, engine: str, start: float
+) -> None:
+    """As of FMUs with fixed steps inside, which refuse 0.09999999999999998."""
+    model = up.Fmu(fmu("precise", version))
+    trace = alone(model, engine, start=start, until=start + 10.0)
+    assert len(trace.time) == 101
+    other = up.Ode(states={"x": "-x"}, outputs=["x"])
+    several = up.Scenario(units={"one": model, "fast": other})
+    coupling = up.MultiRate({"one": 2, "fast": 5})
+    trace = up.simulate(several, pace=0.2, until=5.0, coupling=coupling, engine=engine)  # type: ignore[arg-type]
+    assert trace.time[-1] == 5.0
+
+
+@given(st.floats(-1e3, 1e3), st.floats(1e-4, 10.0), st.integers(0, 10_000), st.integers(1, 12), st.booleans())
+def test_nominal_lengths(start: float, grid: float, k: int, n: int, parts: bool) -> None:
+    """Multiples and whole parts of the grid are found; every other length stays the difference."""
+    length = grid / n if parts else grid * n
+    t, to = start + k * length, start + (k + 1) * length
+    assert nominal(t, to, grid) == length
+    off = t + length * 1.01
+    if parts or n < 40:
+        assert nominal(t, off, grid) in (off - t, grid * round((off - t) / grid))
+    assert nominal(t, to, 0.0) == to - t
+
+
+@BOTH
+@pytest.mark.parametrize("interface", ["co-simulation", "model-exchange"])
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_an_fmu_that_asks_for_the_end_ends_the_run_with_success(
+    fmu: Made, version: int, engine: str, isolation: str, interface: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last row has its last values; FMPy is the judge."""
+    path = fmu("stop", version)
+    unit = up.Fmu(path, isolation=isolation, interface=interface)  # type: ignore[arg-type]
+    if isolation == "process" and (interface == "model-exchange" or engine == "interpret"):
+        pytest.skip("the interpreter does not hear of it from another process")
+    trace = alone(unit, engine)
+    if interface == "model-exchange":  # it asks in steps only, of which there are none
+        assert trace.time[-1] == 1.0
+        return
+    assert trace.outcome.ok
+    assert trace.outcome is not up.Outcome.FINISHED
+    end = 0.5 if version == 2 else 0.6  # FMI 2: it does nothing of the step that it does not want
+    assert trace.time[-1] == pytest.approx(end)
+    theirs = fmpy.simulate_fmu(str(path), stop_time=1.0, output_interval=0.1)
+    assert trace["one.y"][-1] == pytest.approx(theirs["y"][-1], rel=1e-12)
+    assert theirs["time"][-1] == pytest.approx(end)
+    said = (
+        f"the run ended at t = {end}, before its stop time 1: unit 'one': the FMU asked to end the simulation"
+    )
+    assert any(said in record.getMessage() for record in caplog.records)
+    assert any(said in note for note in trace.notes)
+
+
+@BOTH
+def test_the_end_in_a_nest_and_by_hand(fmu: Made, version: int, engine: str) -> None:
+    model = up.Fmu(fmu("stop", version))
+    inner = up.Scenario(units={"one": model}, outputs={"y": "one.y"})
+    for flatten in (True, False):
+        nest = up.Nested(inner, up.Master(up.Fixed(0.1)), flatten=flatten)
+        plan = up.experiment(up.Scenario(units={"nest": nest}), pace=0.1, until=1.0, engine=engine)  # type: ignore[arg-type]
+        with plan.open() as run:
+            while not run.finished:
+                run.step()
+            with pytest.raises(up.StepError, match=r"before its stop time 1: unit 'nest\.one'"):
+                run.step()
+        assert run.trace.time[-1] == pytest.approx(0.5 if version == 2 else 0.6)

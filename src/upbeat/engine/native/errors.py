@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Any, NamedTuple
 
-from upbeat.core.errors import ModelError, RunError, StepError, UnitError
+from upbeat.core.errors import EndRequest, ModelError, RunError, StepError, UnitError
 from upbeat.core.ports import Kind, Port, Value
 from upbeat.engine.loop import MOST_RETRIES
 from upbeat.engine.native.tables import KINDS, Tables
@@ -86,6 +86,8 @@ _FUNCTIONS = {**_CALLS, PACK: "pack", UNPACK: "unpack"}
 """The same as unit.h names them."""
 FMU_FAILED = 2
 """What an FMU's unit returns if the FMU itself failed, and may have said why (see native/fmi)."""
+ENDED = -(1 << 31) + 1
+"""What a unit returns that has asked to end the run (`ended_status` of native/src/error.hpp)."""
 CLOSED = "the run was closed while it was at work"
 
 
@@ -158,7 +160,8 @@ def blame(
             text = _refusal(error, name in names.by_address)
             if error.status == FMU_FAILED and name in names.complaints:
                 text += why(names.complaints[name]())
-    return UnitError(text, unit=name, call=call, time=time)
+    kind = EndRequest if error.fault == Fault.REFUSED and error.status == ENDED else UnitError
+    return kind(text, unit=name, call=call, time=time)
 
 
 def _inside(name: str, names: Names, error: tuple[Any, ...], cells: Sequence[float], reason: str) -> RunError:
@@ -170,7 +173,7 @@ def _inside(name: str, names: Names, error: tuple[Any, ...], cells: Sequence[flo
     found = blame(CoreError(*error), names, read, reason=lambda _: reason)
     if isinstance(found, UnitError):
         way = f"{name}.{names.paths.get(found.unit, found.unit)}"
-        return UnitError(found.reason, unit=way, call=found.call, time=found.time)
+        return type(found)(found.reason, unit=way, call=found.call, time=found.time)
     return StepError(f"inside '{name}': {found}", unending=getattr(found, "unending", False))
 
 

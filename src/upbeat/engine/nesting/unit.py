@@ -154,7 +154,7 @@ class NestedUnit:
             return call(*arguments)
         except UnitError as error:
             way = f"{self._name}.{self._paths.get(error.unit, error.unit)}"
-            raise UnitError(error.reason, unit=way, call=error.call, time=error.time) from error.__cause__
+            raise type(error)(error.reason, unit=way, call=error.call, time=error.time) from error.__cause__
         except StepError as error:
             text = f"inside '{self._name}': {error}"
             raise StepError(text, unending=error.unending) from error.__cause__

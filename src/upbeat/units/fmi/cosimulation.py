@@ -1,15 +1,19 @@
 """The running unit of an FMU for co-simulation, of FMI 2 or 3: the reference that the native engine follows.
 
-It stays in initialization mode until time begins to pass or, if it has events, until the first instant. What
-its ports do is in `upbeat.units.fmi.cosimulation_ports`.
+It stays in initialization mode until the first jump, which a run asks for when values have been exchanged, or
+until time begins to pass. An FMU that asks for the end of the simulation shows its last values until the next
+step, which is an `EndRequest`. What its ports do is in `upbeat.units.fmi.cosimulation_ports`.
 """
 
 from __future__ import annotations
 
+from math import inf
+
 from upbeat.units.fmi.binding.calls import why
 from upbeat.units.fmi.cosimulation_ports import CoSimulationPorts, Mode
-from upbeat.units.fmi.instance import FmuError, Intermediate, Stepped
+from upbeat.units.fmi.instance import FmuError, Intermediate, Stepped, end_request
 from upbeat.units.fmi.saved import Ours, Saved, from_bytes, to_bytes
+from upbeat.units.fmi.steady import ROUNDED, nominal
 
 MOST_ROUNDS = 1000
 """Of event iteration at one instant, and of pieces that one step falls into."""
@@ -26,9 +30,11 @@ class CoSimulationUnit(CoSimulationPorts):
         """Simulate from `t` to `to`; with `early` no further than the first event or refusal."""
         if to < t:
             raise FmuError(f"cannot advance backwards, from {t:.9g} to {to:.9g}")
+        if self._ended is not None:
+            raise end_request(self._instance, self._ended)
         try:
             if to > t and self._simple and self._mode is Mode.STEP and not self._courses:
-                stepped = self._instance.step(t, to - t, not self._tokens.alive)
+                stepped = self._instance.step(t, nominal(t, to, self._grid), not self._tokens.alive)
                 if not (stepped.early or stepped.terminate):  # by far the most frequent case
                     self.time = to
                     return to
@@ -37,6 +43,8 @@ class CoSimulationUnit(CoSimulationPorts):
                     return self.time
             for _ in range(MOST_ROUNDS):
                 self._make_ready()
+                if self._ended is not None:
+                    self.time = to
                 if self.time >= to:
                     return self.time
                 self._step(min(to, self._next, self._clocks.due))
@@ -56,7 +64,7 @@ class CoSimulationUnit(CoSimulationPorts):
         if self._mode is Mode.INITIALIZATION:
             self._leave_initialization()
         self._settle()
-        if self._mode is Mode.EVENT:
+        if self._mode is Mode.EVENT and self._ended is None:
             self._instance.enter_step_mode()
             self._mode = Mode.STEP
         self._sending.clear()
@@ -68,17 +76,23 @@ class CoSimulationUnit(CoSimulationPorts):
             self._steady.begin(now, until, until >= min(self._next, self._clocks.due))
         if self._courses and self._slopes:
             self._hand_over_slopes(now)
-        self._arrive(self._instance.step(now, until - now, not self._tokens.alive), now, until)
+        length = nominal(now, until, self._grid)
+        self._arrive(self._instance.step(now, length, not self._tokens.alive), now, until)
 
     def take_any_length(self) -> None:
         """Try steps of all lengths, whatever the FMU declares: for those who measure what it can do."""
         self._steady = None
 
     def _arrive(self, stepped: Stepped, now: float, until: float) -> None:
-        """How far a step came."""
+        """How far a step came. After the last one the FMU stays where it is, whatever the time."""
+        reached = stepped.reached if stepped.early else until
+        slack = NEAR * (until - now) + ROUNDED * abs(until)  # it may say: the time and the length it was told
         if stepped.terminate:
-            raise FmuError(f"the FMU asked to end the simulation at t = {stepped.reached:.9g}")
-        reached, slack = stepped.reached, NEAR * (until - now)
+            self._ended = reached
+            if reached <= now + slack:  # not one step more
+                raise end_request(self._instance, self._ended)
+            self.time = until
+            return
         if abs(until - reached) <= slack:
             reached = until
         if not now <= reached <= until:
@@ -121,6 +135,8 @@ class CoSimulationUnit(CoSimulationPorts):
 
     def due(self) -> float:
         """When something happens by itself: now, if the FMU waits for event mode."""
+        if self._ended is not None:
+            return inf
         if self._has_events and (self._mode is Mode.INITIALIZATION or self._waiting or self._sending):
             return self.time
         return min(self._next, self._clocks.due)
@@ -128,24 +144,25 @@ class CoSimulationUnit(CoSimulationPorts):
     @property
     def _waiting(self) -> bool:
         """Whether something is to be done in event mode that is not a matter of time."""
-        return bool(self._pending or self._heard)
+        return bool(self._pending or self._heard) and self._ended is None
 
     def jump(self) -> bool:
-        """One round of event mode, if there is something to do; what ticked is sent by the next jump."""
-        if not self._has_events:
-            return False
+        """One round of event mode, if there is something to do; what ticked is sent by the next jump.
+
+        The first one ends initialization mode, without event mode as well.
+        """
         try:
             if self._mode is Mode.INITIALIZATION:
                 self._leave_initialization()
                 self._settle()
-            else:
+            elif self._has_events and self._ended is None:
                 self._sending.clear()
                 if self._waiting or min(self._next, self._clocks.due) <= self.time:
                     self._round()
         except FmuError:
             self._failed = True
             raise
-        return self.due() <= self.time
+        return self._has_events and self.due() <= self.time
 
     def _leave_initialization(self) -> None:
         self._instance.exit_initialization()
@@ -158,7 +175,9 @@ class CoSimulationUnit(CoSimulationPorts):
     def _settle(self) -> None:
         """Rounds until nothing is left to do at this time."""
         for _ in range(MOST_ROUNDS):
-            if not self._waiting and min(self._next, self._clocks.due) > self.time:
+            if self._ended is not None or (
+                not self._waiting and min(self._next, self._clocks.due) > self.time
+            ):
                 return
             self._round()
         raise FmuError(f"event iteration at t = {self.time:.9g} did not end within {MOST_ROUNDS} rounds")
@@ -179,7 +198,7 @@ class CoSimulationUnit(CoSimulationPorts):
         self._heard.clear()
         updated = instance.update()
         if updated.terminate:
-            raise FmuError(f"the FMU asked to end the simulation at t = {self.time:.9g}")
+            self._ended = self.time
         self._pending = updated.again
         self._next = self._next_events.after(self.time, updated.next_time)
         self._clocks.look(self.time)
@@ -228,6 +247,7 @@ class CoSimulationUnit(CoSimulationPorts):
         """Set the FMU and everything here back."""
         self._instance.restore(token.state)
         ours = token.ours
+        self._ended = None
         self.time, self._mode, self._pending = ours.time, Mode(ours.mode), ours.pending
         self._next = ours.next
         self._clocks.next = [next for next, _ in ours.ticks]

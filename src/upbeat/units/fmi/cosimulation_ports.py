@@ -55,7 +55,14 @@ def _unknown(port: Port) -> Signal:
 class CoSimulationPorts:
     """One instance, in initialization mode when it comes here. `gone` is called when it has been freed."""
 
-    def __init__(self, instance: Instance, layout: Layout, start: float, gone: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        layout: Layout,
+        start: float,
+        gone: Callable[[], None],
+        grid: float = 0.0,
+    ) -> None:
         description, interface = instance.description, instance.interface
         assert isinstance(interface, CoSimulation)
         self._instance: Instance = instance
@@ -72,6 +79,8 @@ class CoSimulationPorts:
         self._clocks = Clocks(instance, [description.by_name[name] for name in clocks], start)
         self._steady = None if interface.variable_step else SteadySteps()
         self._pending = False
+        self._grid = grid
+        self._ended: float | None = None  # when the FMU asked to end the simulation
         self._next = inf
         self._next_events = NextEvents(instance)
         self._heard: set[str] = set()
@@ -146,6 +155,8 @@ class CoSimulationPorts:
 
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
         """From now on the input is Σ coefficients[k]·(t - now)**k, as far as the FMU can follow that."""
+        if self._ended is not None:
+            return
         try:
             self._setters[port](coefficients)
         except KeyError:

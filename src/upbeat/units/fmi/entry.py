@@ -33,7 +33,7 @@ def enter(model: Fmu, core: Core, name: str, start: float) -> object:
     try:
         keeper = Keeper(instance, gone)
         if isinstance(model.interface, CoSimulation):
-            entered = core.fmu(lower(instance, model.layout, start, keeper))
+            entered = core.fmu(lower(instance, model.layout, start, keeper, model.step))
         else:
             solver = model.effective_solver
             entered = core.fmu(lower_exchange(instance, model.layout, model.ports, start, solver, keeper))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
-from upbeat.core.errors import UpbeatError
+from upbeat.core.errors import EndRequest, UpbeatError
 from upbeat.core.ports import Signal
 from upbeat.units.fmi.description import Interface, ModelDescription, Variable
 
@@ -36,6 +36,13 @@ class FmuError(UpbeatError):
         self.call = call
         self.fatal = fatal
         self.discarded = discarded
+
+
+def end_request(instance: Instance, t: float) -> EndRequest:
+    """What a unit raises whose FMU has asked for the end before."""
+    return EndRequest(
+        f"the FMU asked to end the simulation at t = {t:.9g}", unit=instance.name, call="advance()", time=t
+    )
 
 
 class Stepped(NamedTuple):

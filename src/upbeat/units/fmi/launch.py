@@ -38,7 +38,7 @@ def launch(model: Fmu, name: str, start: float) -> Unit:
         return made[0].look_in(moment) if made else None
 
     instance, gone = initialized(model, name, start, intermediate)
-    made.append(CoSimulationUnit(instance, model.layout, start, gone))
+    made.append(CoSimulationUnit(instance, model.layout, start, gone, model.step))
     return made[0]
 
 

@@ -19,7 +19,7 @@ from upbeat.units.fmi.binaries import objection as no_library
 from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
 from upbeat.units.fmi.entry import enter, runs_natively
 from upbeat.units.fmi.exchange import indicator_names, shown
-from upbeat.units.fmi.interfaces import InterfaceName, abilities_of, interface_of, name_of
+from upbeat.units.fmi.interfaces import InterfaceName, abilities_of, has_events, interface_of, name_of
 from upbeat.units.fmi.launch import launch
 from upbeat.units.fmi.ports import Layout, choices, layout
 from upbeat.units.fmi.starts import Starts, sizes_of, with_starts
@@ -69,6 +69,7 @@ class Fmu:
     isolation: Isolation
     watched: bool
     stop: float | None = field(compare=False)
+    step: float = field(compare=False)
     _key: Key = field(compare=False, repr=False)
 
     announced = False
@@ -105,6 +106,7 @@ class Fmu:
             "isolation": isolation,
             "watched": False,
             "stop": None,
+            "step": 0.0,
             "starts": (),
             "_key": key,
             "description": description,
@@ -190,6 +192,12 @@ class Fmu:
         return isinstance(self.interface, CoSimulation) and not self.interface.variable_step
 
     @property
+    def initializes(self) -> bool:
+        """Whether its first jump ends initialization mode, and nothing else asks for one."""
+        co_simulation = isinstance(self.interface, CoSimulation)
+        return co_simulation and not has_events(self.description, self.interface)
+
+    @property
     def remembers(self) -> tuple[str, ...]:
         """States of another FMU are not states of this one."""
         return (self.description.token, self.interface_name)
@@ -231,10 +239,14 @@ class Fmu:
         object.__setattr__(changed, "logging", logging)
         return changed
 
-    def until(self, stop: float) -> Fmu:
-        """The same model for runs that end at `stop`, which the FMU is told."""
+    def planned(self, stop: float, step: float) -> Fmu:
+        """The same model for runs that end at `stop`, in steps that are usually as long as `step`.
+
+        The FMU is told so. 0: steps have no usual length.
+        """
         changed = copy.copy(self)
         object.__setattr__(changed, "stop", stop)
+        object.__setattr__(changed, "step", step)
         return changed
 
     def instantiate(self, name: str, start: float) -> Unit:

@@ -1,4 +1,4 @@
-"""FMUs for co-simulation that take only steps of one length, and what happens to one of another."""
+"""How long the steps of co-simulation are: on a grid, and of FMUs that take only steps of one length."""
 
 from __future__ import annotations
 
@@ -6,8 +6,29 @@ from math import nan
 
 from upbeat.units.fmi.instance import FmuError
 
+ROUNDED, _SMALL = 2.0**-50, 2.0**-20
+"""By how much a difference of times may be off, as a part of them, and how small that must be to tell."""
 _NEAR, _ROUNDING = 1e-9, 1e-15
 """By how much lengths may differ: a part of the first one, and of the times that they lie between."""
+
+
+def nominal(t: float, to: float, grid: float) -> float:
+    """The length that an FMU is told for a step: that of the grid, if the step is one of it.
+
+    The difference of two times on a grid is not its step but a few bits off (1.1 - 1.0 is not 0.1), and
+    FMUs with fixed steps inside refuse that. So do multiples and whole parts of the grid, for units with
+    rates of their own. native/fmi/steady.hpp does the same.
+    """
+    length = to - t
+    slack = ROUNDED * max(abs(t), abs(to))
+    if not slack < _SMALL * min(grid, length):  # no grid, or one that times cannot resolve
+        return length
+    if abs(length - grid) <= slack:
+        return grid
+    ratio = length / grid
+    count = float(round(ratio)) if ratio > 1 else float(round(1 / ratio))
+    found = count * grid if ratio > 1 else grid / count
+    return found if abs(length - found) <= slack else length
 
 
 class SteadySteps:

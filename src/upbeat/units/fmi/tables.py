@@ -135,7 +135,7 @@ class FmuTables:
     * `pointer`: what these functions take first.
     * `event_mode`: whether it has events: it is jumped at the start, and enters event mode.
     * `saves`, `serialises`: whether its state can be kept, and turned into bytes.
-    * `steady`: whether all of its steps must be equally long.
+    * `steady`: whether all of its steps must be equally long; `grid`: their usual length, 0 if there is none.
     * `clock`: the address of a double that always has the time of the instance.
     * `environment`: what its log messages carry.
     * `adjoint`: whether its derivatives by inputs come row by row.
@@ -152,6 +152,7 @@ class FmuTables:
     saves: bool
     serialises: bool
     steady: bool
+    grid: float
     clock: int
     environment: int
     adjoint: bool
@@ -159,7 +160,7 @@ class FmuTables:
     keeper: Keeper
 
 
-def lower(instance: Instance, layout: Layout, start: float, keeper: Keeper) -> FmuTables:
+def lower(instance: Instance, layout: Layout, start: float, keeper: Keeper, grid: float = 0.0) -> FmuTables:
     """The tables of an instance for co-simulation that is in initialization mode."""
     description, interface = instance.description, instance.interface
     events = has_events(description, interface)
@@ -180,6 +181,7 @@ def lower(instance: Instance, layout: Layout, start: float, keeper: Keeper) -> F
         saves=interface.saves_state,
         serialises=interface.serialises_state,
         steady=isinstance(interface, CoSimulation) and not interface.variable_step,
+        grid=grid,
         clock=addressof(keeper.clock),
         environment=instance.environment,
         adjoint=by_rows(interface),

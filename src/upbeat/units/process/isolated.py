@@ -114,6 +114,11 @@ class Isolated:
         return bool(getattr(self.model, "steady", False))
 
     @property
+    def initializes(self) -> bool:
+        """Whether the first jump of the model ends its initialization."""
+        return bool(getattr(self.model, "initializes", False))
+
+    @property
     def solver(self) -> object:
         """That of the model, if it has one."""
         return getattr(self.model, "solver", None)

@@ -28,7 +28,7 @@ class Motion:
         states, indicators = sizes(instance)
         self.x = [0.0] * states
         self._has_indicators = indicators > 0
-        self._system = system = System(instance, inputs)
+        self.system = system = System(instance, inputs)
         self._watch = Watch(
             system.indicators if self._has_indicators else None,
             system.completed if interface.completed_integrator_step else None,
@@ -54,14 +54,14 @@ class Motion:
     def go(self, t: float, until: float) -> tuple[float, bool]:
         """Integrate from `t` on; the time reached, and whether an event has ended it there."""
         watch = self._watch if self._watches else None
-        self.x = self.solver.advance(self._system.derivatives, t, self.x, until, watch)
+        self.x = self.solver.advance(self.system.derivatives, t, self.x, until, watch)
         reached, stopped = (until, False) if watch is None else (watch.time, watch.stopped)
         self.place(reached, self.x)
         return reached, stopped
 
     def place(self, t: float, x: list[float]) -> None:
         """Bring the FMU to a time and a state."""
-        self._system.place(t, x)
+        self.system.place(t, x)
 
     def crossed(self) -> bool:
         """Whether an indicator has crossed zero since the motion stopped, because an input has jumped."""

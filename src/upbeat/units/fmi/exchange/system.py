@@ -18,6 +18,8 @@ class System:
         self._final = not instance.interface.saves_state  # then no state before a completed step comes back
         self.patient = False
         """Whether the solver chooses its steps, so that it can try a shorter one."""
+        self.ended: float | None = None
+        """When the FMU asked to end the simulation."""
 
     def place(self, t: float, x: list[float]) -> None:
         """Bring the FMU to a time and a state."""
@@ -48,10 +50,5 @@ class System:
         self.place(t, x)
         event, terminate = self._instance.completed_step(self._final)
         if terminate:
-            raise ended(t)
-        return event
-
-
-def ended(t: float) -> FmuError:
-    """The FMU has had enough."""
-    return FmuError(f"the FMU asked to end the simulation at t = {t:.9g}")
+            self.ended = t
+        return event or terminate

@@ -14,8 +14,7 @@ from upbeat.units.fmi.exchange.motion import Motion
 from upbeat.units.fmi.exchange.noting import noting
 from upbeat.units.fmi.exchange.slopes import rates
 from upbeat.units.fmi.exchange.state import Held, Mode, Ours
-from upbeat.units.fmi.exchange.system import ended
-from upbeat.units.fmi.instance import FmuError, Instance
+from upbeat.units.fmi.instance import FmuError, Instance, end_request
 from upbeat.units.fmi.next_event import NextEvents
 from upbeat.units.fmi.sensitivity import slope
 from upbeat.units.fmi.tokens import Tokens
@@ -101,6 +100,8 @@ class Exchange:
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
         """From now on the input is Σ coefficients[k]·(t - now)**k; the FMU gets its value now at once."""
         self._seen = None
+        if self.motion.system.ended is not None:
+            return
         if self.clocks.owns(port):
             self.clocks.set(port, coefficients)
             return
@@ -125,6 +126,8 @@ class Exchange:
             raise SolverError(f"cannot advance backwards, from {t:.9g} to {to:.9g}")
         if to == t:
             return to
+        if self.motion.system.ended is not None:
+            raise end_request(self.instance, self.motion.system.ended)
         self.time = t
         self._seen = None
         self._settle()
@@ -132,9 +135,14 @@ class Exchange:
             self._meet_inputs()
         events, since, crowd = 0, t, 1e-6 * (to - t)
         while True:
+            if self.motion.system.ended is not None:  # it stays where it is, whatever the time
+                self.time, self._pending = to, False
+                return to
             until = min(to, self._next_time)
             if until > self.time:
                 self.time, self._pending = self.motion.go(self.time, until)
+                if self.motion.system.ended is not None:
+                    continue
             self._pending = self._pending or self.time >= self._next_time
             if self.time >= to or (early and self._pending):
                 return self.time
@@ -158,6 +166,8 @@ class Exchange:
 
     def due(self) -> float:
         """Now, if the FMU waits for an event to be handled; else the time of its next one."""
+        if self.motion.system.ended is not None:
+            return inf
         return self.time if self._pending or self.clocks.waiting else self._next_time
 
     @property
@@ -169,7 +179,7 @@ class Exchange:
         """One round of event iteration, if there is something to do."""
         self._seen = None
         self.clocks.sent()
-        if not self._pending and not self.clocks.heard:
+        if self.motion.system.ended is not None or (not self._pending and not self.clocks.heard):
             return False
         if self._mode is Mode.INITIAL:
             self.instance.exit_initialization()
@@ -181,7 +191,8 @@ class Exchange:
         self.clocks.tick(self.time)
         updated = self.instance.update()
         if updated.terminate:
-            raise ended(self.time)
+            self.motion.system.ended, self._pending = self.time, False
+            return False
         if updated.nominals_changed:
             self.motion.forget_scale()
         self._next = self._next_events.after(self.time, updated.next_time)
@@ -199,6 +210,8 @@ class Exchange:
             if not self._pending and not self.clocks.heard:
                 break
             self.jump()
+            if self.motion.system.ended is not None:
+                return
         if self._pending:
             raise FmuError(
                 f"event iteration at t = {self.time:.9g} did not come to an end in {ROUNDS:,} rounds"
@@ -230,7 +243,7 @@ class Exchange:
     @noting
     def restore(self, token: Held) -> None:
         """Set back to what `save` gave."""
-        self._seen = None
+        self._seen = self.motion.system.ended = None
         self.instance.restore(token.state)
         ours = token.ours
         self.time, self._mode, self._pending, self._next = ours.time, ours.mode, ours.pending, ours.next
