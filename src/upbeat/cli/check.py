@@ -10,6 +10,7 @@ from upbeat.cli.console import say
 from upbeat.cli.exits import Exit, exit_for
 from upbeat.cli.failure import problems_data
 from upbeat.core.errors import InvalidInput, ScenarioError
+from upbeat.engine.checking.remarks import unit_problems
 from upbeat.engine.experiment import Experiment
 from upbeat.report.left_alone import in_short, left_alone
 
@@ -43,6 +44,8 @@ def _tried(made: Experiment, options: argparse.Namespace) -> tuple[str, ...]:
 def call(options: argparse.Namespace) -> Exit:
     try:
         made = scenario_options.experiment(options, {"cores": options.cores}, writing=True)
+        if wrong := unit_problems(made.scenario):
+            raise ScenarioError(wrong, str(options.file))
         choice = made.choice()
         made.scenario.check_measures()
         remarks = (*made.remarks, *(_tried(made, options) if options.deep else ()))

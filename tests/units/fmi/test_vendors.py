@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import upbeat as up
+from upbeat.cli.main import main
 from upbeat.units.fmi.steady import nominal
 
 Made = Callable[[str, int], Path]
@@ -181,3 +184,96 @@ def test_the_end_in_a_nest_and_by_hand(fmu: Made, version: int, engine: str) -> 
             with pytest.raises(up.StepError, match=r"before its stop time 1: unit 'nest\.one'"):
                 run.step()
         assert run.trace.time[-1] == pytest.approx(0.5 if version == 2 else 0.6)
+
+
+def edited(source: Path, to: Path, *changes: tuple[str, str]) -> Path:
+    """The FMU with another description."""
+    with zipfile.ZipFile(source) as archive, zipfile.ZipFile(to, "w") as copy:
+        for entry in archive.infolist():
+            data = archive.read(entry)
+            if entry.filename == "modelDescription.xml":
+                text = data.decode()
+                for before, after in changes:
+                    text, count = re.subn(before, after, text)
+                    assert count, before
+                data = text.encode()
+            copy.writestr(entry, data)
+    return to
+
+
+VIOLATIONS = {
+    "constant": (r'(name="b"[^>]*)variability="tunable"', r'\1variability="constant"'),
+    "initial": (r'(name="b"[^>]*)initial="exact"', r'\1initial="calculated"'),
+    "no start": (r'(name="b"[^/]*?) start="1.0"', r"\1"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("kind", VIOLATIONS)
+def test_small_violations_run_with_a_warning_and_check_refuses_them(
+    fmu: Made,
+    version: int,
+    engine: str,
+    kind: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """FMPy runs them without validation, to the same numbers."""
+    change = VIOLATIONS[kind]
+    if kind == "no start" and version == 2:
+        change = (r'(name="b"[^>]*><Real) start="1.0"', r"\1")
+    path = edited(fmu("linear", version), tmp_path / "linear.fmu", change)
+    caplog.set_level(logging.WARNING, "upbeat.fmu")
+    trace = alone(up.Fmu(path, parameters={"u": 1.0}), engine)
+    theirs = fmpy.simulate_fmu(
+        str(path), stop_time=1.0, output_interval=0.1, start_values={"u": 1.0}, validate=False
+    )
+    np.testing.assert_allclose(trace["one.y"], theirs["y"], rtol=1e-12)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert re.match(r"against the standard, but it runs: modelDescription\.xml, line \d+: .*'b'", said)
+    assert main(["check", str(path)]) == 3
+    assert re.search(r"line \d+: .*'b'", capsys.readouterr().err)
+
+
+def test_violations_that_make_it_unusable_are_errors(fmu: Made, tmp_path: Path) -> None:
+    path = edited(fmu("linear", 2), tmp_path / "linear.fmu", (r'<Real start="-2.0"', '<Real start="two"'))
+    with pytest.raises(up.ModelError, match="'two' is not a number"):
+        up.Fmu(path)
+
+
+def test_a_boolean_structural_parameter(fmu: Made, engine: str, tmp_path: Path) -> None:
+    """Legal in FMI 3: only those that give the sizes of arrays are whole numbers."""
+    extra = '<Boolean name="big" valueReference="60" causality="structuralParameter" start="false"/>'
+    path = edited(fmu("space", 3), tmp_path / "space.fmu", ("<ModelVariables>", f"<ModelVariables>{extra}"))
+    trace = alone(up.Fmu(path, parameters={"n": 2}), engine)
+    assert trace["one.y"][-1] == pytest.approx(np.exp(-1.0), rel=1e-6)
+    assert up.Fmu(path).with_values({"big": True}).starts == (("big", (True,)),)
+
+
+def test_entries_of_one_name_and_one_content_are_one(fmu: Made, engine: str, tmp_path: Path) -> None:
+    source = fmu("linear", 2)
+    path = tmp_path / "twice.fmu"
+    path.write_bytes(source.read_bytes())
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("modelDescription.xml", archive.read("modelDescription.xml"))
+    np.testing.assert_array_equal(
+        alone(up.Fmu(path), engine)["one.y"], alone(up.Fmu(source), engine)["one.y"]
+    )
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("modelDescription.xml", b"something else")
+    with pytest.raises(up.FileProblem, match="with other contents"):
+        up.Fmu(path)
+
+
+@BOTH
+def test_an_fmu_without_outputs_shows_its_local_variables(
+    fmu: Made, version: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = [('name="y"([^>]*)causality="output"', r'name="y"\1causality="local"')]
+    changes += [("<Outputs>.*</Outputs>", "")] if version == 2 else [("<Output [^>]*/>", "")]
+    path = edited(fmu("linear", version), tmp_path / "linear.fmu", *changes)
+    out = tmp_path / "r.csv"
+    assert main(["run", str(path), "--until", "1", "--step", "0.1", "--out", str(out)]) == 0
+    assert "linear has no outputs: its local variables are recorded" in "".join(capsys.readouterr())
+    assert set(up.read(out).names) >= {"linear.x", "linear.y"}

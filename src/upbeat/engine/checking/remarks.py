@@ -1,14 +1,18 @@
-"""What may go wrong in a run and can be seen before it: steps of other lengths than a unit can take."""
+"""What may go wrong in a run and can be seen before it: steps of other lengths than a unit can take, and
+units that are wrong in themselves."""
 
 from __future__ import annotations
 
 from upbeat.core.abilities import Ability
+from upbeat.core.errors import Problem
 from upbeat.core.time import Span
 from upbeat.engine.nesting.flatten import Flat
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.paces.pace import SLACK, Fixed
 from upbeat.scenario.merging.inline import path_of
+from upbeat.scenario.scenario import Scenario
+from upbeat.units.process import bare
 
 
 def step_remarks(flat: Flat, span: Span) -> tuple[str, ...]:
@@ -39,6 +43,19 @@ def step_remarks(flat: Flat, span: Span) -> tuple[str, ...]:
         found.append(f"{what}: a step that does ends the run with an error")
     who = f"{', '.join(steady)}: the FMU takes only steps of one length"
     return tuple(f"{who} (canHandleVariableCommunicationStepSize is false), and {what}" for what in found)
+
+
+def unit_problems(scenario: Scenario, path: tuple[str, ...] = ()) -> list[Problem]:
+    """What is wrong with units themselves, at all depths, though a run would be tried."""
+    found: list[Problem] = []
+    for name, model in scenario.units.items():
+        inner = bare(model)
+        where = ("units", *path, name)
+        found += [Problem(where, what) for what in getattr(inner, "problems", ())]
+        inside = getattr(inner, "scenario", None)
+        if isinstance(inside, Scenario):
+            found += unit_problems(inside, (*path, name))
+    return found
 
 
 def _rest(pace: Fixed, span: Span) -> float:

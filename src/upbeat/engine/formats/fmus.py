@@ -15,6 +15,7 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, Problem, Problems, ScenarioError, suggest
 from upbeat.core.expr.tokens import written
 from upbeat.core.names import split
+from upbeat.core.ports import Causality
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.formats.fmu_inputs import Driven
 from upbeat.engine.nesting.model import Nested
@@ -71,6 +72,8 @@ def fmu_experiment(
         try:
             found = [*all_alike.get("locals", ()), *_patterns_for(name, locals)]
             units[name] = Fmu(path, **all_alike | {"locals": found})
+            if not any(port.causality is Causality.OUTPUT for port in units[name].ports):
+                units[name] = _shown(units[name], all_alike, name, notes)
         except InvalidInput as error:
             problems.add((path.name,), str(error))
     broken = set(names) - units.keys()
@@ -100,6 +103,15 @@ def fmu_experiment(
     signals = settings.get("signals") if driven is None else driven.signals()
     made = Experiment(scenario=scenario, signals=signals, **fields)
     return Chosen(made, (*notes, *more))
+
+
+def _shown(model: Fmu, options: Mapping[str, Any], name: str, notes: list[str]) -> Fmu:
+    """An FMU without outputs shows its local variables, or there would be nothing to see."""
+    if not model.hidden:
+        notes.append(f"{name} has neither outputs nor local variables: there is nothing to record of it")
+        return model
+    notes.append(f"{name} has no outputs: its local variables are recorded ({len(model.hidden)})")
+    return Fmu(model.path, **dict(options) | {"locals": list(model.hidden)})
 
 
 def _patterns_for(unit: str, patterns: Sequence[str]) -> list[str]:

@@ -159,8 +159,8 @@ def _plan(archive: zipfile.ZipFile, path: Path, limits: Limits) -> dict[PurePosi
         _check_kind(entry, path)
         _check_size(entry, path, limits)
         total += entry.file_size
-        if target in plan and not (entry.is_dir() and plan[target].is_dir()):
-            raise _refused(path, entry, f"another entry has the name '{target}' too")
+        if target in plan and not _same(archive, entry, plan[target]):
+            raise _refused(path, entry, f"another entry has the name '{target}' too, with other contents")
         plan[target] = entry
     if total > limits.total:
         raise FileProblem(f"'{path}' would fill {_size(total)}; at most {_size(limits.total)} are unpacked")
@@ -169,6 +169,16 @@ def _plan(archive: zipfile.ZipFile, path: Path, limits: Limits) -> dict[PurePosi
             if above in plan and not plan[above].is_dir():
                 raise _refused(path, entry, f"'{above}' is a file in the same archive, not a folder")
     return plan
+
+
+def _same(archive: zipfile.ZipFile, one: zipfile.ZipInfo, other: zipfile.ZipInfo) -> bool:
+    """Whether it does not matter which of two entries of one name is taken."""
+    if one.is_dir() or other.is_dir():
+        return one.is_dir() and other.is_dir()
+    if (one.file_size, one.CRC) != (other.file_size, other.CRC):
+        return False
+    with archive.open(one) as first, archive.open(other) as second:
+        return first.read(one.file_size + 1) == second.read(one.file_size + 1)
 
 
 def _target(entry: zipfile.ZipInfo, path: Path) -> PurePosixPath:

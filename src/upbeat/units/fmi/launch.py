@@ -81,6 +81,12 @@ def initialized(
             stop = None if model.stop is None or model.stop <= start else model.stop
             instance.enter_initialization(start, stop, model.told_tolerance, lambda: _give(instance, others))
             _read_back(instance, structural + others)
+            for note in description.violations[:_MOST_TOLD]:
+                instance.note(f"against the standard, but it runs: modelDescription.xml, {note}")
+            if len(description.violations) > _MOST_TOLD:
+                instance.note(
+                    f"… and {len(description.violations) - _MOST_TOLD} violations more (upbeat check)"
+                )
         except BaseException:
             instance.free()
             raise
@@ -89,6 +95,9 @@ def initialized(
         raise
     return instance, gone
 
+
+_MOST_TOLD = 5
+"""Violations of the standard that a run warns of, one by one."""
 
 Given = list[tuple[Variable, Values]]
 

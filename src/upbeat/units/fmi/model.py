@@ -177,9 +177,20 @@ class Fmu:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What `upbeat explain` says of it: where it comes from, and what is odd about it."""
-        lacking = no_library(self.path, self.description.version, self.interface.model_identifier)
-        found = () if lacking is None else (f"it cannot run here: {lacking}",)
+        found = tuple(f"against the standard: {note}" for note in self.description.violations[:5])
+        if self._lacking is not None:
+            found = (f"it cannot run here: {self._lacking}", *found)
         return (*found, *notes_of(self.description, self.interface), *self.layout.notes)
+
+    @property
+    def _lacking(self) -> str | None:
+        return no_library(self.path, self.description.version, self.interface.model_identifier)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What `upbeat check` refuses: a run fails at once, or has to guess what is meant."""
+        found = [f"line {note.line}: {note.where}: {note.what}" for note in self.description.violations]
+        return (*(() if self._lacking is None else (f"it cannot run here: {self._lacking}",)), *found)
 
     @property
     def hidden(self) -> tuple[str, ...]:

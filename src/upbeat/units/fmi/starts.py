@@ -66,7 +66,7 @@ def sizes_of(description: ModelDescription, starts: Mapping[str, Values]) -> dic
     by_name = description.by_name
     found: dict[str, int] = {}
     for name, values in starts.items():
-        if by_name[name].causality is Causality.STRUCTURAL_PARAMETER:
+        if by_name[name].causality is Causality.STRUCTURAL_PARAMETER and isinstance(values[0], int):
             found[by_name[name].alias_of or name] = int(values[0])
     return found
 

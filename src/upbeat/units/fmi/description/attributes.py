@@ -61,6 +61,9 @@ class Attributes:
     def error(self, what: str) -> None:
         self.findings.error(self.element.line, self.where, what)
 
+    def violation(self, what: str) -> None:
+        self.findings.violation(self.element.line, self.where, what)
+
     def warning(self, what: str) -> None:
         self.findings.warning(self.element.line, self.where, what)
 

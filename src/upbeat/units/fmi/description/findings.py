@@ -14,17 +14,22 @@ _KEPT = 500
 class Findings:
     """Collects errors and warnings with their lines.
 
-    Real tools bend the standards everywhere. What leaves no doubt about the meaning is a warning.
+    Real tools bend the standards everywhere. What leaves no doubt about the meaning is a warning. What is
+    against the standard but does no harm to a run is a violation: `check` refuses it, a run only tells it.
     """
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.errors: list[Note] = []
+        self.violations: list[Note] = []
         self._warnings: list[Note] = []
         self._more = 0
 
     def error(self, line: int, where: str, what: str) -> None:
         self.errors.append(Note(line, where, what))
+
+    def violation(self, line: int, where: str, what: str) -> None:
+        self.violations.append(Note(line, where, what))
 
     def warning(self, line: int, where: str, what: str) -> None:
         # A generator that errs does so for each of its thousand variables.

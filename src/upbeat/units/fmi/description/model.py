@@ -272,6 +272,7 @@ class ModelDescription:
     structure: Structure = Structure()
     event_indicator_count: int = 0
     warnings: tuple[Note, ...] = field(default=(), compare=False)
+    violations: tuple[Note, ...] = field(default=(), compare=False)
 
     @cached_property
     def by_name(self) -> dict[str, Variable]:

@@ -83,6 +83,7 @@ def understand(root: xml.Element, source: str) -> ModelDescription:
         structure=structure,
         event_indicator_count=_indicators(at, version, structure, {v.name: v.cells for v in variables}),
         warnings=tuple(findings.warnings),
+        violations=tuple(findings.violations),
     )
     findings.raise_if_any()
     return description

@@ -1,4 +1,4 @@
-"""Which causality, variability and initial go together, and what counts where nothing is said.
+"""Which causality, variability and initial go together, and what counts where nothing, or nonsense, is said.
 
 The tables of FMI 2.0 (section 2.2.7) and FMI 3.0 (section 2.4.7.4), which agree but for structural
 parameters.
@@ -49,6 +49,9 @@ def variability_of(
         # FMI 2's default is 'continuous' for every type, so tools write it out.
         at.warning("only real variables can be continuous: taken as discrete")
         return _V.DISCRETE
+    if given is _V.CONTINUOUS and not kind.is_float:
+        at.violation("only real variables can be continuous: taken as discrete")
+        return _V.DISCRETE
     return given
 
 
@@ -56,12 +59,16 @@ def initial_of(
     given: Initial | None, causality: Causality, variability: Variability, kind: Type, at: Attributes
 ) -> Initial | None:
     """The `initial` that counts; reports combinations that the standards forbid."""
-    if variability is _V.CONTINUOUS and not kind.is_float:
-        at.error("only real variables can be continuous")
     possible = INITIALS.get((causality, variability))
     if possible is None:
-        at.error(f"causality '{causality.value}' and variability '{variability.value}' exclude each other")
-        return given
+        # What counts is what the variable is for: a constant parameter is a value that nobody can change.
+        at.violation(
+            f"causality '{causality.value}' and variability '{variability.value}' exclude each other"
+        )
+        if causality is _C.INDEPENDENT or kind is Type.CLOCK:
+            return None
+        settable = causality in (_C.PARAMETER, _C.STRUCTURAL_PARAMETER, _C.INPUT)
+        return _I.EXACT if settable or variability is _V.CONSTANT else given or _I.CALCULATED
     if kind is Type.CLOCK:
         return None
     default = possible[0] if possible else None
@@ -70,10 +77,10 @@ def initial_of(
             at.warning("FMI 2 has no 'initial' for an input")
         return given or default
     if not possible:
-        at.error(f"initial cannot be given for causality '{causality.value}'")
+        at.violation(f"initial cannot be given for causality '{causality.value}'")
     else:
         words = " or ".join(f"'{word.value}'" for word in possible)
-        at.error(
+        at.violation(
             f"initial '{given.value}' does not go with causality '{causality.value}' and variability "
             f"'{variability.value}': it can be {words}"
         )
@@ -100,7 +107,7 @@ def check_start(
     if not present and causality is _C.INPUT:
         at.warning("an input needs a start value: the FMU's own is taken")
     elif not present:
-        at.error(
+        at.violation(
             f"a start value is missing (causality '{causality.value}', initial '{_word(initial)}' need one)"
         )
     return present

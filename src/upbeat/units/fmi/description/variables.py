@@ -117,11 +117,11 @@ class VariableReader:
         name = own.text("declaredType")
         if name is None:
             if kind is Type.ENUMERATION:
-                own.error("an enumeration needs a declaredType, which has its items")
+                own.violation("an enumeration needs a declaredType, which has its items")
             return None
         definition = self.types.get(name)
         if definition is None:
-            own.error(f"the declared type '{shown(name)}' is not defined")
+            own.violation(f"the declared type '{shown(name)}' is not defined")
         elif definition.type is not kind:
             own.error(f"the declared type '{shown(name)}' is {definition.type.value}, not {kind.value}")
             return None
@@ -176,8 +176,6 @@ class VariableReader:
         structural = variable.causality is Causality.STRUCTURAL_PARAMETER
         if structural and self.version == 2:
             at.error("FMI 2 has no structural parameters")
-        elif structural and (variable.type.range is None or variable.type is Type.ENUMERATION):
-            at.error("a structural parameter is an integer (UInt64)")
 
     def _aliases(self, element: Element, variable: Variable, known: dict[str, Variable]) -> list[Variable]:
         found = []
