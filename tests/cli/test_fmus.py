@@ -174,8 +174,9 @@ def test_no_library_for_this_machine(fmu: Made, tmp_path: Path, capsys: Said) ->
     with zipfile.ZipFile(fmu("gain", 2)) as old, zipfile.ZipFile(path, "w") as new:
         new.writestr("modelDescription.xml", old.read("modelDescription.xml"))
         new.writestr("binaries/win13/gain.dll", b"x")
-    code, _, _ = call(capsys, "check", path)
-    assert code == 0
+    code, _, noted = call(capsys, "check", path)
+    assert code == 3
+    assert "it cannot run here: the FMU has no library for this machine" in noted
     code, _, noted = call(capsys, "run", path)
     assert code == 4
     assert "no library for this machine" in noted
