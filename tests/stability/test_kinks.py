@@ -169,3 +169,14 @@ def test_what_only_bends_and_kinks_elsewhere_change_nothing() -> None:
     for one in (bent, away):
         assert one.verdict == "stable"
         assert one.spectral_radius == pytest.approx(smooth.spectral_radius, abs=1e-12)
+
+
+def test_nothing_is_proven_of_sequences_and_runs_that_rest_on_a_kink() -> None:
+    scenario = up.Scenario({"o": up.Ode(ONE_SIDED)})
+    with pytest.raises(up.RunError, match="slopes jump at the operating point"):
+        up.certified(scenario, [0.1, 0.2])
+    with pytest.raises(up.RunError, match="slopes jump at the operating point"):
+        up.stability_along(scenario, pace=0.1, until=5.0)
+    away = up.Scenario({"o": up.Ode({"x": "-x - max(x, 0)"}, start={"x": 5.0})})
+    assert up.certified(away, [0.1, 0.2]).verdict == "stable"
+    assert up.stability_along(away, pace=0.1, until=2.0).verdict == "stable"

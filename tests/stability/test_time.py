@@ -138,3 +138,9 @@ def test_functions_in_python_are_looked_at_at_other_times(factor: float, verdict
         lambda t, x, u, p: {"x": -(1.0 + factor * cos(t)) * x.x + cos(t)}, states={"x": 1.0}, outputs=["x"]
     )
     assert of(unit).verdict == verdict
+
+
+def test_nothing_is_proven_of_sequences_of_steps_that_differ_with_the_time() -> None:
+    swinging = up.Ode({"x": "v", "v": "-(1 + 0.8*cos(2*time))*x - 0.05*v"})
+    with pytest.raises(up.RunError, match="not all alike"):
+        up.certified(up.Scenario({"o": swinging}), [pi / 32])

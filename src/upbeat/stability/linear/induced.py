@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
 from types import TracebackType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,23 +21,16 @@ from upbeat.master.program import Program
 from upbeat.stability.linear.beside import Array, NoMatrix
 from upbeat.stability.linear.followed import USUAL, Followed, Induced
 from upbeat.stability.linear.inner_steps import check_inside, different, fitting, fixed_inside
+from upbeat.stability.linear.kinks import Kinks, Nearby
 
 At = float | Literal["start", "rest"]
 """A point of linearisation: the start, a point at rest, or a time of the run."""
+LOOKED = 4
+"""At so many points of a run, and at its start, it is looked whether slopes jump there."""
 WHOLE = 1_000
 """How many steps the run has that is thought of where only one is looked at."""
 FOLLOWED = 200_000
 """The most steps of a run that are followed to a point of linearisation."""
-
-
-class Nearby(NamedTuple):
-    """A step from beside an operating point: how far that was, where it led, its matrix over all of the
-    extended state, and which entries it moves."""
-
-    away: Array
-    end: Array
-    matrix: Array
-    moves: npt.NDArray[np.bool_]
 
 
 class Inducing:
@@ -241,11 +234,21 @@ class Inducing:
         """The matrices of steps one after the other, after those that complete the histories."""
         machine = self.machine(steps[0], alike=False)
         machine.begin()
+        looked = {machine.depth + (len(steps) - 1 - machine.depth) * k // LOOKED for k in range(LOOKED + 1)}
+        self._steps = 1
         for number, step in enumerate(steps):
             if number < machine.depth or number % every:
                 machine.go(step)
-            else:
-                yield machine.induced(step)
+                continue
+            looks = number in looked and machine.reusable and not machine.linear and machine.reach > 0.0
+            self._point = (machine.save(), machine.values()) if looks else None
+            found = machine.induced(step)
+            if looks:  # a run that rests on a kink is nowhere linear
+                whole, moves, after = machine.whole, machine.moves, machine.save()
+                self._check_alike(step, found)
+                machine.restore(after)
+                machine.whole, machine.moves = whole, moves
+            yield found
 
     def after(self, policies: Sequence[tuple[str, float]], at: At = "start") -> tuple[Array, Induced]:
         """The matrix of the last of these steps, each by its block, over all of the extended state.
@@ -266,8 +269,27 @@ class Inducing:
         for block, step in policies[:-1]:
             machine.go(step, block)
         block, step = policies[-1]
+        if not machine.linear:
+            self._stand(machine, step)
         found = machine.induced(step, block)
-        return machine.whole, found
+        whole = machine.whole
+        self._check_alike(step, found)
+        return whole, found
+
+    def _check_alike(self, step: float, found: Induced) -> None:
+        """That a single matrix is what a step does, whenever it comes and wherever a deviation is."""
+        if found.linear:
+            return
+        if self._steps > 1:
+            raise NoMatrix(
+                f"steps of {step:.6g} s are not all alike: only {self._steps} of them together come again, "
+                "because of the time or of samples, so that no single matrix stands for each."
+            )
+        if self.reach and found.size and Kinks(self, step, found, self.reach).meet():
+            raise NoMatrix(
+                "slopes jump at the operating point, so that no single matrix says what a step does there. "
+                "Choose another point (at=…, --at)."
+            )
 
     def rest(self, step: float, *, most: int = 60, tolerance: float = 1e-9) -> Induced:
         """The matrix at a point that a step leaves as it is, searched from the start by Newton's method.

@@ -16,22 +16,14 @@ import numpy.typing as npt
 
 from upbeat.core.errors import MissingExtra
 from upbeat.stability.linear.beside import NoMatrix
-from upbeat.stability.linear.exponential import balanced
 from upbeat.stability.linear.followed import Induced
-from upbeat.stability.linear.induced import At, Inducing, Nearby
+from upbeat.stability.linear.induced import At, Inducing
+from upbeat.stability.linear.kinks import Kinks, Nearby
 from upbeat.stability.switched.decide import decide
 from upbeat.stability.switched.system import SwitchedSystem
 from upbeat.stability.verdicts.spectrum import spectrum
 
 Array = npt.NDArray[np.float64]
-ALIKE = 1e-7
-"""Slopes that differ by less, relatively to the whole matrix in balanced units, are the same …"""
-SMALLER = 16.0
-"""… and so are those whose difference is smaller at a distance so much smaller: there is no kink."""
-JUMP = 1e-9
-"""What is left over of a step's end, relatively, beside any slope: then values jump."""
-LOOSE = 1e-5
-"""The same where solvers choose their steps, so that their errors may jump as well."""
 DIRECTIONS = 24
 """How many pairs of directions are looked at for pieces."""
 MOTIONS = 12
@@ -54,68 +46,19 @@ def settled(inducing: Inducing, step: float, at: At) -> Induced:
     far = inducing.reach
     if not far or not found.size or not np.isfinite(found.matrix).all():
         return found
-    return _Kinks(inducing, step, found, far).settled()
+    kinks = _Judging(inducing, step, found, far)
+    near = kinks.meet()
+    return kinks.judged(near, inducing.ports) if near else found
 
 
-class _Kinks:
-    def __init__(self, inducing: Inducing, step: float, found: Induced, far: float) -> None:
-        self._inducing, self._step, self._found = inducing, step, found
-        self._turn = np.random.default_rng(5)
-        self._sizes = far * (1.0 + np.abs(inducing.point))
-        self._tolerance = max(ALIKE, 100.0 * found.accuracy)
-        self._here = self._at(np.zeros(len(inducing.point)))
-
-    def _at(self, direction: Array, size: float = 1.0, *, rows: bool = True) -> Nearby:
-        return self._inducing.beside(self._step, size * self._sizes * direction, rows=rows)
-
-    def _random(self) -> Array:
-        count = len(self._sizes)
-        way: Array = self._turn.uniform(0.5, 1.0, count) * self._turn.choice([-1.0, 1.0], count)
-        return way
-
-    def settled(self) -> Induced:
-        pairs = [self._random() for _ in range(2)]
-        directions = [side * one for one in pairs for side in (1.0, -1.0)]
-        near = [self._at(one) for one in directions]
-        for one, way in zip(near, directions, strict=True):
-            self._check_jump(one, way)
-        apart = [self._apart(one.matrix) for one in near]
-        if max(apart) <= self._tolerance:
-            return self._found
-        closer = [self._apart(self._at(one, 1.0 / SMALLER).matrix) for one in directions]
-        if all(b <= max(4.0 * a / SMALLER, self._tolerance) for a, b in zip(apart, closer, strict=True)):
-            return self._found
-        return self._judged(near)
-
-    def _apart(self, matrix: Array, other: Array | None = None) -> float:
-        """How far a matrix is from that at the point, relative to its size in balanced units."""
-        base = self._here.matrix if other is None else other
-        scaled, units = balanced(base)
-        return float(np.abs((matrix - base) * units[None, :] / units[:, None]).max()) / (
-            float(np.abs(scaled).max()) or 1.0
-        )
-
-    def _check_jump(self, one: Nearby, way: Array) -> None:
-        """Values may not jump: where pieces fit together, a step ends as far away as slopes let expect."""
-        for size in (1.0, 1.0 / SMALLER):
-            near = one if size == 1.0 else self._at(way, size)
-            away = np.abs(near.away)
-            slopes = np.maximum(np.abs(near.matrix), np.abs(self._here.matrix))
-            left = np.abs(near.end - self._here.end - near.matrix @ near.away)
-            noise = LOOSE if self._inducing.adaptive else JUMP
-            bound = 4.0 * slopes @ away + noise * (1.0 + np.abs(self._here.end))
-            if not (left > bound).any():
-                return
-        place = int(np.argmax(np.where(left > bound, left, 0.0)))
-        raise NoMatrix(
-            f"{self._inducing.entries[place]} jumps at the operating point, however small a deviation is (a "
-            "sign, a comparison, a table of steps): nothing linear describes that. Choose another point "
-            "(at=…, --at)."
-        )
+class _Judging(Kinks):
+    """All pieces that meet at a point, judged together."""
 
     # ---------------------------------------------------------------- all pieces
 
-    def _judged(self, near: Sequence[Nearby]) -> Induced:
+    def judged(self, near: Sequence[Nearby], ports: Sequence[str]) -> Induced:
+        """One matrix that stands for the verdict on all; `near` are steps in some of the pieces."""
+        self._ports = ports
         pieces = [self._here, *near]
         for _ in range(DIRECTIONS):
             way = self._random()
@@ -213,7 +156,7 @@ class _Kinks:
         return found
 
     def _named(self, matrix: Array, kept: npt.NDArray[np.int64], steps: int) -> Induced:
-        names, ports = self._inducing.entries, self._inducing.ports
+        names, ports = self._inducing.entries, self._ports
         return replace(
             self._found,
             matrix=matrix,
