@@ -177,3 +177,48 @@ def test_runs_do_what_verdicts_say() -> None:
         trace = up.simulate(scenario, pace=0.1, until=20.0)
         late = np.abs(trace["plant.z"][-40:]).max() / np.abs(trace["plant.z"][-120:-80]).max()
         assert late == pytest.approx(found.spectral_radius**80, rel=0.1)
+
+
+class Sums:
+    """u = -kp·z - ki·Σz, as an object that is advanced from sample to sample."""
+
+    kp, ki = 0.5, 0.5
+
+    def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+        self.i, self.z, self.t = 0, 0.0, start
+
+    def get(self, port: str) -> float:
+        return -self.kp * self.z - self.ki * self.i
+
+    def set(self, port: str, coefficients: Any) -> None:
+        self.z = float(coefficients[0])
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.i += self.z
+        self.t = to
+        return to
+
+    def save(self) -> Any:
+        return dict(self.__dict__)
+
+    def restore(self, token: Any) -> None:
+        self.__dict__.update(token)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_units_in_python_with_a_sample_time(seed: int) -> None:
+    """At each sample the sum takes what the last one saw; the output knows the present one."""
+    turn = np.random.default_rng(seed)
+    kp, ki = float(turn.uniform(0.0, 6.0)), float(turn.uniform(0.05, 4.0))
+    kind = type("S", (Sums,), {"kp": kp, "ki": ki})
+    unit = up.PythonUnit(kind, inputs=["z"], outputs=["u"], abilities=["rollback"], sample_time=0.2)
+    plant = up.Ode({"z": "-z + u"}, inputs=["u"], outputs=["z"], start={"z": 1.0}, solver="dormand_prince")
+    scenario = up.Scenario({"plant": plant, "c": unit}, {"c.z": "plant.z", "plant.u": "c.u"})
+    found = up.stability_of(scenario, pace=0.1, scan=False)
+    e = np.exp(-0.2)
+    # With S the sum at a sample and z the plant then: S⁺ = S + z, z⁺ = e·z + (1 - e)·(-kp·z - ki·S).
+    whole = np.array([[1.0, 1.0], [-(1.0 - e) * ki, e - (1.0 - e) * kp]])
+    radius = float(np.abs(np.linalg.eigvals(whole)).max())
+    assert found.spectral_radius == pytest.approx(radius**0.5, abs=1e-6)
+    if abs(radius - 1.0) > 1e-3:
+        assert found.verdict == ("stable" if radius < 1.0 else "unstable")

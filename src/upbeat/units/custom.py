@@ -177,6 +177,21 @@ class Sampled:
         self._count = 0  # samples so far
         self._held = self._shown()
 
+    @property
+    def inside(self) -> Any:
+        """The unit that it runs."""
+        return self._unit
+
+    @property
+    def time(self) -> float:
+        """Its own time: that of the last sample or later."""
+        return self._time
+
+    @property
+    def period(self) -> float:
+        """The time between two samples."""
+        return self._period
+
     def _shown(self) -> dict[str, Any]:
         """The outputs, as plain values: what the unit goes on writing into is not what it gave out."""
         given = {port.name: unwrapped(self._unit.get(port.name)) for port in self._outputs}

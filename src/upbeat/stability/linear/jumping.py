@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from upbeat.core.abilities import Ability
 from upbeat.core.expr import Number, differentiate, names, simplify
 from upbeat.core.ports import Causality, Kind
 from upbeat.stability.linear.beside import Array, Moved, NoMatrix, Rows, _at
 from upbeat.stability.linear.flows import Flow, Moving
-from upbeat.stability.linear.tokens import Look, Path, called, leaves, rebuilt
+from upbeat.stability.linear.rollback import Told
+from upbeat.stability.linear.tokens import Look, Path, Tokens, called, leaves, rebuilt
 from upbeat.stability.linear.tried import ACCURACY, Course, Tried
+from upbeat.units.custom import Sampled
 from upbeat.units.discrete.devs import DevsUnit
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.discrete.unit import DiscreteUnit
@@ -24,7 +27,8 @@ from upbeat.units.discrete.unit import DiscreteUnit
 
 def carries_numbers(model: Any, unit: Any) -> bool:
     """Whether a discrete unit takes, keeps or gives real numbers."""
-    return isinstance(unit, (DiscreteUnit, DevsUnit)) and any(
+    sampled = isinstance(unit, Sampled) and Ability.ROLLBACK in model.abilities
+    return (sampled or isinstance(unit, (DiscreteUnit, DevsUnit))) and any(
         port.kind is Kind.REAL and port.causality is not Causality.PARAMETER for port in model.ports
     )
 
@@ -52,6 +56,13 @@ class Kept:
                 for i, v in enumerate(discrete.variables)
                 if v.kind is not Kind.REAL and _read(discrete, v.name)
             ]
+        elif isinstance(unit, Sampled):
+            # What it holds, and what the unit inside remembers from sample to sample, its inputs among it.
+            inner = Tokens(name, Told(name, unit.inside), model.ports, unit.time, unit.period)
+            held = [(3, port.name) for port in model.ports if (3, port.name) in Look(token).numbers]
+            self.paths = [*held, *((4, *path) for path in inner.remembered)]
+            self._apart = [(1,), *((4, *path) for path in inner.steady)]
+            self.labels = tuple(called(path[1:]) for path in self.paths)
         else:
             self.paths = [path for path in Look(token).numbers if path[0] == "state"]
             self._apart = []
@@ -82,6 +93,8 @@ class Kept:
 
     def signs(self) -> dict[Path, Any]:
         """What it keeps that is no real number, and that others of its numbers or outputs may depend on."""
+        if isinstance(self._unit, Sampled):
+            return {}  # what is no number there was looked at when the unit inside was tried out
         token = self._unit.save()
         known = dict(leaves(token))
         if isinstance(self._unit, DiscreteUnit):
@@ -96,6 +109,8 @@ class Kept:
         look = Look(token)
         others = {path: value for path, value in look.others.items() if path[0] != "events"}
         numbers = look.numbers
+        if isinstance(self._unit, Sampled):
+            return self._unit.due(), {path: numbers[path] for path in self._apart}, others
         if isinstance(self._unit, DiscreteUnit):
             return self._unit.due(), {path: numbers[path] for path in self._apart}
         fixed = {

@@ -242,6 +242,18 @@ class Tokens:
 
     # ---------------------------------------------------------------- the states
 
+    @property
+    def remembered(self) -> list[Path]:
+        """The places of states, and of inputs that it keeps from one of its steps to the next."""
+        token = self._unit.save()
+        fed = [path for path, leaf in leaves(token) if path in self._fed and (_real(leaf) or _whole(leaf))]
+        return [*self._paths, *(path for path in fed if path not in self._paths)]
+
+    @property
+    def steady(self) -> list[Path]:
+        """The places of numbers that go their own way."""
+        return list(self._steady)
+
     def read(self) -> list[float]:
         known = Look(self._unit.save()).numbers
         return [known[path] for path in self._paths]
