@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
+from upbeat.report.stability import describe
 from upbeat.stability.linear.exponential import balanced, exponential, size
 from upbeat.stability.linear.induced import Inducing
 from upbeat.stability.verdicts.spectrum import spectrum
@@ -27,7 +28,7 @@ def swinging(damping: float, stiffness: float = 1e4) -> up.Scenario:
 @pytest.mark.parametrize(("damping", "verdict"), [(0.0, "undecided"), (1e-9, "stable"), (-1e-9, "unstable")])
 def test_an_oscillator_is_decided_exactly_where_it_is_damped(damping: float, verdict: str) -> None:
     """Over 150 steps that are up to 1.6 oscillations long, two of which are ones that rounding pushed far."""
-    with Inducing(up.experiment(swinging(damping), pace=0.02, until=1.0)) as inducing:
+    with Inducing(up.experiment(swinging(damping), pace=0.02, until=1.0), ideal=True) as inducing:
         for step in (*np.linspace(0.02, 0.1, 148).tolist(), 0.0602, 0.03981680082268941):
             found = spectrum(inducing.model(step))
             assert found.judged.verdict == verdict, step
@@ -36,13 +37,13 @@ def test_an_oscillator_is_decided_exactly_where_it_is_damped(damping: float, ver
 
 def test_the_accuracy_falls_with_what_happens_in_a_step() -> None:
     def known(step: float, **more: float) -> float:
-        return up.induced(swinging(0.0, **more), pace=step).accuracy
+        return up.induced(swinging(0.0, **more), pace=step, ideal=True).accuracy
 
     assert known(1e-3) < 1e-14 < known(1.0) < 1e-12
     # Ten thousand times stiffer is a hundred times faster.
     assert known(0.01, stiffness=1e8) == pytest.approx(known(1.0), rel=0.5)
     # It is that of the step asked for, whatever was asked before.
-    with_scan = up.stability_of(swinging(0.0), pace=1e-3, scan=(1e-3, 10.0), points=3)
+    with_scan = up.stability_of(swinging(0.0), pace=1e-3, scan=(1e-3, 10.0), points=3, ideal=True)
     assert with_scan.model.accuracy == known(1e-3)
 
 
@@ -87,3 +88,40 @@ def test_balancing_costs_no_rounding() -> None:
     found, scale = balanced(matrix)
     assert (found * scale[:, None] / scale == matrix).all()
     assert np.abs(found).sum() < 3.0 * np.abs(plain).sum() < 1e-3 * np.abs(matrix).sum()
+
+
+def loosely_solved(seed: int) -> tuple[up.Scenario, float]:
+    """Two lightly damped oscillators whose solvers have tolerances between 1e-5 and 0.03, and a long step."""
+    turn = np.random.default_rng(seed)
+    rtol, step = 10.0 ** turn.uniform(-5.0, -1.5), turn.uniform(0.1, 3.0)
+    units, connections = {}, {}
+    for i in range(2):
+        w, z = turn.uniform(1.0, 5.0), 10.0 ** turn.uniform(-4.0, -1.5)
+        units[f"m{i}"] = up.Ode(
+            {"x": "v", "v": f"-{w * w:.17g}*x - {2 * z * w:.17g}*v + F"},
+            inputs=["F"],
+            outputs=["x"],
+            start={"x": 1.0},
+            solver=up.DormandPrince(rtol=rtol, atol=1e-12),
+        )
+        push = turn.uniform(-0.3, 0.3) * 10.0 ** turn.uniform(-3.0, 0.0)
+        connections[f"m{i}.F"] = f"{push:.17g}*m{1 - i}.x"
+    return up.Scenario(units=units, connections=connections), step
+
+
+def test_a_solver_with_a_tolerance_is_no_more_exact_than_that() -> None:
+    """Runs are the judge: none that is called stable grows, and none that is called unstable decays."""
+    wrong_if_exact = 0
+    for seed in range(30):
+        scenario, step = loosely_solved(seed)
+        trace = up.simulate(scenario, pace=step, until=3000 * step)
+        size = np.abs(trace["m0.x"]) + np.abs(trace["m1.x"])
+        early, late = size[100:400].max(), size[-300:].max()
+        found = up.stability_of(scenario, pace=step, scan=False)
+        assert "m0, m1: the solver keeps to its tolerance" in describe(found)
+        assert not (found.verdict == "stable" and late > 3.0 * early)
+        assert not (found.verdict == "unstable" and late < early / 3.0)
+        exact = up.stability_of(scenario, pace=step, scan=False, ideal=True)
+        assert exact.model.assumed == ()
+        wrong_if_exact += exact.verdict == "stable" and bool(late > 3.0 * early)
+    assert wrong_if_exact > 0

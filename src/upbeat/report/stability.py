@@ -108,6 +108,7 @@ def _table(found: Stability, late: LateSwitches | None) -> list[str]:
         rows.append(("stable steps", f"not looked for: {found.unlooked}"))
     if late is not None:
         rows.append(("late switches", limit(late)))
+    rows += [("assumed", text) for text in found.model.assumed]
     size = found.model.size
     rows.append(("extended state", "1 entry" if size == 1 else f"{size} entries"))
     width = max(len(name) for name, _ in rows)

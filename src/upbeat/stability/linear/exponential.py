@@ -32,8 +32,8 @@ FURTHEST = 300
 def exponential(matrix: Array) -> Array:
     """exp(matrix)."""
     matrix, scale = balanced(matrix)
-    norm = _norm(matrix)
-    halvings = max(0, ceil(log2(norm / LARGEST))) if norm > 0.0 else 0
+    largest = norm(matrix)
+    halvings = max(0, ceil(log2(largest / LARGEST))) if largest > 0.0 else 0
     a = matrix / 2.0**halvings
     one, a2 = np.eye(len(a)), a @ a
     a4 = a2 @ a2
@@ -50,7 +50,7 @@ def exponential(matrix: Array) -> Array:
 
 def size(matrix: Array) -> float:
     """The norm of a matrix once it is balanced: by so much, about, errors grow in its exponential."""
-    return _norm(balanced(matrix)[0])
+    return norm(balanced(matrix)[0])
 
 
 def balanced(matrix: Array) -> tuple[Array, Array]:
@@ -82,5 +82,6 @@ def balanced(matrix: Array) -> tuple[Array, Array]:
     return found, 2.0**powers
 
 
-def _norm(matrix: Array) -> float:
+def norm(matrix: Array) -> float:
+    """The largest sum of a column."""
     return float(np.abs(matrix).sum(axis=0).max(initial=0.0))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from upbeat.stability.linear.exponential import exponential, size
+from upbeat.stability.linear.exponential import balanced, exponential, norm, size
 from upbeat.stability.linear.jacobians import EXACT
 from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver
 from upbeat.units.solving.tableau import DORMAND_PRINCE, Tableau
@@ -27,6 +27,11 @@ Rates = Callable[[float, Array], tuple[Array, Array, Array]]
 FINE = 0.1
 """Solvers that look after their own error are followed in steps of about this part of the fastest motion."""
 MOST = 20_000
+HALVED = 40
+"""How often a step is halved until a solver would take it."""
+SHARE = 0.1
+"""Whoever asks how well an eigenvalue is known multiplies accuracies by 8 and more: those are of rounding
+errors that add up, and this one is of a single kind."""
 LEFT_OUT = 1e-3
 """Of the sixth power of such a step, at most, is what it leaves out: 1/600 - 1/720 for linear equations."""
 
@@ -140,6 +145,44 @@ def exact(by_state: Array, by_input: Array, length: float, moving: Moving, slope
     return Flow(found, slopes * max(1.0, size(matrix)))
 
 
+def tolerated(solver: DormandPrince | Cvode, by_state: Array, length: float) -> float:
+    """By how much, relative to its states, a solver that controls its own error may be wrong after `length`.
+
+    Where one step passes for every state, and no longer one is allowed, that is the step's own error. Else
+    each step may err by the tolerance; what comes of it at the end grows and decays as the states do.
+    """
+    own = balanced(by_state)[0]
+    if not len(own) or not np.isfinite(own).all():
+        return solver.rtol
+    h = length if solver.longest is None else min(length, solver.longest)
+    halved = 0
+    while halved < HALVED:
+        stage, estimate = _tried(own * h)
+        if norm(estimate) <= solver.rtol:
+            break
+        h, halved = 0.5 * h, halved + 1
+    count = ceil(length / h * (1.0 - 1e-9))
+    through = exponential(own * h)
+    error = 2.0 * norm(stage - through) if halved == 0 and isinstance(solver, DormandPrince) else solver.rtol
+    total, steps = 1.0, 1
+    while steps < count and np.isfinite(total):
+        total *= 1.0 + norm(through)
+        through, steps = through @ through, 2 * steps
+    return min(error * total, 1e300) if np.isfinite(total) else 1e300
+
+
+def _tried(matrix: Array) -> tuple[Array, Array]:
+    """What one step of Dormand and Prince does to states, and its estimate of the error."""
+    one = np.eye(len(matrix))
+    slopes: list[Array] = []
+    for weights in DORMAND_PRINCE.a:
+        state = one + sum((w * k for w, k in zip(weights, slopes, strict=True)), np.zeros_like(one))
+        slopes.append(matrix @ state)
+    new = one + sum((w * k for w, k in zip(DORMAND_PRINCE.b, slopes, strict=True)), np.zeros_like(one))
+    error = sum((w * k for w, k in zip(DORMAND_PRINCE.e, slopes, strict=True)), np.zeros_like(one))
+    return new, error
+
+
 def flow(
     solver: Solver,
     rates: Rates,
@@ -154,16 +197,21 @@ def flow(
 ) -> Flow:
     """What a unit with this solver makes of a step; `ideal`: as if it made no error of its own.
 
-    Solvers that control their own error count as making none. `slopes`: how well derivatives are known.
+    Of solvers that control their own error nobody knows which steps they take: their flow is that of the
+    solution, and known as well as their tolerance says. `slopes`: how well derivatives are known.
     """
     length = to - t
     _, by_state, by_input = rates(t, x)
     speed = size(by_state * length)
     if isinstance(solver, (DormandPrince, Cvode)) or ideal:
+        blur = 0.0
+        if isinstance(solver, (DormandPrince, Cvode)) and not ideal:
+            blur = SHARE * tolerated(solver, by_state, length)
         if constant:
-            return exact(by_state, by_input, length, moving, slopes)
+            found, own = exact(by_state, by_input, length, moving, slopes)
+            return Flow(found, own + blur)
         count = min(MOST, max(4, ceil(speed / FINE)))
-        left_out = LEFT_OUT * count * (speed / count) ** 6
+        left_out = LEFT_OUT * count * (speed / count) ** 6 + blur
         found = followed(DORMAND_PRINCE, count, rates, t, to, x, moving)
     else:
         count, left_out = solver.count(length), 0.0

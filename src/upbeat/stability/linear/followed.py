@@ -68,6 +68,8 @@ class Induced:
     steps: int = 1
     error: npt.NDArray[np.float64] | None = None
     """By how much each entry may be wrong, where that is known better than by `accuracy`."""
+    assumed: tuple[str, ...] = ()
+    """What the matrix takes for granted, in sentences."""
     again: npt.NDArray[np.float64] | None = None
     """The same matrix, found at another point: how much they differ is how well it is known, too."""
 
@@ -92,8 +94,10 @@ class Followed:
         models = scenario.units
         called = {unit: path_of(scenario, unit) for unit in models}
         self.notes = tuple(doubts(scenario))
-        self.adaptive = adaptive(scenario)
+        own_steps = list(adaptive(scenario))
+        self.adaptive = bool(own_steps)
         """Whether some solver chooses its own steps."""
+        self.assumed = () if ideal else tuple(_assumed(own_steps))
         self.reach = reach(scenario)
         """How far from a point slopes are looked at again, relatively; 0 where they cannot jump."""
         self.linear = not self.notes
@@ -387,6 +391,7 @@ class Followed:
             at=at,
             accuracy=accuracy,
             notes=self.notes,
+            assumed=self.assumed,
             again=None if again is None else again[np.ix_(kept, kept)],
         )
 
@@ -419,3 +424,14 @@ def _depths(scenario: Scenario, program: Program) -> Iterator[int]:
         if opened(model):
             inside = model.running
             yield from _depths(inside.scenario, inside.program)
+
+
+def _assumed(found: Sequence[tuple[str, float | None]]) -> Iterator[str]:
+    """What is taken for granted of solvers that choose their own steps."""
+    for rtol in dict.fromkeys(rtol for _, rtol in found):
+        units = [name for name, own in found if own == rtol]
+        shown = ", ".join(units[:3]) + (f" and {len(units) - 3} more" if len(units) > 3 else "")
+        if rtol is None:
+            yield f"{shown}: the solver inside is exact"
+        else:
+            yield f"{shown}: the solver keeps to its tolerance ({rtol:g}); which steps it takes is not known"

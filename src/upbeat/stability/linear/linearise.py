@@ -238,14 +238,17 @@ def _exchanged(model: Model) -> bool:
     return isinstance(model, Fmu) and model.interface_name == "model-exchange"
 
 
-def adaptive(scenario: Scenario) -> bool:
-    """Whether some solver, as far as is known, chooses its own steps."""
-    for model in scenario.units.values():
+def adaptive(scenario: Scenario, around: str = "") -> Iterator[tuple[str, float | None]]:
+    """The units whose solver, as far as is known, chooses its own steps, and its tolerance, if it has one."""
+    for unit, model in scenario.units.items():
+        name = around + path_of(scenario, unit)
         if opened(model):
-            if adaptive(model.running.scenario):
-                return True
+            yield from adaptive(model.running.scenario, f"{name}.")
         elif any(continuous(model)) and not isinstance(model, (PythonUnit, NativeUnit)):
             solver = getattr(model, "effective_solver", getattr(model, "solver", None))
-            if isinstance(solver, (DormandPrince, Cvode)) or (isinstance(model, Fmu) and solver is None):
-                return True
-    return False
+            if isinstance(solver, (DormandPrince, Cvode)):
+                states = getattr(model, "equations", None)
+                if states is None or states.states:
+                    yield name, solver.rtol
+            elif isinstance(model, Fmu) and solver is None:
+                yield name, None

@@ -131,6 +131,7 @@ class Stability:
             "steps_together": self.model.steps,
             "at": "rest" if self.model.rest else self.model.at,
             "notes": list(self.model.notes),
+            "assumed": list(self.model.assumed),
         }
 
 
