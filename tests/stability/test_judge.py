@@ -11,7 +11,7 @@ import pytest
 import upbeat as up
 from stability_models import FIGURE, Chord, masses
 from upbeat.core.expr import parse
-from upbeat.report.stability import changes
+from upbeat.report.stability import changes, describe
 from upbeat.stability.linear.affine import affine
 from upbeat.stability.linear.exponential import exponential
 from upbeat.stability.verdicts.spectrum import Judged
@@ -286,3 +286,16 @@ def test_two_units_that_should_change_places_are_named() -> None:
         f"to {good.largest_stable_step:.4g} s"
     ]
     assert not changes(bad, [one for one in others if one.present])
+
+
+def test_the_point_of_rest_that_was_found_is_named() -> None:
+    """x' = x - x³ rests at -1, 0 and 1: what is found depends on where the search begins, so it is told."""
+    for start, resting, verdict in ((0.9, 1.0, "stable"), (-0.9, -1.0, "stable"), (0.05, 0.0, "unstable")):
+        unit = up.Ode({"x": "x - x*x*x"}, start={"x": start})
+        found = up.stability_of(up.Scenario(units={"u": unit}), pace=0.1, at="rest", scan=False)
+        assert found.verdict == verdict
+        assert dict(found.model.point)["u.x"] == pytest.approx(resting, abs=1e-6)
+        assert "there may be other points of rest" in describe(found)
+        assert found.data()["rest_point"]["u.x"] == pytest.approx(resting, abs=1e-6)
+    unit = up.Ode({"x": "-x"}, start={"x": 1.0})  # linear: one matrix everywhere
+    assert up.stability_of(up.Scenario(units={"u": unit}), pace=0.1, at="rest").data()["rest_point"] is None

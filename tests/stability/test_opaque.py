@@ -14,6 +14,7 @@ import pytest
 
 import upbeat as up
 from fmu_maker import COMPILER, LINEAR, MODELS, SUFFIX, compile_library, make
+from upbeat.cli.certify import Unstable, certify
 from upbeat.report.stability import describe
 from upbeat.units import ports
 
@@ -359,3 +360,18 @@ def test_a_unit_in_c_that_forgets_its_inputs_is_noticed(tmp_path: Path) -> None:
 def test_a_unit_in_c_with_states_is_refused_with_what_would_do(tmp_path: Path) -> None:
     with pytest.raises(up.RunError, match=r"tells nothing of its states\. A unit in C keeps them to itself"):
         up.stability_of(around(in_c(tmp_path, memory=1)), pace=0.3, scan=False)
+
+
+def test_a_run_of_fmus_that_is_clearly_unstable_is_not_certified(fmu: Fmus, tmp_path: Path) -> None:
+    """Of FMUs verdicts are local, always: that is no reason to begin a run that explodes."""
+    model = up.Fmu(fmu("linear", 2), interface="co-simulation")
+    for gain, fits in ((-400.0, False), (-1.0, True)):
+        made = up.experiment(around(model, gain), pace=1.0, until=200.0)
+        assert up.stability_of(made, scan=False).verdict == ("stable" if fits else "unstable")
+        trace = up.simulate(around(model, gain), pace=1.0, until=20.0)
+        assert bool(abs(trace["slow.z"][-1]) < 1.0) is fits  # the judge
+        if fits:
+            certify(made, quiet=True)
+        else:
+            with pytest.raises(Unstable, match="Locally unstable with steps of 1 s"):
+                certify(made, quiet=True)

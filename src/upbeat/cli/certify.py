@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log
+
 from upbeat.cli.console import complain
 from upbeat.core.errors import InvalidInput, RunError
 from upbeat.engine.experiment import Experiment
@@ -11,7 +13,11 @@ from upbeat.report.stability import changes, sentence
 from upbeat.stability.linear.asked import NoSize
 from upbeat.stability.linear.induced import At, named
 from upbeat.stability.switched.tables import as_table, table_holds, tabled
-from upbeat.stability.verdicts.judge import stability_of
+from upbeat.stability.verdicts.judge import Stability, stability_of
+from upbeat.units.fmi.model import Fmu
+
+GROWN = 1e3
+"""A run in which some motion grows by so much around its operating point is clearly unstable."""
 
 
 class Unstable(InvalidInput):
@@ -19,7 +25,7 @@ class Unstable(InvalidInput):
 
 
 def certify(made: Experiment, *, at: At = "start", quiet: bool = False) -> None:
-    """Refuse what is proven to be unstable everywhere; warn where nothing is proven.
+    """Refuse what is proven to be unstable, and FMUs that clearly are; warn where nothing is proven.
 
     What is not linear is judged around the point `at`.
     """
@@ -42,7 +48,7 @@ def certify(made: Experiment, *, at: At = "start", quiet: bool = False) -> None:
     except (InvalidInput, RunError) as error:
         complain(f"upbeat: warning: nothing is proven about the stability of this run: {error}")
         return
-    if found.verdict == "unstable" and found.linear:
+    if found.verdict == "unstable" and (found.linear or _explodes(made, found)):
         advice = changes(stability_of(made, at=at))
         more = f" What to change: {'; '.join(advice)}." if advice else ""
         raise Unstable(f"{sentence(found)}{more} Leave out --certify to run it all the same.")
@@ -50,6 +56,19 @@ def certify(made: Experiment, *, at: At = "start", quiet: bool = False) -> None:
         complain(f"upbeat: warning: not proven to be stable. {sentence(found)}")
     elif not quiet:
         complain(f"upbeat: certified. {sentence(found)}")
+
+
+def _explodes(made: Experiment, found: Stability) -> bool:
+    """Whether FMUs are in it, and motions around the point grow a thousandfold within the run.
+
+    Nobody can prove that an FMU is linear, so that no verdict on one holds everywhere. But a motion that
+    grows so fast is not waved through.
+    """
+    if not any(isinstance(model, Fmu) for model in made.closed.units.values()):
+        return False
+    steps = (made.span.stop - made.span.start) / found.step
+    surely = found.mode.radius - found.mode.uncertainty
+    return surely > 1.0 and steps * log(surely) > log(GROWN)
 
 
 def _certify_table(made: Experiment, given: Monitored | Pattern, at: At, quiet: bool) -> None:

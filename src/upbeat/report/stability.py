@@ -13,6 +13,8 @@ from upbeat.stability.verdicts.grid import StabilityMap
 from upbeat.stability.verdicts.judge import Stability
 
 _MANY = 1e6
+RESTING = 6
+"""How many states of a point of rest are shown."""
 
 
 def describe(
@@ -108,6 +110,8 @@ def _table(found: Stability, late: LateSwitches | None) -> list[str]:
         rows.append(("stable steps", f"not looked for: {found.unlooked}"))
     if late is not None:
         rows.append(("late switches", limit(late)))
+    if found.model.rest and found.model.point:
+        rows.append(("at rest", _resting(found.model.point)))
     rows += [("assumed", text) for text in found.model.assumed]
     size = found.model.size
     rows.append(("extended state", "1 entry" if size == 1 else f"{size} entries"))
@@ -138,6 +142,13 @@ def _some(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return sorted({round(k * (count - 1) / (most - 1)) for k in range(most)})
+
+
+def _resting(point: Sequence[tuple[str, float]]) -> str:
+    """Which point of rest was found; nobody looked for all of them."""
+    shown = ", ".join(f"{name} = {value:.6g}" for name, value in point[:RESTING])
+    more = f" and {len(point) - RESTING} more states" if len(point) > RESTING else ""
+    return f"{shown}{more} (found from the start; there may be other points of rest)"
 
 
 def _motion(frequency: float, rate: float) -> str:

@@ -68,6 +68,9 @@ class Induced:
     steps: int = 1
     error: npt.NDArray[np.float64] | None = None
     """By how much each entry may be wrong, where that is known better than by `accuracy`."""
+    point: tuple[tuple[str, float], ...] = ()
+    """The states of units at a point of rest, by name. There may be others: this is the one that the search
+    from the start led to."""
     assumed: tuple[str, ...] = ()
     """What the matrix takes for granted, in sentences."""
     again: npt.NDArray[np.float64] | None = None

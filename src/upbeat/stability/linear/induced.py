@@ -323,7 +323,8 @@ class Inducing:
                     machine.restore(self._point[0])
                     self._stand(machine, step)
                     found = machine.over(step, self._steps)
-                return replace(found, rest=True)
+                states = zip(machine.extended.names, self._at_rest.tolist(), strict=False)
+                return replace(found, point=tuple(states), rest=True)
             nearer = far
             machine.put(before + away)
         raise InvalidInput(

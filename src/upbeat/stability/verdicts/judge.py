@@ -130,6 +130,7 @@ class Stability:
             "size": self.model.size,
             "steps_together": self.model.steps,
             "at": "rest" if self.model.rest else self.model.at,
+            "rest_point": dict(self.model.point) if self.model.rest else None,
             "notes": list(self.model.notes),
             "assumed": list(self.model.assumed),
         }
