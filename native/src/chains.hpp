@@ -8,14 +8,23 @@
 namespace upbeat {
 namespace chains {
 
-constexpr double most = 1000.0;  // so many events in a row, each right after the other, are taken for an endless chain
-constexpr double few = 3.0;      // so many, if the next one would come too soon to be seen
+constexpr double burst = 2000.0;   // so many events may come one right after the other
+constexpr double per_step = 10.0;  // so many more for each usual step that passes
+constexpr double few = 3.0;      // so many in a row are an endless chain, if the next one would come too soon to be seen
 constexpr double tiny = 1e-3;    // the part of what is close enough below which nothing is told apart
 
 inline double right_after(double close, double step) { return std::min(100.0 * close, 0.01 * step); }
 
 inline double longer(double chain, double last, double t, double within) {
   return t - last <= within ? chain + 1.0 : 0.0;
+}
+
+// What is left of a budget after the step from `t` to `reached`, which has ended at an event or not.
+inline double left(double budget, double rate, double t, double reached, double limit, bool event) {
+  const double passed = reached - t;
+  const double earned = rate > 0.0 ? passed * rate : per_step * (passed / (limit - t));
+  budget = std::min(budget + earned, burst);
+  return event ? budget - 1.0 : budget;
 }
 
 }  // namespace chains

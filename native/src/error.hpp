@@ -38,6 +38,9 @@ enum class Fault : std::int32_t {
   Rejected = 9,    // the pace sent a step back too often, last for the reason `cell`
   Stopped = 10,    // somebody asked a nested machine to stop
   BadBytes = 11,   // these bytes are not a state of this machine
+  Chattering = 12,  // too many steps ended at events, one every `value` seconds; `message` has the latest, one a line:
+                    // ' and the name of an event that was landed on, # and the number of a unit that stopped, -: somebody
+                    // stopped; then ! and the number of an event that has happened
 };
 
 // What a unit's call returns that was not even tried, because something it shares with another unit failed for good there:

@@ -50,7 +50,7 @@ Proposal LookAhead::propose(double t, double limit, const Cell*) {
   const Landing next = expected(t, usual, event);
   predict(t, usual);
   const bool seen = next.wait < usual;
-  if (seen && (state_[Chain] >= chains::most || (next.before && next.wait < tiny(t)))) {
+  if (seen && next.before && next.wait < tiny(t)) {
     return {std::numeric_limits<double>::quiet_NaN(), why({Why::Endless, names_[event], t}), block_};
   }
   const double until = t + (seen ? next.wait : usual);
@@ -182,7 +182,7 @@ Landing LookAhead::closely(std::size_t first, std::size_t count, double t, doubl
   for (std::size_t k = 0; k < count; ++k) curves_[k] = curve(first + k, span);
   const Landing found = landing(curves_.data(), count, span, least(t));
   const bool leaps = state_[Chain] >= chains::few;
-  if (std::isinf(found.wait) && leaps && state_[Fresh] == 2.0 && rises_below(curves_.data(), count)) return {0.0, true};
+  if (std::isinf(found.wait) && leaps && state_[Fresh] == 2.0 && rises_below(curves_.data(), count, span)) return {0.0, true};
   if (!(found.wait < tiny(t))) return found;
   if (!found.before) return {tiny(t), false};
   return leaps ? found : Landing{infinity, false};

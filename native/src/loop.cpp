@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "chains.hpp"
+
 namespace upbeat {
 
 namespace {
@@ -47,6 +49,7 @@ bool commit(Machine& machine, P& pace, Recorder* recorder, std::size_t mark, dou
     fired.data()[i].index = static_cast<std::int32_t>(i - mark);
     fired.data()[i].time = t;
   }
+  if (tables.budget >= 0 && fired.size() > mark) pace.landings.fired.add(fired.data()[fired.size() - 1].event);
   pace.note(t, fired.data() + mark, fired.size() - mark, cells);
   if (recorder) recorder->offer(t, cells, last);
   return true;
@@ -65,6 +68,45 @@ std::int32_t stopped(const Machine& machine, const Cell* cells, double reached, 
   return machine.tables().stops < 0 ? 1 : static_cast<std::int32_t>(cells[machine.tables().stops].r);
 }
 
+// Whether a step for this reason ends at an event that depends on states.
+bool is_landing(const Reason& reason) {
+  return reason.kind == Why::Expected || reason.kind == Why::Over || reason.kind == Why::Back ||
+         reason.kind == Why::Between;
+}
+
+// Too many steps have ended at events: which these are, and how long one is behind the other.
+template <class P>
+bool chatters(Machine& machine, const P& pace, double t) {
+  const Landings& latest = pace.landings;
+  Error error = error_at(t, Fault::Chattering);
+  const std::size_t first = latest.times.first();
+  error.value = (t - latest.times[first]) / static_cast<double>(latest.times.count - 1 - first);
+  for (std::size_t i = first; i < latest.reasons.count; ++i) {
+    const std::int32_t number = latest.reasons[i];
+    if (i > first) error.message += '\n';
+    if (number < 0) {
+      error.message += "#" + std::to_string(-1 - number);
+    } else {
+      error.message += is_landing(pace.reason(number)) ? "'" + pace.reason(number).about : "-";
+    }
+  }
+  for (std::size_t i = latest.fired.first(); i < latest.fired.count; ++i) {
+    error.message += "\n!" + std::to_string(latest.fired[i]);
+  }
+  return machine.stop(error);
+}
+
+// Keeps account of a step. False: too many have ended at events.
+template <class P>
+bool pay(Machine& machine, P& pace, double t, double reached, double limit, bool event, std::int32_t reason) {
+  Cell* const budget = machine.cells() + machine.tables().budget;
+  budget[0].r = chains::left(budget[0].r, budget[1].r, t, reached, limit, event);
+  if (!event) return true;
+  pace.landings.times.add(reached);
+  pace.landings.reasons.add(reason);
+  return budget[0].r < 0.0 ? chatters(machine, pace, reached) : true;
+}
+
 // One step from `t`, retries included, until the program has accepted it.
 template <class P>
 bool step(Machine& machine, P& pace, StepLog* log, std::size_t mark, double t, double limit, Proposal& wanted,
@@ -74,6 +116,7 @@ bool step(Machine& machine, P& pace, StepLog* log, std::size_t mark, double t, d
   FiredLog& fired = machine.fired();
   // Known events bound every pace, so that none needs to know of them.
   const double due = machine.tables().due >= 0 ? cells[machine.tables().due].r : limit;
+  const double whole = limit;
   const bool event = due < limit;
   if (event) limit = due;
   wanted = pace.propose(t, limit, cells);
@@ -107,6 +150,12 @@ bool step(Machine& machine, P& pace, StepLog* log, std::size_t mark, double t, d
     wanted.reason = first_stop + 1 - stop;
   }
   if (!(reached > t) && fired.size() == mark) return machine.stop(error_at(t, Fault::NoProgress));
+  if (machine.tables().budget >= 0) {
+    const bool early = machine.tables().stops < 0 ? reached < wanted.until : stop > 0;
+    const bool known = event && reached == due;
+    const bool landed = !known && (early || is_landing(pace.reason(wanted.reason)));
+    if (!pay(machine, pace, t, reached, whole, landed, wanted.reason)) return false;
+  }
   if (log) log->append(t, reached, wanted.reason, wanted.block, rejected);
   return true;
 }

@@ -30,6 +30,11 @@ std::string what(const Error& error, const std::string& reason) {
     case Fault::BadStep:
     case Fault::Rejected: return "the step from t = " + shown(error.time) + " cannot be made: " + reason;
     case Fault::BadBytes: return "these bytes are not a state of it";
+    case Fault::Chattering: {
+      std::string which = error.message;
+      std::replace(which.begin(), which.end(), '\n', ' ');
+      return "events follow each other without end at t = " + shown(error.time) + ": " + which;
+    }
     case Fault::Stopped: return "the run was closed while it was at work";
     default: return error.message.empty() ? "no message" : error.message;
   }

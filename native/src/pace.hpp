@@ -23,6 +23,25 @@ struct Proposal {
   std::int32_t block;
 };
 
+// The last of many numbers.
+template <class T>
+struct Latest {
+  static constexpr std::size_t most = 8;
+  T kept[most] = {};
+  std::size_t count = 0;  // of all
+
+  void add(T value) { kept[count++ % most] = value; }
+  std::size_t first() const { return count - (count < most ? count : most); }  // of those that are kept
+  T operator[](std::size_t i) const { return kept[i % most]; }
+};
+
+// At which events steps have ended of late, and what has happened there.
+struct Landings {
+  Latest<double> times;
+  Latest<std::int32_t> reasons;
+  Latest<std::int32_t> fired;
+};
+
 // What a pace remembers is a flat array of numbers; it sees cells, never units.
 class Pace {
  public:
@@ -58,6 +77,9 @@ class Pace {
   // What a number in a proposal means.
   const Reason& reason(std::int32_t number) const { return reasons_->of(number); }
   const std::shared_ptr<Reasons>& reasons() const { return reasons_; }
+
+  // Kept by the loop, to say which events chatter.
+  Landings landings;
 
   // What it remembers, the same numbers as the state of its twin.
   virtual const std::vector<double>& state() const { return state_; }

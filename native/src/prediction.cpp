@@ -143,9 +143,13 @@ double first_zero(const Curve* curves, std::size_t count, double span) {
 
 double highest(const Curve* curves, std::size_t count, double until) { return dip(curves, count, 0.0, until, -1.0); }
 
-bool rises_below(const Curve* curves, std::size_t count) {
+bool rises_below(const Curve* curves, std::size_t count, double span) {
   const Top now = top(curves, count, 0.0);
-  return !(now.value > 0.0) && now.slope > 0.0;
+  if (now.value > 0.0 || !(now.slope > 0.0)) return false;
+  for (int k = 1; k <= parts; ++k) {
+    if (largest(curves, count, span * (static_cast<double>(k) / parts)) > 0.0) return false;
+  }
+  return true;
 }
 
 Landing landing(const Curve* curves, std::size_t count, double span, double behind) {

@@ -42,8 +42,8 @@ double first_zero(const Curve* curves, std::size_t count, double span);
 // Where the largest is highest before a time at which it falls to zero.
 double highest(const Curve* curves, std::size_t count, double until);
 
-// Whether the largest is not above zero now, but on its way there.
-bool rises_below(const Curve* curves, std::size_t count);
+// Whether the largest is not above zero now, but on its way there, and will not get there in `span`.
+bool rises_below(const Curve* curves, std::size_t count, double span);
 
 // When to be there, counted from now; and whether that is before the fall, to see it above zero first.
 struct Landing {

@@ -99,7 +99,7 @@ bool Revised::review(double t, double reached, const Cell* cells, Proposal& step
   const Estimate found = estimate(t, low(), known ? high() : now_.data(), end - state_[Low]);
   double until;
   const bool back = again(reached, found, known && sure(), until);
-  if (found.tiny || (back && state_[Chain] >= chains::most)) {
+  if (found.tiny) {
     step.until = std::numeric_limits<double>::quiet_NaN();
     step.reason = why({Why::Endless, names_[found.event], t});
     return false;
@@ -217,7 +217,7 @@ Revised::Estimate Revised::estimate(double t, const double* from, const double* 
         any = true;
       }
     } else if (std::isinf(wait) && leaps && state_[Which] == 2.0 && state_[Rounds] == 0.0 && rates_known(first, count) &&
-               rises_below(curves_.data(), count)) {
+               rises_below(curves_.data(), count, span)) {
       found = 0.0;
       best = {t, e, true, true, infinity};
       any = true;

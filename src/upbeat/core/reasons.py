@@ -37,6 +37,8 @@ REPLACED = "replaced"
 
 OF_EVENTS = frozenset({EXPECTED, OVER, BACK, BETWEEN, ENDLESS})
 """The kinds that are about an event."""
+LANDED = frozenset({EXPECTED, OVER, BACK, BETWEEN, STOPPED})
+"""The kinds of steps that end at an event which depends on states."""
 
 SENTENCES = {
     EXPECTED: "event '{about}' expected at {at:.9g}",

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from math import inf, isnan
 from typing import Any, cast
 
 from upbeat.core.errors import InvalidInput, StepError
 from upbeat.core.ports import Value
-from upbeat.core.reasons import KNOWN, Why
+from upbeat.core.reasons import KNOWN, LANDED, Reason, Why, as_reason
 from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
 from upbeat.engine.selection import Selection, stories
-from upbeat.engine.texts import REJECTED
+from upbeat.engine.texts import REJECTED, chattering_text
+from upbeat.master.paces.chains import allowance, left
 from upbeat.master.paces.pace import EventDriven, Hears, Notes, Pace, Reviews, State, Tells, retries
-from upbeat.master.program import Program, arrival
+from upbeat.master.program import Budget, Program, arrival
 from upbeat.trace.events import EventLog
 from upbeat.trace.recorder import Recorder
 from upbeat.trace.steps import StepLog
@@ -23,6 +25,8 @@ from upbeat.trace.steps import StepLog
 MOST_RETRIES = 100
 ENDLESS = 1 << 62
 """More steps than any run has."""
+LATEST = 8
+"""So many of the events at which steps have ended are remembered, to say which ones chatter."""
 
 
 class Loop:
@@ -65,8 +69,13 @@ class Loop:
         self._has_instant = instants and bool(program.instant)
         self._so_far = 0  # events at the present time
         self._left: Sequence[Value] | None = None  # the row before something was changed by hand
+        self._latest: deque[tuple[float, Reason]] = deque(maxlen=LATEST)
+        self._happened: deque[str] = deque(maxlen=LATEST)
         machine.write(program.now, span.start)
         machine.write(program.next, span.start)
+        if program.budget is not None:
+            length = span.stop - span.start
+            machine.write(program.budget.register + 1, allowance(program.budget.step, length))
 
     @property
     def finished(self) -> bool:
@@ -155,10 +164,30 @@ class Loop:
             reason = KNOWN
         elif stops:
             reason = self._stop_reasons[stops - 1]
+        self.short = reached < until if self._stops is None else stops > 0
+        if program.budget is not None:
+            why = as_reason(reason)
+            event = why.kind in LANDED or (self.short and why.kind != KNOWN)
+            self._pay(program.budget, t, reached, why if event else None)
         if self._recorder is not None:  # else nobody asks for the story, and a nested run has many steps
             self.steps.append(t, reached, reason, block, rejected)
-        self.short = reached < until if self._stops is None else stops > 0
         self._commit(reached, state)
+
+    def _pay(self, budget: Budget, t: float, reached: float, event: Reason | None) -> None:
+        """Keep account of a step, which has ended at an event or not."""
+        read, register = self._machine.read, budget.register
+        rest = left(
+            float(read(register)), float(read(register + 1)), t, reached, self.limit, event is not None
+        )
+        self._machine.write(register, rest)
+        if event is None:
+            return
+        self._latest.append((reached, event))
+        if rest < 0.0:
+            latest = list(self._latest)
+            every = (latest[-1][0] - latest[0][0]) / (len(latest) - 1)
+            about = [reason for _, reason in latest]
+            raise StepError(chattering_text(budget, about, self._happened, reached, every))
 
     def ahead(self) -> float:
         """Where the pace would end the next step, if nothing bounded it."""
@@ -206,6 +235,8 @@ class Loop:
         if self._has_instant:
             machine.execute("instant")
         self._state = state
+        if machine.fired and self._program.budget is not None:
+            self._happened.append(machine.fired[-1][0])
         if self._note is not None:
             fired = tuple(name for name, _ in machine.fired) if machine.fired else ()
             self._state = self._note(state, t, fired, machine.read)

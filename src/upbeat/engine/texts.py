@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 
 from upbeat.core.errors import StepError
 from upbeat.core.ports import Value
+from upbeat.core.reasons import STOPPED, Reason
 from upbeat.master.layout import Reg
-from upbeat.master.program import Repeat
+from upbeat.master.paces.chains import PER_RUN, PER_STEP
+from upbeat.master.program import Budget, Repeat
 from upbeat.units.process.told import Told
 
 NO_TIME = "the time of its next event is not a number"
@@ -32,6 +34,31 @@ REJECTED = (
     'like this: raise the tolerance, or let such steps stand with correct="next".'
 )
 """Advice for a step that was tried in vain."""
+
+
+def chattering_text(
+    budget: Budget, latest: Iterable[Reason], happened: Iterable[str], t: float, every: float
+) -> str:
+    """Events follow each other without end, one `every` so many seconds: for which reasons steps have ended
+    of late, and what has happened there."""
+    reasons = list(latest)
+    named = []
+    for event in dict.fromkeys([*(reason.event for reason in reasons if reason.event), *happened]):
+        units = budget.units.get(event, ())
+        named.append(f"'{event}'" + (f" ({', '.join(units)})" if units else ""))
+    stopped = [r.about if r.kind == STOPPED and r.about else "units" for r in reasons if not r.event]
+    named += [f"stops of {unit}" for unit in dict.fromkeys(stopped)]
+    ratio = f", where a usual step is {budget.step:.3g} s" if budget.step else ""
+    if budget.step:
+        often = f"take a step of {PER_STEP * every:.2g} s at most"
+    else:
+        often = f"run it in pieces: {PER_RUN:.0f} in one are fine"
+    return (
+        f"events follow each other without end at t = {t:.9g}: {', '.join(named)}, one about every "
+        f"{every:.3g} s{ratio}. What one of them changes brings the next (chattering), as with a relay "
+        "without hysteresis or a ball that comes to rest: give the conditions a wider hysteresis, or a mode "
+        f"in which they rest. If they really come that often, {often}."
+    )
 
 
 def exhausted_text(loop: Repeat, read: Callable[[int], Value], now: Reg, until: Reg) -> str:

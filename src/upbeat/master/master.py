@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Causality, Kind
 from upbeat.master import checks
+from upbeat.master.blocks import Blocks
 from upbeat.master.columns import columns
 from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.events.inside import with_indicators
-from upbeat.master.events.instants import Simultaneous, instants
+from upbeat.master.events.instants import Instants, Simultaneous, instants
 from upbeat.master.events.standing import standing, without
 from upbeat.master.events.ways import Events, checked
 from upbeat.master.handling import handled, noticed_late
@@ -19,9 +20,10 @@ from upbeat.master.held import held_inputs, lost_between, without_rate
 from upbeat.master.inputs.approximation import Approximation, Hold
 from upbeat.master.inputs.derivatives import grown, lines, with_derivative_sources, with_rates
 from upbeat.master.needs import check_abilities
-from upbeat.master.paces.pace import Fixed, Follows, Pace, prepared
+from upbeat.master.paces.chains import BURST, allowance
+from upbeat.master.paces.pace import Fixed, Follows, Pace, prepared, usual_step
 from upbeat.master.paces.wrapping import follower
-from upbeat.master.program import Block, Jump, Program
+from upbeat.master.program import Advance, Block, Budget, Jump, Program, walk
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import watchers
@@ -97,6 +99,7 @@ class Master:
         left = standing(wiring, blocks.steps.values()) if not driven else frozenset()
         instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven, standing=left)
         begun = () if inside else initialized(wiring, blocks.exchange)
+        budget = _budget(wiring, blocks, pace, instant)
         program = Program(
             layout=wiring.registers.layout(),
             start=(*instant.first, *blocks.start, *begun),
@@ -118,6 +121,7 @@ class Master:
             send=instant.send,
             histories=wiring.histories,
             undefined=instant.undefined,
+            budget=budget,
         )
         check_abilities(program, pace, closed.units, wiring.called)
         return program, pace
@@ -222,3 +226,15 @@ def initialized(wiring: Wiring, exchange: Block) -> Block:
 def as_pace(pace: Pace | float | int) -> Pace:
     """A number is the step of a `Fixed` pace."""
     return Fixed(pace) if isinstance(pace, (int, float)) else pace
+
+
+def _budget(wiring: Wiring, blocks: Blocks, pace: Pace, instant: Instants) -> Budget | None:
+    """For steps that end at events, where the pace looks for some, or a unit may stop at one."""
+    steps = (i for step in blocks.steps.values() for i in walk(step))
+    if follower(pace) is None and not any(isinstance(i, Advance) and i.early for i in steps):
+        return None
+    usual = usual_step(pace)
+    start = (BURST, allowance(usual))
+    register = wiring.registers.new(wiring.registers.unique("events left"), size=2, start=start)
+    told = {name: event.story.units for name, event in instant.events.items() if event.story is not None}
+    return Budget(register, usual, told)

@@ -185,6 +185,21 @@ class History:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """How many steps may still end at events that depend on states, and what to say if too many did.
+
+    `register` holds how many are left and how many more every second gives (0: ten for what is left of the
+    span that the run, or an advance of the nest, has to cover). The loop keeps account of it there, so that
+    it is saved and set back with everything else. `step` is the usual step of the pace, 0 if there is none;
+    `units` are those of events between units, by the name of the event.
+    """
+
+    register: Reg
+    step: float = 0.0
+    units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Program:
     """What an engine runs.
 
@@ -223,6 +238,8 @@ class Program:
     """What a unit does with an event that somebody has set by hand, for units whose event inputs are free."""
     undefined: Mapping[str, Reg] = field(default_factory=dict)
     """Where, by event, the time is at which a condition was first seen not to be a number; or infinity."""
+    budget: Budget | None = None
+    """Where steps may end at events that nobody knows beforehand: against chattering."""
 
     @property
     def stop_reasons(self) -> tuple[Reason, ...]:

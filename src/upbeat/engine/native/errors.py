@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from upbeat.core.errors import EndRequest, ModelError, RunError, StepError, UnitError
 from upbeat.core.ports import Kind, Port, Value
+from upbeat.core.reasons import EXPECTED, STOPPED, Reason
 from upbeat.engine.loop import MOST_RETRIES
 from upbeat.engine.native.tables import KINDS, Tables
 from upbeat.engine.packing import foreign
@@ -18,6 +19,7 @@ from upbeat.engine.texts import (
     NO_TIME,
     REJECTED,
     UNPACKABLE,
+    chattering_text,
     exhausted_error,
     input_text,
     output_text,
@@ -41,6 +43,7 @@ class Fault(enum.IntEnum):
     REJECTED = 9
     STOPPED = 10
     BAD_BYTES = 11
+    CHATTERING = 12
 
 
 class CoreError(NamedTuple):
@@ -126,6 +129,13 @@ def blame(
             return StepError(f"{text}. {REJECTED}")
         case Fault.STOPPED:
             return StepError(CLOSED)
+        case Fault.CHATTERING:
+            assert tables.chatter is not None
+            told = error.message.split("\n")
+            latest = [_why(one, tables) for one in told if not one.startswith("!")]
+            events = list(tables.events)
+            happened = [events[int(one[1:])] for one in told if one.startswith("!")]
+            return StepError(chattering_text(tables.chatter, latest, happened, time, error.value))
     name = tables.units[error.unit]
     if error.inside is not None:
         return _inside(name, names.inside[name], *error.inside)
@@ -162,6 +172,13 @@ def blame(
                 text += why(names.complaints[name]())
     kind = EndRequest if error.fault == Fault.REFUSED and error.status == ENDED else UnitError
     return kind(text, unit=name, call=call, time=time)
+
+
+def _why(told: str, tables: Tables) -> Reason:
+    """The event at which a step has ended, or the unit that stopped, of which the core knows the number."""
+    if told.startswith("#"):
+        return tables.stop_reasons[int(told[1:])]
+    return Reason(EXPECTED if told.startswith("'") else STOPPED, told[1:])
 
 
 def _inside(name: str, names: Names, error: tuple[Any, ...], cells: Sequence[float], reason: str) -> RunError:

@@ -86,6 +86,8 @@ def lower(
         due=-1 if program.due is None else program.due,
         stops=-1 if program.stops is None else program.stops.register,
         stop_reasons=program.stop_reasons,
+        budget=-1 if program.budget is None else program.budget.register,
+        chatter=program.budget,
         slots=lowering.slots,
         loops=lowering.loops,
         strings=tuple(strings),

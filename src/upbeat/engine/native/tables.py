@@ -12,7 +12,7 @@ import numpy.typing as npt
 from upbeat.core.expr import Kernel
 from upbeat.core.ports import Kind
 from upbeat.core.reasons import Reason
-from upbeat.master.program import Instruction
+from upbeat.master.program import Budget, Instruction
 
 Ints = npt.NDArray[np.int32]
 Expression = tuple[int, list[int], list[int]]
@@ -57,8 +57,9 @@ class Tables:
     """A lowered program: what the core reads, and (from `strings` to `origins`) what gives its numbers names.
 
     `start_block` and `instant_block` are numbers of blocks, or -1 if there is nothing in them; `due` is the
-    cell of the next known event, or -1; `stops` that of who has ended a step, or -1. `events` has the kind of
-    each event's value and its number of cells, 0 if it has no value.
+    cell of the next known event, or -1; `stops` that of who has ended a step, or -1; `budget` the first
+    of the two of the budget of events, or -1, and `chatter` what to say when it is spent. `events` has the
+    kind of each event's value and its number of cells, 0 if it has no value.
     """
 
     start: npt.NDArray[np.int64]
@@ -75,6 +76,8 @@ class Tables:
     due: int
     stops: int
     stop_reasons: tuple[Reason, ...]
+    budget: int
+    chatter: Budget | None
     slots: int
     loops: int
     strings: tuple[str, ...]

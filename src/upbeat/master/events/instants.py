@@ -9,7 +9,7 @@ other until nothing is due.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from upbeat.core.abilities import Ability
@@ -26,7 +26,10 @@ from upbeat.master.port_registers import End
 from upbeat.master.program import Block, Fire, Get, If, Instruction, Jump, Let, Repeat, Set
 from upbeat.master.ripples import Ripples, outdated
 from upbeat.master.wiring import Wiring
+from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.scenario import Scenario
+from upbeat.units.equations.ode import Ode
+from upbeat.units.process import bare
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,7 @@ class _Instant:
         self._again = registers.new("again", Kind.BOOLEAN)
         self._rounds = registers.new("rounds", Kind.INTEGER)
         self._counts = {unit: registers.new(f"{unit}′jumps", Kind.INTEGER) for unit in units}
+        self._events_counted: dict[str, Reg] = {}  # those between units, which a unit for all of them sends
         self._ripples = Ripples(exchange, Flow(registers.layout(), wiring.scenario.units))
         self._inputs: dict[Resource, str] = {("input", *end): end[0] for end in wiring.inputs}
 
@@ -131,6 +135,7 @@ class _Instant:
         # Of those that stand, only a jump changes when they are due, and who jumps is asked again.
         ask = dues.ask(unit for unit in self._units if unit not in self._standing)
         act = dues.choose({unit: (*self._act(unit), *self._stories.after(unit)) for unit in self._units})
+        counts = (*self._counts.values(), *self._events_counted.values())
         half = apply(Op.EQ, Cell(self._rounds), Number(float(self._most // 2)))
         whole: Block = (
             *ask,
@@ -142,13 +147,13 @@ class _Instant:
                         most=self._most,
                         # Counted from half way on: whoever acts then is in the chain that does not end.
                         body=(
-                            If(half, tuple(Let(count, ZERO) for count in self._counts.values())),
+                            If(half, tuple(Let(count, ZERO) for count in counts)),
                             *act,
                             Let(self._rounds, Cell(self._rounds) + 1.0),
                         ),
                         until=apply(Op.NOT, dues.busy),
                         what="the chain of events at one instant",
-                        shows=tuple(self._counts.items()),
+                        shows=(*self._events_counted.items(), *self._units_counted()),
                         advice="Look for units that answer each other at once and for ever; if the chain "
                         "does end, raise most of Simultaneous.",
                     ),
@@ -206,8 +211,22 @@ class _Instant:
         story = self._stories.of(end)
         if story is None:
             return _fire(name, self._events.outputs[end], present)
-        told = (*self._stories.tell(end), Fire(name, story.register), *self._stories.close(end))
+        label = f"event '{name}' ({', '.join(story.units)})"
+        count = self._wiring.registers.new(f"{name}′happened", Kind.INTEGER)
+        self._events_counted[label] = count
+        counted = Let(count, Cell(count) + 1.0)
+        told = (*self._stories.tell(end), Fire(name, story.register), *self._stories.close(end), counted)
         return If(Cell(present), told)
+
+    def _units_counted(self) -> Iterator[tuple[str, Reg]]:
+        """Who has jumped how often, but the unit of the scenario's events, which are counted themselves."""
+        for unit, count in self._counts.items():
+            model = bare(self._wiring.scenario.units[unit])
+            if isinstance(model, Watcher) and any(self._events.logged((unit, e.name)) for e in model.events):
+                continue
+            own = model.equations.events if isinstance(model, Ode) else ()
+            names = f" (its events {', '.join(event.name for event in own)})" if own else ""
+            yield f"{unit}{names}", count
 
     def _receive(self, unit: str, links: Sequence[Link]) -> list[Instruction]:
         """What was sent to a unit arrives, and it jumps once."""

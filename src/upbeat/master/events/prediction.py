@@ -159,9 +159,11 @@ def highest(all_: Sequence[Coefficients], until: float) -> float:
     return _dip(all_, 0.0, until, -1.0)
 
 
-def rises_below(all_: Sequence[Coefficients]) -> bool:
-    """Whether the largest is not above zero now, but on its way there."""
-    return not largest(all_, 0.0) > 0.0 and falls(all_, 0.0) > 0.0
+def rises_below(all_: Sequence[Coefficients], span: float) -> bool:
+    """Whether the largest is not above zero now, but on its way there, and will not get there in `span`."""
+    if largest(all_, 0.0) > 0.0 or not falls(all_, 0.0) > 0.0:
+        return False
+    return not any(largest(all_, span * (k / PARTS)) > 0.0 for k in range(1, PARTS + 1))
 
 
 def _root(all_: Sequence[Coefficients], low: float, high: float) -> float:

@@ -106,7 +106,7 @@ def closely(head: Head, curves: list[Coefficients], span: float, close: float, t
     comes from ever shorter leaps. The last of them do not even leave the border any more.
     """
     found, leaps = prediction.landing(curves, span, close), head.chain >= FEW
-    if found.wait == inf and leaps and head.kind == 2.0 and prediction.rises_below(curves):
+    if found.wait == inf and leaps and head.kind == 2.0 and prediction.rises_below(curves, span):
         return Landing(0.0, True)
     if not found.wait < tiny:
         return found

@@ -95,7 +95,7 @@ def estimate(watch: Watch, search: Search, t: float, samples: Sequence[Samples],
             hair = at - t < tiny
             if leaps or not hair:
                 found, best = wait, Estimate(at, event, True, hair)
-        elif leaps and wait == inf and _sinks(watch, search, places, curves):
+        elif leaps and wait == inf and _sinks(watch, search, places, curves, span):
             found, best = 0.0, Estimate(t, event, True, True)
     return best if best.event >= 0 else best._replace(event=happened)
 
@@ -107,10 +107,10 @@ def _behind(search: Search, curves: Sequence[Coefficients], wait: float) -> floa
     return search.low + wait + half if stop == wait + half else search.low + stop
 
 
-def _sinks(watch: Watch, search: Search, places: range, curves: Sequence[Coefficients]) -> bool:
+def _sinks(watch: Watch, search: Search, places: range, curves: Sequence[Coefficients], span: float) -> bool:
     """Whether an event has just left these conditions below the border, on their way to it in vain."""
     fresh = search.kind == 2.0 and search.rounds == 0.0
-    return fresh and rates_known(watch, places) and prediction.rises_below(curves)
+    return fresh and rates_known(watch, places) and prediction.rises_below(curves, span)
 
 
 def _between(watch: Watch, low: Samples, end: Samples, k: int, span: float) -> Coefficients:

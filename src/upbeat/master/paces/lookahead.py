@@ -14,7 +14,7 @@ from upbeat.master import checks
 from upbeat.master.blocks import Blocks
 from upbeat.master.events.conditions import Watch, followed
 from upbeat.master.events.prediction import Landing
-from upbeat.master.paces.chains import MOST, TINY, longer, right_after
+from upbeat.master.paces.chains import TINY, longer, right_after
 from upbeat.master.paces.foresight import CLOSE, DEPTH, Memory, Prediction, closely, curve, published
 from upbeat.master.paces.margins import PART, margin, visible
 from upbeat.master.paces.pace import SLACK, Fixed, Pace, Proposal, Read, State, Twin
@@ -207,7 +207,7 @@ class LookAhead:
         until, reason = t + usual, _KINDS[kind]
         seen = wait < usual
         if seen:
-            if memory.head.chain >= MOST or (before and wait < self._tiny(t)):
+            if before and wait < self._tiny(t):
                 return Proposal(nan, Reason(ENDLESS, event, t)), state
             until = t + wait
             reason = Reason(OVER if before else EXPECTED, event, until)

@@ -14,7 +14,7 @@ from upbeat.master import checks
 from upbeat.master.blocks import Blocks
 from upbeat.master.events.conditions import WIDTH, Watch, followed
 from upbeat.master.paces.bracketing import Bracket, attempt
-from upbeat.master.paces.chains import MOST, longer, right_after
+from upbeat.master.paces.chains import longer, right_after
 from upbeat.master.paces.hindsight import Estimate, Search, due, estimate, rates_known
 from upbeat.master.paces.margins import PART, margin, visible
 from upbeat.master.paces.pace import (
@@ -230,7 +230,7 @@ class Revised(Wrapping):
         sure = known and all(rates_known(watch, some) for some in due(watch, start, high))
         until = self._again(search, reached, found, sure)
         event = watch.names[found.event]
-        if found.tiny or (until is not None and search.chain >= MOST):
+        if found.tiny:
             return Proposal(nan, Reason(ENDLESS, event, t)), state
         if until is not None:
             search = search._replace(rounds=search.rounds + 1.0)
