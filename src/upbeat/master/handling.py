@@ -16,7 +16,7 @@ from upbeat.master.paces.lookahead import LookAhead
 from upbeat.master.paces.pace import EventDriven, Fixed, Pace, plain, usual_step
 from upbeat.master.paces.revised import Revised
 from upbeat.master.paces.wrapping import Wrapping, follower
-from upbeat.scenario.events.sights import looked_at
+from upbeat.scenario.events.sights import looked_at, waiting
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.stops import located, with_stops
@@ -79,7 +79,8 @@ class _Case(NamedTuple):
     @property
     def watched(self) -> list[str]:
         """Those that have a part in events: between units, and inside where the pace sees these coming."""
-        seen = {*looked_at(self.closed), *(with_own_events(self.closed) if _looking(self.pace) else ())}
+        seen = {*looked_at(self.closed), *waiting(self.closed)}
+        seen |= {*(with_own_events(self.closed) if _looking(self.pace) else ())}
         return [path_of(self.closed, unit) for unit in self.closed.units if unit in seen]
 
     @property
@@ -125,7 +126,7 @@ def _looked_ahead(case: _Case) -> Handling:
 
 def _revised(case: _Case) -> Handling:
     pace = case.pace if isinstance(case.pace, Revised) else Revised(case.pace)
-    if not looked_at(case.closed):
+    if not looked_at(case.closed) and not waiting(case.closed):
         return Handling(case.pace, case.coupling, ("there are no events between units to go back to",))
     what = "a step that has gone past an event is repeated up to there (Revised), as was asked"
     return Handling(pace, case.coupling, (case.says(what, case.watched), *case.others()))

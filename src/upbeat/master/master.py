@@ -26,6 +26,7 @@ from upbeat.master.paces.wrapping import follower
 from upbeat.master.program import Advance, Block, Budget, Jump, Program, walk
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.sights import waits, with_waits
 from upbeat.scenario.events.watcher import watchers
 from upbeat.scenario.scenario import Scenario
 
@@ -157,6 +158,8 @@ class Master:
         self._check_ports(closed)
         if any(one.inside for one in self._followers):
             closed = with_indicators(closed)
+        if self._followers:
+            closed = with_waits(closed)
         if hasattr(self.coupling, "arranged"):
             closed = self.coupling.arranged(closed)
         followed = self._followed if all(one.symbolic for one in self._followers) else 0
@@ -177,8 +180,11 @@ class Master:
     def _wanted(self, closed: Scenario, followed: int) -> dict[str, int]:
         """How many derivatives of each input are asked for; the inputs of who watches are conditions."""
         looking = watchers(closed.units)
+        waiting = {one.unit for one in waits(closed)} if followed else set()
         return {
-            c.target: followed if c.unit in looking else self._approximation(c.target).derivatives
+            c.target: followed
+            if c.unit in looking
+            else max(followed if c.unit in waiting else 0, self._approximation(c.target).derivatives)
             for c in closed.connections
             if not isinstance(closed.units[c.unit], Conditions)  # which look at instants only
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain, count
 from typing import NamedTuple
 
 from upbeat.core.expr import (
@@ -28,8 +28,9 @@ from upbeat.master.layout import Reg
 from upbeat.master.program import Block, Let
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.sights import behind, named, sights
+from upbeat.scenario.events.sights import behind, named, sights, waits
 from upbeat.units.discrete.model import Discrete
+from upbeat.units.equations.data import TIME
 from upbeat.units.equations.ode import Function, Ode
 from upbeat.units.process import bare
 
@@ -95,18 +96,22 @@ def followed(
     scenario = wiring.scenario
     conditions = {scenario.column(*one.place): one.conditions for one in sights(scenario)}
     conditions |= own_conditions(wiring)
+    for one in waits(scenario):
+        name = unlike(f"{wiring.called(one.unit)}: {one.text}", conditions)
+        conditions[name] = one.conditions
     if not conditions:
         return None
     lets: list[Let] = []
     known: list[Known] = []
     unique = wiring.registers.unique
+    known_as = {**wiring.names, TIME: Cell(wiring.next)}  # which always holds the time of the last exchange
     size = WIDTH * sum(map(len, conditions.values()))
     first = wiring.registers.new(unique("conditions"), size=size)
     for name, expressions in conditions.items():
         for z in expressions:
             rates, missing = _rates(z, wiring, most, symbolic)
             place = first + WIDTH * len(known)
-            lets += [Let(place + k, substitute(cell, wiring.names)) for k, cell in enumerate(rates)]
+            lets += [Let(place + k, substitute(cell, known_as)) for k, cell in enumerate(rates)]
             known.append(Known(name, len(rates) - 1, missing))
     jumped, begin, end, after = jumps(wiring, _ends(conditions, wiring))
     ready = replace(
@@ -122,15 +127,23 @@ def followed(
     return ready, made.watch, made.known
 
 
+def unlike(name: str, others: Collection[str]) -> str:
+    """The name, or with a number where there is one like it."""
+    return next(free for free in chain((name,), (f"{name} ({k})" for k in count(2))) if free not in others)
+
+
 def _rates(z: Expr, wiring: Wiring, most: int, symbolic: bool) -> tuple[list[Expr], str]:
     """The condition and as many of its derivatives as are known of outputs; and why there are no more."""
     found = [z]
     for _ in range(most):
         rates: dict[str, Expr] = {}
         for name in sorted(names(found[-1])):
+            if name == TIME:
+                rates[name] = ONE
+                continue
             unit, port, index = _source(name, wiring)
             derivative = wiring.port((unit, port)).derivative
-            if wiring.port((unit, port)).kind is not Kind.REAL:
+            if _stands(unit, port, wiring) or wiring.port((unit, port)).kind is not Kind.REAL:
                 rates[name] = ZERO
             elif derivative is None or (wiring.port((unit, derivative)).internal and not symbolic):
                 return found, _missing(unit, port, wiring, symbolic)
@@ -138,6 +151,11 @@ def _rates(z: Expr, wiring: Wiring, most: int, symbolic: bool) -> tuple[list[Exp
                 rates[name] = Name(f"{unit}.{derivative}{index}")
         found.append(time_derivative(found[-1], rates))
     return found, ""
+
+
+def _stands(unit: str, port: str, wiring: Wiring) -> bool:
+    """Whether this is a variable of a discrete-event unit, which changes in jumps only."""
+    return wiring.port((unit, port)).internal and isinstance(bare(wiring.scenario.units[unit]), Discrete)
 
 
 def _missing(unit: str, port: str, wiring: Wiring, symbolic: bool) -> str:
@@ -160,7 +178,7 @@ def _source(name: str, wiring: Wiring) -> tuple[str, str, str]:
 def _ends(conditions: Mapping[str, Sequence[Expr]], wiring: Wiring) -> set[tuple[str, str]]:
     """All outputs of the units that conditions look at, through functions too, and what drives these units:
     where that jumps, conditions go another way from now on, though they are what they were."""
-    units = named(z for zs in conditions.values() for z in zs)
+    units = named(z for zs in conditions.values() for z in zs) & wiring.scenario.units.keys()
     units |= behind(wiring.scenario, units)
     drives = {end for c in wiring.scenario.connections if c.unit in units for end in c.sources}
     return {end for unit in units for end in wiring.outputs_of(unit)} | (drives & wiring.outputs.keys())

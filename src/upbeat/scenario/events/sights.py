@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from upbeat.core.expr import Expr, names, substitute
-from upbeat.core.names import split
+from upbeat.core.abilities import Model
+from upbeat.core.expr import Expr, Name, Number, names, substitute
+from upbeat.core.names import cell_names, split
+from upbeat.core.ports import Causality
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import Watched, watchers
+from upbeat.units.discrete.front import FrontEnd
+from upbeat.units.discrete.model import Discrete
+from upbeat.units.process import Isolated, bare
 
 if TYPE_CHECKING:
     from upbeat.scenario.scenario import Scenario
@@ -41,6 +47,69 @@ def sights(closed: Scenario) -> Iterator[Sight]:
         for event in watcher.events:
             then = ((output, tuple(substitute(new, seen) for new in cells)) for output, cells in event.then)
             yield Sight(unit, event, tuple(substitute(z, seen) for z in event.conditions), tuple(then))
+
+
+class Wait(NamedTuple):
+    """A condition on signals that a discrete-event unit waits for: in its own words, and over outputs."""
+
+    unit: str
+    text: str
+    conditions: tuple[Expr, ...]
+
+
+def waits(closed: Scenario) -> Iterator[Wait]:
+    """All conditions on signals that discrete-event units other than watchers wait for.
+
+    What such a condition reads of the unit itself is known once units give it out (`Discrete.indicating`).
+    """
+    for unit, model in closed.units.items():
+        inner = discrete_of(model)
+        if inner is None or not inner.awaited:
+            continue
+        known: dict[str, Expr] = {}
+        for port in inner.ports:
+            if port.causality is not Causality.OUTPUT and not port.event:
+                cells = zip(cell_names(port.name, port.size), port.initial, strict=True)
+                known |= {name: Number(float(value)) for name, value in cells}
+        for c in closed.connections:
+            if c.unit == unit:
+                size = next(port.size for port in inner.ports if port.name == c.port)
+                known |= dict(zip(cell_names(c.port, size), c.cells, strict=True))
+        given = {port.name for port in inner.shown if port.internal}
+        for name, cells in inner.outputs:
+            if name in given and isinstance(cells[0], Name):
+                known[cells[0].id] = Name(f"{unit}.{name}")
+        for text, zs in inner.awaited:
+            yield Wait(unit, text, tuple(substitute(z, known) for z in zs))
+
+
+def discrete_of(model: Model) -> Discrete | None:
+    """What a unit is as a discrete-event unit of data, if it is one that waits; a watcher has events."""
+    inner: Any = bare(model)
+    inner = inner.discrete if isinstance(inner, FrontEnd) else inner
+    return inner if type(inner) is Discrete else None
+
+
+def with_waits(closed: Scenario) -> Scenario:
+    """The scenario whose discrete-event units give out what the conditions that they wait for depend on."""
+    found: dict[str, Model] = {}
+    for unit, model in closed.units.items():
+        inner = discrete_of(model)
+        if inner is not None and inner.awaited:
+            made = inner.indicating()
+            found[unit] = replace(model, model=made) if isinstance(model, Isolated) else made
+    return closed.with_units(found) if found else closed
+
+
+def waiting(closed: Scenario) -> list[str]:
+    """The discrete-event units that wait for conditions on signals, and the units these look at."""
+    found: set[str] = set()
+    for wait in waits(closed):
+        found |= {
+            wait.unit,
+            *behind(closed, (unit for unit in named(wait.conditions) if unit in closed.units)),
+        }
+    return [unit for unit in closed.units if unit in found]
 
 
 def named(conditions: Iterable[Expr]) -> set[str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
-from upbeat.core.expr import Expr, names
+from upbeat.core.errors import ExpressionError
+from upbeat.core.expr import Apply, Expr, Name, Number, Op, any_of, indicator, names, show
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
+from upbeat.units.equations.changing import free_name
 from upbeat.units.equations.data import TIME
 from upbeat.units.shorthand import check_settable, with_starts
 
@@ -145,7 +147,48 @@ class Discrete:
         heard = {name for port in self.heard for name in (f"{port.name}?", *cell_names(port.name, port.size))}
         return speaks_for_itself(type(self)) and not self.inputs and seen.isdisjoint({TIME, *heard})
 
+    def indicating(self) -> Discrete:
+        """The same model with outputs for the variables that what it waits for depends on, its mode among
+        them; itself if it waits for nothing but time and events."""
+        used = {name for _, zs in self.awaited for z in zs for name in names(z)}
+        hidden = [variable for variable in self.variables if variable.name in used]
+        taken = {*self.arguments, *(port.name for port in self.ports)}
+        made = [(free_name(f"now_{variable.name}", taken), variable) for variable in hidden]
+        if not self.awaited or any(port.internal for port in self.shown):
+            return self
+        ports = [Port(name, Causality.OUTPUT, variable.kind, internal=True) for name, variable in made]
+        shown = tuple((name, (Name(variable.name),)) for name, variable in made)
+        return replace(self, ports=(*self.ports, *ports), outputs=(*self.outputs, *shown))
+
     # -- what is computed from the fields, once ----------------------------------------------------
+
+    @cached_property
+    def awaited(self) -> tuple[tuple[str, tuple[Expr, ...]], ...]:
+        """The conditions on ordinary inputs that it waits for: as they were written, and as numbers in its
+        own names, all of which are at most zero when one comes true. Of several modes, the first number says
+        whether it is in one that waits for it."""
+        kinds = {name: port.kind for port in self.ports for name in cell_names(port.name, port.size)}
+        kinds |= {variable.name: variable.kind for variable in self.variables}
+        cells = {name for port in self.inputs for name in cell_names(port.name, port.size)}
+        heard = {f"{port.name}?" for port in self.heard}
+        heard |= {name for port in self.heard for name in cell_names(port.name, port.size)}
+        found: dict[tuple[Expr, ...], tuple[str, list[int]]] = {}
+        for number, mode in enumerate(self.modes):
+            for parts in _at_once(mode.due):
+                seen = {name for part in parts for name in names(part)}
+                if seen & cells and not seen & heard:
+                    zs = tuple(dict.fromkeys(_indicated(part, kinds) for part in parts))
+                    text = " and ".join(show(part) for part in parts if names(part) & cells)
+                    found.setdefault(zs, (text, []))[1].append(number)
+        if self.mode is None or len(self.modes) == 1:
+            return tuple((text, zs) for zs, (text, _) in found.items())
+        return tuple((text, (self._in_one_of(modes), *zs)) for zs, (text, modes) in found.items())
+
+    def _in_one_of(self, modes: Sequence[int]) -> Expr:
+        assert self.mode is not None
+        mode = Name(self.mode)
+        holds = any_of([Apply(Op.EQ, (mode, Number(float(number)))) for number in modes])
+        return Apply(Op.WHERE, (holds, Number(-0.5), Number(0.5)))
 
     def _ports(self, causality: Causality, event: bool) -> tuple[Port, ...]:
         return tuple(p for p in self.ports if p.causality is causality and p.event is event)
@@ -218,3 +261,36 @@ class Discrete:
 
         cells = dict(self.outputs)
         return Piece.of(self.places, [cell for port in self.shown for cell in cells[port.name]])
+
+
+def _at_once(due: Expr) -> list[tuple[Expr, ...]]:
+    """The conditions under which a due time is the present one, each a list of truths that all hold."""
+    match due:
+        case Name(id=name) if name == TIME:
+            return [()]
+        case Apply(op=Op.WHERE, args=(condition, one, other)):
+            denied = Apply(Op.NOT, (condition,))
+            holds = [(*_parts(condition), *rest) for rest in _at_once(one)]
+            return holds + [(*_parts(denied), *rest) for rest in _at_once(other)]
+        case Apply(op=Op.MIN, args=(one, other)):
+            return _at_once(one) + _at_once(other)
+    return []
+
+
+def _parts(condition: Expr) -> Iterator[Expr]:
+    """What must all hold for a condition to do so."""
+    todo = [condition]
+    while todo:
+        match todo.pop():
+            case Apply(op=Op.AND, args=args):
+                todo += reversed(args)
+            case part:
+                yield part
+
+
+def _indicated(condition: Expr, kinds: Mapping[str, Kind]) -> Expr:
+    """A number that is at most zero where a condition holds; one that has no sides jumps."""
+    try:
+        return indicator(condition, kinds)
+    except ExpressionError:
+        return Apply(Op.WHERE, (condition, Number(-0.5), Number(0.5)))
