@@ -36,7 +36,7 @@ bool attempt(const Bracket& found, double at, double tolerance, int rounds, int 
     until = found.high;
     return found.streak < 0.0;
   }
-  if (found.sure && found.streak > 0.0 && found.high - at <= tolerance) return false;
+  if (found.sure && found.near && found.streak > 0.0 && found.high - at <= tolerance) return false;
   const double middle = found.low + 0.5 * width;
   const auto inside = [&](double time) { return found.low < time && time < found.high; };
   until = rounds % every == every - 1 ? middle : aimed(found, at, tolerance);

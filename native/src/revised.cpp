@@ -12,6 +12,8 @@ namespace {
 enum : std::size_t { Which, Rounds, Low, High, Streak, Tolerance, Last, Chain };
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+// So many times the tolerance behind an event, conditions are believed to have come there without a jump.
+constexpr double nearby = 2.0;
 constexpr double part = 1e-5;  // how close to an event is close enough, as a part of the step
 
 Curve between(const double* low, const double* end, std::int32_t order, double span) {
@@ -98,7 +100,7 @@ bool Revised::review(double t, double reached, const Cell* cells, Proposal& step
   const bool known = state_[High] > state_[Low];
   const Estimate found = estimate(t, low(), known ? high() : now_.data(), end - state_[Low]);
   double until;
-  const bool back = again(reached, found, known && sure(), until);
+  const bool back = again(reached, found, known && sure(), near(), until);
   if (found.tiny) {
     step.until = std::numeric_limits<double>::quiet_NaN();
     step.reason = why({Why::Endless, names_[found.event], t});
@@ -124,7 +126,7 @@ std::int32_t Revised::sees() const {
 }
 
 // Where the next attempt should end, if this one ends too far from the event.
-bool Revised::again(double reached, const Estimate& found, bool sure, double& until) const {
+bool Revised::again(double reached, const Estimate& found, bool sure, bool near, double& until) const {
   const double tolerance = state_[Tolerance];
   const bool may = state_[Rounds] < is_.most;
   if (found.before) {
@@ -135,7 +137,7 @@ bool Revised::again(double reached, const Estimate& found, bool sure, double& un
     until = found.end;
     return may && until < reached - tolerance;
   }
-  const Bracket bracket{state_[Low], state_[High], state_[Streak], sure};
+  const Bracket bracket{state_[Low], state_[High], state_[Streak], sure, near};
   return attempt(bracket, found.at, tolerance, static_cast<int>(state_[Rounds]), static_cast<int>(is_.most), until);
 }
 
@@ -178,6 +180,23 @@ bool Revised::sure() {
   for (const std::size_t count : is_.counts) {
     const bool due = largest(start(), first, count) > 0.0 && largest(high(), first, count) <= 0.0;
     if (due && !rates_known(first, count)) return false;
+    first += count;
+  }
+  return true;
+}
+
+// Whether each event that is due has a condition that fell through zero just before `high`, and did not jump.
+bool Revised::near() {
+  std::size_t first = 0;
+  for (const std::size_t count : is_.counts) {
+    if (largest(start(), first, count) > 0.0 && largest(high(), first, count) <= 0.0) {
+      bool found = false;
+      for (std::size_t k = first; k < first + count && !found; ++k) {
+        const double* const now = high() + sample_width * k;
+        found = low()[sample_width * k] > 0.0 && now[1] < 0.0 && now[0] >= nearby * state_[Tolerance] * now[1];
+      }
+      if (!found) return false;
+    }
     first += count;
   }
   return true;

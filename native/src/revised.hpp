@@ -55,7 +55,8 @@ class Revised final : public Wrapping {
   bool rates_known(std::size_t first, std::size_t count) const;
   bool sure();
   Estimate estimate(double t, const double* from, const double* to, double span);
-  bool again(double reached, const Estimate& found, bool sure, double& until) const;
+  bool near();
+  bool again(double reached, const Estimate& found, bool sure, bool near, double& until) const;
   double behind(std::size_t count, double wait) const;
   double largest(const double* sample, std::size_t first, std::size_t count) const;
 

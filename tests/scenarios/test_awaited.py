@@ -120,10 +120,8 @@ def test_auto_tells_of_them() -> None:
 def test_both_engines_do_the_same() -> None:
     draw = np.random.default_rng(4)
     for k in range(8):
-        units: dict[str, Any] = {
-            "a": parabola(*draw.uniform(-1, 1, 3)),
-            "b": parabola(*draw.uniform(-1, 1, 3)),
-        }
+        drawn = draw.uniform(-1, 1, 7).tolist()
+        units: dict[str, Any] = {"a": parabola(*drawn[:3]), "b": parabola(*drawn[3:6])}
         units |= {"m": machine(), "low": up.Threshold(drawn[6]), "edge": up.Edge()}
         wires = {"m.u": "a.x", "m.w": "b.x", "low.signal": "a.x*b.x", "edge.signal": "a.x > b.x"}
         scenario = up.Scenario(units, wires)

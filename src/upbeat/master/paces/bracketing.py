@@ -24,6 +24,7 @@ class Bracket(NamedTuple):
     high: float  # it has happened
     streak: float  # how many attempts one after the other went too far; negative: not far enough
     sure: bool  # whether estimates know how fast conditions fall at `high`
+    near: bool  # and they do so as they would right behind the event: none has jumped there
 
 
 def attempt(found: Bracket, at: float, tolerance: float, rounds: int, most: int) -> float | None:
@@ -31,17 +32,18 @@ def attempt(found: Bracket, at: float, tolerance: float, rounds: int, most: int)
 
     At most `tolerance` lies between both times then, or, where rates are known, between the estimate and
     the end. A line through two far ends says little about the place where it is zero, so without rates only
-    the other side will do. Of the `most` attempts enough are kept for halving: if they can
+    the other side will do; so it is where conditions jump, whatever their rates say. Of the `most` attempts
+    enough are kept for halving: if they can
     make the distance as small as `tolerance` at all, they do, whatever the estimates are worth.
     """
-    low, high, streak, sure = found
+    low, high, streak, sure, near = found
     left = most - rounds
     width = high - low
     if left <= 0:
         return None
     if width <= tolerance:
         return high if streak < 0.0 else None
-    if sure and streak > 0.0 and high - at <= tolerance:
+    if sure and near and streak > 0.0 and high - at <= tolerance:
         return None
     middle = low + 0.5 * width
     until = middle if rounds % EVERY == EVERY - 1 else _aimed(found, at, tolerance)

@@ -16,6 +16,9 @@ from upbeat.master.paces.chains import FEW, TINY
 from upbeat.master.paces.margins import visible
 from upbeat.master.paces.sampling import Samples, known, largest, through
 
+NEARBY = 2.0
+"""So many times the tolerance behind an event, conditions are believed to have come there without a jump."""
+
 
 class Search(NamedTuple):
     """The state of a search for an event within a step, before the samples."""
@@ -65,6 +68,16 @@ def due(watch: Watch, start: Samples, now: Samples) -> list[range]:
 def rates_known(watch: Watch, places: range) -> bool:
     """Whether rates of all these conditions are known."""
     return all(watch.orders[k] > 0 for k in places)
+
+
+def falls_through(low: Samples, high: Samples, places: range, tolerance: float) -> bool:
+    """Whether one of an event's conditions that were above zero is, at `high`, as far below as it falls in
+    about `tolerance`: then the event cannot have come sooner. What jumps (a step, a truth) is further down,
+    or does not fall at all."""
+    for k in places:
+        if low[k].z > 0.0 and high[k].rate < 0.0 and high[k].z >= NEARBY * tolerance * high[k].rate:
+            return True
+    return False
 
 
 def estimate(watch: Watch, search: Search, t: float, samples: Sequence[Samples], span: float) -> Estimate:

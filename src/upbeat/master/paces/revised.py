@@ -15,7 +15,7 @@ from upbeat.master.blocks import Blocks
 from upbeat.master.events.conditions import WIDTH, Watch, followed
 from upbeat.master.paces.bracketing import Bracket, attempt
 from upbeat.master.paces.chains import longer, right_after
-from upbeat.master.paces.hindsight import Estimate, Search, due, estimate, rates_known
+from upbeat.master.paces.hindsight import Estimate, Search, due, estimate, falls_through, rates_known
 from upbeat.master.paces.margins import PART, margin, visible
 from upbeat.master.paces.pace import (
     Fixed,
@@ -227,8 +227,10 @@ class Revised(Wrapping):
             low, end, search = now, search.high, search.not_far_enough(reached)
         known = search.found
         found = estimate(watch, search, t, (start, low, high if known else now), end - search.low)
-        sure = known and all(rates_known(watch, some) for some in due(watch, start, high))
-        until = self._again(search, reached, found, sure)
+        happened = due(watch, start, high) if known else []
+        sure = known and all(rates_known(watch, some) for some in happened)
+        near = all(falls_through(low, high, some, search.tolerance) for some in happened)
+        until = self._again(search, reached, found, sure, near)
         event = watch.names[found.event]
         if found.tiny:
             return Proposal(nan, Reason(ENDLESS, event, t)), state
@@ -240,12 +242,12 @@ class Revised(Wrapping):
         again, inner = self.review_inside(inner, t, reached, read)
         return again, (*search.over(t), *flat((*start, *start, *start)), *inner)
 
-    def _again(self, search: Search, reached: float, found: Estimate, sure: bool) -> float | None:
+    def _again(self, search: Search, reached: float, found: Estimate, sure: bool, near: bool) -> float | None:
         """Where the next attempt should end, if this one ends too far from the event."""
         tolerance, may = search.tolerance, search.rounds < self.most
         if found.before:
             return found.at if may and found.at < reached else None
         if not search.found:  # nothing has happened at the end, but perhaps in between
             return found.end if may and found.end < reached - tolerance else None
-        bracket = Bracket(search.low, search.high, search.streak, sure)
+        bracket = Bracket(search.low, search.high, search.streak, sure, near)
         return attempt(bracket, found.at, tolerance, int(search.rounds), self.most)

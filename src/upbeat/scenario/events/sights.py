@@ -60,7 +60,7 @@ class Wait(NamedTuple):
 def waits(closed: Scenario) -> Iterator[Wait]:
     """All conditions on signals that discrete-event units other than watchers wait for.
 
-    What such a condition reads of the unit itself is known once units give it out (`Discrete.indicating`).
+    What such a condition reads of the unit itself is known once units give it out (`Discrete.showing`).
     """
     for unit, model in closed.units.items():
         inner = discrete_of(model)
@@ -76,9 +76,9 @@ def waits(closed: Scenario) -> Iterator[Wait]:
                 size = next(port.size for port in inner.ports if port.name == c.port)
                 known |= dict(zip(cell_names(c.port, size), c.cells, strict=True))
         given = {port.name for port in inner.shown if port.internal}
-        for name, cells in inner.outputs:
-            if name in given and isinstance(cells[0], Name):
-                known[cells[0].id] = Name(f"{unit}.{name}")
+        for name, shown in inner.outputs:
+            if name in given and isinstance(shown[0], Name):
+                known[shown[0].id] = Name(f"{unit}.{name}")
         for text, zs in inner.awaited:
             yield Wait(unit, text, tuple(substitute(z, known) for z in zs))
 
@@ -96,7 +96,7 @@ def with_waits(closed: Scenario) -> Scenario:
     for unit, model in closed.units.items():
         inner = discrete_of(model)
         if inner is not None and inner.awaited:
-            made = inner.indicating()
+            made = inner.showing()
             found[unit] = replace(model, model=made) if isinstance(model, Isolated) else made
     return closed.with_units(found) if found else closed
 

@@ -147,7 +147,7 @@ class Discrete:
         heard = {name for port in self.heard for name in (f"{port.name}?", *cell_names(port.name, port.size))}
         return speaks_for_itself(type(self)) and not self.inputs and seen.isdisjoint({TIME, *heard})
 
-    def indicating(self) -> Discrete:
+    def showing(self) -> Discrete:
         """The same model with outputs for the variables that what it waits for depends on, its mode among
         them; itself if it waits for nothing but time and events."""
         used = {name for _, zs in self.awaited for z in zs for name in names(z)}
