@@ -6,8 +6,10 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import upbeat as up
 from scenario_models import typed
 from upbeat.core.errors import FileProblem, InvalidInput
 from upbeat.scenario.scenario import Scenario
@@ -72,8 +74,8 @@ def test_reading(csv: Any) -> None:
         ("time,force\nx,1\n", "line 2, column 'time': 'x' is not a number"),
         ("time,force\n0,nan\n", "line 2, column 'force': nan is not a finite number"),
         ("time,force\n0,1\n1,2,3\n", "line 3 has 3 values, but the header names 2"),
-        ("time,force\n0,1\n2,1\n1,1\n", "line 4: the time 1 does not lie after 2; sort the rows by time"),
-        ("time,force\n0,1\n0,2\n", "line 3: the time 0 does not lie after 0"),
+        ("time,force\n0,1\n2,1\n1,1\n", "line 4: the time 1 lies before 2; sort the rows by time"),
+        ("time,force\n0,1\n0,2\n0,3\n", "line 4: a jump has two rows of one time, and this is a third one"),
         ("time,brake\n0,maybe\n", "line 2, column 'brake': 'maybe' is neither true nor false"),
         ("time,gear\n0,1.5\n", "line 2, column 'gear': 1.5 is not a whole number"),
         ("time,mode\n0,hot\n", "line 2, column 'mode': 'hot' is not a label"),
@@ -298,3 +300,32 @@ def test_the_unit_that_sends_events_is_a_value() -> None:
     assert pickle.loads(pickle.dumps(driven)) == driven
     assert driven == CALLS.driven({"ring": {"at": [1.0, 2.0]}})
     assert driven != CALLS.driven({"ring": {"at": [1.0, 2.5]}})
+
+
+def test_two_rows_of_one_time_are_a_jump(csv: Any, engine: str) -> None:
+    """At that time, and at communication points that are rounded to just before it, it has happened."""
+    scenario = up.Scenario(
+        units={"one": up.Function(inputs=["u"], outputs={"y": "u"})},
+        inputs=["force"],
+        connections={"one.u": "force"},
+    )
+    signals = read_signals(csv("time,force\n0,9\n0,1\n29,2\n29,5\n40,5\n"), scenario)
+    for step in (0.29, 0.1, 1.0, 0.01):  # 100 * 0.29 is 28.999999999999996
+        trace = up.simulate(scenario, pace=step, until=30.0, signals=signals, engine=engine)  # type: ignore[arg-type]
+        time, y = np.asarray(trace.time), np.asarray(trace["one.y"])
+        before = time < 29.0 * (1 - 1e-12)
+        np.testing.assert_allclose(y[before], 1 + time[before] / 29, rtol=1e-12)
+        np.testing.assert_array_equal(y[~before], 5.0)
+
+
+def test_what_is_held_keeps_its_value_from_row_to_row(engine: str) -> None:
+    scenario = up.Scenario(
+        units={"one": up.Function(inputs=["u"], outputs={"y": "u"})},
+        inputs=["force"],
+        connections={"one.u": "force"},
+    )
+    signals = Signals([0.0, 29.0, 29.0, 31.0], {"force": [1.0, 7.0, 2.0, 3.0]}, held=["force"])
+    trace = up.simulate(scenario, pace=0.29, until=32.0, signals=signals, engine=engine)  # type: ignore[arg-type]
+    time = np.asarray(trace.time)
+    expected = np.where(time < 28.99, 1.0, np.where(time < 31.0, 2.0, 3.0))
+    np.testing.assert_array_equal(trace["one.y"], expected)

@@ -63,7 +63,11 @@ def made_from(data: dict[str, Any]) -> Experiment:
         except ScenarioError as error:
             raise ScenarioError(error.problems, "the scenario in the checkpoint") from None
     signals = data["signals"]
-    return made if signals is None else made.with_(signals=Signals(signals["time"], signals["values"]))
+    return (
+        made
+        if signals is None
+        else made.with_(signals=Signals(signals["time"], signals["values"], signals.get("held", ())))
+    )
 
 
 def _signals_data(signals: Signals | None) -> dict[str, Any] | None:
@@ -72,7 +76,8 @@ def _signals_data(signals: Signals | None) -> dict[str, Any] | None:
     values: dict[str, Any] = {name: list(column) for name, column in signals.values.items()}
     for name, event in signals.events.items():
         values[name] = {"at": list(event.at), "value": list(event.values)}
-    return {"time": list(signals.time), "values": values}
+    held = {"held": sorted(signals.held)} if signals.held else {}
+    return {"time": list(signals.time), "values": values, **held}
 
 
 def differences(one: dict[str, str], other: dict[str, str]) -> list[str]:

@@ -108,8 +108,33 @@ def _played(name: str, port: Port, signals: Signals, tables: dict[str, Table1]) 
     if len(values) == 1:
         return repr(values[0])
     key = f"signal_{len(tables)}"
-    tables[key] = Table1(signals.time, values, mode="linear" if port.kind is Kind.REAL else "hold", name=key)
+    linear = port.kind is Kind.REAL and name not in signals.held and port.name not in signals.held
+    times, values = _with_jumps(signals.time, values, linear=linear)
+    if len(values) == 1:
+        return repr(values[0])
+    tables[key] = Table1(times, values, mode="linear" if linear else "hold", name=key)
     return f"{key}(time)"
+
+
+_ROUNDED = 2.0**-50
+"""The part of a time by which a communication point may lie before it and still be meant."""
+
+
+def _with_jumps(
+    times: Sequence[float], values: Sequence[float], *, linear: bool
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Times that increase strictly. What jumps at a time has done so at communication points that are
+    rounded to just before it, too."""
+    pairs = list(zip(times, values, strict=True))
+    made: list[tuple[float, float]] = []
+    for k, (t, value) in enumerate(pairs):
+        after = k > 0 and pairs[k - 1][0] == t
+        before = k + 1 < len(pairs) and pairs[k + 1][0] == t
+        if before and (k == 0 or not linear):
+            continue  # nobody sees it: a table begins with its first value, a held one has the second
+        early = 0.0 if linear and not (after or before) else (2 if before else 1) * _ROUNDED * abs(t)
+        made.append((t - early, value))
+    return tuple(t for t, _ in made), tuple(value for _, value in made)
 
 
 def _happenings(port: Port, signals: Signals) -> Happenings | None:
@@ -129,6 +154,8 @@ def _happenings(port: Port, signals: Signals) -> Happenings | None:
             row if port.size is not None else row[0] for row, given in zip(rows, there, strict=True) if given
         ]
         found = Happenings(tuple(at), tuple(values))
+        if len(set(at)) < len(at):
+            raise InvalidInput(f"signal '{port.name}' has two events at one time")
     try:
         return Happenings(found.at, tuple(port.values(value) for value in found.values))
     except ModelError as error:

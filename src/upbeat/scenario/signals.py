@@ -2,7 +2,8 @@
 
 A CSV file has a column ``time`` and one per input (``force``; ``force[0]``, ``force[1]``, … for an array).
 Real inputs are interpolated linearly, all others keep the value of the last row reached; before the
-first row and after the last one the value is that of the row. An event input has an event in every row
+first row and after the last one the value is that of the row. Two rows of one time are a jump: at that time
+the value is that of the second one. An event input has an event in every row
 with a value, and nothing in between; its cell is empty where nothing happens.
 """
 
@@ -34,15 +35,17 @@ class Signals:
     A cell of an array input is named ``force[0]``. An enumeration takes labels or indices. An event input
     happens where its value is not None; or it has times of its own, in increasing order:
     ``{"call": {"at": [1.0, 2.5], "value": ["stop", "go"]}}``. One value stands for all of them, and an event
-    that only happens needs none.
+    that only happens needs none. A time that is there twice is a jump. Real inputs named in `held` keep
+    their values from row to row, as all others do, instead of being interpolated.
     """
 
     time: tuple[float, ...]
     values: dict[str, tuple[Value | None, ...]]
     events: dict[str, Happenings]
+    held: frozenset[str]
 
-    def __init__(self, time: Sequence[float], values: Mapping[str, Any]) -> None:
-        times = _times(time, "signals need at least one point in time")
+    def __init__(self, time: Sequence[float], values: Mapping[str, Any], held: Iterable[str] = ()) -> None:
+        times = _times(time, "signals need at least one point in time", jumps=True)
         events = {name: entry for name, entry in values.items() if isinstance(entry, Mapping)}
         columns = {
             name: tuple(_bare(v) for v in column) for name, column in values.items() if name not in events
@@ -52,6 +55,7 @@ class Signals:
                 raise InvalidInput(
                     f"signal '{name}' has {len(column)} values for {len(times)} points in time"
                 )
+        object.__setattr__(self, "held", frozenset(held))
         object.__setattr__(self, "time", times)
         object.__setattr__(self, "values", columns)
         object.__setattr__(self, "events", {name: happenings(name, e) for name, e in events.items()})
@@ -85,15 +89,18 @@ def happenings(name: str, entry: Mapping[str, Any]) -> Happenings:
     return Happenings(at, values)
 
 
-def _times(given: Iterable[float], empty: str) -> tuple[float, ...]:
+def _times(given: Iterable[float], empty: str, *, jumps: bool = False) -> tuple[float, ...]:
     times = tuple(float(t) for t in given)
     if not times:
         raise InvalidInput(empty)
     if not all(map(math.isfinite, times)):
         raise InvalidInput("the times of signals must be finite numbers")
     for before, after in pairwise(times):
-        if after <= before:
+        if after < before or (after == before and not jumps):
             raise InvalidInput(f"the times of signals must increase, but {after:g} follows {before:g}")
+    for first, second, third in zip(times, times[1:], times[2:], strict=False):
+        if first == second == third:
+            raise InvalidInput(f"a jump has two rows of one time, but there are three of {first:g}")
     return times
 
 
@@ -167,10 +174,13 @@ def _read(rows: Iterator[list[str]], path: str, known: Mapping[str, Port]) -> Si
                     columns[name].append(_cell(text.strip(), known[name]))
             except (ValueError, ModelError) as error:
                 raise FileProblem(f"{path}: line {line}, column '{name}': {error}") from None
-        if len(time) > 1 and time[-1] <= time[-2]:
+        if len(time) > 1 and time[-1] < time[-2]:
             raise FileProblem(
-                f"{path}: line {line}: the time {time[-1]:g} does not lie after {time[-2]:g}; "
-                "sort the rows by time. For a jump, give two rows a little apart."
+                f"{path}: line {line}: the time {time[-1]:g} lies before {time[-2]:g}; sort the rows by time."
+            )
+        if len(time) > 2 and time[-1] == time[-3]:
+            raise FileProblem(
+                f"{path}: line {line}: a jump has two rows of one time, and this is a third one"
             )
     if not time:
         raise FileProblem(f"{path}: has a header, but no rows with values")

@@ -1,4 +1,7 @@
-"""Signals for free inputs of FMUs without a scenario file: a table with columns named ``unit.input``."""
+"""Signals for free inputs of FMUs without a scenario file: a table with columns named ``unit.input``.
+
+With one FMU the name of the input will do. Real inputs that are discrete are held from row to row.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from upbeat.core.errors import FileProblem
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.signals import TIME, Signals, header_of, read_columns
+from upbeat.units.fmi.description import Variability
 from upbeat.units.fmi.model import Fmu
 
 
@@ -20,6 +25,7 @@ class Driven:
 
     def __init__(self, path: Path, units: Mapping[str, Fmu], connected: Collection[str]) -> None:
         self._path = path
+        self._units = units
         self._free = {
             f"{unit}.{port.name}": replace(port, name=f"{unit}.{port.name}", start=None)
             for unit, model in units.items()
@@ -27,10 +33,22 @@ class Driven:
             if port.causality is Causality.INPUT and port.kind is not Kind.STRING and not port.event
             if f"{unit}.{port.name}" not in connected
         }
-        columns = [resolve(name, self._free)[0] for name in header_of(path) if name != TIME]
+        alone = f"{next(iter(units))}." if len(units) == 1 else ""
+        short = {name.removeprefix(alone): name for name in self._free} if alone else {}
+        self._meant: dict[str, str] = {}  # the input, by the name that the table has for it
+        for column in header_of(path):
+            name = resolve(column, self._free)[0]
+            name = name if name in self._free else resolve(column, short)[0]
+            if column == TIME or not (name in self._free or name in short):
+                continue  # the reader complains
+            full = name if name in self._free else short[name]
+            other = next((known for known, one in self._meant.items() if one == full and known != name), None)
+            if other is not None:
+                raise FileProblem(f"{path}: line 1: the columns '{other}' and '{name}' are one input")
+            self._meant[name] = full
         self.inputs: dict[str, Port] = {}
-        for name in dict.fromkeys(column for column in columns if column in self._free):
-            self.inputs[name] = replace(self._free[name], name=self._own_name(name))
+        for full in self._meant.values():
+            self.inputs[full] = replace(self._free[full], name=self._own_name(full))
 
     def _own_name(self, name: str) -> str:
         unit, rest = split(name)
@@ -43,9 +61,17 @@ class Driven:
 
     def signals(self) -> Signals:
         """The table, with every complaint in the names that it has itself."""
-        found = read_columns(self._path, tuple(self._free.values()))
+        rest = {name: name for name in self._free if name not in self._meant.values()}
+        ports = [replace(self._free[full], name=name) for name, full in (self._meant | rest).items()]
+        found = read_columns(self._path, ports)
         renamed = {}
         for column, values in found.values.items():
-            name, cell = resolve(column, self._free)
-            renamed[self.inputs[name].name + ("" if cell is None else f"[{cell}]")] = values
-        return Signals(found.time, renamed)
+            name, cell = resolve(column, self._meant)
+            renamed[self.inputs[self._meant[name]].name + ("" if cell is None else f"[{cell}]")] = values
+        return Signals(
+            found.time, renamed, [port.name for name, port in self.inputs.items() if self._held(name)]
+        )
+
+    def _held(self, name: str) -> bool:
+        unit, variable = split(name)
+        return self._units[unit].layout.variables[variable].variability is Variability.DISCRETE
