@@ -44,7 +44,10 @@ def test_the_demo_leaves_results_and_its_picture(tmp_path: Path) -> None:
     subprocess.run(words, check=True, capture_output=True)
     left = {path.name for path in (tmp_path / "demo").iterdir()}
     names = ["two_mass_fixed", "two_mass_lookahead"]
-    assert left == {"two_mass.png", *(f"{n}{end}" for n in names for end in (".csv", ".events.csv"))}
+    assert left == {
+        "two_mass.png",
+        *(f"{n}{end}" for n in names for end in (".csv", ".events.csv", ".columns.json")),
+    }
     events = up.read(tmp_path / "demo/two_mass_lookahead.csv").events
     assert "".join(event.name[0] for event in events) == "mmmcmmcmmmmm"
     root = EXAMPLES.parent
