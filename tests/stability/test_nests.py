@@ -327,3 +327,24 @@ def test_units_inside_that_are_tried_out() -> None:
     )
     np.testing.assert_allclose(spectrum(one, 0.1), spectrum(two, 0.1), atol=1e-8)
     assert up.induced(one, pace=0.1).names[2:3] == ("box.k.0",)
+
+
+@pytest.mark.parametrize("parts", [2, 3, 5, 7, 10])
+def test_steps_inside_that_rounding_leaves_over_leave_the_verdict_open(parts: int) -> None:
+    """A third of a step, three times, misses its end by a rounding error now and then: a step of 1e-17 s."""
+    step = 0.1
+    pace = up.EventDriven(step / parts)
+    shortest = step
+    for k in range(400):  # what the pace itself makes of it
+        t, limit = k * step, (k + 1) * step
+        while t < limit:
+            end = pace.propose((), t, limit, lambda _: 0.0)[0].until
+            shortest, t = min(shortest, end - t), end
+    found = up.stability_of(beside(box(pace=pace)), pace=step, scan=False)
+    if shortest < 1e-9:
+        assert found.verdict == "undecided"
+        assert "rounding leaves one of" in found.why
+    else:
+        assert found.verdict != "undecided"
+    longer = up.EventDriven(step / parts * (1.0 + 1e-6))
+    assert up.stability_of(beside(box(pace=longer)), pace=step, scan=False).verdict != "undecided"

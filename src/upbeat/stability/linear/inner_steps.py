@@ -9,26 +9,60 @@ from upbeat.core.errors import InvalidInput
 from upbeat.master.paces.pace import EventDriven, Fixed, Pace
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
+from upbeat.stability.linear.beside import NoMatrix
 from upbeat.stability.linear.neighbour import opened
 
 WHOLE = 1e-9
 """How far, relatively, a ratio of two steps may be from a whole number."""
+SLIVER = 1e-6
+"""A step of less than this part of the shortest one is what rounding has left."""
 TRIED = 1000
 """How many steps are tried until one fits several nested scenarios."""
 
 
-def check_inside(scenario: Scenario, steps: Sequence[float], *, alike: bool, around: str = "") -> None:
+def check_inside(
+    scenario: Scenario, steps: Sequence[float], *, alike: bool, start: float = 0.0, around: str = ""
+) -> None:
     """That nested scenarios, at all depths, make steps of sizes that are known before.
 
-    `steps` are those around them. `alike`: each has to do the same whenever it comes, so that one matrix
-    stands for it.
+    `steps` are those around them, from `start` on. `alike`: each has to do the same whenever it comes, so
+    that one matrix stands for it.
     """
     for unit, model in scenario.units.items():
         if opened(model):
             name = around + path_of(scenario, unit)
             inside = model.running
             own = sizes_inside(name, inside.pace, steps, alike=alike)
-            check_inside(inside.scenario, own, alike=alike, around=f"{name}.")
+            if alike and type(inside.pace) is EventDriven and not around:
+                _check_slivers(name, inside.pace, steps, own, start)
+            check_inside(inside.scenario, own, alike=alike, start=start, around=f"{name}.")
+
+
+def _check_slivers(
+    name: str, pace: EventDriven, steps: Sequence[float], own: Sequence[float], start: float
+) -> None:
+    """That the pace makes the steps it seems to make: sums of them may miss the end by a rounding error.
+
+    What is left then is a step of its own, now and then, and what that does no matrix of the others says.
+    """
+
+    def read(_: object) -> float:
+        raise AssertionError  # nothing that units do makes it choose
+
+    for step in steps:
+        for k in range(TRIED):
+            t, limit = start + k * step, start + (k + 1) * step
+            while t < limit:
+                end = pace.propose((), t, limit, read)[0].until
+                if end - t < SLIVER * min(own):
+                    raise NoMatrix(
+                        f"nothing single can be said about '{name}': its steps of {pace.longest:g} s do not "
+                        f"quite add up to {step:g} s, so that rounding leaves one of {end - t:.1g} s now and "
+                        f"then (at t = {t:.6g} s), and inputs that look back are wrong after that. Give it "
+                        f"Fixed({pace.longest:g}) instead of EventDriven, or steps that are a hair longer: "
+                        f"EventDriven({pace.longest * (1.0 + 1e-6):.9g})"
+                    )
+                t = end
 
 
 def sizes_inside(name: str, pace: Pace, steps: Sequence[float], *, alike: bool = False) -> tuple[float, ...]:
