@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,9 @@ DIRECTIONS = 24
 MOTIONS = 12
 """How many deviations are followed …"""
 LENGTH = 60
-"""… and for how many steps at first; the fastest of them five times as long."""
+"""… and for how many steps at first; the fastest of them much longer."""
+CLOSED = 1e-10
+"""A direction is the same again if the cosine between both differs from 1 by no more."""
 GROWN = 1e3
 """What has grown so much, and still goes on, grows for ever: nothing in it depends on its size."""
 MOST = 24
@@ -49,6 +52,18 @@ def settled(inducing: Inducing, step: float, at: At) -> Induced:
     kinks = _Judging(inducing, step, found, far)
     near = kinks.meet()
     return kinks.judged(near, inducing.ports) if near else found
+
+
+class _Motion(NamedTuple):
+    """The directions that a deviation takes, and the logarithms by which it grows from each to the next."""
+
+    ways: list[Array]
+    logs: list[float]
+
+    @property
+    def grown(self) -> float:
+        """By how much over its last half."""
+        return float(np.sum(self.logs[len(self.logs) // 2 :]))
 
 
 class _Judging(Kinks):
@@ -95,65 +110,54 @@ class _Judging(Kinks):
         main = main / (np.abs(main).max() or 1.0)
         starts += [main, -main, main + 0.01 * self._random(), -main + 0.01 * self._random()]
         motions = [self._motion(start, LENGTH) for start in starts]
-        fastest = max(motions, key=lambda motion: motion[0])
-        seen = [self._at(way) for motion in motions for way in motion[1][-3:]]
-        if fastest[0] > 0.0:
-            logs, ways = fastest[0], fastest[1]
-            more, on = self._motion(ways[-1], 5 * LENGTH)
-            seen += [self._at(way) for way in on[-8:]]
-            halves = self._growth(on)
-            if more > np.log(GROWN) and min(halves) > 0.3 * max(halves) and logs > 0.0:
-                return self._cycle(on), seen
+        fastest = max(motions, key=lambda motion: motion.grown)
+        seen = [self._at(way) for motion in motions for way in motion.ways[-3:]]
+        for length in (5 * LENGTH, 25 * LENGTH) if fastest.grown > 0.0 else ():
+            on = self._motion(fastest.ways[-1], length)
+            seen += [self._at(way) for way in on.ways[-8:]]
+            growing = self._cycle(on)
+            if growing is not None or on.grown <= 0.0:
+                return growing, seen
         return None, seen
 
-    def _motion(self, start: Array, length: int) -> tuple[float, list[Array]]:
-        """By how much, as a logarithm, a deviation grows over its last half, and the directions it takes."""
-        way, grown, ways = start, 0.0, [start]
-        for k in range(length):
+    def _motion(self, start: Array, length: int) -> _Motion:
+        """A deviation from step to step, made small again after each."""
+        way, ways, logs = start, [start], list[float]()
+        for _ in range(length):
             near = self._at(way, rows=False)
             after = (near.end - self._here.end) / self._sizes
-            size = float(np.abs(after).max())
-            if not np.isfinite(size) or size <= 1e-6 * float(np.abs(near.away / self._sizes).max() or 1.0):
-                return -np.inf, ways
-            if 2 * k >= length:
-                grown += float(np.log(size / np.abs(near.away / self._sizes).max()))
+            size, before = float(np.abs(after).max()), float(np.abs(near.away / self._sizes).max())
+            if not np.isfinite(size) or size <= 1e-6 * before:
+                return _Motion(ways, [-np.inf])
+            logs.append(float(np.log(size / before)))
             way = after / size
             ways.append(way)
-        return grown, ways
+        return _Motion(ways, logs)
 
-    def _growth(self, ways: Sequence[Array]) -> tuple[float, float]:
-        """By how much it grows over the third and over the last quarter of a motion."""
-        count = len(ways) - 1
-        found = []
-        for first, last in ((count // 2, 3 * count // 4), (3 * count // 4, count)):
-            grown = 0.0
-            for way in ways[first:last]:
-                near = self._at(way, rows=False)
-                after = np.abs((near.end - self._here.end) / self._sizes).max()
-                grown += float(np.log(after / np.abs(near.away / self._sizes).max()))
-            found.append(grown)
-        return found[0], found[1]
+    def _cycle(self, on: _Motion) -> Induced | None:
+        """The steps after which a growing deviation has its direction again, as one matrix.
 
-    def _cycle(self, ways: Sequence[Array]) -> Induced:
-        """The steps after which a growing deviation has its direction again, as one matrix."""
-        last = ways[-1] / np.linalg.norm(ways[-1])
-        turned = [float(np.dot(way, last) / np.linalg.norm(way)) for way in ways[:-1]]
-        late = turned[len(turned) // 2 :]
-        nearest = max(late)
-        back = next(k for k in range(1, len(late) + 1) if late[-k] >= nearest - 1e-9)
+        What comes back to its own direction, and is larger, grows for ever. What does not quite come back has
+        to have grown much, and to go on growing.
+        """
+        last = on.ways[-1] / np.linalg.norm(on.ways[-1])
+        half = len(on.ways) // 2
+        turned = [float(np.dot(way, last) / np.linalg.norm(way)) for way in on.ways[half:-1]]
+        nearest = max(turned)
+        back = next(k for k in range(1, len(turned) + 1) if turned[-k] >= nearest - 1e-12)
+        closes = nearest >= 1.0 - CLOSED and sum(on.logs[-back:]) > 1e3 * CLOSED
+        quarters = np.sum(on.logs[half : half + half // 2]), np.sum(on.logs[half + half // 2 :])
+        goes_on = on.grown > np.log(GROWN) and min(quarters) > 0.3 * max(quarters)
+        if not (closes or goes_on):
+            return None
         product = np.eye(len(last))
         moves = np.zeros(len(last), dtype=bool)
-        for way in ways[-1 - back : -1]:
+        for way in on.ways[-1 - back : -1]:
             near = self._at(way)
             product = near.matrix @ product
             moves |= near.moves
         found = self._named(product[np.ix_(moves, moves)], np.flatnonzero(moves), back)
-        if spectrum(found).judged.verdict != "unstable":
-            raise NoMatrix(
-                "slopes jump at the operating point, and deviations that are followed from one linear piece "
-                "to the next keep growing, but no sequence of pieces was found that surely does."
-            )
-        return found
+        return found if spectrum(found).judged.verdict == "unstable" else None
 
     def _named(self, matrix: Array, kept: npt.NDArray[np.int64], steps: int) -> Induced:
         names, ports = self._inducing.entries, self._ports
