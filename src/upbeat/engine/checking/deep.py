@@ -1,5 +1,4 @@
-"""A deep check: whether outputs depend directly on the inputs that units declare, and on no others; whether
-units that promise rollback keep it.
+"""A deep check: do outputs depend on the inputs that units declare, and do units come back as they promise.
 
 Everything that puts ports in an order believes `Port.depends`. An output that changes with an input it claims
 not to depend on would be read too early, and be one step late without anybody noticing. So each input of each

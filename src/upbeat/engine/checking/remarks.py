@@ -1,5 +1,4 @@
-"""What may go wrong in a run and can be seen before it: steps of other lengths than a unit can take, and
-units that are wrong in themselves."""
+"""What may go wrong in a run and can be seen before it: steps that a unit cannot take, units that are wrong."""
 
 from __future__ import annotations
 
