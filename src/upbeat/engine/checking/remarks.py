@@ -1,4 +1,4 @@
-"""What may go wrong in a run and can be seen before it: steps that a unit cannot take, units that are wrong."""
+"""What may go wrong in a run and can be seen before it: steps that a unit cannot take, faulty units."""
 
 from __future__ import annotations
 
