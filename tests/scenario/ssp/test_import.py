@@ -478,16 +478,31 @@ def test_units_around_inline_values(ssp: Pack, engine: str, caplog: pytest.LogCa
     assert "<ssv:Units> does not define the unit 'mm': it is taken from <ssd:Units>" in caplog.text
 
 
-def test_units_around_a_file_are_not_its_own(ssp: Pack, caplog: pytest.LogCaptureFixture) -> None:
+def test_units_that_nobody_defines(ssp: Pack, engine: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Those around a file are not its own: what its names usually mean counts, with a warning."""
     text = ssd(
         bindings('<ssd:ParameterBinding source="v.ssv"/>') + elements(gain("a", u="input Real m")),
         rest=METRES + SPAN,
     )
-    with (
-        caplog.at_level(logging.WARNING, "upbeat.ssp"),
-        pytest.raises(up.ScenarioError, match="there is no base unit to convert 'mm' to 'm' by"),
-    ):
-        up.load(ssp(text, {"v.ssv": parameter_set(a__u="250 mm")}))
+    with caplog.at_level(logging.WARNING, "upbeat.ssp"):
+        made = ssp(text, {"v.ssv": parameter_set(a__u="250 mm")})
+        assert value_at_end(made, "a.y", engine) == 2 * 0.25
+    assert (
+        "'mm' is not defined under Units: 'mm' is converted to 'm' as these names usually mean" in caplog.text
+    )
+
+
+def test_units_that_nobody_knows(ssp: Pack, engine: str, caplog: pytest.LogCaptureFixture) -> None:
+    """They are connected as they are, with a warning; what cannot be the same is an error still."""
+    parts = elements(gain("a", y="output Real furlongs"), gain("b", u="input Real barleycorns"))
+    values = bindings(binding(parameter_set(a__u="1.5")))
+    text = ssd(values + parts + connections(connection("a.y", "b.u")))
+    with caplog.at_level(logging.WARNING, "upbeat.ssp"):
+        assert value_at_end(ssp(text), "b.y", engine) == 6.0
+    assert "values are passed from 'furlongs' to 'barleycorns' as they are" in caplog.text
+    parts = elements(gain("a", y="output Real kg"), gain("b", u="input Real s"))
+    with pytest.raises(up.ScenarioError, match="'kg' and 's' do not measure the same thing"):
+        up.load(ssp(ssd(values + parts + connections(connection("a.y", "b.u")))))
 
 
 @pytest.mark.supports("ssp", "Parameters of systems, connected to those of elements")
@@ -586,6 +601,56 @@ def test_a_step_in_an_annotation(ssp: Pack) -> None:
         "</ssd:DefaultExperiment>"
     )
     assert up.load(ssp(two_gains(connection("a.y", "b.u"), rest=note))).master == up.Master(up.Fixed(0.125))
+
+
+def test_integers_and_enumerations(ssp: Pack, engine: str, caplog: pytest.LogCaptureFixture) -> None:
+    """By their codes, with a warning: the standard leaves it open, and systems do it."""
+    ports = {"int32_in": "input", "int32_out": "output"}
+    ports |= {"enumeration_in": "input", "enumeration_out": "output"}
+    parts = elements(*(component(name, "resources/types2.fmu", **ports) for name in ("a", "b", "c")))
+    links = connections(
+        connection("a.int32_out", "b.enumeration_in"), connection("b.enumeration_out", "c.int32_in")
+    )
+    for given, code in ((7, 7), (3, 3), (1, 1), (5, 1)):
+        text = ssd(parts + links)
+        with caplog.at_level(logging.WARNING, "upbeat.ssp"):
+            made = up.load(ssp(text), engine=engine, record=["*"], values={"a.int32_in": given})
+            assert made.run()["c.int32_out"][-1] == code
+    assert (
+        "an integer is connected to an enumeration: it is taken as a code, and any other number as 1 ('off')"
+        in (caplog.text)
+    )
+    assert "an enumeration is connected to an integer, which gets its codes" in caplog.text
+
+
+def test_the_base_step_of_the_open_simulation_platform(ssp: Pack) -> None:
+    note = (
+        '<ssd:DefaultExperiment stopTime="1"><ssd:Annotations>'
+        '<ssc:Annotation type="com.opensimulationplatform"><osp:SimulationInformation xmlns:osp="urn:osp">'
+        '<osp:FixedStepAlgorithm baseStepSize="0.0625"/></osp:SimulationInformation></ssc:Annotation>'
+        "</ssd:Annotations></ssd:DefaultExperiment>"
+    )
+    made = up.load(ssp(two_gains(connection("a.y", "b.u"), rest=note)))
+    assert made.master == up.Master(up.Fixed(0.0625))
+
+
+def test_sources_begin_at_the_ssd_that_has_them(ssp: Pack, engine: str) -> None:
+    """Also upwards, within the archive; and at its top, as other tools mean it."""
+    for source in ("../../resources/gain2.fmu", "resources/gain2.fmu"):
+        inner = ssd(
+            connectors(u="input", y="output")
+            + elements(component("a", source, u="input", y="output"))
+            + connections(connection("u", "a.u"), connection("a.y", "y"))
+        )
+        nested = component("S", "extra/deep/inner.ssd", u="input", y="output").replace(
+            "<ssd:Component ", '<ssd:Component type="application/x-ssp-definition" '
+        )
+        values = bindings(binding(parameter_set(S__u=1.5)))
+        text = ssd(values + elements(nested, gain("b"))).replace(
+            "<ssd:System", "<!-- resources/gain2.fmu --><ssd:System"
+        )
+        made = ssp(text, {"extra/deep/inner.ssd": inner})
+        assert value_at_end(made, "S_a.y", engine) == 3.0
 
 
 def test_inputs_of_the_system_start_where_the_fmu_does(ssp: Pack, engine: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -40,22 +41,26 @@ class Affine:
         return inner + Number(float(self.offset)) if self.offset else inner
 
 
+Tell = Callable[[str], None]
+"""Takes a warning."""
+
+
 def converted(
-    source: UnitDefinition | None, target: UnitDefinition | None, *, relative: bool = False
+    source: UnitDefinition | None,
+    target: UnitDefinition | None,
+    *,
+    relative: bool = False,
+    tell: Tell = lambda _: None,
 ) -> Affine:
     """From one unit to another; nothing to do where one of them is unknown. Raises `Unfit`.
 
-    For a `relative` quantity, which is a difference, the zeros of the scales do not matter.
+    For a `relative` quantity, which is a difference, the zeros of the scales do not matter. Units that are
+    used but not defined are converted by their names if these are known, which is worth a warning.
     """
     if source is None or target is None or source.base is None or target.base is None:
-        if source is not None and target is not None and source.name != target.name:
-            if _differ(source, target):
-                raise _unlike(source, target)
-            raise Unfit(
-                f"there is no base unit to convert '{source.name}' to '{target.name}' by: "
-                "define both under Units, or set suppressUnitConversion"
-            )
-        return Affine()
+        if source is None or target is None or source.name == target.name:
+            return Affine()
+        return _by_name(source, target, relative, tell)
     one, other = source.base, target.base
     if dict(one.exponents) != dict(other.exponents):
         raise _unlike(source, target)
@@ -73,13 +78,20 @@ def _unlike(source: UnitDefinition, target: UnitDefinition) -> Unfit:
     return Unfit(f"'{source.name}' and '{target.name}' do not measure the same thing")
 
 
-def _differ(source: UnitDefinition, target: UnitDefinition) -> bool:
-    """Whether units that nobody defines have names that cannot mean the same."""
+def _by_name(source: UnitDefinition, target: UnitDefinition, relative: bool, tell: Tell) -> Affine:
+    """What the names of units say that nobody defines."""
+    one, other = measure_of(source, relative=relative), measure_of(target, relative=relative)
     try:
-        measure.conversion(measure_of(source), measure_of(target))
+        found = measure.conversion(one, other)
     except measure.MeasureError:
-        return True
-    return False
+        raise _unlike(source, target) from None
+    undefined = " and ".join(f"'{unit.name}'" for unit in (source, target) if unit.base is None)
+    which = f"{undefined} {'are' if ' and ' in undefined else 'is'} not defined under Units"
+    if one is None or other is None:
+        tell(f"{which}: values are passed from '{source.name}' to '{target.name}' as they are")
+    else:
+        tell(f"{which}: '{source.name}' is converted to '{target.name}' as these names usually mean")
+    return Affine(_decimal(found.scale), _decimal(found.offset))
 
 
 def _decimal(number: float) -> Fraction:
@@ -131,9 +143,10 @@ def apply_to_value(
     convert: bool,
     *,
     relative: bool = False,
+    tell: Tell = lambda _: None,
 ) -> tuple[Value, ...]:
     """Values that are fixed before the run, converted and transformed. Raises `Unfit`."""
-    change = converted(source, target, relative=relative) if convert else Affine()
+    change = converted(source, target, relative=relative, tell=tell) if convert else Affine()
     if isinstance(transformation, Linear):
         change = change.then(linear(transformation))
     if isinstance(transformation, Table):

@@ -168,6 +168,9 @@ def converts(
     source: UnitDefinition | None, target: UnitDefinition | None, scale: float, offset: float
 ) -> bool | None:
     """Whether SSP's own conversion of units is ``scale · value + offset``; None if it does nothing at all."""
+    known = source is not None and target is not None and source.name != target.name
+    if known and None in (source.base, target.base):  # type: ignore[union-attr]
+        return False  # by their names, which others may read in other ways
     try:
         change = converted(source, target)
     except Unfit:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from upbeat.core.expr import Expr, Name
 from upbeat.scenario.ssp.conversion import (
     Affine,
+    Tell,
     Unfit,
     apply_to_value,
     converted,
@@ -89,7 +90,9 @@ class Following:
                 if connection.convert:
                     if relative is None:
                         raise Unfit("a difference is not a temperature (relativeQuantity differs)")
-                    step = converted(unit, target.unit, relative=relative is True)
+                    step = converted(
+                        unit, target.unit, relative=relative is True, tell=self._telling(node, edge)
+                    )
                     pending, whole = pending.then(step), whole.then(step)
                 unit = self._unit_after(unit, target.unit, edge)
                 match connection.transformation:
@@ -106,6 +109,11 @@ class Following:
             items = target.items or items
         assert edge is not None
         return Signal(source, whole, pending.expr(expr), table, edge)
+
+    def _telling(self, node: Node, edge: Edge) -> Tell:
+        """Where warnings about a connection go."""
+        findings, line = self._findings.within(edge.file), edge.connection.line
+        return lambda what: findings.warning(line, f"connection to '{called(node)}'", what)
 
     def _relative(self, chain: list[tuple[Node, Edge | None]]) -> bool | None:
         """Whether a difference is passed on; None if the FMUs at both ends do not agree on that."""
@@ -137,6 +145,7 @@ class Following:
                     connection.transformation,
                     connection.convert,
                     relative=relative is True,
+                    tell=self._telling(node, edge),
                 )
             except Unfit as error:
                 name = called(node)

@@ -23,7 +23,7 @@ from upbeat.scenario.files.reading import ScenarioFile
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.following import Following, Signal
-from upbeat.scenario.ssp.links import link, source_port
+from upbeat.scenario.ssp.links import coded_link, link, source_port
 from upbeat.scenario.ssp.model import Component, Description, System
 from upbeat.scenario.ssp.naming import identifiers
 from upbeat.scenario.ssp.own_ports import OwnPorts
@@ -227,7 +227,15 @@ class _Import:
                 continue
             if signal.source[0] == () and own.names[signal.source[1]] not in inputs:
                 continue  # a text, which stays as it is
-            found[target] = link(signal, source_port(signal, units, names, inputs, own.names), port.unit)
+            source = source_port(signal, units, names, inputs, own.names)
+            coded = coded_link(signal, source, port)
+            if coded is not None:
+                made, what = coded
+                findings = self._findings.within(signal.edge.file)
+                findings.warning(signal.edge.connection.line, f"connection to '{shown(target)}'", what)
+                found[target] = {"value": made, "convert": False} if port.unit else made
+                continue
+            found[target] = link(signal, source, port.unit)
         return found
 
     def _tell(self, problems: Problems) -> None:

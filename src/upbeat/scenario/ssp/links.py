@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from upbeat.core import measure
-from upbeat.core.expr import Name, names, show
-from upbeat.core.ports import Port
+from upbeat.core.expr import Apply, Expr, Name, Number, Op, names, show
+from upbeat.core.ports import Kind, Port
 from upbeat.scenario.ssp.conversion import Affine
 from upbeat.scenario.ssp.following import Signal
 from upbeat.units.fmi.model import Fmu
@@ -38,6 +38,25 @@ def link(signal: Signal, source: Port | None, unit: str | None) -> Any:
     if before is None or unit is None:
         return signal.made
     return {"value": signal.made, "convert": False}
+
+
+def coded_link(signal: Signal, source: Port | None, port: Port) -> tuple[Expr, str] | None:
+    """An integer that goes to an enumeration, or the reverse, by its codes; and what is to be said about it.
+
+    SSP leaves it to tools whether they connect these. None: it is another connection.
+    """
+    if source is None or signal.table or Kind.INTEGER not in (source.kind, port.kind):
+        return None
+    if source.kind is not port.kind or bool(source.items) == bool(port.items):
+        return None
+    if source.items:
+        return signal.made + Number(0.0), "an enumeration is connected to an integer, which gets its codes"
+    first, *others = port.codes
+    made: Expr = Number(float(first))
+    for code in reversed(others):
+        made = Apply(Op.WHERE, (Apply(Op.EQ, (signal.made, Number(float(code)))), Number(float(code)), made))
+    what = "an integer is connected to an enumeration: it is taken as a code, and any other number as "
+    return made, f"{what}{first} ('{port.items[0]}')"
 
 
 def _name_in(signal: Signal) -> str:

@@ -79,10 +79,21 @@ def _kept(path: Path) -> Path:
 
 
 class _Package:
-    """One folder of files; `outer` are the SSDs that use it, for those that use themselves."""
+    """One folder of files; `outer` are the SSDs that use it, for those that use themselves.
 
-    def __init__(self, folder: Path, findings: Findings, outer: tuple[Path, ...], source: Path) -> None:
+    URIs begin at `base`, the folder of the SSD that has them, and do not leave the folder of all files.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        findings: Findings,
+        outer: tuple[Path, ...],
+        source: Path,
+        base: Path | None = None,
+    ) -> None:
         self._folder = folder.resolve()
+        self._base = self._folder if base is None else base.resolve()
         self._findings = findings
         self._outer = outer
         self._source = source
@@ -90,7 +101,8 @@ class _Package:
     def description(self, file: Path) -> Description | None:
         findings = self._findings.within(file.name)
         root = self._read(file, findings)
-        inner = _Package(self._folder, findings, (*self._outer, file.resolve()), self._source)
+        outer = (*self._outer, file.resolve())
+        inner = _Package(self._folder, findings, outer, self._source, file.parent)
         return None if root is None else StructureReader(inner, findings).read(root)
 
     # ---------------------------------------------------------------- what a reader asks for
@@ -154,8 +166,14 @@ class _Package:
         if parts.scheme or parts.netloc:
             return None, f"'{shown(uri)}' lies elsewhere: only files inside of the SSP are used"
         name = unquote(parts.path)
-        file = (self._folder / name).resolve()
-        if Path(name).is_absolute() or not file.is_relative_to(self._folder):
+        if Path(name).is_absolute():
+            return None, f"'{shown(uri)}' leads out of the SSP"
+        file = (self._base / name).resolve()
+        if not file.is_relative_to(self._folder) or not file.exists():
+            # Many tools mean the folder of the whole archive, wherever the SSD lies in it.
+            from_the_top = (self._folder / name).resolve()
+            file = from_the_top if from_the_top.exists() or file == from_the_top else file
+        if not file.is_relative_to(self._folder):
             return None, f"'{shown(uri)}' leads out of the SSP"
         if not name or not file.exists():
             return None, f"there is no file '{shown(uri)}' in the SSP"

@@ -93,7 +93,15 @@ class _Binder:
         convert = entry is None or entry.convert
         try:
             values = apply_to_value(
-                parameter.values, unit, end.unit, change, convert, relative=end.relative is True
+                parameter.values,
+                unit,
+                end.unit,
+                change,
+                convert,
+                relative=end.relative is True,
+                tell=lambda what: findings.warning(
+                    parameter.line, where, f"'{shown(parameter.name)}': {what}"
+                ),
             )
         except Unfit as error:
             findings.error(parameter.line, where, f"'{shown(parameter.name)}': {error}")

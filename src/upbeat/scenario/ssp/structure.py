@@ -216,13 +216,17 @@ class StructureReader:
         return self._system(self._ids[key], path, (*ids, key))
 
 
+_STEPS = {"FixedStepMaster": "stepSize", "FixedStepAlgorithm": "baseStepSize"}
+"""Elements of annotations that name a step (the second one is of the Open Simulation Platform), and where."""
+
+
 def _step(root: Element) -> float | None:
     """A fixed step that somebody's annotation, or a draft of the standard, asks for."""
     todo, found = [root], []
     while todo:
         element = todo.pop()
-        if local(element) == "FixedStepMaster":
-            found.append(element.attributes.get("stepSize", ""))
+        if (name := _STEPS.get(local(element))) is not None:
+            found.append(element.attributes.get(name, ""))
         todo += element.children
     return next((step for step in map(_number, found) if step is not None), None)
 
