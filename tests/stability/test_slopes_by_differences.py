@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,3 +35,32 @@ def test_differences_are_less_accurate() -> None:
     sharp = up.induced(valve(2.0), pace=0.1).accuracy
     assert sharp < 1e-12 < rough
     assert np.isfinite(up.induced(valve(2.0), pace=0.1).matrix).all()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_slopes_of_small_things_are_found_on_their_own_scale(seed: int) -> None:
+    """x' = r·(g²/x - x) rests at the gap g, with slope -2·r: Euler's method makes 1 - 2·r·h of it."""
+    turn = np.random.default_rng(seed)
+    gap, rate, step = 10.0 ** turn.uniform(-9.0, 3.0), turn.uniform(0.5, 30.0), 0.1
+
+    def rates(t: float, x: Any, u: Any, p: Any) -> list[float]:
+        return [rate * (gap * gap / x[0] - x[0])]
+
+    unit = up.PythonOde(rates, {"x": gap}, outputs=["x"], solver="euler")
+    true = 1.0 - 2.0 * rate * step
+    found = up.induced(up.Scenario({"a": unit}), pace=step)
+    assert found.matrix[0, 0] == pytest.approx(true, rel=1e-6)
+    assert abs(found.matrix[0, 0] - true) <= 9.0 * found.accuracy * abs(true)
+    judged = up.stability_of(up.Scenario({"a": unit}), pace=step, scan=False)
+    assert judged.verdict in ("undecided", "stable" if abs(true) < 1.0 else "unstable")
+
+
+def test_a_slope_that_two_lengths_do_not_agree_on_is_not_claimed_to_be_known() -> None:
+    """A staircase of tiny steps: whatever the differences give, it is no slope to rely on."""
+
+    def rates(t: float, x: Any, u: Any, p: Any) -> list[float]:
+        return [-x[0] + 1e-3 * math.sin(x[0] * 1e9)]
+
+    unit = up.PythonOde(rates, {"x": 0.3}, outputs=["x"], solver="euler")
+    found = up.stability_of(up.Scenario({"a": unit}), pace=0.1, scan=False)
+    assert found.verdict == "undecided" or found.mode.uncertainty > 1e-3

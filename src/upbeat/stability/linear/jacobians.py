@@ -26,7 +26,14 @@ ROUGH = 1e-9
 ALIKE = 1e-3
 """How closely differences over two lengths agree where there is a slope."""
 STEP = 6e-6
-"""About the cube root of the rounding error: where central differences err least."""
+"""About the cube root of the rounding error: where central differences err least, for numbers around 1."""
+AGREE = 1e-6
+"""How closely two lengths have to agree, relatively, not to look for shorter ones …"""
+SHORTER = 6
+"""… of which so many are tried."""
+SMALL = 1e-6
+"""Beside the largest of a column, slopes smaller than this need not be known well."""
+ROUNDING = 4e-16
 
 
 class Equated(Protocol):
@@ -182,38 +189,82 @@ def _continuous(equations: Equations) -> bool:
 
 
 class Differences:
-    """Of equations in Python: central differences. Nobody can prove that they are linear."""
+    """Of equations in Python: central differences. Nobody can prove that they are linear.
 
-    accuracy = ROUGH
+    Every slope is looked at over two lengths. Where they do not agree something happens on a smaller scale (a
+    gap of a micrometre is over long before the usual length): shorter ones are tried. How much the best two
+    still differ is how well the slope is known.
+    """
+
     constant = False
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._is = behaviour
         self._real = [port.kind is Kind.REAL for port in behaviour.inputs for _ in range(port.cells)]
         self._given = [port.kind is Kind.REAL for port in behaviour.outputs for _ in range(port.cells)]
+        self.accuracy = ROUGH
+        self._lengths: dict[tuple[int, int], float] = {}  # that were good the last time
 
     def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
-        return self._differences(self._is.derivatives, [True] * len(x), t, x, u)
+        return self._differences(self._is.derivatives, [True] * len(x), t, x, u, 0)
 
     def outputs(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
-        return self._differences(self._is.compute, self._given, t, x, u)
+        return self._differences(self._is.compute, self._given, t, x, u, 1)
 
     def _differences(
-        self, function: Callable[..., Any], given: list[bool], t: float, x: Sequence[float], u: Sequence[Any]
-    ) -> tuple[Array, Array]:
+        self, function: Callable[..., Any], given: list[bool], t: float, x: Sequence[float],
+        u: Sequence[Any], which: int,
+    ) -> tuple[Array, Array]:  # fmt: skip
         both = [*x, *u]
         matrix = np.zeros((len(given), len(both)))
         for j, value in enumerate(both):
             if j >= len(x) and not self._real[j - len(x)]:
                 continue
-            step = STEP * max(1.0, abs(value))
-            ends = []
-            for moved in (value + step, value - step):
-                point = [*both[:j], moved, *both[j + 1 :]]
-                result = function(t, point[: len(x)], point[len(x) :])
-                ends.append([float(v) if real else 0.0 for v, real in zip(result, given, strict=True)])
-            matrix[:, j] = (np.array(ends[0]) - np.array(ends[1])) / (2.0 * step)
+
+            def over(step: float, j: int = j, value: float = float(value)) -> tuple[Array, Array]:
+                """The slopes over a length, and what rounding makes of them."""
+                ends = []
+                for moved in (value + step, value - step):
+                    point = [*both[:j], moved, *both[j + 1 :]]
+                    result = function(t, point[: len(x)], point[len(x) :])
+                    ends.append([float(v) if real else 0.0 for v, real in zip(result, given, strict=True)])
+                one, two = np.array(ends[0]), np.array(ends[1])
+                return (one - two) / (2.0 * step), ROUNDING * (np.abs(one) + np.abs(two)) / step
+
+            usual = STEP * max(1.0, abs(value))
+            found, doubt, length = _slopes(over, self._lengths.get((which, j), usual), usual)
+            matrix[:, j] = found
+            self._lengths[which, j] = length
+            self.accuracy = max(self.accuracy, doubt)
         return matrix[:, : len(x)], matrix[:, len(x) :]
+
+
+def _slopes(
+    over: Callable[[float], tuple[Array, Array]], begin: float, usual: float
+) -> tuple[Array, float, float]:
+    """Slopes over the length, from `begin` on, at which two agree best; their doubt, and that length."""
+    best: tuple[Array, float, float] | None = None
+    length = begin
+    for _ in range(SHORTER):
+        with np.errstate(all="ignore"):
+            (long, _), (short, noise) = over(length), over(0.25 * length)
+            apart = np.abs(long - short)
+            real = apart > noise  # less than that is rounding, at any length
+            sizes = np.maximum(np.abs(short), SMALL * np.abs(short).max(initial=0.0))
+            doubts = np.where(real, apart / np.where(sizes > 0.0, sizes, 1.0), 0.0)
+            fuzzy = np.where(real, 1.0, 0.25) * noise / np.where(sizes > 0.0, sizes, np.inf)
+        # The curvature of the function makes both differ by 15/16 of what it adds to the longer one.
+        doubt = float(np.maximum(doubts, np.minimum(fuzzy, ALIKE)).max(initial=0.0))
+        usable = np.isfinite(long).all() and np.isfinite(short).all()
+        if usable and (best is None or doubt < best[1]):
+            best = (long if not real.any() else short), doubt, length
+        if usable and float(doubts.max(initial=0.0)) <= AGREE:
+            break
+        length /= 32.0
+    if best is None:
+        nothing, _ = over(usual)
+        return nothing, 0.0, usual  # not finite, and told so by those who use it
+    return best
 
 
 class _ById:
