@@ -10,6 +10,7 @@ import pytest
 import upbeat as up
 from stability_models import masses
 from upbeat.report.stability import along
+from upbeat.stability.linear import followed
 
 
 def alone(states: dict[str, str], **more: Any) -> up.Scenario:
@@ -77,3 +78,16 @@ def test_what_is_gone_is_stable() -> None:
     unit = up.Ode({"x": "-10*x"}, start={"x": 1.0}, solver="euler")
     found = up.stability_along(up.Scenario(units={"u": unit}), pace=0.1, until=2.0)
     assert (found.verdict, found.uncertainty) == ("stable", 0.0)
+
+
+def test_following_a_run_has_a_budget() -> None:
+    unit = up.Ode({"x": "-x*x*x"}, start={"x": 1.0})
+    with pytest.raises(up.InvalidInput, match=r"followed 0 of 100 steps.*budget of 0 s was spent"):
+        up.stability_along(up.Scenario(units={"u": unit}), pace=0.1, until=10.0, seconds=0.0)
+
+
+def test_what_is_too_large_is_refused_before_it_takes_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed, "LARGEST", 3)
+    units = {f"u{i}": up.Ode({"x": "-x"}, start={"x": 1.0}) for i in range(4)}
+    with pytest.raises(up.InvalidInput, match="4 entries, and 3 are the most"):
+        up.stability_of(up.Scenario(units=units), pace=0.1)

@@ -96,7 +96,7 @@ def call(options: argparse.Namespace) -> Exit:
         raise InvalidInput("--scan and --no-scan contradict each other: leave one of them out")
     if options.seconds is None:
         options.seconds = SECONDS
-    elif options.no_scan:
+    elif options.no_scan and not options.along:
         raise InvalidInput("--seconds: without effect, because --no-scan looks for nothing")
     if options.steps is not None:
         refuse_others(options, Mode.SEVERAL)
@@ -139,7 +139,7 @@ def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> 
             made, at=options.at, ideal=options.ideal, scan=scan, seconds=options.seconds
         )
     late = late_switches(made)
-    way = stability_along(made, ideal=options.ideal) if options.along else None
+    way = stability_along(made, ideal=options.ideal, seconds=options.seconds) if options.along else None
     mapped = None if options.map is None else _mapped(made, options, found)
     if options.plot is not None:
         title = made.scenario.name or None

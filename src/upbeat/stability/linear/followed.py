@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from upbeat.core.abilities import Ability
+from upbeat.core.errors import InvalidInput
 from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
@@ -39,6 +40,8 @@ COUNTED = 64
 """So many other values are tried for a number that counts on."""
 LONGEST = 1_000
 """… for at most so many steps."""
+LARGEST = 5000
+"""The most entries of an extended state whose matrix is looked at."""
 NEAR = 1e-3
 """How far away the neighbour stands that decides for a program which is not linear, relatively."""
 
@@ -126,6 +129,12 @@ class Followed:
             self._forms.beside.update(own)
             entries = {unit: one.entries for unit, one in own.items()}
             self.extended: Extended = extended(program, models, steps, entries, called)
+            if self.extended.size > LARGEST:
+                raise InvalidInput(
+                    f"the extended state has {self.extended.size:,} entries, and {LARGEST:,} are the most: "
+                    f"its matrix takes {8e-9 * self.extended.size**2:.2g} GB, and its eigenvalues take very "
+                    "long. Judge a part of the scenario, or one with fewer units of the same kind"
+                )
             self._here = self._there = Standing(program, models, self.extended, self._forms, self._forms, own)
             if self._neighbour is not None:
                 near = besides(scenario, self._forms, self._neighbour, after, how)

@@ -15,6 +15,7 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.master.paces.pace import Fixed
 from upbeat.scenario.scenario import Scenario
+from upbeat.stability.budget import Budget
 from upbeat.stability.linear.asked import experiment_of
 from upbeat.stability.linear.exponential import balanced
 from upbeat.stability.linear.followed import Verdict
@@ -23,6 +24,8 @@ from upbeat.stability.verdicts.spectrum import radius
 from upbeat.trace.trace import Trace
 
 Array = npt.NDArray[np.float64]
+SECONDS = 60.0
+"""How much work of the processor following a run may take, unless told."""
 MOST = 20_000
 """The most steps that are followed."""
 SMALLEST = 5e-324
@@ -69,6 +72,7 @@ def stability_along(
     trace: Trace | None = None,
     *,
     ideal: bool = False,
+    seconds: float = SECONDS,
     **settings: Unpack[Settings],
 ) -> Along:
     """Whether small deviations from a run die out: the run is followed and linearised at every step.
@@ -77,7 +81,7 @@ def stability_along(
         up.stability_along(experiment, trace)
 
     The steps are those of a recorded `trace` of the experiment, whatever pace chose them, or those of its
-    fixed pace.
+    fixed pace. That may take so many `seconds` of the processor; then it ends with a message.
     """
     made = experiment_of(given, settings)
     steps = _steps(made, trace)
@@ -86,7 +90,14 @@ def stability_along(
     halves = [_Product(), _Product()]
     moves = np.zeros(0, dtype=bool)
     with Inducing(made, ideal=ideal, sizes=steps) as inducing:
+        budget = Budget(seconds)
         for model in inducing.along(steps):
+            if budget.over:
+                raise InvalidInput(
+                    f"followed {len(found)} of {len(steps)} steps, up to t = {model.at:.6g} s, then the "
+                    f"budget of {seconds:g} s was spent. Follow a shorter run (until=…, --until) or allow "
+                    "more (seconds=…, --seconds)"
+                )
             first, number = inducing.first, inducing.first + len(found)
             if not np.isfinite(model.matrix).all():
                 raise StepError(
