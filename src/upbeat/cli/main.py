@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from upbeat.cli import console, failure, fmu_log, fmu_options, last_words, terminated
@@ -49,12 +51,22 @@ class Command(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         if self.module:
-            module, self.module = import_module(f"upbeat.cli.{self.module}"), ""
+            module, self.module = _loaded(f"upbeat.cli.{self.module}"), ""
             _, _, what = (module.__doc__ or "").partition(": ")
             self.description = what[:1].upper() + what[1:]
             module.add_to(self)
             self.usage = f"{self.prog} [options] {' '.join(map(_word, self._get_positional_actions()))}"
         return super().parse_known_args(args, namespace)
+
+
+def _loaded(name: str) -> ModuleType:
+    """A module with all that it needs. All of it stays, so nobody needs to look for garbage in it."""
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _word(action: argparse.Action) -> str:

@@ -95,7 +95,7 @@ class CoreLoop:
         if code == Status.STOPPED:
             raise StepError(CLOSED)
         runs = np.frombuffer(steps, RUNS)
-        reasons = {why: self._reason(why) for why in np.unique(runs["reason"]).tolist()}
+        reasons = {why: self._reason(why) for why in sorted(set(runs["reason"].tolist()))}
         blocks = {block: self._blocks[block] for block in np.unique(runs["block"]).tolist()}
         return Stretch(
             Status(code),
