@@ -237,7 +237,8 @@ def _made(
     for event in watched:
         if event.name in links:
             link, fired = links[event.name], fires[event.name]
-            is_false[event.name] = Apply(Op.GT, (event.indicator, Name(link.beyond)))
+            beyond = Apply(Op.GT, (event.indicator, Name(link.beyond)))
+            is_false[event.name] = Apply(Op.OR, (beyond, _turned(link, event.indicator)))
             above = Apply(Op.MAX, (event.indicator, _ZERO))
             twice = Apply(Op.ADD, (above, above))
             kept += [
@@ -275,6 +276,20 @@ def _made(
         links=tuple((name, link.port) for name, link in links.items()),
         limits=tuple((name, link.limit) for name, link in links.items()),
     )
+
+
+def _turned(link: _Linked, indicator: Expr) -> Expr:
+    """Whether an event that happened a little before its condition was true has changed the condition itself.
+
+    Then it counts from what it has become: it is still to come if that is above zero, however little, and it
+    happens again if that is below. A ball that a unit has seen at rest on the floor while it still went up by
+    a hair is turned round, and would fall for ever, since the condition holds and has happened.
+    """
+    early = Apply(Op.GT, (Name(link.beyond), _ZERO))
+    just = Apply(Op.EQ, (Name(link.last), _TIME))
+    other = Apply(Op.NE, (Apply(Op.ADD, (indicator, indicator)), Name(link.beyond)))
+    aside = Apply(Op.AND, (other, Apply(Op.NE, (indicator, _ZERO))))
+    return Apply(Op.AND, (Apply(Op.AND, (early, just)), aside))
 
 
 def _told(link: _Linked, armed: str, indicator: Expr) -> Expr:
