@@ -42,9 +42,8 @@ class Case:
     starts: tuple[dict[str, float], ...] = ({},)
     forced: bool = False
     states: tuple[str, ...] = ()
-    passing: bool = (
-        False  # the point of the verdict is one that a run leaves: "unstable" there may yet settle elsewhere
-    )
+    bounded: bool = False  # by limits of a controller
+    passing: bool = False  # a run leaves the point of the verdict: "unstable" there may settle elsewhere
 
     def run(self, changes: dict[str, float]) -> np.ndarray:
         """The recorded states, one row per communication point, as far as they are finite."""
@@ -467,7 +466,7 @@ def judged(kind: str, seed: int) -> dict[str, Any]:
         verdict = up.stability_of(planned, scan=False, at=case.at)
     except up.UpbeatError as refused:
         return found | {"verdict": "undecided", "why": f"refused: {refused}"}
-    return found | {"verdict": verdict.verdict, "radius": verdict.spectral_radius, "expected": case.radius}
+    return found | {"verdict": verdict.verdict, "why": verdict.why}
 
 
 def drawn(n: int, seed: int) -> Iterator[tuple[str, int]]:
