@@ -123,8 +123,8 @@ class Fixed final : public Pace {
     if (t == point_ && limit == safe_limit_) {
       index_ += 1.0;
     } else {
-      index_ = whole((t - origin) / step + slack) + 1.0;
-      if (!(origin + index_ * step > t)) index_ += 1.0;  // late in a run rounding is more than `slack` steps
+      index_ = whole((t - origin) / step + sliver) + 1.0;
+      if (!(origin + index_ * step > t)) index_ += 1.0;  // late in a run rounding may be more than that
       const double most = std::fmax(std::fabs(origin), std::fabs(limit));
       safe_limit_ = step > 1e-8 * most ? limit : none;
     }
@@ -137,8 +137,9 @@ class Fixed final : public Pace {
   void note(double, const Fired*, std::size_t, const Cell*) override {}
 
  private:
-  // The part of a step below which a remainder counts as rounding.
+  // The part of a step below which a remainder counts as rounding, and the one that is not worth a step of its own.
   static constexpr double slack = 1e-6;
+  static constexpr double sliver = 1e-3;
 
   // As std::floor, which is a call into a library unless one compiles for a particular processor.
   static double whole(double value) {
@@ -167,12 +168,16 @@ class EventDriven final : public Pace {
   void begin(double, double) override {}
   Proposal propose(double t, double limit, const Cell*) override {
     const double until = t + most_;
-    return {t < until && until < limit ? until : limit, number_of(Why::Far), block_};
+    // What is left of the way to `limit` by rounding alone is no step.
+    const double room = std::isinf(most_) ? limit : limit - slack * most_;
+    return {t < until && until < room ? until : limit, number_of(Why::Far), block_};
   }
   bool review(double, double, const Cell*, Proposal&) override { return true; }
   void note(double, const Fired*, std::size_t, const Cell*) override {}
 
  private:
+  static constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
+
   double most_;
   std::int32_t block_;
 };

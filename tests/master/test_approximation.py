@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
+from conftest import ENGINES
 from upbeat.master.blocks import Blocks
 from upbeat.master.wiring import Wiring
 
@@ -289,3 +290,93 @@ def test_orders_are_small_whole_numbers(bad: object) -> None:
         up.Polynomial(bad)  # type: ignore[arg-type]
     with pytest.raises(up.MasterError, match="1 or 2"):
         up.Hermite(3)
+
+
+# ---------------------------------------------------------------- steps of any length
+
+INPUTS = [
+    up.Linear(),
+    up.Polynomial(3),
+    up.Polynomial(5),
+    up.Hermite(1),
+    up.Hermite(2),
+    up.Continuous(),
+    up.Smooth(),
+]
+
+
+def oscillators(*ticks: float) -> up.Scenario:
+    """Two of them, coupled by a spring; and somebody who ticks, to whom nobody listens."""
+    equations = {"x": "v", "v": "-k*x - 0.4*(x - u)"}
+    one = up.Ode(
+        equations, inputs=["u"], outputs=["x"], start={"x": 1.0}, parameters={"k": 1.0}, solver=EXACT
+    )
+    units: dict[str, up.Model] = {"a": one, "b": one.with_values({"x": -0.5, "k": 2.0})}
+    if ticks:
+        units["ticks"] = up.Schedule(list(ticks))
+    return up.Scenario(units, {"a.u": "b.x", "b.u": "a.x"})
+
+
+EXACT = up.DormandPrince(rtol=1e-11, atol=1e-13)
+MATRIX = np.array([[0, 1, 0, 0], [-1.4, 0, 0.4, 0], [0, 0, 0, 1], [0.4, 0, -2.4, 0]], dtype=float)
+
+
+def wrong(trace: up.Trace) -> float:
+    """The largest error of a position, by eigenvectors of the whole."""
+    values, vectors = np.linalg.eig(MATRIX)
+    modes = np.linalg.solve(vectors, np.array([1.0, 0.0, -0.5, 0.0]))
+    true = (vectors @ (np.exp(np.outer(values, trace.time)) * modes[:, None])).real
+    return float(max(abs(trace["a.x"] - true[0]).max(), abs(trace["b.x"] - true[2]).max()))
+
+
+@pytest.mark.parametrize("coupling", [up.Jacobi(), up.GaussSeidel()], ids=["jacobi", "gauss_seidel"])
+@pytest.mark.parametrize("inputs", INPUTS, ids=str)
+@pytest.mark.parametrize(
+    "ticks",
+    [
+        (3e-6,),
+        (2.0 + 1e-10,),
+        (2.0 - 1e-7, 4.0 + 1e-4),
+        (2.0 + 1e-7, 2.0 + 2e-7, 2.0 + 3e-7),
+        (2.001, 2.002, 2.003, 2.01, 2.03, 2.06),
+        tuple(0.1 * k + 1e-6 for k in range(1, 50)),
+    ],
+    ids=["at the start", "a hair behind", "before", "three in a row", "ever later", "each step"],
+)
+def test_a_tick_next_to_another_does_no_harm(
+    inputs: object, coupling: object, ticks: tuple[float, ...]
+) -> None:
+    """It used to: differences between points that are close together were continued over a whole step."""
+    how = {"until": 5.0, "inputs": inputs, "coupling": coupling}
+    plain, ticked = (up.simulate(oscillators(*some), pace=0.1, **how) for some in ((), ticks))
+    assert wrong(ticked) <= 1.5 * wrong(plain) + 1e-8
+    driven = up.simulate(oscillators(*ticks), pace=up.EventDriven(0.1), **how)
+    assert wrong(driven) <= 1.5 * wrong(plain) + 1e-8
+
+
+@pytest.mark.parametrize("inputs", [up.Linear(), up.Hermite(2), up.Smooth()], ids=str)
+def test_engines_agree_on_steps_of_all_lengths(inputs: object) -> None:
+    sizes = np.random.default_rng(4).uniform(-9, -1, 30)
+    pace = up.Pattern([float(10**size) for size in sizes])
+    runs = [up.simulate(oscillators(), pace=pace, until=1.0, inputs=inputs, engine=e) for e in ENGINES]
+    for trace in runs:
+        np.testing.assert_array_equal(trace["a.x"], runs[0]["a.x"])
+        np.testing.assert_array_equal(trace.time, runs[0].time)
+
+
+def test_a_line_is_a_line_again_soon_after_steps_have_become_shorter(engine: str) -> None:
+    """Once a step was a thousand times as long as those after it, its start was kept for ever."""
+    pace = up.Pattern([0.2, *[0.2 / 5000] * 400])
+    source = up.Ode({"y": "2*time"}, solver=EXACT)
+    total = up.Ode({"x": "u"}, inputs=["u"], solver=EXACT)
+    scenario = up.Scenario({"sum": total, "source": source}, {"sum.u": "source.y"})
+    trace = up.simulate(scenario, pace=pace, until=0.21, inputs=up.Linear(), engine=engine)
+    late = np.diff(trace["sum.x"])[40:200] - np.diff(trace.time**3 / 3)[40:200]
+    step = 0.2 / 5000
+    # The error of a line through the last two points: ∫ τ·(τ + h) dτ over a step, or 5/6·h³.
+    np.testing.assert_allclose(late, -5 / 6 * step**3, atol=1e-15)
+
+
+def test_a_point_of_the_grid_a_hair_behind_an_event_is_left_out(engine: str) -> None:
+    trace = up.simulate(oscillators(0.29999, 0.55), pace=0.1, until=0.7, engine=engine)
+    np.testing.assert_allclose(trace.time, [0, 0.1, 0.2, 0.29999, 0.4, 0.5, 0.55, 0.6, 0.7], atol=1e-15)

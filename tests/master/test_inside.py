@@ -122,3 +122,73 @@ def test_several_units_have_events_of_their_own(engine: str) -> None:
     (seen,) = [step.last for step in trace.steps if step.reason.startswith("event 'other.bounce' expected")]
     assert expected(trace) == pytest.approx(bounces(1), abs=1.1e-6)
     assert seen == pytest.approx(2 * bounces(1)[0], abs=1.1e-6)
+
+
+# ---------------------------------------------------------------- what follows a unit that jumps
+
+SOLVER = up.DormandPrince(rtol=1e-10, atol=1e-12)
+
+
+def two_masses(turn: np.random.Generator, *, inside: bool) -> up.Scenario:
+    """One hangs from another, which bounces off a ceiling: an event of its own, or of the scenario."""
+    m1, m2, k1, k2 = turn.uniform([0.1, 0.1, 0.5, 0.5], [0.5, 0.5, 3.0, 3.0])
+    e, v1, v2 = turn.uniform([0.5, 0.0, 0.0], [1.0, 5.0, 4.0])
+    hit = {"when": "x >= 0 and v > 0", "then": {"v": f"-{e}*v"}}
+    upper = up.Ode(
+        {"x": "v", "v": "(-k1*x - k2*(x - x2 - 8) - 0.1*(v - v2))/m - 9.81"},
+        start={"x": -0.3, "v": v1}, inputs=["x2", "v2"], solver=SOLVER,
+        parameters={"m": m1, "k1": k1, "k2": k2}, events={"ceiling": hit} if inside else {},
+    )  # fmt: skip
+    lower = up.Ode(
+        {"x": "v", "v": "(-k2*(x + 8 - x1) - 0.1*(v - v1))/m - 9.81"},
+        start={"x": -8.3, "v": v2}, inputs=["x1", "v1"], solver=SOLVER, parameters={"m": m2, "k2": k2},
+    )  # fmt: skip
+    between = {"when": "upper.x >= 0 and upper.v > 0", "then": {"upper.v": f"-{e}*upper.v"}}
+    links = {"upper.x2": "lower.x", "upper.v2": "lower.v", "lower.x1": "upper.x", "lower.v1": "upper.v"}
+    return up.Scenario({"upper": upper, "lower": lower}, links, events={} if inside else {"ceiling": between})
+
+
+POSITIONS = {"upper.x2": up.Hermite(2), "lower.x1": up.Hermite(2)}
+WAYS = {
+    "looking ahead, side by side": {"pace": up.LookAhead(0.05)},
+    "looking ahead, one after the other": {"pace": up.LookAhead(0.05), "coupling": up.GaussSeidel()},
+    "auto, side by side": {"pace": 0.05, "events": "auto"},
+    "auto, one after the other": {"pace": 0.05, "events": "auto", "coupling": up.GaussSeidel()},
+    "repeated": {"pace": up.LookAhead(0.05), "coupling": up.Iterated(corrections=2)},
+    "refined": {"pace": up.LookAhead(0.05), "coupling": up.Refined()},
+}
+
+
+@pytest.mark.parametrize("ports", [POSITIONS, {}], ids=["hermite", "linear"])
+@pytest.mark.parametrize("how", WAYS.values(), ids=WAYS)
+def test_an_event_inside_does_what_the_same_between_units_does(how: Any, ports: Any) -> None:
+    """Inputs that follow what has jumped begin anew, wherever the event was written down."""
+    approximations = {"inputs": up.Hermite(1) if ports else up.Linear(), "ports": ports}
+    for seed in range(4):
+        turns = [np.random.default_rng(seed) for _ in range(3)]
+        true = up.simulate(two_masses(turns[0], inside=False).monolith(), pace=1e-3, until=4.0)
+        found = []
+        for turn, inside in zip(turns[1:], (False, True), strict=True):
+            trace = up.simulate(two_masses(turn, inside=inside), until=4.0, **approximations, **how)
+            errors = [
+                np.interp(trace.time, true.time, true[name]) - trace[name] for name in ("upper.x", "lower.x")
+            ]
+            found.append(float(np.sqrt(np.mean(np.square(errors)))))
+        assert found[1] == pytest.approx(found[0], rel=0.05), (seed, found)
+
+
+@pytest.mark.parametrize("coupling", [up.Jacobi(), up.GaussSeidel(), up.MultiRate({"lower": 3})], ids=str)
+@pytest.mark.parametrize("inputs", [up.Linear(), up.Polynomial(3), up.Continuous(), up.Smooth()], ids=str)
+def test_inputs_begin_anew_at_a_pace_that_does_not_look(inputs: Any, coupling: Any) -> None:
+    """A sawtooth that falls by 1 each second, in the middle of a step: what follows it is never beyond it."""
+    saw = up.Ode({"y": "1"}, events={"tooth": {"when": "y >= 1", "then": {"y": "y - 1"}}}, solver=SOLVER)
+    lower = up.Ode({"x": "0", "most": "0"}, inputs=["u"], outputs={"seen": "u"}, solver=SOLVER)
+    total = up.Ode({"x": "u"}, inputs=["u"], solver=SOLVER)
+    scenario = up.Scenario({"saw": saw, "lower": lower, "sum": total}, {"lower.u": "saw.y", "sum.u": "saw.y"})
+    how: Any = {"pace": 0.08, "until": 6.0, "inputs": inputs, "coupling": coupling}
+    runs = [up.simulate(scenario, engine=engine, **how) for engine in ENGINES]
+    for trace in runs:
+        np.testing.assert_array_equal(trace["sum.x"], runs[0]["sum.x"])
+        means = np.diff(trace["sum.x"]) / np.diff(trace.time)
+        assert means.min() > -0.09
+        assert means.max() < 1.09

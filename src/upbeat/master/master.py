@@ -148,9 +148,9 @@ class Master:
     def arranged(self, scenario: Scenario) -> Scenario:
         """The closed scenario with what this master needs of its units: these are the units that run.
 
-        Units given by equations get outputs for derivatives that inputs or conditions of events ask for, and
-        for the conditions of their own events, if pace or coupling follow what happens `inside`. A coupling
-        may arrange more.
+        Units given by equations get outputs for derivatives that inputs or conditions of events ask for, one
+        that counts their own events, if inputs have courses that begin anew then, and some for the conditions
+        of these, if pace or coupling follow what happens `inside`. A coupling may arrange more.
         """
         if self.events is not None:
             return self.settled(scenario).arranged(scenario)
@@ -158,6 +158,8 @@ class Master:
         self._check_ports(closed)
         if any(one.inside for one in self._followers):
             closed = with_indicators(closed)
+        elif any(self._approximation(c.target) != Hold() for c in closed.connections):
+            closed = with_indicators(closed, conditions=False)
         if self._followers:
             closed = with_waits(closed)
         if hasattr(self.coupling, "arranged"):

@@ -7,6 +7,7 @@ An input whose connection is a plain copy shares the register of its source: cou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from upbeat.core.abilities import Ability
@@ -176,6 +177,41 @@ class PortRegisters:
     def unsure(self, end: End) -> bool:
         """Whether derivatives of an input are not known at all times."""
         return end in self._unsure and bool(self._rates[end])
+
+    def count(self, unit: str) -> End | None:
+        """The output in which a unit counts the events inside it, if it does."""
+        return self._counts.get(unit)
+
+    @cached_property
+    def _counts(self) -> dict[str, End]:
+        counting = [end for end in self.outputs if self._ports[end].internal]
+        return {end[0]: end for end in counting if self._ports[end].kind is Kind.INTEGER}
+
+    @cached_property
+    def _sources(self) -> dict[End, tuple[End, ...]]:
+        return {(c.unit, c.port): c.sources for c in self.scenario.connections}
+
+    def counts(self, end: End) -> tuple[Reg, ...]:
+        """The registers in which the units that an input follows, at once or through outputs that depend
+        directly on others, count the events inside them."""
+        if not self._counts:
+            return ()
+        seen: set[End] = set()
+        waiting = list(self._sources[end])
+        while waiting:
+            source = waiting.pop()
+            if source in seen or source not in self.outputs:
+                continue
+            seen.add(source)
+            for name in self._ports[source].depends:
+                waiting += self._sources.get((source[0], name), ())
+        units = {unit for unit, _ in seen if unit in self._counts}
+        return tuple(sorted(self.outputs[self._counts[unit]] for unit in units))
+
+    @cached_property
+    def within(self) -> bool:
+        """Whether no step ends at the events that units count: none of them gives out what leads to these."""
+        return not any(port.indicates for port in self._ports.values())
 
     def connected(self, unit: str) -> list[End]:
         """The unit's inputs that have a source."""

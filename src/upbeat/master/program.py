@@ -177,6 +177,8 @@ class History:
     """The cells of the outputs that it is computed from."""
     times: tuple[Reg, ...]
     """When something was; minus infinity: never."""
+    usual: tuple[Reg, ...] = ()
+    """How long steps are of late: what was noted a small part of that ago is not worth keeping."""
 
     @property
     def restart(self) -> Block:

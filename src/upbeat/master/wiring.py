@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from upbeat.core.expr import Cell
+from upbeat.core.ports import Kind
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.inputs.course import Course, Place
 from upbeat.master.layout import Reg
@@ -30,6 +31,8 @@ class Guess:
     keep: tuple[Let, ...]
     mark: str = ""
     """Tells it from other guesses of the same input."""
+    counts: tuple[Reg, ...] = ()
+    """How many events had happened in the units that it follows."""
 
     @property
     def registers(self) -> tuple[Reg, ...]:
@@ -93,7 +96,14 @@ class Wiring(PortRegisters):
             for k in range(len(sources))
         ]
         pairs = [(to + i, s + i) for to, s in zip(made, sources, strict=True) for i in range(port.cells)]
-        return Guess(made[0], tuple(made[1:]), tuple(Let(to, Cell(s)) for to, s in pairs), mark)
+        counts = self.counts(end)
+        counted = [
+            self.registers.new(f"{self.label(end)}′guess{mark}′events {k}", Kind.INTEGER)
+            for k in range(len(counts))
+        ]
+        pairs += zip(counted, counts, strict=True)
+        keep = tuple(Let(to, Cell(s)) for to, s in pairs)
+        return Guess(made[0], tuple(made[1:]), keep, mark, tuple(counted))
 
     def remember(
         self, end: End, over: Interval | None = None, guess: Guess | None = None
@@ -134,9 +144,11 @@ class Wiring(PortRegisters):
     def histories(self) -> tuple[History, ...]:
         """What the courses made so far remember."""
         times: dict[End, tuple[Reg, ...]] = {}
+        usual: dict[End, tuple[Reg, ...]] = {}
         for end, course in (*((key[0], course) for key, course in self._courses.items()), *self._beside):
             if course.history:
                 times[end] = times.get(end, ()) + course.history
+                usual[end] = usual.get(end, ()) + course.usual
         sources = {(c.unit, c.port): c.sources for c in self.scenario.connections}
         return tuple(
             History(
@@ -147,6 +159,7 @@ class Wiring(PortRegisters):
                     for i in range(self._ports[source].cells)
                 ),
                 found,
+                usual[end],
             )
             for end, found in times.items()
         )
@@ -154,7 +167,9 @@ class Wiring(PortRegisters):
     def advance(self, unit: str, over: Interval | None = None, *, early: bool = False) -> list[Instruction]:
         """Simulate a unit over an interval; with `early` it may stop before its end."""
         now, until = over or self.whole
-        return [Advance(unit, now, until, self._reached[unit], early)]
+        advance = Advance(unit, now, until, self._reached[unit], early)
+        count = self.count(unit)
+        return [advance] if count is None else [advance, *self.get(count)]
 
     def finish(self) -> list[Instruction]:
         """Compute the scenario's own outputs."""
@@ -169,7 +184,21 @@ class Wiring(PortRegisters):
             known = self.known(end)
             ahead = guess.registers if guess is not None else known
             name = self.label(end) + ("" if guess is None else f"′again{guess.mark}")
-            place = Place(name, port.kind, port.cells, known, ahead, now, until, self.unsure(end))
+            counts = self.counts(end)
+            there = guess.counts if guess is not None else counts
+            place = Place(
+                name,
+                port.kind,
+                port.cells,
+                known,
+                ahead,
+                now,
+                until,
+                self.unsure(end),
+                counts,
+                there,
+                self.within,
+            )
             chosen = self.approximation(end)
             method = chosen.interpolate if interpolate else chosen.extrapolate
             self._courses[key] = method(place, self.registers)

@@ -58,7 +58,7 @@ class Iterated:
             advice="Take shorter steps, allow more rounds (most) or a larger tolerance, or make a fixed "
             "number of corrections (corrections).",
         )
-        own = {wiring.now, wiring.next, *(r for guess in guesses.values() for r in guess.registers)}
+        own = {wiring.now, wiring.next, *(let.to for guess in guesses.values() for let in guess.keep)}
         kept = live(wiring.registers.layout(), wiring.scenario.units, again)
         save = Save(tuple(wiring.scenario.units), tuple(r for r in kept if r not in own), slot)
         step = (save, *sweep(wiring, sequence), *parts.after, repeat)

@@ -63,7 +63,10 @@ class Slow:
                     for to, s in zip(known, chain, strict=True)
                     for i in range(port.cells)
                 ]
-            place = Place(name, port.kind, port.cells, known, known, wiring.now, wiring.next, unsure)
+            place = Place(
+                name, port.kind, port.cells, known, known, wiring.now, wiring.next, unsure,
+                counts=wiring.counts(end), counts_ahead=wiring.counts(end), within=wiring.within,
+            )  # fmt: skip
             method = approximation.interpolate if ahead else approximation.extrapolate
             course = method(place, wiring.registers)
             wiring.beside(end, course)

@@ -1,4 +1,5 @@
-"""Events inside units, as far as units say what leads to them: a pace can see these coming, too."""
+"""Events inside units, as far as units tell of them: inputs that follow a unit begin anew where it counts
+another one, and a pace can see those coming whose conditions it gives out."""
 
 from __future__ import annotations
 
@@ -15,18 +16,19 @@ from upbeat.units.equations.ode import Ode
 from upbeat.units.process import Isolated
 
 
-def with_indicators(scenario: Scenario) -> Scenario:
-    """The scenario whose units give out the conditions of their own events, and count these, if they can."""
-    made = {name: _indicating(model) for name, model in scenario.units.items()}
+def with_indicators(scenario: Scenario, *, conditions: bool = True) -> Scenario:
+    """The scenario whose units count their own events and, with `conditions`, give out what leads to them, if
+    they can."""
+    made = {name: _indicating(model, conditions) for name, model in scenario.units.items()}
     return scenario.with_units({name: new for name, new in made.items() if new is not scenario.units[name]})
 
 
-def _indicating(model: Model) -> Model:
+def _indicating(model: Model, conditions: bool) -> Model:
     inner: Any = model.model if isinstance(model, Isolated) else model
     changed = isinstance(inner, Ode) and type(inner) is not Ode  # what somebody made of it may mean more
     if changed or not hasattr(inner, "indicating"):
         return model
-    made = inner.indicating()
+    made = inner.indicating(conditions=conditions)
     if made is inner:
         return model
     return replace(model, model=made) if isinstance(model, Isolated) else made

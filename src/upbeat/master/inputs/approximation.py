@@ -13,9 +13,10 @@ from math import inf
 from typing import ClassVar, Protocol
 
 from upbeat.core.errors import MasterError
-from upbeat.core.expr import Cell, Number, Op, apply
+from upbeat.core.expr import ZERO, Cell, Number, Op, apply
+from upbeat.core.ports import Kind
 from upbeat.master.inputs.course import Course, Place
-from upbeat.master.inputs.history import extrapolated, interpolated
+from upbeat.master.inputs.history import History, extrapolated, interpolated
 from upbeat.master.inputs.polynomials import Point, through
 from upbeat.master.program import Let
 from upbeat.master.registers import Registers
@@ -47,7 +48,8 @@ class Approximation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Constant: the value at the start of the step, or the one at its end where that is known."""
+    """Constant: the value at the start of the step, or the one at its end where that is known (and not
+    because of an event on the way there)."""
 
     derivatives: ClassVar[int] = 0
 
@@ -55,7 +57,16 @@ class Hold:
         return Course(by=(place.value,))
 
     def interpolate(self, place: Place, registers: Registers) -> Course:
-        return Course(by=(place.ahead[0],))
+        if not place.counts or place.within or place.kind is Kind.STRING:
+            return Course(by=(place.ahead[0],))
+        history = History(place, registers, 1, "i")
+        by = registers.new(f"{place.name}′i0", place.kind, place.size)
+        jumped, before = history.jumped(place.counts_ahead), history.kept[0][0]
+        lets = [
+            Let(by + i, apply(Op.WHERE, jumped, Cell(before + i), Cell(place.ahead[0] + i)))
+            for i in range(place.size)
+        ]
+        return Course(by=(by,), late=tuple(lets), early=tuple(history.note()), history=history.times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +134,20 @@ class Continuous:
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         base = registers.new(f"{place.name}′base", size=place.size)
         slope = registers.new(f"{place.name}′slope", size=place.size)
-        begun = registers.new(f"{place.name}′begun", start=(-inf,))
-        running = apply(Op.GT, Cell(begun), Number(-inf))
-        length = Cell(place.next) - Cell(place.now)
+        history = History(place, registers, 1, "")
+        (begun,) = history.times
+        since, length = registers.new(f"{place.name}′since"), Cell(place.next) - Cell(place.now)
         # Where the last course got to is computed and not kept: the step may have ended before its aim.
-        since = Cell(place.now) - Cell(begun)
-        lets: list[Let] = []
+        jumped = ZERO if place.within else history.jumped(place.counts)
+        begins = apply(Op.WHERE, jumped, Number(inf), Cell(place.now) - Cell(begun))
+        running = apply(Op.LT, Cell(since), Number(inf))
+        lets: list[Let] = [Let(since, begins), *history.note()]
         for i in range(place.size):
             value = Cell(place.value + i)
-            level = Cell(base + i) + Cell(slope + i) * since
+            level = Cell(base + i) + Cell(slope + i) * Cell(since)
             lets.append(Let(base + i, apply(Op.WHERE, running, level, value)))
             lets.append(Let(slope + i, (value - Cell(base + i)) / length))
-        lets.append(Let(begun, Cell(place.now)))
-        return Course(by=(base, slope), late=tuple(lets), at_start=True, history=(begun,))
+        return Course(by=(base, slope), late=tuple(lets), at_start=True, history=history.times)
 
     def interpolate(self, place: Place, registers: Registers) -> Course:
         return interpolated(place, registers, 0)
@@ -150,33 +162,38 @@ class Smooth:
     derivatives: ClassVar[int] = 0
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
-        past = registers.new(f"{place.name}′past", size=place.size)
+        history = History(place, registers, 2, "")
         when = registers.new(f"{place.name}′when", start=(-inf,))
-        secant = registers.new(f"{place.name}′secant", size=place.size)
+        since = registers.new(f"{place.name}′since")
         start, lean = registers.new(f"{place.name}′start"), registers.new(f"{place.name}′lean")
         by = tuple(registers.new(f"{place.name}′c{k}", size=place.size) for k in range(4))
-        running = apply(Op.GT, Cell(when), Number(-inf))
         length = Cell(place.next) - Cell(place.now)
-        since = Cell(place.now) - Cell(when)  # as in Continuous: the last step may have ended before its aim
-        lets: list[Let] = []
+        # As in Continuous: the last step may have ended before its aim.
+        jumped = ZERO if place.within else history.jumped(place.counts)
+        begins = apply(Op.WHERE, jumped, Number(inf), Cell(place.now) - Cell(when))
+        running, gone = apply(Op.LT, Cell(since), Number(inf)), Cell(since)
+        lets: list[Let] = [Let(since, begins), *history.note()]
         for i in range(place.size):
-            value, steep = Cell(place.value + i), Cell(secant + i)
+            value, (_, steep) = Cell(place.value + i), history.continued(i)
             c0, c1, c2, c3 = (Cell(register + i) for register in by)
-            level = c0 + since * (c1 + since * (c2 + since * c3))
-            slope = c1 + since * (2.0 * c2 + since * (3.0 * c3))
-            rise = (value - Cell(past + i)) / since
-            lets.append(Let(secant + i, apply(Op.WHERE, running, rise, Number(0.0))))
+            level = c0 + gone * (c1 + gone * (c2 + gone * c3))
+            slope = c1 + gone * (2.0 * c2 + gone * (3.0 * c3))
             lets.append(Let(start, apply(Op.WHERE, running, level, value)))
-            lets.append(Let(lean, apply(Op.WHERE, running, slope, Number(0.0))))
-            end = value + steep * length
+            lets.append(Let(lean, apply(Op.WHERE, running, slope, ZERO)))
             points = [
                 Point(Cell(place.now), (Cell(start), Cell(lean)), sure=True),
-                Point(Cell(place.next), (end, steep), sure=True),
+                Point(Cell(place.next), (value + steep * length, steep), sure=True),
             ]
-            lets += [Let(by[k] + i, coefficient) for k, coefficient in enumerate(through(points))]
-            lets.append(Let(past + i, value))
+            # A step much shorter than usual is no time for a turn: the course goes straight on.
+            straight = (Cell(start), Cell(lean), ZERO, ZERO)
+            lets += [
+                Let(by[k] + i, apply(Op.WHERE, history.short, one, other))
+                for k, (one, other) in enumerate(zip(straight, through(points), strict=True))
+            ]
         lets.append(Let(when, Cell(place.now)))
-        return Course(by=by, late=tuple(lets), at_start=True, history=(when,))
+        return Course(
+            by=by, late=tuple(lets), at_start=True, history=(*history.times, when), usual=history.usual
+        )
 
     def interpolate(self, place: Place, registers: Registers) -> Course:
         return interpolated(place, registers, 1)

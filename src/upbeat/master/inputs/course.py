@@ -16,7 +16,10 @@ class Place:
     `known` are the registers of its value and of those derivatives that the approximation asked for;
     `ahead` those that hold (or are assumed) at the end of the step, for interpolation: the same
     registers, once the source has gone ahead. `now` and `next` hold the step's two ends.
-    `unsure`: derivatives are NaN while nobody knows them.
+    `unsure`: derivatives are NaN while nobody knows them. `counts` are the registers of the units that it
+    follows, at once or through others, in which these count the events inside them: where one has changed,
+    what the input was before says nothing about what it will be. `counts_ahead` are those that go with
+    `ahead`. `within`: no step ends at these events, they lie anywhere within one.
     """
 
     name: str
@@ -27,6 +30,9 @@ class Place:
     now: Reg
     next: Reg
     unsure: bool = False
+    counts: tuple[Reg, ...] = ()
+    counts_ahead: tuple[Reg, ...] = ()
+    within: bool = False
 
     @property
     def value(self) -> Reg:
@@ -38,7 +44,8 @@ class Course:
     """How an input runs over a step: `early` lets at its start, `late` ones right before `Set(by)`.
 
     An extrapolated course is handed over at the end of the step before, unless it needs to know
-    how long the step will be: then `at_start`. `history` are the registers that restart it.
+    how long the step will be: then `at_start`. `history` are the registers that restart it; `usual` those
+    in which it keeps how long steps are.
     """
 
     by: tuple[Reg, ...]
@@ -46,3 +53,4 @@ class Course:
     early: tuple[Let, ...] = ()
     at_start: bool = False
     history: tuple[Reg, ...] = ()
+    usual: tuple[Reg, ...] = ()

@@ -224,7 +224,20 @@ class _Ahead:
             wiring.registers.new(f"{name} at start{'′' * k}", kind, port.cells) for k in range(len(sources))
         )
         unsure = wiring.unsure(port.end) and len(known) > 1
-        place = Place(name, kind, port.cells, known, known, wiring.now, wiring.next, unsure)
+        counts = wiring.counts(port.end)
+        place = Place(
+            name,
+            kind,
+            port.cells,
+            known,
+            known,
+            wiring.now,
+            wiring.next,
+            unsure,
+            counts,
+            counts,
+            wiring.within,
+        )
         course = approximation.extrapolate(place, wiring.registers)
         wiring.beside(port.end, course)
         copies = [

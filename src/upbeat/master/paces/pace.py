@@ -28,6 +28,9 @@ State = tuple[float, ...]
 
 SLACK = 1e-6
 """The part of a step below which a remainder counts as rounding."""
+SLIVER = 1e-3
+"""The part of a step that is not worth one of its own: a point of the grid this near behind an event is left
+out."""
 
 
 class Proposal(NamedTuple):
@@ -193,7 +196,9 @@ def twin(pace: Pace) -> Twin | None:
 class Fixed:
     """Steps of one size on the grid start + k·step; the last one is clipped to the stop time.
 
-    Grid points are computed from their index, never summed, also after a step that ended early.
+    Grid points are computed from their index, never summed, also after a step that ended early. Where one
+    ends a hair before a point of the grid (an event, a unit that stops), the next goes on to the point after
+    it.
     """
 
     step: float
@@ -216,9 +221,9 @@ class Fixed:
 
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
         origin, step = state
-        index = floor((t - origin) / step + SLACK) + 1
+        index = floor((t - origin) / step + SLIVER) + 1
         until = origin + index * step
-        if not until > t:  # late in a run rounding is more than SLACK steps
+        if not until > t:  # late in a run rounding may be more than that
             until = origin + (index + 1) * step
         return Proposal(limit if until > limit - SLACK * step else until, FIXED), state
 
@@ -245,4 +250,6 @@ class EventDriven:
 
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
         until = t + self.longest
-        return Proposal(until if t < until < limit else limit, FAR), state
+        # What is left of the way to `limit` by rounding alone is no step.
+        room = limit if self.longest == inf else limit - SLACK * self.longest
+        return Proposal(until if t < until < room else limit, FAR), state

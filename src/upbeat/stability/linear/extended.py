@@ -186,11 +186,11 @@ def asked_first(unit: str, blocks: Iterable[Block]) -> bool:
 def looks_back(program: Program, models: Mapping[str, Model], steps: Sequence[Block]) -> bool:
     """Whether what a step does depends on which block made the one before.
 
-    So it is if a step writes for the next one what is neither a signal nor the time of a point in a history.
+    So it is if a step writes for the next one what is neither a signal nor of a history.
     """
     flow = Flow(program.layout, models)
     reads = {read for step in steps for read in flow.block(step).reads}
     written = {i.to for step in steps for i in walk(step) if isinstance(i, Let)}
-    times = {time for history in program.histories for time in history.times}
+    times = {kept for history in program.histories for kept in (*history.times, *history.usual)}
     known = signal_cells(program, models) | times | {program.now, program.next}
     return any(("cell", cell) in reads for cell in written - known)

@@ -1,4 +1,5 @@
-"""Equations that give out the conditions of their own events, and count them: for a pace that looks ahead."""
+"""Equations that count their own events, and give out the conditions of these: for a pace that looks
+ahead."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ from upbeat.units.equations.changing import free_name
 from upbeat.units.equations.data import Equations, Output
 
 COUNT = "events_inside"
+COUNTS = "count of events"
 
 
 def with_indicators(
-    equations: Equations, spec: Mapping[str, Any]
+    equations: Equations, spec: Mapping[str, Any], *, conditions: bool = True
 ) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """The table of a model, `spec`, with an output for each condition of each event that the unit watches
-    for, and one that counts these events; and which output belongs to which event, "" for the count.
+    """The table of a model, `spec`, with an output that counts the events that the unit watches for, and
+    (with `conditions`) one for each condition of each; and which output belongs to which event, "" for the
+    count.
 
     None if there are no such events, or they are given out already.
     """
@@ -27,7 +30,7 @@ def with_indicators(
         for event in equations.events
         if event.indicator is not None and foreign.isdisjoint(one.port.name for one in event.emit)
     ]
-    if not watched or any(output.port.indicates for output in equations.outputs):
+    if not watched or any(output.port.description == COUNTS for output in equations.outputs):
         return None
     taken = {name for key in spec for name in (spec[key] if isinstance(spec[key], Mapping) else ())}
     outputs, events = dict(spec["outputs"]), dict(spec["events"])
@@ -37,7 +40,7 @@ def with_indicators(
     for event, indicator in watched:
         written = events[event.name]
         events[event.name] = {**written, "then": {**written.get("then", {}), count: f"{count} + 1"}}
-        for z in _conditions(indicator):
+        for z in _conditions(indicator) if conditions else ():
             name = free_name(f"{event.name}_z", taken)
             outputs[name] = show(z)
             made[name] = event.name
@@ -52,7 +55,7 @@ def marked(equations: Equations, made: Mapping[str, str]) -> Equations:
         event = made.get(output.port.name)
         if event is None:
             return output
-        told = f"condition of {event}" if event else "count of events"
+        told = f"condition of {event}" if event else COUNTS
         return replace(output, port=replace(output.port, internal=True, indicates=event, description=told))
 
     return replace(equations, outputs=tuple(map(as_made, equations.outputs)))

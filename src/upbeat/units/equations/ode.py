@@ -195,9 +195,10 @@ class Ode(_Model):
         choice = {} if self.choice is None else {"choice": self.choice.to_spec()}
         return {**self.equations.to_spec(), "solver": solver_spec(self.solver), **choice}
 
-    def indicating(self) -> Ode:
-        """The same model with outputs for the conditions of its events, if it has any."""
-        found = with_indicators(self.equations, self.to_spec())
+    def indicating(self, *, conditions: bool = True) -> Ode:
+        """The same model with an output that counts its events, if it has any, and (with `conditions`)
+        outputs for their conditions."""
+        found = with_indicators(self.equations, self.to_spec(), conditions=conditions)
         if found is None:
             return self
         spec, made = found

@@ -233,8 +233,10 @@ class Fmu:
         changed.layout  # noqa: B018
         return changed
 
-    def indicating(self) -> Fmu:
+    def indicating(self, *, conditions: bool = True) -> Fmu:
         """The same model with outputs for its event indicators, for model exchange and if it has any."""
+        if not conditions:
+            return self
         named = [self.description.by_name[u.variable] for u in self.description.structure.event_indicators]
         arrays = any(variable.dimensions for variable in named)  # how many there are is known in the run only
         if Ability.INDICATORS not in self.abilities or self.watched or arrays:
