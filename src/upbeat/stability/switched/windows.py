@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from math import ceil, log
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from upbeat.core.errors import InvalidInput
+from upbeat.master.inputs.history import CLOSE, FADES
 from upbeat.stability.linear.followed import USUAL
 from upbeat.stability.linear.induced import At, Inducing
 from upbeat.stability.switched.automaton import Array, Automaton, Edge
@@ -51,6 +53,11 @@ def windows(inducing: Inducing, policies: Sequence[Policy], at: At = "start") ->
     """How many steps back matter, and the matrix for each sequence of so many and one more, at a point."""
     machine = inducing.machine(policies[0].step)
     depth, own = machine.depth, np.array(machine.extended.own, dtype=bool)
+    if (
+        depth > 1
+    ):  # which points inputs keep depends on how long steps were, for as long as that is remembered
+        sizes = [policy.step for policy in policies]
+        depth += max(0, ceil(log(CLOSE * max(sizes) / min(sizes)) / -log(FADES)))
     if len(policies) ** depth > WINDOWS:
         raise InvalidInput(
             f"inputs look back so far that there are {len(policies) ** depth} cases to tell apart: take "
