@@ -317,3 +317,61 @@ def test_units_whose_own_solvers_are_too_rough_are_named() -> None:
 
     assert "the solvers of a are not a hundred times as accurate as the tolerance of 1e-05" in notes(1e-6)
     assert "accurate" not in notes(1e-7)
+
+
+# ------------------------------------------------ jumps nobody declared, states nobody gives out
+
+
+def test_one_jump_that_nobody_declared_costs_a_few_steps(engine: str) -> None:
+    """Steps shrink by orders of magnitude there, and are soon as long as they were without it."""
+    follower = up.Ode({"x": "u - x"}, inputs=["u"], solver=up.DormandPrince(rtol=1e-10, atol=1e-12))
+    counts = []
+    for signal in ("sin(time)", "sin(time) + (1 if time > 3 else 0)"):
+        source = up.Function(outputs={"y": signal})
+        scenario = up.Scenario({"source": source, "follower": follower}, {"follower.u": "source.y"})
+        trace = up.simulate(
+            scenario,
+            pace=up.ErrorControl(1e-4, method="order"),
+            until=10.0,
+            inputs=up.Linear(),
+            engine=engine,
+        )
+        counts.append(len(trace.time))
+    assert counts[1] <= 1.3 * counts[0]
+
+
+def test_states_that_are_not_given_out_are_watched() -> None:
+    """Errors of velocities used to make those of positions grow past any tolerance (slope 0.6)."""
+    equations = {"x": "v", "v": "-k*x - 0.4*(x - u)"}
+    solver = up.DormandPrince(rtol=1e-12, atol=1e-14)
+    mass = up.Ode(
+        equations, inputs=["u"], outputs=["x"], start={"x": 1.0}, parameters={"k": 1.0}, solver=solver
+    )
+    units = {"a": mass, "b": mass.with_values({"x": -0.5, "k": 2.0})}
+    scenario = up.Scenario(units, {"a.u": "b.x", "b.u": "a.x"})
+    matrix = np.array([[0, 1, 0, 0], [-1.4, 0, 0.4, 0], [0, 0, 0, 1], [0.4, 0, -2.4, 0]], dtype=float)
+    values, vectors = np.linalg.eig(matrix)
+    modes = np.linalg.solve(vectors, np.array([1.0, 0.0, -0.5, 0.0]))
+    errors = []
+    for tolerance in (1e-3, 1e-5):
+        trace = up.simulate(scenario, pace=up.ErrorControl(tolerance), until=20.0, inputs=up.Linear())
+        true = (vectors @ (np.exp(np.outer(values, trace.time)) * modes[:, None])).real
+        errors.append(max(abs(trace["a.x"] - true[0]).max(), abs(trace["b.x"] - true[2]).max()))
+        assert errors[-1] < tolerance
+        assert trace.names == ("a.x", "b.x")
+    assert np.log(errors[0] / errors[1]) / np.log(100.0) > 0.9
+
+
+def test_what_is_not_watched_is_said() -> None:
+    """A nested scenario, run as a unit, keeps its states to itself."""
+    inner = up.Scenario(
+        {"lag": up.Ode({"x": "u - x"}, inputs=["u"], outputs={"y": "2*x"})},
+        {"lag.u": "u"},
+        inputs=["u"],
+        outputs={"y": "lag.y"},
+    )
+    nest = up.Nested(inner, up.Master(up.Fixed(0.01)), flatten=False)
+    source = up.Function(outputs={"y": "sin(time)"})
+    scenario = up.Scenario({"nest": nest, "source": source}, {"nest.u": "source.y"})
+    trace = up.simulate(scenario, pace=up.ErrorControl(1e-2), until=1.0)
+    assert any(note.startswith("of nest only outputs are watched") for note in trace.notes)

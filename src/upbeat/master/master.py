@@ -18,10 +18,10 @@ from upbeat.master.events.ways import Events, checked
 from upbeat.master.handling import handled, noticed_late
 from upbeat.master.held import held_inputs, lost_between, without_rate
 from upbeat.master.inputs.approximation import Approximation, Hold
-from upbeat.master.inputs.derivatives import grown, lines, with_derivative_sources, with_rates
+from upbeat.master.inputs.derivatives import grown, lines, with_derivative_sources, with_rates, with_states
 from upbeat.master.needs import check_abilities
 from upbeat.master.paces.chains import BURST, allowance
-from upbeat.master.paces.pace import Fixed, Follows, Pace, prepared, usual_step
+from upbeat.master.paces.pace import Fixed, Follows, LooksAtStates, Pace, prepared, usual_step
 from upbeat.master.paces.wrapping import follower
 from upbeat.master.program import Advance, Block, Budget, Jump, Program, walk
 from upbeat.master.wiring import Wiring
@@ -162,6 +162,8 @@ class Master:
             closed = with_indicators(closed, conditions=False)
         if self._followers:
             closed = with_waits(closed)
+        if isinstance(self.pace, LooksAtStates) and self.pace.states:
+            closed = with_states(closed)
         if hasattr(self.coupling, "arranged"):
             closed = self.coupling.arranged(closed)
         followed = self._followed if all(one.symbolic for one in self._followers) else 0

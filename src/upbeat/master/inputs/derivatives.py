@@ -59,6 +59,16 @@ def _giving_rates(model: Model, ports: Mapping[str, int]) -> Model:
     return replace(model, model=made) if isinstance(model, Isolated) else made
 
 
+def with_states(scenario: Scenario) -> Scenario:
+    """The scenario whose units of equations give out all their states."""
+    made: dict[str, Model] = {}
+    for unit, model in scenario.units.items():
+        inner: Any = model.model if isinstance(model, Isolated) else model
+        if type(inner) is Ode and (shown := inner.showing()) is not inner:
+            made[unit] = replace(model, model=shown) if isinstance(model, Isolated) else shown
+    return scenario.with_units(made) if made else scenario
+
+
 def grown(scenario: Scenario) -> list[str]:
     """What `with_rates` has added, in a sentence."""
     found = [

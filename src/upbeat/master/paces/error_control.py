@@ -15,7 +15,7 @@ from upbeat.master.blocks import Blocks
 from upbeat.master.layout import Reg
 from upbeat.master.paces.estimate import Estimate, Watched, driven, lowest_order, milne, orders, richardson
 from upbeat.master.paces.pace import SLACK, Pace, Proposal, Read, State, Twin
-from upbeat.master.paces.watching import check_rollback, rough, watched
+from upbeat.master.paces.watching import check_rollback, rough, unseen, watched
 from upbeat.master.wiring import Wiring
 
 Method = Literal["richardson", "milne", "order"]
@@ -64,7 +64,8 @@ class ErrorControl:
     their own (infinite: do not watch it), `nominal` their usual size, 1 unless given.
 
     `method` says how errors are estimated. "richardson": every step is made as a whole and again in two
-    halves (all units need rollback); all real outputs and connected inputs are watched. "milne": what an
+    halves (all units need rollback); all real outputs, connected inputs and states of equations are watched,
+    but of other units no more than they give out. "milne": what an
     input was extrapolated to against what it turned out to be. "order": against what a polynomial of the
     next degree would have extrapolated. These two watch all connected real inputs. None watches the unknowns
     of a `Constrained` coupling, what follows them directly, and outputs of equations whose rate does (forces
@@ -158,7 +159,7 @@ class ErrorControl:
         names = tuple(port.name for port in ports)
         watch = Watch(names, found.errors, float(found.power - shared), shared)
         note = f"steps by error control ({self.method}, order {order}) of {', '.join(names)}"
-        notes = (*found.blocks.notes, note, *rough(self, wiring))
+        notes = (*found.blocks.notes, note, *rough(self, wiring), *unseen(self, wiring))
         return replace(found.blocks, notes=notes), replace(self, watch=watch)
 
     # ---------------------------------------------------------------- the pace
@@ -166,6 +167,11 @@ class ErrorControl:
     @property
     def retries(self) -> bool:
         return self.correct == "repeat"
+
+    @property
+    def states(self) -> bool:
+        """Whether units are to give out all their states: an estimate of the result watches these, too."""
+        return self.method == "richardson"
 
     def native(self) -> Twin | None:
         if self.watch is None or type(self) is not ErrorControl:

@@ -159,6 +159,16 @@ class Follows(Protocol):
 
 
 @runtime_checkable
+class LooksAtStates(Protocol):
+    """A pace that judges steps by what they do to states, also to those that units do not give out."""
+
+    @property
+    def states(self) -> bool:
+        """Whether units are to give out all their states, as far as they can."""
+        ...
+
+
+@runtime_checkable
 class LooksAtEvents(Protocol):
     """A pace that does something about events, and can do without."""
 

@@ -13,6 +13,9 @@ from upbeat.master.layout import Reg
 from upbeat.master.paces.estimate import Watched
 from upbeat.master.port_registers import End
 from upbeat.master.wiring import Wiring
+from upbeat.units.discrete.model import Discrete
+from upbeat.units.equations.data import Equations
+from upbeat.units.process import bare
 
 
 class Control(Protocol):
@@ -35,7 +38,12 @@ def watched(control: Control, wiring: Wiring, left: Container[Reg]) -> list[Watc
     units = wiring.scenario.units
     ends: dict[End, Reg] = {end: wiring.inputs[end] for unit in units for end in wiring.connected(unit)}
     if control.method == "richardson":
-        shown = [end for end in wiring.outputs if not (wiring.port(end).extra or wiring.port(end).internal)]
+        states = {(unit, name) for unit, names in _states(wiring).items() for name in names}
+        shown = [
+            end
+            for end in wiring.outputs
+            if end in states or not (wiring.port(end).extra or wiring.port(end).internal)
+        ]
         ends |= {end: wiring.outputs[end] for end in shown}
     column = wiring.scenario.column
     real = {column(*end): end for end in ends if wiring.port(end).kind is Kind.REAL}
@@ -53,6 +61,38 @@ def watched(control: Control, wiring: Wiring, left: Container[Reg]) -> list[Watc
     if not found:
         raise MasterError("there is no real port whose error ErrorControl could watch")
     return list(found.values())
+
+
+def _states(wiring: Wiring) -> dict[str, list[str]]:
+    """By unit of equations: the outputs, made by the master, that are states nobody else has asked for."""
+    found: dict[str, list[str]] = {}
+    for unit, model in wiring.scenario.units.items():
+        equations = getattr(bare(model), "equations", None)
+        if isinstance(equations, Equations):
+            found[unit] = [
+                output.port.name
+                for output in equations.outputs
+                if output.port.internal and output.port.description.startswith("the state ")
+            ]
+    return found
+
+
+def unseen(control: Control, wiring: Wiring) -> list[str]:
+    """What is not watched, though it is a part of the result: states that units keep to themselves."""
+    if control.method != "richardson":
+        return []
+    known = {*_states(wiring), *wiring.scenario.added_units}
+    silent = [
+        wiring.called(unit)
+        for unit, model in wiring.scenario.units.items()
+        if unit not in known and not isinstance(bare(model), Discrete)
+    ]
+    if not silent:
+        return []
+    return [
+        f"of {', '.join(silent)} only outputs are watched: errors of states that are not given out may grow "
+        "beyond the tolerance"
+    ]
 
 
 def check_rollback(control: Control, wiring: Wiring) -> None:

@@ -9,6 +9,7 @@ from typing import Self
 from upbeat.master.paces.pace import (
     Follows,
     Hears,
+    LooksAtStates,
     Notes,
     Pace,
     Proposal,
@@ -48,6 +49,10 @@ class Wrapping(Pace):
     @property
     def usual(self) -> float:
         return usual_step(self.pace)
+
+    @property
+    def states(self) -> bool:
+        return isinstance(self.pace, LooksAtStates) and self.pace.states
 
     def around(self, pace: Pace) -> Self:
         """The same around another pace."""

@@ -15,7 +15,7 @@ from upbeat.units.equations.data import Equations
 from upbeat.units.equations.hybrid import HybridUnit
 from upbeat.units.equations.indicating import marked, with_indicators
 from upbeat.units.equations.lowered import OdeTables, lower
-from upbeat.units.equations.rates import with_rates
+from upbeat.units.equations.rates import with_rates, with_states
 from upbeat.units.equations.reaction_plan import reactions
 from upbeat.units.equations.spec import read_equations
 from upbeat.units.equations.stopping import Stops, marked_like, with_stops
@@ -67,6 +67,11 @@ class _Model:
         """The same model with outputs for so many time derivatives of these outputs, where they follow from
         the equations alone."""
         grown = with_rates(self.equations, wanted)
+        return self if grown is self.equations else self._with(grown)
+
+    def showing(self) -> Self:
+        """The same model with outputs for the states that it does not give out."""
+        grown = with_states(self.equations)
         return self if grown is self.equations else self._with(grown)
 
     def _with(self, equations: Equations) -> Self:

@@ -1,11 +1,12 @@
-"""Equations that also give out how fast their outputs change: derivatives that follow from the equations."""
+"""Equations that also give out how fast their outputs change, as far as that follows from the equations, and
+states that nobody has asked them for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from upbeat.core.expr import looks_up, names, show, time_derivative
+from upbeat.core.expr import Name, looks_up, names, show, time_derivative
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.equations.changing import free_name
@@ -37,6 +38,23 @@ def with_rates(equations: Equations, wanted: Mapping[str, int]) -> Equations:
                 outputs[current] = replace(outputs[current], port=port)
             current = following
     return replace(equations, outputs=tuple(outputs.values())) if growing.made else equations
+
+
+def with_states(equations: Equations) -> Equations:
+    """The equations with an output for each state that no output is, by its own name if that is free."""
+    given = {output.definition.cells for output in equations.outputs}
+    taken = {port.name for port in equations.ports}
+    made: list[Output] = []
+    for port in (state.port for state in equations.states):
+        texts = tuple(cell_names(port.name, port.size)) if port.size is not None else (port.name,)
+        cells = tuple(map(Name, texts))
+        if cells in given:
+            continue
+        name = port.name if port.name not in taken else free_name(f"{port.name}_state", taken)
+        told = f"the state {port.name}"
+        shown = Port(name, Causality.OUTPUT, size=port.size, unit=port.unit, internal=True, description=told)
+        made.append(Output(shown, Definition(name, texts, port.size, cells=cells)))
+    return replace(equations, outputs=(*equations.outputs, *made)) if made else equations
 
 
 class _Growing:
