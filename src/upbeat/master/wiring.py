@@ -15,7 +15,7 @@ from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.inputs.course import Course, Place
 from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End, Interval, PortRegisters
-from upbeat.master.program import Advance, Get, History, Instruction, Let, Set
+from upbeat.master.program import Advance, Get, History, If, Instruction, Let, Set
 from upbeat.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ class Wiring(PortRegisters):
     def begin(self, end: End, over: Interval | None = None) -> list[Instruction]:
         """Hand an input a course that needs to know how long the step is."""
         course = self._course(end, over, interpolate=False)
+        if course.near is not None:
+            return [If(course.near, (*course.again, Set(*end, course.by)))]
         return [*course.late, Set(*end, course.by)] if course.at_start else []
 
     def guess(self, end: End) -> Guess:

@@ -73,6 +73,8 @@ class Slow:
             self.begin += course.early
             late = self.known if ahead else self.begin if course.at_start else self.after
             late += course.late
+            if course.near is not None:
+                self.begin.append(If(course.near, course.again))
             for k, original in enumerate(chain):
                 at = wiring.registers.new(f"{name}′now{'′' * k}", size=port.cells)
                 for i in range(port.cells):

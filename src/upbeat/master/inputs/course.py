@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from upbeat.core.expr import Expr
 from upbeat.core.ports import Kind
 from upbeat.master.layout import Reg
 from upbeat.master.program import Let
@@ -44,8 +45,9 @@ class Course:
     """How an input runs over a step: `early` lets at its start, `late` ones right before `Set(by)`.
 
     An extrapolated course is handed over at the end of the step before, unless it needs to know
-    how long the step will be: then `at_start`. `history` are the registers that restart it; `usual` those
-    in which it keeps how long steps are.
+    how long the step will be: then `at_start`. Where it does for some steps only, it is handed over once
+    more at the start of a step for which `near` is true, after the lets `again`. `history` are the registers
+    that restart it; `usual` those in which it keeps how long steps are.
     """
 
     by: tuple[Reg, ...]
@@ -54,3 +56,5 @@ class Course:
     at_start: bool = False
     history: tuple[Reg, ...] = ()
     usual: tuple[Reg, ...] = ()
+    near: Expr | None = None
+    again: tuple[Let, ...] = ()

@@ -2,8 +2,8 @@
 
 A polynomial through points that lie close together, compared to the step it is continued over, says more
 about rounding, and about what couplings leave of errors, than about the signal. A step may have any length:
-another unit ticks a microsecond later, an event lies a hair before the end of a step. So points are noted at
-the start of a step, when its length is known, and none is used that is too close for it:
+another unit ticks a microsecond later, an event lies a hair before the end of a step. So no points are used
+that are too close for the step to come:
 
 * a new point takes the place of the newest one, if that is closer than `CLOSE` times the usual step; the
   older ones stay, so that nothing is lost. The usual step is the longest of late: it forgets by half with
@@ -42,10 +42,17 @@ def extrapolated(place: Place, registers: Registers, older: int) -> Course:
     history = History(place, registers, older + 1, "")
     degree = (older + 1) * len(place.known) - 1
     by = (place.value, *(registers.new(f"{place.name}′c{k}", size=place.size) for k in range(1, degree + 1)))
-    lets = history.note()
-    for i in range(place.size):
-        lets += [Let(by[k] + i, c) for k, c in enumerate(history.continued(i)) if k > 0]
-    return Course(by=by, late=tuple(lets), at_start=True, history=history.times, usual=history.usual)
+    through_all = [
+        Let(by[k] + i, c) for i in range(place.size) for k, c in enumerate(history.continued(i)) if k > 0
+    ]
+    return Course(
+        by=by,
+        late=(*history.note(ahead=False), *through_all),
+        near=history.near,
+        again=(*history.thinned(), *through_all),
+        history=history.times,
+        usual=history.usual,
+    )
 
 
 def interpolated(place: Place, registers: Registers, older: int) -> Course:
@@ -97,36 +104,55 @@ class History:
         self._moved = new(f"{place.name}′{mark}moved", Kind.BOOLEAN) if depth > 1 else 0
         self._count = new(f"{place.name}′{mark}count", Kind.INTEGER) if place.counts else None
 
-    def note(self) -> list[Let]:
-        """At the start of a step: take the present value in as the newest point; one that is too close gives
-        way to it. Where what the input follows has jumped since, there is nothing else."""
-        times, now = self.times, Cell(self._place.now)
-        length = Cell(self._place.next) - now
+    def note(self, *, ahead: bool = True) -> list[Let]:
+        """Take the present value in as the newest point; one that is too close gives way to it. Where what
+        the input follows has jumped since, there is nothing else. At the start of a step, or (not `ahead`) at
+        the end of one, before it is known how long the next will be: see `near`."""
+        times, place = self.times, self._place
+        now, length = Cell(place.now if ahead else place.next), Cell(place.next) - Cell(place.now)
         lets: list[Let] = []
+        for usual in self.usual:  # values may be exchanged several times at one time
+            longest: Expr = apply(Op.MAX, length, FADES * Cell(usual))
+            later = apply(Op.GT, now, Cell(times[0]))
+            lets.append(Let(usual, longest if ahead else apply(Op.WHERE, later, longest, Cell(usual))))
         if self._count is not None:
-            jumped = self.jumped(self._place.counts)
-            if self._place.within and len(self._place.known) == 1:
-                jumped = apply(Op.AND, jumped, self._leapt())
+            jumped = self.jumped(place.counts)
+            if place.within and len(place.known) == 1:
+                jumped = apply(Op.AND, jumped, self._leapt(now))
             lets += [Let(time, apply(Op.WHERE, jumped, Number(-inf), Cell(time))) for time in times]
-            lets.append(Let(self._count, _sum(self._place.counts)))
+            lets.append(Let(self._count, _sum(place.counts)))
         for usual in self.usual:
-            lets.append(Let(usual, apply(Op.MAX, length, FADES * Cell(usual))))
             lets.append(Let(self._moved, apply(Op.GT, now - Cell(times[0]), self._close() * Cell(usual))))
         moved = Cell(self._moved)
         for k in range(len(times) - 1, 0, -1):
             lets += [Let(to, apply(Op.WHERE, moved, Cell(old), Cell(to))) for to, old in self._pairs(k)]
             time_then: Expr = Cell(times[k - 1])
-            if self._place.unsure:  # a point whose derivatives were not known is none
+            if place.unsure:  # a point whose derivatives were not known is none
                 time_then = apply(Op.WHERE, self.sure(k - 1), time_then, Number(-inf))
             lets.append(Let(times[k], apply(Op.WHERE, moved, time_then, Cell(times[k]))))
         lets += [Let(to, Cell(source)) for to, source in self._newest()]
         lets.append(Let(times[0], now))
-        for k in range(1, len(times)):
-            gap = Cell(times[k - 1]) - Cell(times[k])
-            least = self._least if k == 1 else APART
-            far = apply(Op.GE, gap, least * length)  # not so either where one of them is not there
-            lets.append(Let(times[k], apply(Op.WHERE, far, Cell(times[k]), Number(-inf))))
-        return lets
+        return [*lets, *self.thinned()] if ahead else lets
+
+    @property
+    def near(self) -> Expr:
+        """At the start of a step: whether some points are too close to each other to be of use for it."""
+        return any_of([apply(Op.LT, gap, least) for _, gap, least in self._gaps()])
+
+    def thinned(self) -> list[Let]:
+        """At the start of a step: points that are too close to a newer one are forgotten, and all older."""
+        return [  # also where one of the two is not there
+            Let(time, apply(Op.WHERE, apply(Op.GE, gap, least), Cell(time), Number(-inf)))
+            for time, gap, least in self._gaps()
+        ]
+
+    def _gaps(self) -> list[tuple[Reg, Expr, Expr]]:
+        """Older points, how far they are from the next one, and how far they must be for this step."""
+        times, length = self.times, Cell(self._place.next) - Cell(self._place.now)
+        return [
+            (times[k], Cell(times[k - 1]) - Cell(times[k]), (self._least if k == 1 else APART) * length)
+            for k in range(1, len(times))
+        ]
 
     def _close(self) -> Expr:
         """The part of the usual step that the newest two points must be apart at least."""
@@ -138,7 +164,7 @@ class History:
         """The part of a step that the newest two points must be apart to be of use for it."""
         return TINY if len(self._place.known) == 1 else APART
 
-    def _leapt(self) -> Expr:
+    def _leapt(self, now: Expr) -> Expr:
         """Whether the input is further from where a line leads than it came in the step before.
 
         What happens somewhere within a step may be no more than a kink (a valve closes), and through that a
@@ -147,7 +173,7 @@ class History:
         if len(self.times) == 1:
             return ZERO
         found: list[Expr] = []
-        late = (Cell(self._place.now) - Cell(self.times[0])) / (Cell(self.times[0]) - Cell(self.times[1]))
+        late = (now - Cell(self.times[0])) / (Cell(self.times[0]) - Cell(self.times[1]))
         for i in range(self._place.size):
             value, last, before = (
                 Cell(register + i) for register in (self._place.value, self.kept[0][0], self.kept[1][0])

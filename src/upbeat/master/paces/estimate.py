@@ -29,7 +29,7 @@ from upbeat.master.inputs.approximation import (
 from upbeat.master.inputs.course import Place
 from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End
-from upbeat.master.program import Block, Instruction, Let, Restore, Save, Set, walk
+from upbeat.master.program import Block, If, Instruction, Let, Restore, Save, Set, walk
 from upbeat.master.ripples import touched
 from upbeat.master.wiring import Wiring
 from upbeat.units.equations.data import Equations
@@ -243,7 +243,9 @@ class _Ahead:
         copies = [
             Let(to + i, Cell(s + i)) for to, s in zip(known, sources, strict=True) for i in range(port.cells)
         ]
-        self.before: list[Let] = list(course.late) if course.at_start else []
+        self.before: list[Instruction] = list(course.late) if course.at_start else []
+        if course.near is not None:
+            self.before.append(If(course.near, course.again))
         self.after: list[Let] = copies if course.at_start else [*copies, *course.late]
         self._by = course.by
         self._length = Cell(wiring.next) - Cell(wiring.now)
