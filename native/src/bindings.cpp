@@ -1,5 +1,6 @@
 // The Python module upbeat._native: plain data in, cells and rows out. What the errors mean and how
 // they read is said in Python (engine/native/machine.py).
+#include <csignal>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -72,6 +73,47 @@ nb::dict opcodes() {
   return table;
 }
 
+// Ctrl-C on top of Python's own handler, which only makes a note that is read when the core comes back.
+#ifdef _WIN32
+using Handler = void (*)(int);
+Handler python_handler = SIG_DFL;
+#else
+struct sigaction python_handler {};
+#endif
+
+void on_interrupt(int number) {
+  Stop::interrupted.store(true, std::memory_order_relaxed);
+#ifdef _WIN32
+  const Handler next = python_handler;
+  std::signal(number, on_interrupt);
+#else
+  const auto next = python_handler.sa_handler;
+#endif
+  if (next != SIG_DFL && next != SIG_IGN) next(number);
+}
+
+// Begins or ends to notice Ctrl-C at once. Between the two nobody else may change its handler.
+void notice_interrupts(bool on) {
+  Stop::interrupted = false;
+#ifdef _WIN32
+  if (on) {
+    python_handler = std::signal(SIGINT, on_interrupt);
+  } else {
+    std::signal(SIGINT, python_handler);
+  }
+#else
+  if (on) {
+    sigaction(SIGINT, nullptr, &python_handler);
+    if ((python_handler.sa_flags & SA_SIGINFO) != 0) return;  // somebody else's, who is left alone
+    struct sigaction ours = python_handler;
+    ours.sa_handler = on_interrupt;
+    sigaction(SIGINT, &ours, nullptr);
+  } else {
+    sigaction(SIGINT, &python_handler, nullptr);
+  }
+#endif
+}
+
 // The kinds of reasons and their sentences, to be compared with those of Python.
 nb::dict reasons() {
   nb::dict table;
@@ -113,6 +155,8 @@ NB_MODULE(_native, module) {
       .def("read", &Host::read)
       .def("write", &Host::write)
       .def("take_error", &Host::take_error)
+      .def("heed_interrupts", &Host::heed_interrupts)
+      .def("share", &Host::share)
       .def("take_fired", &Host::take_fired)
       .def("strings", &Host::strings)
       .def("close", &Host::close, "then"_a.none() = nb::none());
@@ -131,6 +175,8 @@ NB_MODULE(_native, module) {
   module.def("opcodes", &opcodes);
   module.def("crossing_seconds", &crossing_seconds, "seconds"_a, nb::call_guard<nb::gil_scoped_release>());
   module.def("reasons", &reasons);
+  module.def("notice_interrupts", &notice_interrupts, "on"_a);
+  module.def("interrupted", [] { return Stop::interrupted.load(std::memory_order_relaxed); });
   module.def("fmi2_logger_address", &fmi2_logger_address);
   module.def("announce_faults", &announce_faults, "before"_a, "after"_a);
   module.def("leave_faults_alone", &leave_faults_alone);

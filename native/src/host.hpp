@@ -55,6 +55,7 @@ class Host {
     // Without the GIL, unless a unit needs it. `body` says whether all went well.
     template <class Body>
     auto work(Body body) -> decltype(body()) {
+      const Working working(machine().stop_flag());
       if (host_.entrance_.needs_gil) return body();
       nb::gil_scoped_release release;
       return body();
@@ -177,6 +178,17 @@ class Host {
     std::vector<std::string> texts;
     for (std::size_t i = from; i < entrance_.strings.size(); ++i) texts.push_back(entrance_.strings.text(static_cast<std::int64_t>(i)));
     return texts;
+  }
+
+  void share(bool on) {
+    Visit visit(*this);
+    visit.machine().share(on);
+  }
+
+  // Whether Ctrl-C ends what this machine does, wherever it is.
+  void heed_interrupts(bool on) {
+    Visit visit(*this);
+    visit.machine().stop_flag().interruptible = on;
   }
 
   // Lets go of the units, and then calls `then`: at once, or as soon as whoever is in the machine leaves it.

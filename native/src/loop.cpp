@@ -183,7 +183,7 @@ Status drive(Machine& machine, P& pace, Recorder* recorder, StepLog& log, double
       if (!step(machine, pace, &log, mark, t, limit, wanted, reached) ||
           !commit(machine, pace, recorder, mark, reached, reached >= limit)) {
         fired.cut(mark);
-        return machine.asked_to_stop() ? Status::Stopped : Status::Failed;  // a nested one came back, too
+        return machine.asked_to_stop() ? Status::Abandoned : Status::Failed;  // a nested one came back, too
       }
       mark = fired.size();
     }
@@ -195,7 +195,7 @@ template <class P>
 Status chase(Machine& machine, P& pace, double limit, bool early) {
   const double& now = machine.cells()[machine.tables().now].r;
   while (now < limit) {
-    if (machine.asked_to_stop()) return Status::Stopped;
+    if (machine.asked_to_stop() || Working::should_stop()) return Status::Stopped;
     Proposal wanted;
     double reached = now;
     const bool done = step(machine, pace, nullptr, 0, now, limit, wanted, reached) &&

@@ -13,10 +13,11 @@ namespace upbeat {
 
 enum class Status : std::int32_t {
   Finished = 0,
-  Full = 1,     // the recorder or the log: drain both and go on
-  Paused = 2,   // enough steps or enough time for now: go on when you like
-  Failed = 3,   // see the machine's error
-  Stopped = 4,  // somebody asked the machine to stop
+  Full = 1,       // the recorder or the log: drain both and go on
+  Paused = 2,     // enough steps or enough time for now: go on when you like
+  Failed = 3,     // see the machine's error
+  Stopped = 4,    // somebody asked the machine to stop
+  Abandoned = 5,  // the same in the middle of a step, of which nothing is left to go on from
 };
 
 // The reason of a step that the first of the units which may end one has ended; those of the others count down from it.

@@ -119,9 +119,11 @@ void Machine::link() {
   if (cores > 1) {
     const auto work = [](void* self, std::size_t lane, std::int32_t row) {
       auto& machine = *static_cast<Machine*>(self);
+      const Working working(machine.stop_);
       return machine.work(row, machine.lanes_[lane]);
     };
     workers_ = std::make_unique<Workers>(cores, loose, work, this);
+    sharing_ = true;
   }
   lanes_.resize(workers_ ? workers_->lanes() : 1);
   for (Lane& lane : lanes_) {
@@ -231,7 +233,7 @@ bool Machine::begin_units() {
 }
 
 void Machine::ask_to_stop() {
-  asked_to_stop_.store(true, std::memory_order_relaxed);
+  stop_.asked.store(true, std::memory_order_relaxed);
   for (const upbeat_unit& unit : units_) {
     if (Nested* const nested = Nested::behind(unit)) nested->machine().ask_to_stop();
   }

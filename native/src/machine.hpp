@@ -12,6 +12,7 @@
 #include "error.hpp"
 #include "packing.hpp"
 #include "program.hpp"
+#include "solver.hpp"
 #include "workers.hpp"
 
 namespace upbeat {
@@ -118,7 +119,12 @@ class Machine {
 
   // From any thread: a loop that runs this machine, or one inside its units, comes back before its next step.
   void ask_to_stop();
-  bool asked_to_stop() const { return asked_to_stop_.load(std::memory_order_relaxed); }
+  bool asked_to_stop() const { return stop_.wanted(); }
+  // For whoever works for this machine, and to say whether Ctrl-C ends that.
+  Stop& stop_flag() { return stop_; }
+
+  // Whether blocks that are shared out are done by several cores; the results are the same.
+  void share(bool on) { sharing_ = on && workers_; }
 
   std::size_t units() const { return units_.size(); }
   Cell* cells() { return cells_.data(); }
@@ -181,7 +187,8 @@ class Machine {
   std::vector<Kept> kept_;
   FiredLog fired_;
   std::vector<Lane> lanes_;  // see `Workers`; the first is that of whoever calls
-  std::atomic<bool> asked_to_stop_{false};
+  Stop stop_;
+  bool sharing_ = false;
   std::unique_ptr<Workers> workers_;  // where there is a block to share out
 };
 

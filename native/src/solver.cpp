@@ -33,6 +33,9 @@ std::string grouped(std::int64_t number) {
 
 }  // namespace
 
+std::atomic<bool> Stop::interrupted{false};
+thread_local const Stop* Working::now_ = nullptr;
+
 std::string problem_in(const SolverTables& tables) {
   if (tables.steps < 1) return "a solver without steps";
   const std::size_t stages = tables.c.size();
@@ -120,6 +123,7 @@ bool Solver::fixed(Dynamics& f, double t, double to, double* x, Watch* watch) {
   if (count == 0) return false;
   const double h = (to - t) / static_cast<double>(count);
   for (std::int64_t i = 0; i < count; ++i) {
+    if (Working::should_stop()) return refuse("it was interrupted");
     const double start = t + static_cast<double>(i) * h;
     f.derivatives(start, x, k_.data());
     ++effort_.evaluations;
@@ -151,6 +155,7 @@ bool Solver::still(double t, double to, Watch& watch) {
   if (count == 0) return false;
   const double h = (to - t) / static_cast<double>(count);
   for (std::int64_t i = 0; i < count; ++i) {
+    if (Working::should_stop()) return refuse("it was interrupted");
     const double start = t + static_cast<double>(i) * h;
     const double end = i + 1 < count ? t + static_cast<double>(i + 1) * h : to;
     if (watch.step(start, end, new_.data(), [&]() -> const Dense& { return dense_; })) return true;
@@ -182,6 +187,7 @@ bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept,
   // The first step is a guess: that time cannot tell it from none is no reason to give up.
   double h = limited(kept > 0.0 ? kept : larger(first(t, to, x), 16.0 * ulp(t)));
   for (std::int64_t tried = 0; tried < tables_.most; ++tried) {
+    if (Working::should_stop()) return refuse("it was interrupted");
     const bool cut = t + 1.0000001 * h >= to;
     const double length = cut ? to - t : h;
     if (!cut && h < 16.0 * ulp(t)) {

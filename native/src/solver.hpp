@@ -3,6 +3,7 @@
 // (units/solving/integrate.py) documents; both give the same bits.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,6 +33,33 @@ struct SolverTables {
 
 // Why these tables are no solver, or an empty text.
 std::string problem_in(const SolverTables& tables);
+
+// Whether a machine is wanted to stop. Its solvers look once a step, so that one communication step of theirs, which may
+// take hours, need not end first.
+struct Stop {
+  std::atomic<bool> asked{false};
+  std::atomic<bool> interruptible{false};  // Ctrl-C counts, too
+  bool wanted() const {
+    return asked.load(std::memory_order_relaxed) ||
+           (interruptible.load(std::memory_order_relaxed) && interrupted.load(std::memory_order_relaxed));
+  }
+  static std::atomic<bool> interrupted;  // for a signal handler, which must not touch anything that may be gone
+};
+
+// Whom this thread works for, if it is a machine.
+class Working {
+ public:
+  explicit Working(const Stop& stop) : before_(now_) { now_ = &stop; }
+  ~Working() { now_ = before_; }
+  Working(const Working&) = delete;
+  Working& operator=(const Working&) = delete;
+
+  static bool should_stop() { return now_ && now_->wanted(); }
+
+ private:
+  static thread_local const Stop* now_;
+  const Stop* before_;
+};
 
 // Derivatives of the state: what a solver integrates.
 class Dynamics {

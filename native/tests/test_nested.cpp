@@ -150,7 +150,8 @@ TEST(asking_a_machine_to_stop_stops_those_inside) {
   });
   CHECK(begin(outer, *pace, nullptr));
   going = true;
-  CHECK(run(outer, *pace, nullptr, log, 1e6, 1e9, INT64_MAX) == Status::Stopped);
+  const Status status = run(outer, *pace, nullptr, log, 1e6, 1e9, INT64_MAX);
+  CHECK(status == Status::Stopped || status == Status::Abandoned);  // between two steps, or within one
   other.join();
 }
 

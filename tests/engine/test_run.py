@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 import upbeat as up
 from upbeat.core.reasons import Reason
+from upbeat.engine.native import machine as native
 
 CHARGE = up.Scenario(
     units={"tank": up.Ode(states={"x": "u"}, inputs=["u"], outputs=["x"], solver=up.Euler())},
@@ -402,3 +404,19 @@ def test_setting_a_parameter_says_what_to_do() -> None:
         ),
     ):
         run.set("m.k", 2.0)
+
+
+@pytest.mark.skipif(not native.available(), reason="needs the native core")
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("solver", [up.RK4(step=1e-9), up.DormandPrince(longest=1e-9, most=10**9)])
+def test_ctrl_c_inside_a_long_native_step_ends_the_run(solver: Any, cores: int) -> None:
+    """A step that would take a minute, and with it the run; what was there before it is kept."""
+    slow = up.Ode({"x": "-x*k"}, inputs={"k": 1.0}, start={"x": 1.0}, solver=solver)
+    scenario = up.Scenario({"a": slow, "b": slow})
+    with up.start(scenario, pace=0.5, until=1.0, cores=cores) as run:
+        timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(up.Interrupted) as caught:
+            run.finish()
+    assert caught.value.trace.outcome is up.Outcome.INTERRUPTED
+    assert caught.value.trace.time.tolist() == [0.0]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq, root
 
 import upbeat as up
 from upbeat.engine.native import machine as native
@@ -193,3 +194,148 @@ def test_a_loop_that_gives_no_number_is_not_solved(engine: str, loops: object) -
 def test_solvers_check_their_settings(make: Callable[[], object], text: str) -> None:
     with pytest.raises(up.MasterError, match=text):
         make()
+
+
+def gap(found: float, true: float) -> float:
+    return abs(found - true) / abs(true)
+
+
+@pytest.mark.parametrize("loops", SOLVERS, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("size", [1e-100, 1e-12, 1e-3, 1e12, 1e100])
+def test_a_loop_is_solved_as_well_in_picoamperes_as_in_terawatts(
+    engine: str, loops: object, size: float
+) -> None:
+    """u = (s + tanh(u/s)·s)/2 and the like: the same equation in other units of measure."""
+    curve = up.Function(inputs=["u"], outputs={"y": f"{size}*(0.5 + 0.5*tanh(u/{size}))"})
+    scenario = up.Scenario({"a": curve}, {"a.u": "a.y"})
+    trace = up.simulate(scenario, pace=1, until=1, coupling=up.Jacobi(loops=loops), engine=engine)
+    true = brentq(lambda w: 0.5 + 0.5 * np.tanh(w) - w, 0.0, 2.0, xtol=1e-15)
+    assert gap(trace["a.y"][-1] / size, true) < 1e-9
+
+
+def diode(volts: float, ohms: float, order: str) -> up.Scenario:
+    parts = {
+        "d": up.Function(inputs=["v"], outputs={"i": "1e-14*(exp(v/0.025) - 1)"}),
+        "r": up.Function(inputs=["i"], outputs={"v": f"{volts} - {ohms}*i"}),
+    }
+    return up.Scenario({name: parts[name] for name in order}, {"d.v": "r.v", "r.i": "d.i"})
+
+
+@pytest.mark.parametrize("order", ["dr", "rd"])
+@pytest.mark.parametrize("slopes", ["auto", "differences"])
+@pytest.mark.parametrize("volts", [1e-9, 1.0, 10.0, 24.0, 1000.0, -10.0])
+@pytest.mark.parametrize("ohms", [1e-3, 1e3, 1e9])
+def test_a_diode_and_a_resistor(volts: float, ohms: float, slopes: str, order: str) -> None:
+    """Cut at the voltage or at the current; from 24 V on, exp overflows where the latter begins."""
+    coupling = up.Jacobi(loops=up.Newton(slopes=slopes))
+    found = [
+        up.simulate(diode(volts, ohms, order), pace=1, until=1, coupling=coupling, engine=engine)["d.i"]
+        for engine in ENGINES
+    ]
+    assert all(np.array_equal(found[0], other) for other in found)
+    true = -1e-14
+    if volts > 0:
+        rest = lambda v: v + ohms * 1e-14 * np.expm1(min(v / 0.025, 700.0)) - volts  # noqa: E731
+        true = 1e-14 * np.expm1(brentq(rest, 0.0, volts, xtol=1e-300, rtol=1e-15) / 0.025)
+    assert gap(found[0][-1], true) < 1e-8
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_networks_of_diodes_at_any_scale(seed: int) -> None:
+    """v + R·i(v) = V, from 1e-12 to 1e12 in volts and amperes, against SciPy in numbers without units."""
+    rng = np.random.default_rng(seed)
+    n, volt, ampere = int(rng.integers(1, 5)), *10.0 ** rng.integers(-12, 13, 2)
+    heat = float(rng.choice([0.025, 0.1, 1.0]))
+    leak = rng.choice([1e-12, 1e-6, 1e-3], n)
+    source = rng.uniform(-1, 1, n) * rng.choice([0.1, 1.0, 10.0], n)
+    ohms = rng.uniform(0, 0.3, (n, n))
+    ohms = (ohms + ohms.T) / 2 + np.diag(rng.uniform(0.5, 2.0, n))
+    units: dict[str, up.Function] = {}
+    for k in range(n):
+        law = f"{float(leak[k] * ampere)}*(exp(v/{float(heat * volt)}) - 1)"
+        drop = "".join(f" - {float(ohms[k, j] * volt / ampere)}*i{j}" for j in range(n))
+        units[f"d{k}"] = up.Function(inputs=["v"], outputs={"i": law})
+        units[f"r{k}"] = up.Function(
+            inputs=[f"i{j}" for j in range(n)], outputs={"v": f"{float(source[k] * volt)}{drop}"}
+        )
+    links = {f"d{k}.v": f"r{k}.v" for k in range(n)}
+    links |= {f"r{k}.i{j}": f"d{j}.i" for k in range(n) for j in range(n)}
+    scenario = up.Scenario({name: units[name] for name in sorted(units, reverse=seed % 2 == 0)}, links)
+    loops = up.Newton(slopes="differences" if seed % 3 == 0 else "auto")
+    trace = up.simulate(scenario, pace=1, until=1, coupling=up.Jacobi(loops=loops))
+
+    def rest(v: np.ndarray) -> np.ndarray:
+        return v + ohms @ (leak * np.expm1(np.minimum(v / heat, 700.0))) - source
+
+    # One voltage after the other, by bisection: ohms⁻¹·rest is the gradient of something convex.
+    inverse, v = np.linalg.inv(ohms), np.zeros(n)
+    for _ in range(200):
+        for k in range(n):
+            one = lambda a, k=k: (inverse @ rest(np.where(np.arange(n) == k, a, v)))[k]  # noqa: E731
+            v[k] = brentq(one, -100.0, 100.0, xtol=1e-300, rtol=1e-15)
+    v = root(rest, v, tol=1e-15).x
+    for k in range(n):
+        assert gap(trace[f"r{k}.v"][-1] / volt, v[k]) < 1e-7
+        assert gap(trace[f"d{k}.i"][-1] / ampere, leak[k] * np.expm1(v[k] / heat)) < 1e-6
+
+
+def test_a_loop_that_comes_to_rest_stays_solved(engine: str) -> None:
+    """A diode whose source dies away: exp(v) - 1 is all rounding long before v is zero."""
+    source = up.Ode({"s": "-s"}, start={"s": 1.0})
+    load = up.Function(inputs=["v"], outputs={"i": "exp(v) - 1"})
+    resistor = up.Function(inputs=["i", "s"], outputs={"v": "s - 1000*i"})
+    links = {"load.v": "resistor.v", "resistor.i": "load.i", "resistor.s": "source.s"}
+    scenario = up.Scenario({"source": source, "load": load, "resistor": resistor}, links)
+    trace = up.simulate(scenario, pace=0.5, until=60.0, engine=engine)
+    assert abs(trace["resistor.v"][-1]) < 1e-12
+
+
+@pytest.mark.parametrize("loops", SOLVERS, ids=lambda s: type(s).__name__)
+def test_a_relay_in_a_loop_has_no_solution(engine: str, loops: object) -> None:
+    """u = 1 for u < 0, else -1."""
+    relay = up.Function(inputs=["u"], outputs={"y": "(1e-9 if u < 0 else -1e-9)"})
+    with pytest.raises(up.StepError, match="An output that jumps may leave a loop without a solution"):
+        up.simulate(
+            up.Scenario({"a": relay}, {"a.u": "a.y"}),
+            pace=1,
+            until=1,
+            coupling=up.Jacobi(loops=loops),
+            engine=engine,
+        )
+
+
+@pytest.mark.parametrize("rest", [1e-3, 1e-5, 1e-7, 1e-9, 1e-12])
+def test_what_rounding_leaves_undetermined_is_said(engine: str, rest: float) -> None:
+    """u = (1 - rest)·u + 1: right to the tolerance, or an error that shows the doubt and what to type."""
+    for tolerance in (1e-10, 1e-2):
+        coupling = up.Jacobi(loops=up.Newton(tolerance=tolerance))
+        try:
+            trace = up.simulate(ring([1 - rest], [1.0]), pace=1, until=1, coupling=coupling, engine=engine)
+        except up.StepError as error:
+            assert "rounding of m0.u" in str(error)  # noqa: PT017
+            assert "raise it" in str(error)  # noqa: PT017
+            assert tolerance * rest < 1e-15
+        else:
+            assert gap(trace["m0.y"][-1], 1 / (1 - (1 - rest))) < tolerance
+
+
+@pytest.mark.parametrize("slopes", ["auto", "units", "differences"])
+def test_a_dense_loop_has_as_many_unknowns_as_outputs(slopes: str) -> None:
+    """Units that all read each other are cut at outputs; the program grows no faster than the connections."""
+    counts = {}
+    for n in (6, 24):
+        rng = np.random.default_rng(n)
+        w = (rng.normal(size=(n, n)) / n * (1 - np.eye(n))).tolist()
+        units, links = {}, {}
+        for i in range(n):
+            others = [j for j in range(n) if j != i]
+            terms = "".join(f" + ({w[i][j]})*tanh(u{j})" for j in others)
+            units[f"m{i}"] = up.Function(inputs=[f"u{j}" for j in others], outputs={"y": f"1{terms}"})
+            links |= {f"m{i}.u{j}": f"m{j}.y" for j in others}
+        scenario, coupling = up.Scenario(units, links), up.Jacobi(loops=up.Newton(slopes=slopes))
+        counts[n] = len(list(up.Master(up.Fixed(1.0), coupling).program(scenario).instructions()))
+        assert len(scenario.graph.torn(scenario.graph.loops[0])[0]) < n
+        trace = up.simulate(scenario, pace=1, until=1, coupling=coupling)
+        found = np.array([trace[f"m{i}.y"][-1] for i in range(n)])
+        np.testing.assert_allclose(found, 1 + np.array(w) @ np.tanh(found), rtol=1e-9)
+    assert counts[24] < 1.3 * 4**2 * counts[6]

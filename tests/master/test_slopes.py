@@ -82,7 +82,7 @@ def test_differences_need_an_evaluation_for_every_unknown(engine: str) -> None:
 def test_a_nonlinear_loop_takes_as_many_steps_as_newton_by_hand(engine: str) -> None:
     """u = 2·exp(-u), whose solution is the Lambert function W(2)."""
     x, rounds = 0.0, 1
-    while abs(2 * math.exp(-x) - x) > 1e-10 * (abs(2 * math.exp(-x)) + 1):
+    while abs(2 * math.exp(-x) - x) > 1e-10 * abs(x):
         x -= (x - 2 * math.exp(-x)) / (1 + 2 * math.exp(-x))
         rounds += 1
     assert rounds < 7, "quadratic convergence"

@@ -1,17 +1,31 @@
-"""Ctrl-C during a run: asked for once it waits for the end of a step, asked for twice it hits."""
+"""Ctrl-C during a run: asked for once it ends the step, asked for twice it hits wherever it is.
+
+The native core sees it at the next step of a solver, so that a communication step that takes hours need not
+end first: what that step has done so far is lost. Elsewhere the step ends before.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Heeds(Protocol):
+    """A machine that can come back in the middle of a step."""
+
+    def heed_interrupts(self) -> AbstractContextManager[None]:
+        """Ctrl-C ends what it does, until this context is left."""
+        ...
 
 
 @contextmanager
-def interruptible() -> Iterator[threading.Event]:
-    """Turns the first Ctrl-C into a flag: it never hits in the middle of a step. The second one hits."""
+def interruptible(machine: object) -> Iterator[threading.Event]:
+    """Turns the first Ctrl-C into a flag, set as soon as the machine comes back. The second one hits."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked  # only the main thread can handle signals
@@ -24,6 +38,7 @@ def interruptible() -> Iterator[threading.Event]:
 
     previous = signal.signal(signal.SIGINT, handle)
     try:
-        yield asked
+        with machine.heed_interrupts() if isinstance(machine, Heeds) else nullcontext():
+            yield asked
     finally:
         signal.signal(signal.SIGINT, previous)

@@ -23,7 +23,7 @@ from upbeat.engine.checkpoints.keeper import Keeper, set_back
 from upbeat.engine.choose import Choice
 from upbeat.engine.drive import Drive
 from upbeat.engine.efforts import Told, told
-from upbeat.engine.interrupt import interruptible
+from upbeat.engine.interrupt import Heeds, interruptible
 from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.realtime import Paced, RealTime
@@ -78,6 +78,8 @@ class Run:
         selection = select(program, record)
         self._strings: list[str] = []
         self._keeper = keeper
+        self._whole = True
+        """Whether the machine stands between two steps, and not where Ctrl-C has ended one."""
         self._recorder = recorder_for(program, selection, every, out, self._strings, keeper, resumed)
         self._drive: Drive | None = None
         self._loop: Loop | None = None
@@ -127,16 +129,22 @@ class Run:
             return drive.time
 
     def finish(self, report: Callable[[float], None] | None = None) -> Trace:
-        """Run to the stop time. Ctrl-C ends it between two steps and raises `Interrupted`."""
+        """Run to the stop time. Ctrl-C ends it and raises `Interrupted`; whole steps are kept."""
         drive = self._live()
-        with self._guarded(), interruptible() as asked:
+        with self._guarded(), interruptible(self._machine) as asked:
             while not drive.finished:
                 with self._turn:
                     self._live()
                     self._by_hand.refresh(drive)
                     most = ENDLESS if self._keeper is None else self._keeper.most(drive)
-                    self._move(lambda most=most: drive.go(BUDGET_SECONDS, most))  # type: ignore[misc]
-                    self._keep(drive)
+                    try:
+                        self._move(lambda most=most: drive.go(BUDGET_SECONDS, most))  # type: ignore[misc]
+                    except (StepError, UnitError):
+                        if not (asked.is_set() and isinstance(self._machine, Heeds)):
+                            raise
+                        self._whole = False
+                    if self._whole:
+                        self._keep(drive)
                 if report is not None:
                     report(drive.time)
                 if asked.is_set() and not drive.finished:
@@ -260,7 +268,7 @@ class Run:
             self._outcome = self._outcome or Outcome.STOPPED
             self._ended = self._ended or time.perf_counter()
             try:
-                if self._keeper and self._machine and self._outcome is not Outcome.FAILED:
+                if self._keeper and self._machine and self._whole and self._outcome is not Outcome.FAILED:
                     self.checkpoint()
             finally:
                 self._let_go(self._outcome)

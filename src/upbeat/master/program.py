@@ -24,24 +24,28 @@ from upbeat.master.layout import Layout, Recordable, Reg
 class Get:
     """Read an output into registers: `to` := unit.port. A real value that is not finite ends the run.
 
-    An event output fills one cell more, right after its own: whether it is present.
+    An event output fills one cell more, right after its own: whether it is present. In a `trial` (of a loop
+    that is being solved, whose guesses may be far off) a value may be anything; whoever tries looks at it.
     """
 
     unit: str
     port: str
     to: Reg
+    trial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Set:
     """Hand an input its course from the unit's own time T on: unit.port(t) := Σ by[k]·(t - T)**k.
 
-    An event input gets an event with this value, which the unit's next `Jump` takes.
+    An event input gets an event with this value, which the unit's next `Jump` takes. What was computed and
+    is not finite ends the run, except in a `trial`.
     """
 
     unit: str
     port: str
     by: tuple[Reg, ...]
+    trial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,12 @@ class Ripples:
         self._writes: list[frozenset[Resource]] = []
         self._readers: dict[Resource, list[int]] = {}
         self._writers: dict[Resource, list[int]] = {}
+        self._changes: list[frozenset[Resource]] = []
+        """What each instruction reads and then overwrites: it needs what was there before it once more."""
         for index, instruction in enumerate(block):
             effects = flow.effects(instruction)
             self._writes.append(effects.writes)
+            self._changes.append(effects.reads & effects.writes)
             for resource in effects.writes:
                 self._writers.setdefault(resource, []).append(index)
             # A `Set` sees of its unit only the time from which the course runs, and that is the present one.
@@ -46,18 +49,22 @@ class Ripples:
         waiting = [index for resource in spoilt for index in self._readers.get(resource, ())]
         waiting += [index for resource in lost for index in self._writers.get(resource, ())]
         heapq.heapify(waiting)
-        kept: list[int] = []
+        kept: set[int] = set()
         while waiting:
             index = heapq.heappop(waiting)
-            if kept and kept[-1] == index:
+            if index in kept:
                 continue
-            kept.append(index)
+            kept.add(index)
+            for resource in self._changes[index]:
+                for writer in self._writers[resource]:
+                    if writer < index:
+                        heapq.heappush(waiting, writer)
             for resource in self._writes[index] - spoilt:
                 spoilt.add(resource)
                 for reader in self._readers.get(resource, ()):
                     if reader > index:
                         heapq.heappush(waiting, reader)
-        return tuple(self._block[index] for index in kept), frozenset(spoilt)
+        return tuple(self._block[index] for index in sorted(kept)), frozenset(spoilt)
 
 
 def touched(block: Block, flow: Flow, dirty: Iterable[Resource]) -> tuple[Block, frozenset[Resource]]:

@@ -60,6 +60,7 @@ class Graph:
                     here = number[Node("out", unit, port.name)]
                     before[here] = {number[Node("in", unit, name)] for name in port.depends}
         self._before = {node: [nodes[i] for i in sorted(before[k])] for k, node in enumerate(nodes)}
+        self._torn: dict[Node, tuple[list[Node], list[Node]]] = {}
         groups = arranged(before)
         self.order = tuple(nodes[i] for group in groups for i in group)
         self.loops = tuple(
@@ -67,13 +68,24 @@ class Graph:
         )
 
     def torn(self, loop: Sequence[Node]) -> tuple[list[Node], list[Node]]:
-        """A loop cut open: inputs that break all its cycles when they are guessed, and the rest in order."""
+        """A loop cut open: ports that break all its cycles when they are guessed, and the rest in order.
+
+        These are inputs or, where fewer of them will do (each is read by many units), outputs.
+        """
+        known = self._torn.get(loop[0])
+        if known is not None:
+            return known
         inside = set(loop)
         members = [node for node in self.order if node in inside]
         number = {node: i for i, node in enumerate(members)}
         before = [{number[n] for n in self._before[node] if n in number} for node in members]
-        tears, rest = torn(before, {i for i, node in enumerate(members) if node.side == "in"})
-        return [members[i] for i in tears], [members[i] for i in rest]
+        sides = [[i for i, node in enumerate(members) if node.side == side] for side in ("in", "out")]
+        outputs = torn(before, set(sides[1]))
+        assert outputs is not None
+        # Cells are not counted: ports that are connected have as many as each other.
+        tears, rest = torn(before, set(sides[0]), most=len(outputs[0])) or outputs
+        found = self._torn[loop[0]] = [members[i] for i in tears], [members[i] for i in rest]
+        return found
 
 
 def _loop(before: Sequence[set[int]], group: list[int]) -> list[int]:

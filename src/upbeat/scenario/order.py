@@ -98,11 +98,13 @@ def cycle(before: Edges, members: Collection[int]) -> list[int]:
     return [first]
 
 
-def torn(before: Edges, cuttable: Collection[int]) -> tuple[list[int], list[int]]:
+def torn(
+    before: Edges, cuttable: Collection[int], most: int | None = None
+) -> tuple[list[int], list[int]] | None:
     """Nodes of `cuttable` that leave no cycle when they are taken out, and the others in order.
 
     Taking out as few as possible is hard in general; taking the busiest one again and again is close, and
-    exact for a simple ring. Every cycle must contain a node that can be cut.
+    exact for a simple ring. Every cycle must contain a node that can be cut. None: it takes more than `most`.
     """
     left, tears = list(range(len(before))), list[int]()
     while True:
@@ -111,6 +113,11 @@ def torn(before: Edges, cuttable: Collection[int]) -> tuple[list[int], list[int]
         knots = [group for group in components(edges) if len(group) > 1 or group[0] in edges[group[0]]]
         if not knots:
             return tears, [left[k] for group in arranged(edges) for k in group]
+        if most is not None and len(tears) >= most:
+            return None
         knot = set(knots[0])
-        users = {k: sum(k in edges[j] for j in knot) for k in knot if left[k] in cuttable}
+        users = {k: 0 for k in knot if left[k] in cuttable}
+        for j in knot:
+            for k in edges[j] & users.keys():
+                users[k] += 1
         tears.append(left.pop(max(users, key=lambda k: (users[k] * len(edges[k] & knot), -k))))

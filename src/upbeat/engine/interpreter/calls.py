@@ -58,7 +58,8 @@ class Calls:
                         raise self.blamed(instruction, input_text(label, cells[r + i]))
             return coefficients()
 
-        if port.kind is Kind.REAL and any(r + i in self._computed for r in by for i in range(port.cells)):
+        computed = any(r + i in self._computed for r in by for i in range(port.cells))
+        if port.kind is Kind.REAL and computed and not instruction.trial:
             return checked
         if size is None and len(by) == 1:  # by far the most frequent case
             return lambda: [cells[by[0]]]
@@ -104,6 +105,7 @@ class Calls:
     def storing(self, instruction: Get) -> Callable[[Signal | None], None]:
         """Checks what a unit gave and puts it into its cells."""
         cells, to, port = self._cells, instruction.to, self._ports[instruction.unit, instruction.port]
+        anything = port.extra or instruction.trial
 
         def store(value: Signal | None) -> None:
             try:
@@ -114,7 +116,7 @@ class Calls:
                 raise self.blamed(instruction, what) from cause
             if port.kind is Kind.REAL:
                 for i, entry in enumerate(values):
-                    if not isfinite(entry) and not port.extra:  # type: ignore[arg-type]
+                    if not isfinite(entry) and not anything:  # type: ignore[arg-type]
                         label = port.name if port.size is None else f"{port.name}[{i}]"
                         raise self.blamed(instruction, output_text(label, entry))
             cells[to : to + len(values)] = values

@@ -32,6 +32,7 @@ class Status(enum.IntEnum):
     PAUSED = 2
     FAILED = 3
     STOPPED = 4
+    ABANDONED = 5
 
 
 class Stretch(NamedTuple):
@@ -91,8 +92,8 @@ class CoreLoop:
         try:
             code, time, rows, steps, events = call(*arguments)
         except self._closed:
-            code = Status.STOPPED
-        if code == Status.STOPPED:
+            raise StepError(CLOSED) from None
+        if code in (Status.STOPPED, Status.ABANDONED) and not self._machine.interrupted:
             raise StepError(CLOSED)
         runs = np.frombuffer(steps, RUNS)
         reasons = {why: self._reason(why) for why in sorted(set(runs["reason"].tolist()))}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from upbeat.core.errors import StepError
 from upbeat.core.ports import Value
 from upbeat.core.time import Span
 from upbeat.engine.loop import ENDLESS, Loop
@@ -88,3 +89,5 @@ class NativeLoop(Loop):
             self._recorder.block(chunk[: done.rows], self._strings)
         if done.status is Status.FAILED:
             self._core.fail()
+        if done.status is Status.ABANDONED:
+            raise StepError(f"the step from t = {self.time:.9g} was interrupted")

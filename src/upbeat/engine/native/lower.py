@@ -152,9 +152,8 @@ class _Lowering:
         match instruction:
             case Get(unit, name, to):
                 port = self.port(unit, name, (to,))
-                kind = (
-                    Kind.INTEGER if port.extra else port.kind
-                )  # whose cells are taken as they are: it may be NaN
+                anything = port.extra or instruction.trial
+                kind = Kind.INTEGER if anything else port.kind  # whose cells are taken as they are
                 operands = self._numbers[unit][name], to, port.cells, KINDS[kind]
                 code = Code.GET_EVENT if port.event else Code.GET
                 self.to.emit(instruction, code, self._units[unit], *operands)
@@ -211,7 +210,8 @@ class _Lowering:
         head = self._units[instruction.unit], number, len(by), width
         if by == tuple(by[0] + k * width for k in range(len(by))):
             cells = range(by[0], by[0] + len(by) * width)
-            checked = port.kind is Kind.REAL and not self.program.computed.isdisjoint(cells)
+            computed = not self.program.computed.isdisjoint(cells)
+            checked = port.kind is Kind.REAL and computed and not instruction.trial
             self.to.emit(instruction, Code.SET, *head, by[0], int(checked))
         else:
             self.to.emit(instruction, Code.GATHER, *head, self.to.operand(by))

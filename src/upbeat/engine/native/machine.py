@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -205,6 +206,25 @@ class Machine:
     def efforts(self) -> dict[str, Effort]:
         told = zip(self._tables.units, self._machine.efforts(), strict=True)
         return {unit: Effort(*counts) for unit, counts in told if counts}
+
+    @contextmanager
+    def heed_interrupts(self) -> Iterator[None]:
+        """See `upbeat.engine.interrupt`."""
+        from upbeat import _native
+
+        self._machine.heed_interrupts(True)
+        _native.notice_interrupts(True)
+        try:
+            yield
+        finally:
+            _native.notice_interrupts(False)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C has ended what it was doing."""
+        from upbeat import _native
+
+        return _native.interrupted()
 
     def close(self) -> None:
         units, self._python = self._python, {}

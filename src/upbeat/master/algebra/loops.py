@@ -7,23 +7,39 @@ is `Set` and `Get`, the guesses are registers, iterating is `Repeat`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
+from upbeat.core.ports import Kind
 from upbeat.master import checks
 from upbeat.master.algebra.slopes import chain_rule, products, unable
-from upbeat.master.algebra.torn import Torn
+from upbeat.master.algebra.torn import ROUNDING, Torn, all_of
+from upbeat.master.algebra.worst import worst_of
 from upbeat.master.layout import Reg
-from upbeat.master.program import If, Instruction, Let, Solve
+from upbeat.master.program import If, Instruction, Let, Repeat, Solve
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import Node
 
 Slopes = Literal["auto", "units", "differences"]
 MOST_PRODUCTS = 20_000
 """A loop whose chain rule may need more than this is solved with differences, unless told otherwise."""
+
+SHORT = 1e-2
+"""A step that changes an unknown by this part of it, and hardly any slopes."""
+QUICK = 1e-3
+"""The part of the tolerance that a residual has to be within after a longer one."""
+SHORTEST = 2.0**-20
+"""The smallest part of a step that is tried. If that makes nothing better, the search begins again at zero,
+and after that such a step is made as a whole, and taken as it comes: it may lead over a kink."""
+
+LEAST = 2.0**-46
+"""A step no part of which makes anything better, and that is no longer than this, is rounding: of numbers
+around 1 inside of units, as in exp(u) - 1, which are not seen from outside."""
+PROBE = 1e-12
+"""Where outputs are not finite at the first guess, others are tried: so far from it, then 16 times as far."""
 
 DEEPEST = 50
 """The most rounds that `Anderson` looks back."""
@@ -46,7 +62,11 @@ def _check(solver: FixedPoint | Newton | Anderson, *numbers: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FixedPoint:
-    """x := x + damping·(g(x) - x): needs nothing, converges where the loop's gain is below one."""
+    """x := x + damping·(g(x) - x): needs nothing, converges where the loop's gain is below one.
+
+    It ends where the rest of the way, judged by what the last round has changed, is at most `tolerance`
+    relative to every unknown.
+    """
 
     tolerance: float = 1e-10
     most: int = 200
@@ -57,25 +77,82 @@ class FixedPoint:
 
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
         torn = Torn(loop, wiring, self.tolerance, warm)
-        move = torn.move([self.damping * Cell(torn.residual + i) for i in range(torn.size)])
-        body = [*torn.evaluate(torn.guess), *torn.judge(), If(torn.solved, (), tuple(move))]
-        return torn.repeat(self.most, body)
+        judged = _Secant(torn)
+        move = [
+            Let(torn.guess + i, Cell(torn.guess + i) + self.damping * Cell(torn.residual + i))
+            for i in torn.cells
+        ]
+        step = (*judged.remember(), *move)
+        body = [
+            *torn.evaluate(torn.guess),
+            *torn.residuals(),
+            *judged.judge(),
+            If(Cell(torn.solved), (), step),
+        ]
+        return torn.repeat(self.most, body, judged.start())
+
+
+class _Secant:
+    """Judges iterations that know no slopes, by the last two rounds.
+
+    What the residual has changed by, over what the unknown has, tells how far a solution is. So neither a
+    slow iteration nor one that drifts away, to where any residual is small beside the values, looks solved;
+    nor does one that rounding keeps from coming nearer.
+    """
+
+    def __init__(self, torn: Torn) -> None:
+        self._torn = torn
+        self.past_x, self.past_r = torn.register("x′", torn.size), torn.register("r′", torn.size)
+
+    def start(self) -> list[Instruction]:
+        """Nothing is before the first round."""
+        lets: list[Instruction] = []
+        for i in self._torn.cells:
+            lets += [Let(self.past_x + i, Cell(self._torn.guess + i)), Let(self.past_r + i, Number(0.0))]
+        return lets
+
+    def remember(self) -> list[Instruction]:
+        """The present round is the one before, from now on."""
+        torn, lets = self._torn, list[Instruction]()
+        for i in torn.cells:
+            lets += [
+                Let(self.past_x + i, Cell(torn.guess + i)),
+                Let(self.past_r + i, Cell(torn.residual + i)),
+            ]
+        return lets
+
+    def judge(self) -> list[Instruction]:
+        torn, conditions = self._torn, [self._torn.finite]
+        for i in torn.cells:
+            x, r = Cell(torn.guess + i), Cell(torn.residual + i)
+            moved = apply(Op.ABS, x - Cell(self.past_x + i))
+            rate = moved / apply(Op.ABS, r - Cell(self.past_r + i))
+            left = (apply(Op.ABS, r) + 2 * ROUNDING * apply(Op.ABS, x)) * rate
+            arrived = apply(Op.LE, left, torn.tolerance * apply(Op.ABS, x) + torn.rounding(i))
+            still = torn.small(torn.residual + i, 4 * ROUNDING, i)
+            conditions.append(apply(Op.WHERE, apply(Op.GT, moved, 0.0), arrived, still))
+        return [Let(torn.solved, all_of(conditions))]
 
 
 @dataclass(frozen=True, slots=True)
 class Newton:
-    """Newton's method on g(x) - x = 0.
+    """Newton's method on g(x) - x = 0, damped.
 
     `slopes` says where the derivatives of g come from. "units": from the units themselves, through the
     formulas of the connections by the chain rule; every unit on the loop must know its slopes.
     "differences": from evaluating the loop once more for every unknown, changed by `difference` (relative to
-    max(1, |x|)). "auto" (the default) asks the units where all of them know; in a round in which some slope
+    its size). "auto" (the default) asks the units where all of them know; in a round in which some slope
     is not finite, as that of sqrt(u) at 0, it takes differences. Wrong slopes from a unit never give a wrong
     solution: the iteration ends where outputs and inputs agree, or not at all.
+
+    It ends where the next step would change every unknown by at most `tolerance`, relative to itself. A step
+    stands if the next one, judged by the same slopes, is shorter; otherwise a quarter of it is tried, and so
+    on. (That test, of Deuflhard, does not depend on the units of measure of anything.) Where steps stay as
+    long as they were, as on the steep side of an exponential, they are doubled.
     """
 
     tolerance: float = 1e-10
-    most: int = 50
+    most: int = 200
     difference: float = 1e-7
     slopes: Slopes = "auto"
 
@@ -85,11 +162,136 @@ class Newton:
 
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
         torn = Torn(loop, wiring, self.tolerance, warm)
-        change = torn.register("dx", torn.size)
-        find = self._slopes if self._asks_units(torn) else self._differences
-        step, moves = find(torn, change), torn.move([Cell(change + i) for i in range(torn.size)])
-        body = [*torn.evaluate(torn.guess), *torn.judge(), If(torn.solved, (), (*step, *moves))]
-        return torn.repeat(self.most, body)
+        n, x, r, solved = torn.size, torn.guess, torn.residual, torn.solved
+        base, step, next_ = (torn.register(name, n) for name in ("base", "dx", "dx′"))
+        matrix, part, shift = torn.register("J", n * n), torn.register("part"), torn.register("shift")
+        known, stands, slow = (torn.register(name, kind=Kind.BOOLEAN) for name in ("known", "stands", "slow"))
+        close, stuck = torn.register("close", kind=Kind.BOOLEAN), torn.register("stuck", kind=Kind.INTEGER)
+        asks = self._asks_units(torn)
+        find = self._slopes(torn, matrix, next_) if asks else self._differences(torn, matrix, next_)
+        differs = not asks or self.slopes == "auto"
+
+        noise, blur = torn.register("noise", n), torn.register("blur", n)
+        blurred = self._blurred(torn, matrix, noise, blur)
+
+        def length(of: Reg, at: Reg) -> Expr:
+            """The largest part of a change, each beside the size of its unknown and of the last step."""
+            sizes = [apply(Op.ABS, Cell(at + i)) + apply(Op.ABS, Cell(step + i)) for i in torn.cells]
+            parts = [apply(Op.ABS, Cell(of + i)) / size for i, size in enumerate(sizes)]
+            return worst_of(
+                apply(Op.WHERE, apply(Op.GT, size, 0.0), one, 0.0)
+                for size, one in zip(sizes, parts, strict=True)
+            )
+
+        # Slopes are a step old here: that has to be a short one, or the residual much smaller than need be.
+        near = [torn.small(r + i, self.tolerance, i) for i in torn.cells]
+        near += [
+            apply(Op.OR, torn.small(step + i, SHORT, i), torn.small(r + i, QUICK * self.tolerance, i))
+            for i in torn.cells
+        ]
+        near += [torn.small(next_ + i, self.tolerance, i) for i in torn.cells]
+        near += [self._sharp(torn, matrix, noise, blur + i, i) for i in torn.cells]
+        exact = [torn.small(r + i, 4 * ROUNDING, i) for i in torn.cells]
+        # With the slopes of this very point there is no doubt how near it is. Where the residual is not small
+        # yet, one more step is made: then it is as small as the rounding inside of units allows.
+        sure = [self._sharp(torn, matrix, noise, cell + i, i) for cell in (step, blur) for i in torn.cells]
+        still = [self._sharp(torn, matrix, noise, next_ + i, i) for i in torn.cells]
+        quiet = [torn.finite]
+        for i in torn.cells:
+            loud = self.tolerance * apply(Op.ABS, Cell(x + i)) + torn.rounding(i) + 16.0 * Cell(noise + i)
+            quiet.append(apply(Op.LE, apply(Op.ABS, Cell(r + i)), loud))
+        arrived = apply(Op.OR, all_of(near), all_of([Cell(close), *still]))
+        arrived = apply(Op.WHERE, Cell(known), arrived, all_of(exact))
+        shorter = (1.0 - 0.25 * apply(Op.MIN, Cell(part), 1.0)) * length(step, base)
+        # The first evaluation has no step to be judged; nor has one after a step that nothing made shorter.
+        fine: Expr = apply(Op.AND, torn.finite, apply(Op.LE, length(next_, base), shorter))
+        # A doubled step must not lead beyond the solution: slopes that are much flatter there would hide it.
+        ahead = [
+            apply(Op.OR, apply(Op.GE, Cell(next_ + i) * Cell(step + i), 0.0), torn.small(step + i, SHORT, i))
+            for i in torn.cells
+        ]
+        fine = apply(Op.AND, fine, apply(Op.OR, apply(Op.LE, Cell(part), 1.0), all_of(ahead)))
+        fine = apply(Op.OR, apply(Op.NOT, Cell(known)), fine)
+        lags: Expr = apply(Op.GE, length(next_, x), 0.5 * length(step, x))
+        lags = all_of([Cell(known), apply(Op.GE, Cell(part), 1.0), lags])
+        change = (
+            *find,
+            Let(slow, lags),
+            If(
+                Cell(slow), (Let(part, 2.0 * Cell(part)),), (Let(part, apply(Op.MIN, 1.0, 4.0 * Cell(part))),)
+            ),
+            *(Let(base + i, Cell(x + i)) for i in torn.cells),
+            *(Let(step + i, Cell(next_ + i)) for i in torn.cells),
+            Let(known, Number(1.0)),
+            *blurred,
+            Let(close, all_of(sure)),
+            If(Cell(close), (Let(part, Number(1.0)),)),
+            Let(solved, all_of([Cell(close), *quiet])),
+        )
+        zero = tuple(Let(first + i, Number(0.0)) for first in (base, step) for i in torn.cells)
+        elsewhere = (If(apply(Op.EQ, Cell(stuck), 0.0), zero), Let(stuck, Cell(stuck) + 1.0))
+        # Smooth outputs make some part of a step better; those that are all rounding do not, however near.
+        least = all_of(apply(Op.LE, apply(Op.ABS, Cell(step + i)), LEAST) for i in torn.cells)
+        again = (*elsewhere, Let(known, Number(0.0)), Let(part, Number(1.0)))
+        back = (
+            Let(part, 0.25 * Cell(part)),
+            If(apply(Op.LT, Cell(part), SHORTEST), (If(least, (Let(solved, Number(1.0)),), again),)),
+        )
+        probe = (
+            Let(shift, apply(Op.WHERE, apply(Op.EQ, Cell(shift), 0.0), PROBE, -16.0 * Cell(shift))),
+            *(Let(x + i, Cell(base + i) + Cell(shift)) for i in torn.cells),
+        )
+        lost = apply(Op.NOT, apply(Op.OR, Cell(known), torn.finite))
+        moves = tuple(Let(x + i, Cell(base + i) + Cell(part) * Cell(step + i)) for i in torn.cells)
+        body = [
+            *torn.evaluate(x),
+            *torn.residuals(),
+            Solve(n, matrix, r, next_),
+            *blurred,
+            Let(solved, apply(Op.AND, torn.finite, arrived)),
+            If(
+                Cell(solved),
+                (),
+                (
+                    If(
+                        lost,
+                        probe,
+                        (
+                            Let(stands, fine),
+                            If(Cell(stands), change, back),
+                            # Differences leave the inputs elsewhere.
+                            If(Cell(solved), tuple(torn.evaluate(x)) if differs else (), moves),
+                        ),
+                    ),
+                ),
+            ),
+        ]
+        begin: list[Instruction] = [Let(base + i, Cell(x + i)) for i in torn.cells]
+        begin += [Let(step + i, Number(0.0)) for i in torn.cells]
+        begin += [Let(matrix + k, Number(float(k % (n + 1) == 0))) for k in range(n * n)]
+        begin += [Let(known, Number(0.0)), Let(part, Number(1.0))]
+        begin += [Let(shift, Number(0.0)), Let(stuck, Number(0.0)), Let(close, Number(0.0))]
+        blurs = [(f"rounding of {name}", blur + i) for i, name in enumerate(torn.names)]
+        return torn.repeat(self.most, body, begin, blurs)
+
+    def _blurred(self, torn: Torn, matrix: Reg, noise: Reg, blur: Reg) -> list[Instruction]:
+        """What rounding may do to each residual (`noise`), and through it to the unknowns (`blur`)."""
+        n, lets = torn.size, list[Instruction]()
+        for i in torn.cells:
+            terms: Expr = apply(Op.ABS, Cell(torn.guess + i))
+            for j in torn.cells:
+                terms = terms + apply(Op.ABS, Cell(matrix + i * n + j)) * apply(Op.ABS, Cell(torn.guess + j))
+            lets.append(Let(noise + i, ROUNDING * terms))
+        return [*lets, Solve(n, matrix, noise, blur)]
+
+    def _sharp(self, torn: Torn, matrix: Reg, noise: Reg, cell: Reg, i: int) -> Expr:
+        """Whether a change of an unknown is next to nothing.
+
+        Where it is the difference of larger terms, no more can be asked for than their rounding.
+        """
+        gain = apply(Op.MAX, apply(Op.ABS, Cell(matrix + i * torn.size + i)), 1.0)
+        bound = self.tolerance * apply(Op.ABS, Cell(torn.guess + i)) + torn.rounding(i)
+        return apply(Op.LE, apply(Op.ABS, Cell(cell)), bound + 16.0 * Cell(noise + i) / gain)
 
     def _asks_units(self, torn: Torn) -> bool:
         """Whether the units give the slopes. The choice is noted, with the reason."""
@@ -113,40 +315,72 @@ class Newton:
         torn.wiring.note(f"{note}finite differences, because {who}")
         return False
 
-    def _slopes(self, torn: Torn, change: Reg) -> list[Instruction]:
+    def _slopes(self, torn: Torn, matrix: Reg, change: Reg) -> list[Instruction]:
         """The change of x, from the slopes of the units."""
         n, r = torn.size, torn.residual
-        matrix = torn.register("J", n * n)
         block = [*chain_rule(torn, matrix), Solve(n, matrix, r, change)]
         # Both count: an infinite slope gives a change of zero, and a singular matrix one that is no number.
-        found = [*range(change, change + n), *range(matrix, matrix + n * n)]
-        size: Expr = apply(Op.ABS, Cell(found[0]))
-        for cell in found[1:]:
-            size = size + apply(Op.ABS, Cell(cell))
-        finite = apply(Op.LT, size, 1e100)
+        finite = _finite([*range(change, change + n), *range(matrix, matrix + n * n)])
         if self.slopes == "auto":
-            return [*block, If(finite, (), tuple(self._differences(torn, change)))]
-        # Nothing but the units is to be used: a plain substitution leads away from such a point, too.
-        substitution = tuple(Let(change + i, Cell(r + i)) for i in range(n))
-        return [*block, If(finite, (), substitution)]
+            return [*block, If(finite, (), tuple(self._differences(torn, matrix, change)))]
+        # Nothing but the units is to be used.
+        return [*block, If(finite, (), self._substitution(torn, change))]
 
-    def _differences(self, torn: Torn, change: Reg) -> list[Instruction]:
-        """The change of x, from one more evaluation of the loop for every unknown."""
+    def _substitution(self, torn: Torn, change: Reg) -> tuple[Instruction, ...]:
+        """The plain change to g(x): it leads away from a point without slopes, too."""
+        return tuple(Let(change + i, Cell(torn.residual + i)) for i in torn.cells)
+
+    def _differences(self, torn: Torn, matrix: Reg, change: Reg) -> list[Instruction]:
+        """The change of x, from one more evaluation of the loop for every unknown, one a round."""
         n, x, r = torn.size, torn.guess, torn.residual
-        base, at = torn.register("g", n), torn.register("at", n)
-        width, matrix = torn.register("d"), torn.register("D", n * n)
-        block: list[Instruction] = [Let(base + i, Cell(value)) for i, value in enumerate(torn.values())]
-        for j in range(n):
-            block += [Let(at + i, Cell(x + i)) for i in range(n)]
-            block.append(Let(width, self.difference * apply(Op.MAX, apply(Op.ABS, Cell(x + j)), 1.0)))
-            block.append(Let(at + j, Cell(x + j) + Cell(width)))
-            block.append(Let(width, Cell(at + j) - Cell(x + j)))  # what rounding has left of it
-            block += torn.evaluate(at)
+        before, at, width = (torn.register(name, n) for name in ("g", "at", "d"))
+        count = torn.register("unknown", kind=Kind.INTEGER)
+        cells = torn.cells
+        largest: Expr = Number(0.0)
+        block: list[Instruction] = [Let(before + i, Cell(value)) for i, value in enumerate(torn.values())]
+        sizes: list[Expr] = []
+        for i in cells:
+            own, found = apply(Op.ABS, Cell(x + i)), apply(Op.ABS, Cell(before + i))
+            # Where the unknown is zero, its new value tells its size, unless it is wild.
+            tells = apply(Op.AND, apply(Op.EQ, own, 0.0), apply(Op.LT, found, 1e30))
+            sizes.append(own + apply(Op.WHERE, tells, found, 0.0))
+        usual = torn.register("usual")
+        for size in sizes:
+            largest = apply(Op.MAX, largest, size)
+        block.append(Let(usual, apply(Op.WHERE, apply(Op.GT, largest, 0.0), largest, 1.0)))
+        for i, size in enumerate(sizes):
+            # An unknown that is zero, and stays zero, says nothing about its size: the others do.
+            known = apply(Op.WHERE, apply(Op.GT, size, 0.0), size, Cell(usual))
+            moved = Cell(x + i) + self.difference * known
+            block.append(Let(width + i, moved - Cell(x + i)))  # what rounding leaves of it
+        block.append(Let(count, Number(0.0)))
+        body: list[Instruction] = []
+        for i in cells:
+            chosen = apply(Op.EQ, Cell(count), float(i))
+            body.append(Let(at + i, apply(Op.WHERE, chosen, Cell(x + i) + Cell(width + i), Cell(x + i))))
+        body += torn.evaluate(at)
+        for j in cells:
+            chosen = apply(Op.EQ, Cell(count), float(j))
             for i, value in enumerate(torn.values()):
-                slope = (Cell(value) - Cell(base + i)) / Cell(width)
-                block.append(Let(matrix + i * n + j, 1.0 - slope if i == j else -slope))
+                slope = (Cell(value) - Cell(before + i)) / Cell(width + j)
+                entry = 1.0 - slope if i == j else -slope
+                k = matrix + i * n + j
+                body.append(Let(k, apply(Op.WHERE, chosen, entry, Cell(k))))
+        body.append(Let(count, Cell(count) + 1.0))
+        block.append(Repeat(n, tuple(body), apply(Op.GE, Cell(count), float(n)), "accept"))
+        # What is evaluated last is not at x; but its outputs are looked at once more.
+        block += [Let(value, Cell(before + i)) for i, value in enumerate(torn.values())]
         block.append(Solve(n, matrix, r, change))
-        return block
+        finite = _finite(range(change, change + n))
+        return [*block, If(finite, (), self._substitution(torn, change))]
+
+
+def _finite(cells: Iterable[Reg]) -> Expr:
+    """Whether all of them are numbers that can be gone on with."""
+    size: Expr = Number(0.0)
+    for cell in cells:
+        size = size + apply(Op.ABS, Cell(cell))
+    return apply(Op.LT, size, 1e300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +402,8 @@ class Anderson:
     def solve(self, loop: Sequence[Node], wiring: Wiring, *, warm: bool) -> list[Instruction]:
         torn = Torn(loop, wiring, self.tolerance, warm)
         n, x, r, depth = torn.size, torn.guess, torn.residual, self.depth
-        past_x, past_r = torn.register("x′", n), torn.register("r′", n)
+        judged = _Secant(torn)
+        past_x, past_r = judged.past_x, judged.past_r
         dx = [torn.register(f"dx{k}", n) for k in range(depth)]
         dr = [torn.register(f"dr{k}", n) for k in range(depth)]
         matrix, right = torn.register("N", depth * depth), torn.register("b", depth)
@@ -205,7 +440,7 @@ class Anderson:
             for k in range(depth):
                 move = move - Cell(weights + k) * (Cell(dx[k] + i) + Cell(dr[k] + i))
             moves.append(move)
-        step += torn.move(moves)
+        step += [Let(x + i, Cell(x + i) + move) for i, move in enumerate(moves)]
         reset = [Let(d + i, Number(0.0)) for group in (dx, dr) for d in group for i in cells]
-        body = [*torn.evaluate(x), *torn.judge(), If(torn.solved, (), tuple(step))]
-        return [*reset, Let(rounds, Number(0.0)), *torn.repeat(self.most, body)]
+        body = [*torn.evaluate(x), *torn.residuals(), *judged.judge(), If(Cell(torn.solved), (), tuple(step))]
+        return torn.repeat(self.most, body, [*reset, *judged.start(), Let(rounds, Number(0.0))])

@@ -30,7 +30,7 @@ def products(torn: Torn) -> int:
     """How many products the chain rule may need: arrays multiply like matrices."""
     wiring, members = torn.wiring, set(torn.loop)
     total = 0
-    for node in torn.rest:
+    for node in torn.loop:
         if node.side == "out":
             port = wiring.port((node.unit, node.port))
             inputs = [name for name in port.depends if Node("in", node.unit, name) in members]
@@ -43,14 +43,22 @@ def chain_rule(torn: Torn, matrix: Reg) -> list[Instruction]:
     chain = _Chain(torn)
     guesses = iter(range(torn.size))
     for end in torn.tears:
-        chain.inputs[end] = [{next(guesses): ONE} for _ in range(torn.wiring.port(end).cells)]
+        for i in range(torn.wiring.port(end).cells):
+            own: Gradient = {next(guesses): ONE}
+            if torn.at_outputs:
+                chain.outputs[torn.wiring.outputs[end] + i] = own
+            else:
+                chain.inputs.setdefault(end, []).append(own)
     for node in torn.rest:
         end = (node.unit, node.port)
         if node.side == "in":
             chain.inputs[end] = chain.through_connection(end)
         else:
-            chain.through_unit(node)
-    rows = [gradient for end in torn.tears for gradient in chain.through_connection(end)]
+            for i, gradient in enumerate(chain.through_unit(end)):
+                chain.outputs[torn.wiring.outputs[end] + i] = gradient
+    rows: list[Gradient] = []
+    for end in torn.tears:
+        rows += chain.through_unit(end) if torn.at_outputs else chain.through_connection(end)
     for i, gradient in enumerate(rows):
         for j in range(torn.size):
             slope = gradient.get(j, ZERO)
@@ -69,7 +77,7 @@ class _Chain:
         self._torn = torn
         self.instructions: list[Instruction] = []
         self.inputs: dict[End, list[Gradient]] = {}
-        self._outputs: dict[Reg, Gradient] = {}
+        self.outputs: dict[Reg, Gradient] = {}
         """By cell. Inputs have no such table: one that is a plain copy shares the cell of its source."""
 
     def through_connection(self, end: End) -> list[Gradient]:
@@ -80,9 +88,7 @@ class _Chain:
         found: list[Gradient] = []
         for i in range(wiring.port(end).cells):
             formula = formulas.get(first + i, Cell(first + i))
-            sources = [
-                (cell, self._outputs[cell]) for cell in sorted(cells(formula)) if cell in self._outputs
-            ]
+            sources = [(cell, self.outputs[cell]) for cell in sorted(cells(formula)) if cell in self.outputs]
             terms: dict[int, dict[Expr, Expr]] = {}
             for cell, gradient in sources:
                 for j, slope in gradient.items():
@@ -91,27 +97,25 @@ class _Chain:
             found.append(self._stored(cell_names(end, wiring)[i], rates))
         return found
 
-    def through_unit(self, node: Node) -> None:
+    def through_unit(self, end: End) -> list[Gradient]:
         """The gradients of an output, from those of the inputs it depends on directly."""
-        wiring, torn = self._torn.wiring, self._torn
-        port = wiring.port((node.unit, node.port))
+        wiring, torn, (unit, output) = self._torn.wiring, self._torn, end
+        port = wiring.port(end)
         sums: list[Gradient] = [{} for _ in range(port.cells)]
         for name in sorted(port.depends):
-            gradients = self.inputs.get((node.unit, name))
+            gradients = self.inputs.get((unit, name))
             if gradients is None or not any(gradients):
                 continue  # not on the loop, or nothing of it arrives here
             width = len(gradients)
-            slope = torn.register(f"∂{node}/∂{name}", port.cells * width)
-            self.instructions.append(Slope(node.unit, node.port, name, slope))
+            slope = torn.register(f"∂{unit}.{output}/∂{name}", port.cells * width)
+            self.instructions.append(Slope(unit, output, name, slope))
             for i, total in enumerate(sums):
                 for k, gradient in enumerate(gradients):
                     for j, inner in sorted(gradient.items()):
                         factor = Cell(slope + i * width + k)
                         term = factor if inner == ONE else apply(Op.MUL, factor, inner)
                         total[j] = total[j] + term if j in total else term
-        first = wiring.outputs[node.unit, node.port]
-        for i, total in enumerate(sums):
-            self._outputs[first + i] = self._stored(cell_names((node.unit, node.port), wiring)[i], total)
+        return [self._stored(cell_names(end, wiring)[i], total) for i, total in enumerate(sums)]
 
     def _stored(self, name: str, gradient: Gradient) -> Gradient:
         """The same gradient, without zeros, and with all that has to be computed in registers."""

@@ -74,7 +74,9 @@ def _cut(group: Sequence[int], before: Sequence[set[int]], inputs: set[int]) -> 
     """
     place = {node: k for k, node in enumerate(group)}
     edges = [{place[n] for n in before[node] if n in place} for node in group]
-    tears, rest = torn(edges, {place[node] for node in group if node in inputs})
+    found = torn(edges, {place[node] for node in group if node in inputs})
+    assert found is not None
+    tears, rest = found
     return [group[k] for k in tears], [group[k] for k in rest]
 
 
