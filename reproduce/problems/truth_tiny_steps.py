@@ -252,10 +252,14 @@ def tiny_steps(n: int, seed: int, progress: Callable[[int], None] | None = None)
     worst."""
     turn = np.random.default_rng(seed)
     found: list[tuple[float, float, float, Case]] = []
+    neither = 0  # there is nothing to compare with
     for i in range(n):
         case = drawn(turn)
         usual, here = error(case.plain), error(case)
-        found.append((here / (usual + FLOOR), here, usual, case))
+        if np.isinf(usual):
+            neither += 1
+        else:
+            found.append((here / (usual + FLOOR), here, usual, case))
         if progress is not None:
             progress(i + 1)
     ratios = np.array([one[0] for one in found])
@@ -269,6 +273,7 @@ def tiny_steps(n: int, seed: int, progress: Callable[[int], None] | None = None)
         "n": n,
         "worst_ratio": round(float(ratios.max()), 3),
         "median_ratio": round(float(np.median(ratios)), 3),
+        "plain_run_failed": neither,
         "above_3": int((ratios > 3.0).sum()),
         "worst_by_pace": by_pace,
         "worst": [
