@@ -178,6 +178,8 @@ CLOCKS = Fmu(
 
 def _mass(name: str, other: str, x: float, v: float, *defines: str) -> Fmu:
     """A mass with its start, and inputs for the place and the velocity of the other one."""
+    own, others = (0.3, 0.2) if defines else (0.2, 0.3)
+    values = {"m": own, "other": others, "k1": 1.0, "k2": 1.0, "d1": 0.01, "d2": 0.01, "e": 1.0}
     variables = (
         _TIME,
         Var("x", "output", initial="exact", start=x, unit="m"),
@@ -186,6 +188,7 @@ def _mass(name: str, other: str, x: float, v: float, *defines: str) -> Fmu:
         Var(f"v{other}", "input", start=0.0, unit="m/s"),
         _counter("hits"),
         _counter("ceilings"),
+        *(_parameter(key, value, "fixed") for key, value in values.items()),
     )
     return Fmu(
         name, variables, {}, source="mass", defines=defines, derivatives=False, state=False, exchange=False,

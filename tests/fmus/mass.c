@@ -4,37 +4,39 @@
  * No states can be saved, and nothing is said about what depends on what. */
 #include "model.h"
 
-enum { TIME, X, V, OTHER_X, OTHER_V, HITS, CEILINGS, COUNT };
+enum { TIME, X, V, OTHER_X, OTHER_V, HITS, CEILINGS, M, OTHERS, K1, K2, D1, D2, E, COUNT };
 enum { HIT_OVER = COUNT, CEILING_OVER };            /* has happened, and holds still */
 #define SUBSTEP 1e-3
 #define HALF 0.55 /* a mass is twice as high */
 
 #ifdef LOWER
 #define SIGN (-1)
-#define MINE 0.3
-#define OTHERS 0.2
-static double force(double x, double v, double other, double speed) { return -(x - other) - 0.01 * (v - speed); }
 #else
 #define SIGN 1
-#define MINE 0.2
-#define OTHERS 0.3
-static double force(double x, double v, double other, double speed) {
-  return -2 * x - 0.02 * v + other + 0.01 * speed;
-}
 #endif
+
+/* The upper mass also hangs on the ceiling, by the first spring and damper. */
+static double force(const Now* now, double x, double v, double other, double speed) {
+  double pull = -now->v[K2] * (x - other) - now->v[D2] * (v - speed);
+  return SIGN > 0 ? pull - now->v[K1] * x - now->v[D1] * v : pull;
+}
 
 static void start(Now* now) {
   now->v[X] = SIGN > 0 ? -0.7 : -8.8;
   now->v[V] = SIGN > 0 ? 3.5 : 3.0;
   now->v[OTHER_X] = SIGN > 0 ? -8.8 : -0.7;
   now->v[OTHER_V] = SIGN > 0 ? 3.0 : 3.5;
+  now->v[M] = SIGN > 0 ? 0.2 : 0.3;
+  now->v[OTHERS] = SIGN > 0 ? 0.3 : 0.2;
+  now->v[K1] = now->v[K2] = now->v[E] = 1.0;
+  now->v[D1] = now->v[D2] = 0.01;
 }
 
 static void update(Now* now) { (void)now; }
 
 /* The acceleration the time s after the start of the step. */
 static double pull(const Now* now, double s, double x, double v) {
-  return force(x, v, now->v[OTHER_X] + s * now->v[OTHER_V], now->v[OTHER_V]) / MINE - 9.81;
+  return force(now, x, v, now->v[OTHER_X] + s * now->v[OTHER_V], now->v[OTHER_V]) / now->v[M] - 9.81;
 }
 
 /* One classical Runge-Kutta step of h. */
@@ -59,18 +61,20 @@ static bool comes(const Now* now, double s, double x, double v) {
   return (!now->n[HIT_OVER] && hits(now, s, x, v)) || (!now->n[CEILING_OVER] && reaches(x, v));
 }
 
-/* Everything that has become true, from the same velocities; then look again. */
+/* Everything that has become true, from the same velocities; then look again. Who was hit is not hit again within
+ * a substep: against one that is taken to go on as before, a mass would come to rest in ever shorter bounces. */
 static void happen(Now* now, double s) {
   double x = now->v[X], v = now->v[V];
-  bool hit = hits(now, s, x, v), ceiling = reaches(x, v);
-  if (hit && !now->n[HIT_OVER]) {
-    now->v[V] = ((MINE - OTHERS) * v + 2 * OTHERS * now->v[OTHER_V]) / (MINE + OTHERS);
+  bool hit = hits(now, s, x, v), ceiling = reaches(x, v), fresh = hit && !now->n[HIT_OVER];
+  if (fresh) {
+    double share = (1 + now->v[E]) * now->v[OTHERS] / (now->v[M] + now->v[OTHERS]);
+    now->v[V] = v + share * (now->v[OTHER_V] - v);
     now->n[HITS]++;
   } else if (ceiling && !now->n[CEILING_OVER]) {
-    now->v[V] = -v;
+    now->v[V] = -now->v[E] * v;
     now->n[CEILINGS]++;
   }
-  now->n[HIT_OVER] = hits(now, s, x, now->v[V]);
+  now->n[HIT_OVER] = fresh || hits(now, s, x, now->v[V]);
   now->n[CEILING_OVER] = reaches(x, now->v[V]);
 }
 
@@ -101,5 +105,7 @@ static Answer step(Now* now, double t, double h) {
   return OK;
 }
 
-const Model model = {"{mass}", COUNT, BIT(X) | BIT(V) | BIT(OTHER_X) | BIT(OTHER_V), .types = "dddddii", .start = start,
-                     .update = update, .step = step};
+#define VALUES (BIT(M) | BIT(OTHERS) | BIT(K1) | BIT(K2) | BIT(D1) | BIT(D2) | BIT(E))
+
+const Model model = {"{mass}", COUNT, BIT(X) | BIT(V) | BIT(OTHER_X) | BIT(OTHER_V) | VALUES,
+                     .types = "dddddiiddddddd", .start = start, .update = update, .step = step};
