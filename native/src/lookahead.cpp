@@ -20,6 +20,8 @@ constexpr Why kinds[] = {Why::Usual, Why::First, Why::After};
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double slack = 1e-6;  // the part of a step below which a remainder counts as rounding
 constexpr double close = 0.05;  // a sample so much closer than the last two are takes the place of the newest
+constexpr double part = 0.8;    // of the way to an event that a step which is to end before it goes
+constexpr double further = 1.3;  // so many steps ahead is looked for one that a step is to end before
 constexpr double near = 0.1;    // samples closer than this part of the step say little about its end
 
 }  // namespace
@@ -151,8 +153,9 @@ Landing LookAhead::expected(double t, double span, std::size_t& event) {
   std::size_t first = 0;
   for (std::size_t e = 0; e < is_.counts.size(); ++e) {
     const std::size_t count = is_.counts[e];
-    const Landing wait =
-        is_.method == LookAheadSettings::Published ? Landing{publicly(first, count, t), false} : closely(first, count, t, span);
+    const Landing wait = is_.method == LookAheadSettings::Published  ? Landing{publicly(first, count, t), false}
+                         : is_.method == LookAheadSettings::Approach ? Landing{before(first, count, t, span), false}
+                                                                     : closely(first, count, t, span);
     first += count;
     waits_[e] = wait.before ? infinity : wait.wait;
     if (wait.wait < found.wait) {
@@ -174,6 +177,21 @@ double LookAhead::publicly(std::size_t first, std::size_t count, double t) const
     if (now > 0.0) found = std::max({found, is_.safety * last * now / (before - now), least(t)});
   }
   return found >= least(t) ? found : infinity;
+}
+
+// A part of the way to an event, until it is near; then over it, in a short step.
+double LookAhead::before(std::size_t first, std::size_t count, double t, double span) {
+  bool above = false;
+  for (std::size_t k = 0; k < count; ++k) {
+    curves_[k] = curve(first + k, span);
+    above = above || curves_[k].value(0.0) > 0.0;
+  }
+  if (!above) return infinity;
+  const double root = first_zero(curves_.data(), count, further * span);
+  const double shortest = least(t);
+  if (root <= shortest) return root + shortest;
+  const double wait = part * root;
+  return root - wait > 0.5 * shortest ? wait : root - 0.5 * shortest;
 }
 
 // Rounding may lift what rests on its border by a hair; that is nothing, unless it comes from ever shorter leaps. The

@@ -8,7 +8,7 @@ namespace upbeat {
 
 // What `LookAhead.native` gives, in its order.
 struct LookAheadSettings {
-  enum Method : std::int32_t { Published = 0, Secant = 1, Best = 2 };
+  enum Method : std::int32_t { Published = 0, Secant = 1, Best = 2, Approach = 3 };
 
   double step;
   Method method;
@@ -41,6 +41,7 @@ class LookAhead final : public Pace {
   Landing expected(double t, double span, std::size_t& event);
   void predict(double t, double usual);
   double publicly(std::size_t first, std::size_t count, double t) const;
+  double before(std::size_t first, std::size_t count, double t, double span);
   Landing closely(std::size_t first, std::size_t count, double t, double span);
   double least(double t) const;  // late in a run, less than this cannot be told apart
   double tiny(double t) const;   // nothing is landed on that comes sooner

@@ -1,4 +1,4 @@
-"""Random two-mass systems that are given a step and events and nothing else, judged against the exact solution.
+"""Random two-mass systems, given a step and events and nothing else, against the exact solution.
 
 Two masses under a ceiling (two_mass.py has the system) with random masses, springs, dampers, restitution and
 starts, in steps of random size. The motion between events is linear, so the reference is the exponential of a
@@ -13,11 +13,13 @@ nothing but places and velocities, and deal with their events inside.
 
 from __future__ import annotations
 
+import logging
+import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,10 +29,16 @@ UNTIL, HALF, GRAVITY, NEAR = 20.0, 0.55, 9.81, 0.1
 GRID, REST, MOST = 1e-3, 0.02, 60
 BOXES = 40
 LINKS = {"upper.x2": "lower.x", "upper.v2": "lower.v", "lower.x1": "upper.x", "lower.v1": "upper.v"}
-CLOSER = {"masses": ("upper.x - lower.x <= 1.1 and upper.v < lower.v"), "ceiling": ("upper.x >= -0.55 and upper.v > 0")}
+CLOSER = {
+    "masses": ("upper.x - lower.x <= 1.1 and upper.v < lower.v"),
+    "ceiling": ("upper.x >= -0.55 and upper.v > 0"),
+}
 COUNTED = {"masses": "upper.hits", "ceiling": "upper.ceilings"}
 
+TESTS = Path(__file__).parents[2] / "tests"
+
 Happenings = list[tuple[str, float]]
+Counting = Callable[[up.Trace], Happenings]
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,6 @@ class Reference:
         self._begun: list[float] = []
         self._parts: list[np.ndarray] = []
         t, state = 0.0, np.array(system.start)
-        self.usable = bool(max(*self._conditions(state[:, None])["masses"][0], -1) >= -1)
         while True:
             self._begun.append(t)
             self._parts.append(self._back @ (state - self._rest))
@@ -150,7 +157,9 @@ class Reference:
         first = 0
         while first * GRID < span:
             times = np.minimum((first + np.arange(chunk + 1)) * GRID, span)
-            values = {kind: both.max(axis=0) for kind, both in self._conditions(self._at(part, times)).items()}
+            values = {
+                kind: both.max(axis=0) for kind, both in self._conditions(self._at(part, times)).items()
+            }
             found = [
                 (self._root(part, kind, times[i], low), kind)
                 for kind, z in values.items()
@@ -224,15 +233,26 @@ def drawn(turn: np.random.Generator) -> tuple[System, Reference]:
             return system, reference
 
 
-def judged(trace: up.Trace, reference: Reference, events: Happenings) -> tuple[bool, float]:
-    """Whether all events are right, and the error: rms of |x1 - ref| + |x2 - ref| over all rows."""
+class Verdict(NamedTuple):
+    """Whether all events are right, the error (rms of |x1 - ref| + |x2 - ref| over all rows), and whether the
+    summary warns of something."""
+
+    right: bool
+    error: float
+    warned: bool
+
+
+FAILED = Verdict(False, float("inf"), True)
+
+
+def judged(trace: up.Trace, reference: Reference, events: Happenings) -> Verdict:
     wanted = reference.events
     right = [kind for kind, _ in events] == [kind for kind, _ in wanted] and all(
         abs(t - at) <= NEAR for (_, t), (_, at) in zip(events, wanted, strict=True)
     )
     exact = reference.positions(trace.time)
     error = np.abs(trace["upper.x"] - exact[0]) + np.abs(trace["lower.x"] - exact[1])
-    return right, float(np.sqrt(np.mean(error**2)))
+    return Verdict(right, float(np.sqrt(np.mean(error**2))), "Warning:" in up.summary(trace))
 
 
 def logged(trace: up.Trace) -> Happenings:
@@ -248,3 +268,83 @@ def counted(trace: up.Trace) -> Happenings:
         for _ in range(int(more))
     ]
     return sorted(found, key=lambda event: event[1])
+
+
+def tried(
+    scenario: up.Scenario, system: System, reference: Reference, happened: Counting, **settings: Any
+) -> Verdict:
+    """A run with a step, events and nothing else (or these settings); one that ends with an error has told
+    what is wrong."""
+    try:
+        trace = up.simulate(scenario, step=system.step, until=UNTIL, **settings)
+    except up.RunError:
+        return FAILED
+    return judged(trace, reference, happened(trace))
+
+
+def worse(one: Verdict, fixed: Verdict) -> bool:
+    """Whether a run is clearly further off than the one of fixed steps; below 1 cm nobody would care."""
+    return one.error > 1.05 * fixed.error + 0.01
+
+
+def events(n: int, seed: int, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
+    """`n` random systems with a step, events and nothing else, and 40 of them as black boxes.
+
+    `wrong_silent`: events are wrong, or it is worse than fixed steps, and no warning says so.
+    """
+    turn = np.random.default_rng(seed)
+    log = logging.getLogger("upbeat.run")
+    level = log.level
+    log.setLevel(logging.ERROR)  # the warnings are counted in summaries
+    systems: list[tuple[System, Reference]] = []
+    found: list[tuple[Verdict, Verdict]] = []
+    try:
+        for k in range(n):
+            system, reference = drawn(turn)
+            systems.append((system, reference))
+            scenario = system.scenario()
+            chosen = tried(scenario, system, reference, logged)
+            found.append((chosen, tried(scenario, system, reference, logged, events="off")))
+            if progress is not None:
+                progress(k + 1)
+        boxes = black_boxes(systems[:BOXES])
+    finally:
+        log.setLevel(level)
+    errors = [one.error for one, _ in found]
+    return {
+        "n": n,
+        "events": sum(len(reference.events) for _, reference in systems),
+        "wrong_silent": sum((not one.right or worse(one, fixed)) and not one.warned for one, fixed in found)
+        + boxes.pop("wrong_silent"),
+        "right": sum(one.right for one, _ in found),
+        "right_fixed": sum(fixed.right for _, fixed in found),
+        "worse_than_fixed": sum(worse(one, fixed) for one, fixed in found),
+        "median_error": float(np.median(errors)),
+        "error_90": float(np.quantile(errors, 0.9)),
+        "max_error": float(np.max(errors)),
+        "median_error_fixed": float(np.median([fixed.error for _, fixed in found])),
+        "black_boxes": boxes,
+    }
+
+
+def black_boxes(systems: Sequence[tuple[System, Reference]]) -> dict[str, Any]:
+    """The systems as FMUs; without a C compiler there are none."""
+    if str(TESTS) not in sys.path:
+        sys.path.append(str(TESTS))
+    from fmu_maker import COMPILER, make
+
+    found: list[tuple[Verdict, Verdict]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        fmus = {name: make(name, 2, Path(folder)) for name in ("upper", "lower")} if COMPILER else {}
+        for system, reference in systems if fmus else ():
+            scenario = system.boxes(fmus)
+            chosen = tried(scenario, system, reference, counted)
+            found.append((chosen, tried(scenario, system, reference, counted, events="off")))
+    return {
+        "n": len(found),
+        "wrong_silent": sum((not one.right or worse(one, fixed)) and not one.warned for one, fixed in found),
+        "right": sum(one.right for one, _ in found),
+        "right_fixed": sum(fixed.right for _, fixed in found),
+        "worse_than_fixed": sum(worse(one, fixed) for one, fixed in found),
+        "median_error": float(np.median([one.error for one, _ in found])) if found else None,
+    }

@@ -102,7 +102,10 @@ def test_events_inside_units_are_seen_coming_too(engine: str) -> None:
         start={"h": 1.0},
         events={"bounce": {"when": "h <= 0 and v < 0", "then": {"v": "-v"}}},
     )
-    scenario = up.Scenario({"ball": ball})
+    alone = up.Scenario({"ball": ball})
+    assert settled(alone, "auto").pace == up.Fixed(0.1)  # nobody else has to know
+    echo = up.Function(inputs=["u"], outputs={"y": "u"})
+    scenario = up.Scenario({"ball": ball, "echo": echo}, {"echo.u": "ball.h"})
     assert settled(scenario, "auto").pace == up.Revised(up.LookAhead(0.1))
     trace = up.simulate(scenario, pace=0.1, until=1.0, events="auto", engine=engine)
     assert np.abs(trace.time - FIRST).min() < 1e-5
@@ -130,13 +133,15 @@ def replace_outputs(scenario: up.Scenario) -> up.Scenario:
 
 def test_it_is_written_in_files_and_read_back(tmp_path: Path) -> None:
     master = up.Master(up.Fixed(0.1), events="auto")
-    table = settings_of(master)
-    assert table["events"] == "auto"
-    assert master_from(table, Problems()) == master
+    assert settings_of(master) == {"step": 0.1}  # a step alone leaves the rest to "auto"
+    for other in (master, up.Master(up.Fixed(0.1)), up.Master(up.LookAhead(0.1), events="auto")):
+        assert master_from(settings_of(other), Problems()) == other
     file = tmp_path / "ball.toml"
     up.write_scenario(up.experiment(BALL, pace=0.1, until=0.6, events="auto"), file)
-    assert 'events = "auto"' in file.read_text()
+    assert "events =" not in file.read_text()
     assert up.load(file).master.events == "auto"
+    up.write_scenario(up.experiment(BALL, pace=up.Fixed(0.1), until=0.6), file)
+    assert up.load(file).master.events is None
     assert up.load(file, events="off").master.events == "off"
 
 
@@ -172,7 +177,7 @@ def test_what_makes_no_sense_is_refused(call: Any, words: str) -> None:
 
 
 def test_a_fixed_pace_that_notices_events_late_is_told() -> None:
-    told = up.explain(up.experiment(BALL, pace=0.1, until=1.0))
+    told = up.explain(up.experiment(BALL, pace=up.Fixed(0.1), until=1.0))
     assert 'up to a step (0.1 s) late: events="auto" (--events auto;' in told
     for pace in (up.ErrorControl(1e-3), up.EventDriven()):
         assert "up to a step late:" in up.explain(up.experiment(BALL, pace=pace, until=1.0))
@@ -270,9 +275,12 @@ def test_a_nested_scenario_stops_by_the_coupling_that_is_chosen_inside(engine: s
     ("settings", "told"),
     [
         ({"pace": up.LookAhead(0.1)}, True),
-        ({"pace": 0.1, "coupling": up.Interruptible()}, True),
+        ({"pace": up.Fixed(0.1), "coupling": up.Interruptible()}, True),
+        ({"pace": 0.1, "coupling": up.Interruptible()}, False),  # inputs were left open, and so chosen
+        ({"pace": 0.1, "inputs": "hold"}, True),
         ({"pace": up.LookAhead(0.1), "inputs": "hermite"}, False),
-        ({"pace": 0.1}, False),  # nobody meets events there, and that is said instead
+        ({"pace": up.Fixed(0.1)}, False),  # nobody meets events there, and that is said instead
+        ({"pace": 0.1}, False),
     ],
 )
 def test_held_inputs_are_told(settings: dict[str, Any], told: bool) -> None:
@@ -317,3 +325,95 @@ def test_others_follow_a_unit_that_stops_at_events_which_nobody_else_knows(event
         "nobody sees events inside bucket coming" in note
         for note in up.simulate(scenario, pace=0.25, until=1.0, events="look_ahead").notes
     )
+
+
+# -------------------------------------------------------------------- a step and events, and nothing else
+
+
+def two_masses(**more: Any) -> up.Scenario:
+    """A position and a velocity go from one to the other, and a force comes back that depends on both."""
+    left = up.Ode({"x": "v", "v": "F - x"}, start={"x": 1.0}, inputs=["F"])
+    right = up.Ode(
+        {"y": "w", "w": "-F"}, inputs=["x", "v"], locals={"F": "y - x - 0.1*v"}, outputs=["y", "w", "F"]
+    )
+    links = {"left.F": "right.F", "right.x": "left.x", "right.v": "left.v"}
+    return up.Scenario(
+        {"left": left, "right": right}, links, events={"low": {"when": "left.x <= 0.5"}}, **more
+    )
+
+
+def test_inputs_and_the_order_are_chosen_with_the_pace() -> None:
+    found = up.experiment(two_masses(), pace=0.1, until=1.0)
+    master = found.flat.master
+    assert master.pace == up.Revised(up.LookAhead(0.1))
+    assert master.coupling == up.GaussSeidel()
+    # x'' has the input F in it, whose rate nobody knows: x has two derivatives, v one, F none
+    assert master.ports == {"left.F": up.Linear(), "right.x": up.Hermite(2), "right.v": up.Hermite(1)}
+    told = up.explain(found, program=False)
+    for text in (
+        "inputs right.x: hermite with two derivatives, which are known",
+        "inputs right.v: hermite with one derivative, which is known",
+        "inputs left.F: linear, because no derivative is known",
+    ):
+        assert text in told
+
+
+def test_what_was_given_is_not_replaced() -> None:
+    def runs(**settings: Any) -> up.Master:
+        return up.experiment(two_masses(), until=1.0, **settings).flat.master
+
+    assert runs(step=0.1, coupling=up.Jacobi()).coupling == up.Jacobi()
+    held = runs(step=0.1, inputs="hold")
+    assert (held.inputs, held.ports) == (up.Hold(), {})
+    one = runs(step=0.1, ports={"right.x": up.Hold()}).ports
+    assert (one["right.x"], one["right.v"]) == (up.Hold(), up.Hermite(1))
+    for plain in (runs(step=0.1, events="off"), runs(pace=up.Fixed(0.1))):
+        assert (plain.pace, plain.coupling, plain.inputs) == (up.Fixed(0.1), up.Jacobi(), up.Hold())
+        assert plain.ports == {}
+    without = up.Scenario(two_masses().units, {"left.F": "right.F", "right.x": "left.x", "right.v": "left.v"})
+    plain = up.experiment(without, step=0.1, until=1.0).flat.master
+    assert (plain.pace, plain.coupling, plain.ports) == (up.Fixed(0.1), up.Jacobi(), {})
+
+
+class Drifting:
+    """A unit of which nobody knows how it changes."""
+
+    def __init__(self, name: str, start: float, parameters: Any) -> None:
+        self.x = 1.0
+
+    def get(self, port: str) -> float:
+        return self.x
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.x -= to - t
+        return to
+
+
+def test_what_cannot_be_chosen_is_warned_of_first(caplog: pytest.LogCaptureFixture) -> None:
+    source = up.PythonUnit(Drifting, [up.Port("x", up.Causality.OUTPUT)])
+    follower = up.Ode({"y": "u"}, inputs=["u"])
+    scenario = up.Scenario(
+        {"source": source, "follower": follower},
+        {"follower.u": "source.x"},
+        events={"high": {"when": "follower.y >= 0.3"}},
+    )
+    trace = up.simulate(scenario, pace=0.1, until=1.0)
+    opening = up.summary(trace)
+    assert "Warning: inputs are held during a step (follower.u), because nobody says how" in opening
+    assert "nobody says how" in caplog.text
+    assert not up.simulate(two_masses(), pace=0.1, until=1.0).info.get("warnings")
+
+
+def test_hermite_for_all_inputs_is_as_good_as_what_is_known() -> None:
+    """`explain` recommends it: so it is not refused where one input has no derivative (README's example)."""
+    mass = up.Ode({"x": "v", "v": "(F - x)/m"}, start={"x": 1.0}, inputs=["F"], parameters={"m": 2.0})
+    damper = up.Function(inputs=["v"], outputs={"F": "-d*v"}, parameters={"d": 0.4})
+    scenario = up.Scenario({"mass": mass, "damper": damper}, {"mass.F": "damper.F", "damper.v": "mass.v"})
+    found = up.experiment(scenario, pace=0.1, until=20.0, inputs="hermite")
+    assert "mass.F: Linear(), because no more is known" in up.explain(found, program=False)
+    exact = up.simulate(scenario.monolith(), pace=0.1, until=20.0)["mass.x"]
+    error = np.abs(found.run()["mass.x"] - exact).max()
+    held = np.abs(up.simulate(scenario, pace=0.1, until=20.0)["mass.x"] - exact).max()
+    assert error < held / 10
+    with pytest.raises(up.MasterError, match="does not say which output is its derivative"):
+        up.simulate(scenario, pace=0.1, until=1.0, ports={"mass.F": up.Hermite()})

@@ -31,13 +31,13 @@ STEPS = 50
 
 def wants_changes(master: Master) -> bool:
     """Whether the coupling of this master has to be told what it could not know."""
-    coupling = master.coupling
+    coupling = master.coupled
     return isinstance(coupling, Refined) and coupling.method == "sv" and coupling.changes is None
 
 
 def with_changes(flat: Flat, changes: Mapping[str, float]) -> Flat:
     """The same, with a coupling that knows."""
-    coupling = flat.master.coupling
+    coupling = flat.master.coupled
     assert isinstance(coupling, Refined)
     return flat._replace(master=replace(flat.master, coupling=replace(coupling, changes=changes)))
 

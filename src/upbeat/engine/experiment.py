@@ -102,7 +102,7 @@ class Experiment:
         return self._remarks(flat, self._shared(flat, flat.master.program(flat.scenario), self._choice(flat)))
 
     def _remarks(self, flat: Flat, shared: Mapping[str, Shared]) -> tuple[str, ...]:
-        found = step_remarks(flat, self.span)
+        found = (*step_remarks(flat, self.span), *flat.master.warnings)
         return (*found, *core_remarks(self.cores, shared, self.profile)) if shared else found
 
     def sharing(self) -> Mapping[str, Shared]:
@@ -138,7 +138,8 @@ class Experiment:
         program, pace = flat.master.build(flat.scenario)
         choice, keeper = self._choice(flat), None
         shared = self._shared(flat, program, choice)
-        for remark in self._remarks(flat, shared):
+        remarks = self._remarks(flat, shared)
+        for remark in remarks:
             _log.warning("%s", remark)
         if self.checkpoint is not None:
             from upbeat.engine.resume import keeper_for  # which knows what an experiment is
@@ -158,6 +159,7 @@ class Experiment:
             real_time=self.real_time,
             keeper=keeper,
             resumed=resumed,
+            warnings=remarks,
         )
 
     def run(self, report: Report | None = None) -> Trace:
@@ -183,8 +185,8 @@ class Experiment:
             )
         closed = together(self.closed)
         if pace is None:
-            known = isinstance(self.master.pace, Fixed) and self.master.events in (None, "off")
-            pace = self.master.pace if known else (self.span.stop - self.span.start) / 1000
+            own = self.master.settled(closed).pace
+            pace = own if isinstance(own, Fixed) else (self.span.stop - self.span.start) / 1000
         return replace(
             self,
             scenario=closed.monolith(solver),

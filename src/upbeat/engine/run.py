@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
@@ -62,10 +62,12 @@ class Run:
         real_time: RealTime | None = None,
         keeper: Keeper | None = None,
         resumed: Stored | None = None,
+        warnings: Sequence[str] = (),
     ) -> None:
         self._program = program
         self._scenario = scenario
         self._choice = choice
+        self._warnings = tuple(warnings)
         self._span = span
         before = {} if resumed is None else resumed.document["info"]
         self._began = time.perf_counter() - before.get("wall_seconds", 0.0)
@@ -242,6 +244,7 @@ class Run:
                 if self._ended
                 else time.perf_counter() - self._began,
                 **({} if paced is None else {"lateness": paced.lateness.to_data()}),
+                **({"warnings": list(self._warnings)} if self._warnings else {}),
                 **({"undefined": undefined} if (undefined := self._undefined()) else {}),
                 **({"solvers": worked} if (worked := self._efforts()) else {}),
             },

@@ -1,54 +1,73 @@
-"""How events between units are dealt with: what `events` of a master makes of its pace and its coupling."""
+"""How events between units are dealt with: what `events` makes of a pace, a coupling and inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
-from upbeat.master.couplings.coupling import Coupling, Jacobi
+from upbeat.core.names import split
+from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.events.inside import with_own_events
 from upbeat.master.events.ways import Events
+from upbeat.master.inputs.approximation import Approximation, Hermite, Linear
+from upbeat.master.inputs.derivatives import known, standing, with_rates
 from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.lookahead import LookAhead
 from upbeat.master.paces.pace import EventDriven, Fixed, Pace, plain, usual_step
 from upbeat.master.paces.revised import Revised
 from upbeat.master.paces.wrapping import Wrapping, follower
-from upbeat.scenario.events.sights import looked_at, waiting
+from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.sights import looked_at, sights, waiting
+from upbeat.scenario.events.watcher import Watcher, watchers
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.stops import located, with_stops
-from upbeat.units.equations.ode import Ode
+from upbeat.units.discrete.model import Discrete
+from upbeat.units.equations.ode import Function, Ode
 from upbeat.units.process import bare
 
 
 class Handling(NamedTuple):
-    """The pace and the coupling that deal with the events of a scenario, and why these."""
+    """The pace, the coupling and what inputs do that deal with the events of a scenario, and why these;
+    `warnings` say what could not be chosen well."""
 
     pace: Pace
     coupling: Coupling
     why: tuple[str, ...]
+    ports: Mapping[str, Approximation] = {}
+    warnings: tuple[str, ...] = ()
 
 
-def handled(events: Events, pace: Pace, coupling: Coupling, closed: Scenario) -> Handling:
-    """What `events` makes of a pace and a coupling, for a closed scenario."""
+def handled(
+    events: Events,
+    pace: Pace,
+    coupling: Coupling | None,
+    inputs: Approximation | None,
+    ports: Mapping[str, Approximation],
+    closed: Scenario,
+) -> Handling:
+    """What `events` makes of a pace, a coupling and inputs, for a closed scenario; None is left open."""
+    usual = coupling if coupling is not None else Jacobi()
     if events == "off":
         way = "events are noticed only where units communicate, as was asked"
         if isinstance(coupling, Interruptible):
             way = (
                 "the pace does not look at events, as was asked; units locate those they can (Interruptible)"
             )
-        return Handling(plain(pace), coupling, (way,))
-    case = _Case(pace, coupling, closed)
+        return Handling(plain(pace), usual, (way,) if looked_at(closed) else ())
+    case = _Case(pace, usual, closed, coupling is None)
+    if events == "auto":
+        return _automatic(case, ports if inputs is None else None)
     if case.watched:
         return _HANDLERS[events](case)
     if not case.stopping:
-        return Handling(pace, coupling, ("there are no events to look for: steps are as the pace says",))
-    if events in ("auto", "interruptible"):
-        return _interrupted(case) if events == "interruptible" else _followed(case, pace)
-    return Handling(pace, coupling, (f"nobody sees events inside {', '.join(case.stopping)} coming",))
+        return Handling(pace, usual, ("there are no events to look for: steps are as the pace says",))
+    if events == "interruptible":
+        return _interrupted(case)
+    return Handling(pace, usual, (f"nobody sees events inside {', '.join(case.stopping)} coming",))
 
 
 def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None:
@@ -69,6 +88,7 @@ class _Case(NamedTuple):
     pace: Pace
     coupling: Coupling
     closed: Scenario
+    open: bool  # whether the coupling was left open
 
     @property
     def units(self) -> dict[str, Model]:
@@ -95,8 +115,14 @@ class _Case(NamedTuple):
 
     @property
     def free(self) -> bool:
-        """Whether the coupling may be one in which units stop: it is already, or it is the usual one."""
-        return self.coupling == Jacobi() or isinstance(self.coupling, Interruptible)
+        """Whether the coupling may be one in which units stop: it is already, or it was left open."""
+        return self.open or isinstance(self.coupling, Interruptible)
+
+    @property
+    def heard(self) -> set[str]:
+        """The units that others hear of, by what people call them: what happens in those concerns these."""
+        found = {(source, c.unit) for c in self.closed.connections for source, _ in c.sources}
+        return {path_of(self.closed, source) for source, unit in found if source != unit}
 
     def says(self, what: str, watched: Sequence[str]) -> str:
         return f"events of {', '.join(watched)}: {what}"
@@ -157,13 +183,33 @@ def _followed(case: _Case, pace: Pace, said: Sequence[str] = ()) -> Handling:
     return Handling(pace, coupling, (*said, case.says(way, case.stopping), *case.others()))
 
 
-def _automatic(case: _Case) -> Handling:
-    """See events coming; go back to those that were missed, or else let units locate what they can."""
+def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handling:
+    """See events coming; go back to those that were missed, or else let units locate what they can. Inputs
+    follow what is known of their sources, unless they were given (None); `ports` are those given singly."""
+    watched = [unit for unit in case.watched if unit in case.heard]
+    if not watched and not (case.stopping and len(case.units) > 1):
+        # What happens inside a unit that nobody hears of is its own business.
+        return Handling(case.pace, case.coupling, ())
+    steady = [unit for unit, model in case.units.items() if getattr(model, "steady", False)]
+    if steady:
+        why = f"{', '.join(steady)} takes only steps of one length"
+        late = f"events are noticed up to a step late, because {why}"
+        return Handling(case.pace, case.coupling, (late,), warnings=(late,) if watched else ())
+    chosen = _Inputs({}, [], []) if ports is None else _inputs(case.closed, ports)
+    if not watched:
+        return _followed(case, case.pace)._replace(ports=chosen.ports)
+    found = _located(case, chosen.why)
+    warnings = found.warnings or tuple(chosen.warnings)  # who cannot be set back is the greater trouble
+    return found._replace(ports=chosen.ports, warnings=warnings, why=(*found.why, *chosen.why))
+
+
+def _located(case: _Case, rates: Sequence[str]) -> Handling:
+    """The pace and the coupling of "auto"; with `rates` of inputs an order of units is worth while."""
     pace = _looking(case.pace)
-    coupling = case.coupling
     step = _foreseen(case.pace, pace)
-    found: list[str] = []
     unable = [unit for unit, model in case.units.items() if not _set_back(model)]
+    if case.open and rates:
+        case = case._replace(coupling=GaussSeidel())
     if not unable:
         back = "; a step that misses one is repeated (Revised), because all units can be set back"
         inner = pace if pace is not None else case.pace
@@ -171,9 +217,11 @@ def _automatic(case: _Case) -> Handling:
         return _followed(case, whole, [case.says(step + back, case.watched)])
     cannot = f"because {', '.join(unable)} cannot be set back"
     stopping = _stopping(case.closed)
-    able = [unit for unit in case.watched if unit in stopping]
-    if able and case.free:
-        coupling = coupling if isinstance(coupling, Interruptible) else Interruptible()
+    able = [unit for unit in case.watched if unit in stopping] if case.free else []
+    found: list[str] = []
+    if able:
+        coupling = case.coupling if isinstance(case.coupling, Interruptible) else Interruptible()
+        case = case._replace(coupling=coupling, open=False)
         found.append(
             case.says(
                 f"{step}, and located by its own solver (Interruptible), at which all stop; "
@@ -181,14 +229,91 @@ def _automatic(case: _Case) -> Handling:
                 able,
             )
         )
-    rest = [unit for unit in case.watched if unit not in able or not isinstance(coupling, Interruptible)]
+    rest = [unit for unit in case.watched if unit not in able]
+    warnings: tuple[str, ...] = ()
     if rest:
+        advice = "compare with a run of half the step"
+        if not able and isinstance(case.pace, Fixed) and _dealt_with_inside(case.closed):
+            pace = LookAhead(case.pace.step / SHORTER, method="approach")
+            step = (
+                f"it deals with them inside, and sees others stand still during a step: steps of at most "
+                f"{pace.step:g} s, 1/{SHORTER} of those asked for, end before an event, and a short one goes "
+                "over it (LookAhead)"
+            )
+            advice = f"steps are 1/{SHORTER} of those asked for; {advice}"
         found.append(case.says(f"{step}; no step is repeated, {cannot}", rest))
-    return _followed(case._replace(coupling=coupling), pace if pace is not None else case.pace, found)
+        warnings = (
+            f"events of {', '.join(rest)} are met only as well as they are seen coming, {cannot}: {advice}",
+        )
+    return _followed(case, pace if pace is not None else case.pace, found)._replace(warnings=warnings)
+
+
+class _Inputs(NamedTuple):
+    """What inputs do that were left open, why, and what is not known."""
+
+    ports: dict[str, Approximation]
+    why: list[str]
+    warnings: list[str]
+
+
+def _inputs(closed: Scenario, given: Mapping[str, Approximation]) -> _Inputs:
+    """With as many derivatives as are known; without any, a straight line between units of equations. What
+    discrete-event units give out stands still between events, and so may what a unit gives out of which
+    nothing is known."""
+    units, looked = closed.units, set(looked_at(closed))
+    wanted = {c.target: MOST for c in closed.connections}
+    counts, still = known(with_rates(closed, wanted), MOST), standing(closed)
+    ports: dict[str, Approximation] = {}
+    blind: list[str] = []
+    for c in closed.connections:
+        target, model = c.target, units[c.unit]
+        if isinstance(bare(model), Discrete | Watcher | Conditions):  # which look at instants only
+            continue
+        if target not in counts or target in given or target in still:
+            continue
+        sources = [bare(units[unit]) for unit, _ in c.sources if unit in units]
+        if counts[target]:
+            ports[target] = Hermite(counts[target])
+        elif sources and all(type(source) in (Ode, Function) for source in sources):
+            ports[target] = Linear()
+        elif sources and c.unit in looked:
+            blind.append(f"{path_of(closed, c.unit)}.{c.port}")
+    ways: dict[Approximation, list[str]] = {}
+    for target, chosen in ports.items():
+        unit, port = split(target)
+        ways.setdefault(chosen, []).append(f"{path_of(closed, unit)}.{port}")
+    why = [f"inputs {', '.join(names)}: {_CHOSEN[chosen]}" for chosen, names in ways.items()]
+    return _Inputs(ports, why, [_blind(blind)] if blind else [])
+
+
+def _blind(names: Sequence[str]) -> str:
+    few = ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
+    return (
+        f"inputs are held during a step ({few}), because nobody says how what they follow changes: events "
+        'come at wrong times for that. Give outputs their derivative, or choose inputs="linear" if they '
+        "change steadily"
+    )
+
+
+def _dealt_with_inside(closed: Scenario) -> bool:
+    """Whether all events between units are only looked for: nothing is done about them outside of units."""
+    looking = watchers(closed.units)
+    listened = any(s.source[0] in looking for c in closed.event_connections for s in c.senders)
+    return not listened and not any(one.then for one in sights(closed))
+
+
+SHORTER = 4
+"""Into so many parts a step is divided where units see others stand still, and deal with events inside."""
+MOST = 2
+"""So many derivatives of inputs are made use of."""
+_CHOSEN: dict[Approximation, str] = {
+    Hermite(2): "hermite with two derivatives, which are known",
+    Hermite(1): "hermite with one derivative, which is known",
+    Linear(): "linear, because no derivative is known",
+}
 
 
 _HANDLERS = {
-    "auto": _automatic,
     "look_ahead": _looked_ahead,
     "revised": _revised,
     "interruptible": _interrupted,

@@ -18,7 +18,14 @@ from upbeat.master.events.ways import Events, checked
 from upbeat.master.handling import handled, noticed_late
 from upbeat.master.held import held_inputs, lost_between, without_rate
 from upbeat.master.inputs.approximation import Approximation, Hold
-from upbeat.master.inputs.derivatives import grown, lines, with_derivative_sources, with_rates, with_states
+from upbeat.master.inputs.derivatives import (
+    fallen,
+    fitted,
+    grown,
+    with_derivative_sources,
+    with_rates,
+    with_states,
+)
 from upbeat.master.needs import check_abilities
 from upbeat.master.paces.chains import BURST, allowance
 from upbeat.master.paces.pace import Fixed, Follows, LooksAtStates, Pace, prepared, usual_step
@@ -38,23 +45,26 @@ class Master:
     `ports` gives single inputs an approximation of their own, by name ``unit.port``; `simultaneous` says who
     goes first where several units have events at one instant. `events` says how events between units are
     dealt with: None, as pace and coupling do; "auto", by the best that the units allow; "look_ahead",
-    "revised" or "interruptible", in this way; "off", not at all (see `settled`).
+    "revised" or "interruptible", in this way; "off", not at all (see `settled`). A coupling or inputs of None
+    are left open: `Jacobi()` and `Hold()`, or what "auto" chooses.
     """
 
     pace: Pace
-    coupling: Coupling = field(default_factory=Jacobi)
-    inputs: Approximation = field(default_factory=Hold)
+    coupling: Coupling | None = None
+    inputs: Approximation | None = None
     ports: Mapping[str, Approximation] = field(default_factory=dict)
     simultaneous: Simultaneous = field(default_factory=Simultaneous)
     events: Events | None = None
     why: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """What was chosen for `events`, and why: filled in by `settled`."""
+    warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """What could not be chosen well, and what to do: filled in by `settled`."""
 
     def __post_init__(self) -> None:
         fixed = f"up.Fixed({self.pace!r})" if isinstance(self.pace, (int, float)) else "up.Fixed(0.01)"
         checks.has(self.pace, "propose", "the pace of a Master", fixed)
-        checks.has(self.coupling, "blocks", "the coupling of a Master", "up.Jacobi()")
-        checks.has(self.inputs, "extrapolate", "the inputs of a Master", "up.Linear()")
+        checks.has(self.coupled, "blocks", "the coupling of a Master", "up.Jacobi()")
+        checks.has(self.approximated, "extrapolate", "the inputs of a Master", "up.Linear()")
         if not isinstance(self.ports, Mapping):
             raise MasterError(f'ports of a Master are such as {{"left.F": up.Linear()}}, not {self.ports!r}')
         for name, chosen in self.ports.items():
@@ -67,9 +77,19 @@ class Master:
         checked(self.events)
 
     @property
+    def coupled(self) -> Coupling:
+        """The coupling; the usual one where it was left open."""
+        return self.coupling if self.coupling is not None else Jacobi()
+
+    @property
+    def approximated(self) -> Approximation:
+        """What inputs do that have nothing of their own; the usual where it was left open."""
+        return self.inputs if self.inputs is not None else Hold()
+
+    @property
     def unknowns(self) -> tuple[str, ...]:
         """The free inputs that the coupling finds by itself."""
-        return unknowns(self.coupling)
+        return unknowns(self.coupled)
 
     def program(self, scenario: Scenario) -> Program:
         """The program that runs `scenario` the way this master says."""
@@ -87,8 +107,8 @@ class Master:
             return self.settled(scenario).build(scenario, driven=driven, inside=inside)
         closed = self.arranged(scenario)
         sourced = with_derivative_sources(closed, self._wanted(closed, self._followed))
-        wiring = Wiring(sourced, self.inputs, {**self.ports, **lines(closed, self.inputs)})
-        for note in grown(closed):
+        wiring = Wiring(sourced, self.approximated, self._special(closed))
+        for note in (*fallen(closed, self.approximated, self.ports), *grown(closed)):
             wiring.note(note)
         if (late := self.late(closed)) is not None:
             wiring.note(late)
@@ -96,7 +116,7 @@ class Master:
             wiring.note(note)
         if self._followed and (held := held_inputs(wiring)) is not None:
             wiring.note(held)
-        blocks, pace = prepared(self.pace, self.coupling.blocks(wiring), wiring)
+        blocks, pace = prepared(self.pace, self.coupled.blocks(wiring), wiring)
         left = standing(wiring, blocks.steps.values()) if not driven else frozenset()
         instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven, standing=left)
         begun = () if inside else initialized(wiring, blocks.exchange)
@@ -128,21 +148,31 @@ class Master:
         return program, pace
 
     def settled(self, scenario: Scenario) -> Master:
-        """The master with a pace and a coupling that deal with events as `events` says."""
+        """The master with a pace, a coupling and inputs that deal with events as `events` says; nothing that
+        was given is replaced but steps of one size."""
         if self.events is None:
-            return self
-        pace, coupling, why = handled(self.events, self.pace, self.coupling, scenario.closed())
-        return replace(self, pace=pace, coupling=coupling, events=None, why=why)
+            return replace(self, coupling=self.coupled, inputs=self.approximated)
+        chosen = handled(self.events, self.pace, self.coupling, self.inputs, self.ports, scenario.closed())
+        return replace(
+            self,
+            pace=chosen.pace,
+            coupling=chosen.coupling,
+            inputs=self.approximated,
+            ports={**chosen.ports, **self.ports},
+            events=None,
+            why=chosen.why,
+            warnings=chosen.warnings,
+        )
 
     def late(self, scenario: Scenario) -> str | None:
         """A remark where events between units are not dealt with, and nobody has asked for that."""
         settled = self.settled(scenario)
-        return None if settled.why else noticed_late(settled.pace, settled.coupling, scenario.closed())
+        return None if settled.why else noticed_late(settled.pace, settled.coupled, scenario.closed())
 
     def remarks(self, scenario: Scenario) -> tuple[str, ...]:
         """What units do not see of each other's steps, and whose rate depends on the step, in sentences."""
         settled, closed = self.settled(scenario), scenario.closed()
-        parts = settled.pace, settled.coupling, closed
+        parts = settled.pace, settled.coupled, closed
         return (*lost_between(*parts), *without_rate(*parts))
 
     def arranged(self, scenario: Scenario) -> Scenario:
@@ -164,15 +194,15 @@ class Master:
             closed = with_waits(closed)
         if isinstance(self.pace, LooksAtStates) and self.pace.states:
             closed = with_states(closed)
-        if hasattr(self.coupling, "arranged"):
-            closed = self.coupling.arranged(closed)
+        if hasattr(self.coupled, "arranged"):
+            closed = self.coupled.arranged(closed)
         followed = self._followed if all(one.symbolic for one in self._followers) else 0
         return with_rates(closed, self._wanted(closed, followed), followed)
 
     @property
     def _followers(self) -> list[Follows]:
         """Who follows the conditions of events."""
-        found: list[Follows] = [self.coupling] if isinstance(self.coupling, Follows) else []
+        found: list[Follows] = [self.coupled] if isinstance(self.coupled, Follows) else []
         pace = follower(self.pace)
         return found if pace is None else [*found, pace]
 
@@ -194,7 +224,11 @@ class Master:
         }
 
     def _approximation(self, target: str) -> Approximation:
-        return self.ports.get(target, self.inputs)
+        return self.ports.get(target, self.approximated)
+
+    def _special(self, closed: Scenario) -> dict[str, Approximation]:
+        """The inputs that do something else than the others."""
+        return {**fitted(closed, self.approximated), **self.ports}
 
     def _check_ports(self, scenario: Scenario) -> None:
         inputs = {

@@ -92,15 +92,16 @@ def master_from(
     for key in settings:
         if key not in KEYS:
             problems.add((*where, key), f"unknown key '{key}'", suggest(key, KEYS, "keys"))
-    coupling = _build(
-        settings.get("coupling", "jacobi"), COUPLINGS, "coupling", (*where, "coupling"), problems
-    )
-    inputs = _build(
-        settings.get("inputs", "hold"), APPROXIMATIONS, "approximation", (*where, "inputs"), problems
-    )
+    coupling = inputs = None
+    if "coupling" in settings:
+        coupling = _build(settings["coupling"], COUPLINGS, "coupling", (*where, "coupling"), problems)
+    if "inputs" in settings:
+        inputs = _build(settings["inputs"], APPROXIMATIONS, "approximation", (*where, "inputs"), problems)
     pace = _pace(settings, problems, usual)
     simultaneous = _simultaneous(settings.get("simultaneous", {}), problems)
     events = settings.get("events")
+    if events is None and _only_a_step(settings):
+        events = "auto"
     try:
         checked(events)
     except InvalidInput as error:
@@ -116,11 +117,17 @@ def master_from(
         approximation = _build(value, APPROXIMATIONS, "approximation", (*where, "ports", name), problems)
         if approximation is not None:
             ports[name] = approximation
-    if len(problems.found) > before or coupling is None or inputs is None or pace is None:
+    if len(problems.found) > before or pace is None:
         return None
     return Master(
         pace=pace, coupling=coupling, inputs=inputs, ports=ports, simultaneous=simultaneous, events=events
     )
+
+
+def _only_a_step(settings: Mapping[str, Any]) -> bool:
+    """Whether no pace is named: how events are met is then left open, too."""
+    pace = settings.get("pace")
+    return "step" in settings or (isinstance(pace, Real) and not isinstance(pace, bool))
 
 
 def _simultaneous(given: Any, problems: Problems) -> Simultaneous:
@@ -254,11 +261,16 @@ def _variant(given: Any, where: tuple[str, ...], problems: Problems) -> Variant 
 
 def settings_of(master: Master) -> dict[str, Any]:
     """The settings that give `master` back."""
-    settings: dict[str, Any] = {
-        "coupling": _plain(master.coupling, COUPLINGS),
-        "pace": _plain(master.pace, PACES),
-        "inputs": _plain(master.inputs, APPROXIMATIONS),
-    }
+    settings: dict[str, Any] = {}
+    step = master.pace.step if type(master.pace) is Fixed and master.events == "auto" else None
+    if master.coupling is not None:
+        settings["coupling"] = _plain(master.coupling, COUPLINGS)
+    if step is not None:
+        settings["step"] = step  # which leaves to "auto" how events are met
+    else:
+        settings["pace"] = _plain(master.pace, PACES)
+    if master.inputs is not None:
+        settings["inputs"] = _plain(master.inputs, APPROXIMATIONS)
     if master.ports:
         settings["ports"] = {name: _plain(item, APPROXIMATIONS) for name, item in master.ports.items()}
     if master.simultaneous != Simultaneous():
@@ -267,7 +279,7 @@ def settings_of(master: Master) -> dict[str, Any]:
             for key, value in asdict(master.simultaneous).items()
             if value != getattr(Simultaneous(), key)
         }
-    if master.events is not None:
+    if master.events is not None and step is None:
         settings["events"] = master.events
     return settings
 

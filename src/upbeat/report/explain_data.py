@@ -49,7 +49,7 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         "events": [_happening(event) for event in experiment.scenario.events],
         "nested": [{"unit": note.unit, "flattened": note.flattened, "why": note.why} for note in flat.notes],
         "order": [f"{unit}.{port}" for _, unit, port in closed.graph.order],
-        "order_followed": not modular(flat.master.coupling),
+        "order_followed": not modular(flat.master.coupled),
         "loops": [[f"{unit}.{port}" for _, unit, port in loop] for loop in closed.graph.loops],
         "master": _settings(experiment),
         "notes": [*built.notes, *(f"warning: {remark}" for remark in experiment.remarks)],
@@ -78,13 +78,11 @@ def _late(experiment: Experiment) -> dict[str, Any] | None:
 
 
 def _settings(experiment: Experiment) -> dict[str, Any]:
-    """The settings, with the coupling and the pace that `events` has led to."""
+    """The settings, with the coupling, the pace and the inputs that `events` has led to."""
     master, flat = experiment.master, experiment.flat
-    found = settings_of(master)
-    if master.events is not None:
-        runs = settings_of(flat.master.settled(flat.scenario))
-        found |= {"coupling": runs["coupling"], "pace": runs["pace"]}
-    return found
+    runs = flat.master.settled(flat.scenario)
+    more = {key: value for key, value in settings_of(master).items() if key != "step"}
+    return settings_of(runs) | {key: more[key] for key in more.keys() & {"events", "simultaneous"}}
 
 
 def _unit(name: str, model: Model) -> dict[str, Any]:

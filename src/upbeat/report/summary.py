@@ -42,6 +42,7 @@ def _opening(trace: Trace) -> list[str]:
     if trace.event_counts:
         lines.append(f"Events: {_events(trace.event_counts)}.")
         lines += _between(trace)
+    lines += [f"Warning: {what}." for what in trace.info.get("warnings", ())]
     for event, t in trace.info.get("undefined", {}).items():
         lines.append(f"Event {event}: its condition was not a number at t = {t:.9g} s; that is never true.")
     if trace.lateness is not None:

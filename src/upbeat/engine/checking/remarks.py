@@ -33,7 +33,7 @@ def step_remarks(flat: Flat, span: Span) -> tuple[str, ...]:
             "choose times that are whole steps apart "
             f"(--until {whole:.9g} or {whole + pace.step:.9g}), or another step"
         )
-    if isinstance(flat.master.coupling, (Negotiated, Interruptible)):
+    if isinstance(flat.master.coupled, (Negotiated, Interruptible)):
         found.append("the coupling lets units end them early: take another coupling if one does")
     others = [n for n, model in units.items() if Ability.NEXT_EVENT in model.abilities and n not in steady]
     others += [f"the event '{event.name}'" for event in flat.scenario.events]

@@ -119,7 +119,7 @@ class _Flattening:
                 self._notes.append(Note(path, True, why))
                 waiting += reversed(new)
         scenario = self._work.scenario()
-        coupling, plain = self._master.coupling, as_jacobi(self._master.coupling)
+        coupling, plain = self._master.coupled, as_jacobi(self._master.coupled)
         if self._rates:
             assert isinstance(plain, Jacobi)
             coupling = MultiRate(self._rates, plain.loops, slower="beside")
@@ -138,9 +138,9 @@ class _Flattening:
         inner = model.master
         if any(Ability.NEXT_EVENT in m.abilities for m in model.whole.units.values()):
             return self._merge_events(unit, model)
-        mergeable.check_coupling(self._master.coupling, model, in_turn=unit in self._in_turn)
+        mergeable.check_coupling(self._master.coupled, model, in_turn=unit in self._in_turn)
         rate, step = self._rate(unit, inner)
-        in_turn = isinstance(inner.coupling, GaussSeidel)
+        in_turn = isinstance(inner.coupled, GaussSeidel)
         what = "different rates" if rate > 1 else "Gauss-Seidel couplings" if in_turn else ""
         ports = mergeable.approximations(self._master, self._ports.get(unit, {}), model, held=what)
         if in_turn and (rate > 1 or self._rates):

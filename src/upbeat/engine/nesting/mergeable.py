@@ -34,7 +34,7 @@ def _check_wish(model: Nested) -> None:
 
 def check_coupling(around: Coupling, model: Nested, *, in_turn: bool) -> None:
     """Both couplings must be alike; `in_turn`: the units around it already go one after the other."""
-    outer, inner = as_jacobi(around), as_jacobi(model.master.coupling)
+    outer, inner = as_jacobi(around), as_jacobi(model.master.coupled)
     _check_wish(model)
     if in_turn:
         raise Kept("the coupling around it is GaussSeidel, and only Jacobi can be merged into")
@@ -87,7 +87,7 @@ def is_whole(span: Span | None, pace: Pace) -> bool:
 
 def sequence(model: Nested) -> Sequence | None:
     """In which order the units inside run and which inputs see what went before, if they do."""
-    coupling = model.master.coupling
+    coupling = model.master.coupled
     if not isinstance(coupling, GaussSeidel):
         return None
     closed = model.scenario.closed()
@@ -116,14 +116,14 @@ def approximations(
     for port in model.scenario.inputs:
         if port.reactive:
             raise Kept(f"its input '{port.name}' is reactive")
-        _check_course(given.get(port.name, master.inputs), port.name, held)
+        _check_course(given.get(port.name, master.approximated), port.name, held)
     found: dict[End, Approximation] = {}
     for name, port in _inputs(model.whole):
-        chosen = inner.ports.get(f"{name}.{port.name}", inner.inputs)
+        chosen = inner.ports.get(f"{name}.{port.name}", inner.approximated)
         if port.kind is not Kind.REAL:
             continue
         _check_course(chosen, f"{name}.{port.name}", held)
-        if chosen != master.inputs:
+        if chosen != master.approximated:
             found[name, port.name] = chosen
     return found
 

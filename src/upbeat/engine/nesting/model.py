@@ -196,7 +196,7 @@ class Nested:
             found |= {Ability.NEXT_EVENT}
         running = self._flat.scenario.units.values()  # to which the coupling may have added something
         stops = any(Ability.EARLY_RETURN in model.abilities for model in running)
-        if stops and isinstance(self._flat.master.coupling, (Negotiated, Interruptible)):
+        if stops and isinstance(self._flat.master.coupled, (Negotiated, Interruptible)):
             found |= {Ability.EARLY_RETURN}
         return frozenset(found)
 

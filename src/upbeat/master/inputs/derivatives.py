@@ -11,13 +11,16 @@ from upbeat.core.errors import MasterError
 from upbeat.core.expr import Expr, Name, time_derivative
 from upbeat.core.expr import names as expr_names
 from upbeat.core.names import resolve, split
-from upbeat.core.ports import Port
-from upbeat.master.inputs.approximation import Approximation, Linear
+from upbeat.core.ports import Kind, Port
+from upbeat.master.inputs.approximation import Approximation, Hermite, Hold, Linear
 from upbeat.scenario.directory import INPUTS
+from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
+from upbeat.units.discrete.model import Discrete
 from upbeat.units.equations.ode import Function, Ode
-from upbeat.units.process import Isolated
+from upbeat.units.process import Isolated, bare
 
 
 def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Scenario:
@@ -104,18 +107,65 @@ def rate(cell: Expr, ports: Mapping[tuple[str, str], Port], target: str) -> Expr
     return time_derivative(cell, rates)
 
 
-def lines(closed: Scenario, usual: Approximation) -> dict[str, Approximation]:
-    """Straight lines for inputs that a master has made for itself, where the `usual` approximation wants
-    derivatives that nobody knows: no user could give these another one."""
+def known(closed: Scenario, most: int) -> dict[str, int]:
+    """How many time derivatives of each connected real input are known, up to so many."""
     ports = {(unit, port.name): port for unit, model in closed.units.items() for port in model.ports}
-    found: dict[str, Approximation] = {}
+    found: dict[str, int] = {}
     for connection in closed.connections:
-        cells = connection.cells
-        if not ports[connection.unit, connection.port].internal:
+        if ports[connection.unit, connection.port].kind is not Kind.REAL:
             continue
+        cells, count = connection.cells, 0
         try:
-            for _ in range(usual.derivatives):
+            while count < most:
                 cells = tuple(rate(cell, ports, connection.target) for cell in cells)
+                count += 1
         except MasterError:
-            found[connection.target] = Linear()
+            pass
+        found[connection.target] = count
     return found
+
+
+def standing(closed: Scenario) -> set[str]:
+    """The connected inputs that really stand still between events: only discrete-event units drive them."""
+    units = closed.units
+    return {
+        c.target
+        for c in closed.connections
+        if all(unit in units and isinstance(bare(units[unit]), Discrete) for unit, _ in c.sources)
+    }
+
+
+def fitted(closed: Scenario, usual: Approximation) -> dict[str, Approximation]:
+    """What inputs do of which fewer derivatives are known than the `usual` approximation wants: with as many
+    as there are, or else a straight line.
+
+    Somebody's own approximation is left as it is, but for inputs that a master has made for itself: no user
+    could give these another one.
+    """
+    if not usual.derivatives:
+        return {}
+    internal = {
+        f"{u}.{port.name}" for u, model in closed.units.items() for port in model.ports if port.internal
+    }
+    still, found = standing(closed), dict[str, Approximation]()
+    for target, count in known(closed, usual.derivatives).items():
+        if count == usual.derivatives or not (type(usual) is Hermite or target in internal):
+            continue
+        line = Hold() if target in still else Linear()
+        found[target] = Hermite(count) if count and type(usual) is Hermite else line
+    return found
+
+
+def fallen(closed: Scenario, usual: Approximation, given: Mapping[str, Approximation]) -> list[str]:
+    """What `fitted` has done, in sentences."""
+    looking = {u for u, model in closed.units.items() if isinstance(model, Watcher | Conditions)}
+    ways: dict[Approximation, list[str]] = {}
+    for target, chosen in fitted(closed, usual).items():
+        unit, port = split(target)
+        own = next(one for one in closed.units[unit].ports if one.name == port)
+        if unit not in looking and target not in given and not own.internal:
+            ways.setdefault(chosen, []).append(f"{path_of(closed, unit)}.{port}")
+    return [
+        f"{', '.join(names)}: {chosen!r}, because no more is known of how what it follows changes"
+        for chosen, names in ways.items()
+    ]

@@ -19,6 +19,10 @@ DEPTH = 3
 """So many samples are kept: now, and two before."""
 CLOSE = 0.05
 """The part of the distance between two samples within which a third one takes the place of the newer."""
+PART = 0.8
+"""The part of the way to an event that a step which is to end before it goes."""
+FURTHER = 1.3
+"""So many steps ahead is looked for an event that a step is to end before."""
 NEAR = 0.1
 """Two samples that are closer to each other than this part of the step say little about its end: their
 differences are about what rates and inputs leave of errors."""
@@ -97,6 +101,21 @@ def published(memory: Memory, places: range, forecast: float, safety: float, lea
         if now > 0.0:
             found = max(found, safety * last * now / (before - now), least)
     return Landing(found if found >= least else inf)
+
+
+def approached(curves: list[Coefficients], span: float, short: float) -> Landing:
+    """Before the place where all the curves are at most zero, at `PART` of the way, until it is near; then
+    over it, in a step that is `short`.
+
+    A step that ends just before `span` may end just before the event, too: so it is looked for further on.
+    """
+    if not prediction.largest(curves, 0.0) > 0.0:
+        return Landing(inf)
+    root = prediction.first_zero(curves, FURTHER * span)
+    if root <= short:
+        return Landing(root + short)
+    before = PART * root
+    return Landing(before if root - before > 0.5 * short else root - 0.5 * short)
 
 
 def closely(head: Head, curves: list[Coefficients], span: float, close: float, tiny: float) -> Landing:

@@ -15,14 +15,31 @@ from upbeat.master.blocks import Blocks
 from upbeat.master.events.conditions import Watch, followed
 from upbeat.master.events.prediction import Landing
 from upbeat.master.paces.chains import TINY, longer, right_after
-from upbeat.master.paces.foresight import CLOSE, DEPTH, Memory, Prediction, closely, curve, published
+from upbeat.master.paces.foresight import (
+    CLOSE,
+    DEPTH,
+    Memory,
+    Prediction,
+    approached,
+    closely,
+    curve,
+    published,
+)
 from upbeat.master.paces.margins import PART, margin, visible
 from upbeat.master.paces.pace import SLACK, Fixed, Pace, Proposal, Read, State, Twin
 from upbeat.master.paces.sampling import look
 from upbeat.master.wiring import Wiring
 
-Method = Literal["auto", "published", "secant", "quadratic", "hermite", "hermite2"]
-_DERIVATIVES = {"auto": 2, "published": 0, "secant": 0, "quadratic": 0, "hermite": 1, "hermite2": 2}
+Method = Literal["auto", "published", "secant", "quadratic", "hermite", "hermite2", "approach"]
+_DERIVATIVES = {
+    "auto": 2,
+    "approach": 2,
+    "published": 0,
+    "secant": 0,
+    "quadratic": 0,
+    "hermite": 1,
+    "hermite2": 2,
+}
 _WORDS = ("a parabola through its last three values", "values and rates", "values, rates and curvatures")
 
 _KINDS: tuple[Why, ...] = (USUAL, FIRST, AFTER)
@@ -42,13 +59,16 @@ class LookAhead:
     their rates ("hermite"), and second derivatives, too ("hermite2"). They also see a condition that only
     dips below zero within a step. Rates come from outputs that declare their `derivative`, and (unless
     `symbolic` is off) from the equations of units. "auto" takes for each condition the best that is known.
+    "approach" sees as well, but ends steps *before* an event, each at 0.8 of the way, until `tolerance` is
+    left, and then goes over it in a step that is no longer than twice that: for units that notice events by
+    themselves, on inputs that they do not see move within a step.
     Events that units of equations or FMUs for model exchange have `inside` are followed, too: the units act,
     and the step ends there.
 
     After an event everything begins anew: what conditions and inputs were before says nothing about what they
     will be. The first step then is `after` times the usual one (1 for "published", else one half); so is
-    the very first. `tolerance` is step/40 for "published", else 1e-5·step, or what the
-    solvers of the units can tell if that is more.
+    the very first. `tolerance` is step/40 for "published", step/100 for "approach", else 1e-5·step, or what
+    the solvers of the units can tell if that is more.
     """
 
     step: float
@@ -103,9 +123,8 @@ class LookAhead:
 
     @property
     def _tolerance(self) -> float:
-        return (
-            self.tolerance if self.tolerance is not None else self.step * (0.025 if self._published else PART)
-        )
+        parts = {"published": 0.025, "approach": 0.01}
+        return self.tolerance if self.tolerance is not None else self.step * parts.get(self.method, PART)
 
     @property
     def _after(self) -> float:
@@ -161,6 +180,9 @@ class LookAhead:
                 self._tolerance,
                 f"{way}, and are at least {self._tolerance:.3g} s long (tolerance): {origin}",
             )
+        if self.method == "approach":
+            way = "steps end before an expected event, and go over it from"
+            return self._tolerance, f"{way} {self._tolerance:.3g} s before it"
         length, why = self.tolerance, "as given"
         if length is None:
             length, why = margin(wiring.scenario.units, self.step, wiring.called)
@@ -177,7 +199,7 @@ class LookAhead:
         if type(self) is not LookAhead or self.watch is None:
             return None
         watch = self.watch
-        kind = {"published": 0.0, "secant": 1.0}.get(self.method, 2.0)
+        kind = {"published": 0.0, "secant": 1.0, "approach": 3.0}.get(self.method, 2.0)
         numbers = (self.step, kind, self._forecast, self._safety, self._tolerance, self._after)
         counts = (float(count) for count in watch.counts)
         orders = (float(order) for order in watch.orders)
@@ -277,4 +299,6 @@ class LookAhead:
             curve(head, seen, order, span, secant=secant)
             for seen, order in zip(memory.seen, watch.orders, strict=True)
         ]
+        if self.method == "approach":
+            return [approached(curves[some.start : some.stop], span, close) for some in watch.places]
         return [closely(head, curves[some.start : some.stop], span, close, tiny) for some in watch.places]

@@ -78,7 +78,9 @@ def compare_couplings(
             if present:
                 raise
             continue
-        found.append(Alternative(label, master, result, present, _order(master.coupling, made)))
+        found.append(
+            Alternative(label, master, result, present, _order(master.settled(made.scenario).coupled, made))
+        )
     return tuple(sorted(found, key=_rank))
 
 
@@ -100,7 +102,8 @@ def candidates(made: Experiment) -> Iterator[tuple[str, Master]]:
     """The given master and others, each with a name."""
     own = made.master
     seen = [own]
-    yield label(own.coupling, own.inputs), own
+    runs = own.settled(made.scenario)
+    yield label(runs.coupled, runs.approximated), own
     for coupling in _couplings(tuple(made.scenario.units)):
         for inputs in (Hold(), Linear()):
             master = replace(own, coupling=coupling, inputs=inputs)
