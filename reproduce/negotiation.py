@@ -129,7 +129,7 @@ def nested(back: dict[str, bool]) -> up.Scenario:
 
 
 def negotiated(scenario: up.Scenario, inputs: str = "hold") -> up.Trace:
-    return up.simulate(scenario, pace=STEP, until=UNTIL, coupling=up.Negotiated(), inputs=inputs)
+    return up.simulate(scenario, pace=up.Fixed(STEP), until=UNTIL, coupling=up.Negotiated(), inputs=inputs)
 
 
 def fixed(times: np.ndarray, inputs: str) -> np.ndarray:

@@ -64,10 +64,10 @@ def runs() -> dict[str, up.Trace]:
     ahead = up.LookAhead(STEP)
     exact = ball(0.0).monolith(up.DormandPrince(rtol=1e-12, atol=1e-14))
     return {
-        "located": up.simulate(exact, pace=STEP / 4, until=UNTIL, coupling=up.Negotiated()),
+        "located": up.simulate(exact, pace=up.Fixed(STEP / 4), until=UNTIL, coupling=up.Negotiated()),
         "delayed": up.simulate(ball(DELAY), pace=ahead, until=UNTIL),
         "lookahead": up.simulate(ball(0.0), pace=ahead, until=UNTIL),
-        "fixed": up.simulate(ball(0.0), pace=STEP, until=UNTIL),
+        "fixed": up.simulate(ball(0.0), pace=up.Fixed(STEP), until=UNTIL),
     }
 
 

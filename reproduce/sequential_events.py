@@ -121,7 +121,7 @@ class Reference:
     def __init__(self, scenario: up.Scenario, until: float) -> None:
         self._whole = scenario.monolith(up.DormandPrince(rtol=1e-12, atol=1e-13))
         self._until = until
-        trace = up.simulate(self._whole, pace=0.01, until=until, coupling=up.Negotiated())
+        trace = up.simulate(self._whole, pace=up.Fixed(0.01), until=until, coupling=up.Negotiated())
         self.events = happened(trace)
 
     def positions(self, times: np.ndarray) -> np.ndarray:
@@ -185,7 +185,7 @@ def walls(step: float = 0.05) -> dict[str, Any]:
     def run(first: str) -> up.Trace:
         coupling = up.Interruptible(first, parallel=False, interruption=SHORT)
         lines = approximated(Slope(), Slope())
-        return up.simulate(scenario, pace=step, until=MOVING_UNTIL, coupling=coupling, ports=lines)
+        return up.simulate(scenario, pace=up.Fixed(step), until=MOVING_UNTIL, coupling=coupling, ports=lines)
 
     trace, fixed = run("auto"), run("upper")
     leader = trace["leader"][1:]  # of the step from time[k] on

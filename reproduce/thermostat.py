@@ -93,7 +93,7 @@ def hybrid_ct() -> up.Experiment:
     scenario = up.Scenario(
         {"room": room(), "controller": wrapped}, {"controller.x": "room.x", "room.q": "controller.q"}
     )
-    return up.experiment(scenario, pace=H, until=UNTIL, record=["controller.q"])
+    return up.experiment(scenario, pace=up.Fixed(H), until=UNTIL, record=["controller.q"])
 
 
 def side_by_side() -> up.Experiment:
@@ -114,7 +114,7 @@ def side_by_side() -> up.Experiment:
             "room.q": "heat.value",
         },
     )
-    return up.experiment(scenario, pace=H, until=UNTIL, record=["room.x"])
+    return up.experiment(scenario, pace=up.Fixed(H), until=UNTIL, record=["room.x"])
 
 
 def switches(trace: up.Trace) -> list[float]:

@@ -108,7 +108,7 @@ def inputs() -> dict[str, dict[str, Any]]:
 def paces() -> dict[str, dict[str, Any]]:
     """Fixed, published and best, by name."""
     return {
-        "fixed": {"pace": STEP},
+        "fixed": {"pace": up.Fixed(STEP)},
         "published": {"pace": up.LookAhead(STEP, method="published", tolerance=0.002)},
         "best": {"pace": up.LookAhead(STEP), "coupling": up.GaussSeidel()},
     }
@@ -130,9 +130,9 @@ def methods() -> dict[str, dict[str, Any]]:
     published = paces()["published"]["pace"]
     positions = {"ports": parabolas, "coupling": up.GaussSeidel()}
     return {
-        "fixed": {"pace": STEP},
-        "fixed_hermite": {"pace": STEP, "ports": hermite},
-        "fixed_0.01": {"pace": 0.01},
+        "fixed": {"pace": up.Fixed(STEP)},
+        "fixed_hermite": {"pace": up.Fixed(STEP), "ports": hermite},
+        "fixed_0.01": {"pace": up.Fixed(0.01)},
         "lookahead_hold": {"pace": published},
         "lookahead_published": {"pace": published, "ports": velocities},
         "best_first_derivatives": {"pace": up.LookAhead(STEP, symbolic=False), **positions},

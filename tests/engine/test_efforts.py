@@ -12,7 +12,7 @@ from conftest import ENGINES
 
 
 def counted(model: Any, engine: str, **settings: Any) -> dict[str, int]:
-    settings = {"pace": 0.25, "until": 1.0, **settings}
+    settings = {"pace": up.Fixed(0.25), "until": 1.0, **settings}
     return up.simulate(up.Scenario({"u": model}), engine=engine, **settings).info["solvers"]["u"]
 
 
@@ -57,16 +57,16 @@ def test_both_engines_count_the_same() -> None:
 
 def test_units_without_a_solver_that_counts_are_left_out(engine: str) -> None:
     units = {"f": up.Function([], {"y": "time"}), "x": up.Ode({"x": "y"}, inputs=["y"])}
-    trace = up.simulate(up.Scenario(units, {"x.y": "f.y"}), engine=engine, pace=0.5, until=1.0)
+    trace = up.simulate(up.Scenario(units, {"x.y": "f.y"}), engine=engine, pace=up.Fixed(0.5), until=1.0)
     assert list(trace.info["solvers"]) == ["x"]
-    alone = up.simulate(up.Scenario({"f": units["f"]}), engine=engine, pace=0.5, until=1.0)
+    alone = up.simulate(up.Scenario({"f": units["f"]}), engine=engine, pace=up.Fixed(0.5), until=1.0)
     assert "solvers" not in alone.info
 
 
 def test_a_run_that_is_resumed_goes_on_counting(tmp_path: Path) -> None:
     decay = up.Scenario({"u": up.Ode({"x": "-x"}, start={"x": 1.0})})
     kept = up.Checkpoint(tmp_path / "kept", every=1e9)
-    with up.start(decay, pace=0.1, until=1.0, checkpoint=kept) as run:
+    with up.start(decay, pace=up.Fixed(0.1), until=1.0, checkpoint=kept) as run:
         for _ in range(4):
             run.step()
     trace = up.resume(tmp_path / "kept")

@@ -54,7 +54,7 @@ def happenings(draw: st.DrawFn, count: int) -> dict[str, Any]:
 
 
 def paces(step: float) -> st.SearchStrategy[Any]:
-    methods = ["auto", "published", "secant", "quadratic", "hermite", "hermite2"]
+    methods = ["auto", "published", "secant", "quadratic", "hermite", "hermite2", "approach"]
     ahead = st.builds(up.LookAhead, st.just(step), st.sampled_from(methods), symbolic=st.booleans())
     control = up.ErrorControl(0.01, "milne", first=step, shortest=step / 64, longest=2 * step)
     inner = st.one_of(st.sampled_from([up.Fixed(step), up.EventDriven(step), control]), ahead)

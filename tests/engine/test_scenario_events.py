@@ -31,7 +31,7 @@ def collision() -> dict[str, Any]:
 
 def test_a_shared_event_is_atomic_and_happens_once(engine: str) -> None:
     scenario = up.Scenario({"left": point(0, 1), "right": point(1, -1)}, events={"hit": collision()})
-    trace = up.simulate(scenario, pace=0.125, until=2.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.125), until=2.0, engine=engine)
     assert happened(trace) == [("hit", 0.5)]
     assert trace["left.v"][-1] == -1.0
     assert trace["right.v"][-1] == 1.0
@@ -47,7 +47,7 @@ def test_all_units_of_an_event_change_in_one_micro_step(engine: str) -> None:
         {"spy.signal": "left.v + right.v != 0"},
         events={"hit": collision()},
     )
-    trace = up.simulate(scenario, pace=0.125, until=1.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.125), until=1.0, engine=engine)
     assert happened(trace) == [("hit", 0.5)]
 
 
@@ -65,14 +65,14 @@ def test_it_happens_on_the_edge_and_again_only_after_it_was_false(engine: str) -
 
 def test_what_holds_at_the_start_happens_before_the_first_step(engine: str) -> None:
     scenario = up.Scenario({"a": point(-1, -1)}, events={"low": {"when": "a.x <= 0", "then": {"a.v": "2"}}})
-    trace = up.simulate(scenario, pace=0.25, until=1.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.25), until=1.0, engine=engine)
     assert happened(trace) == [("low", 0.0)]
     assert trace["a.x"].tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
 
 
 def test_an_event_at_the_end_still_happens(engine: str) -> None:
     scenario = up.Scenario({"a": point(1, -1)}, events={"low": {"when": "a.x <= 0", "then": {"a.v": "5"}}})
-    trace = up.simulate(scenario, pace=0.25, until=1.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.25), until=1.0, engine=engine)
     assert happened(trace) == [("low", 1.0)]
     assert trace["a.v"][-1] == 5.0
 
@@ -85,7 +85,7 @@ def test_one_event_leads_to_another_at_the_same_instant(engine: str) -> None:
             "first": {"when": "a.x <= 0", "then": {"b.v": "1", "b.x": "7"}},
         },
     )
-    trace = up.simulate(scenario, pace=0.5, until=1.5, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.5), until=1.5, engine=engine)
     assert [(e.name, e.time, e.index) for e in trace.events] == [("first", 1.0, 0), ("third", 1.0, 1)]
     assert trace["c.x"][-1] == 7.0
 
@@ -99,7 +99,9 @@ def test_a_chain_without_end_is_an_error(engine: str) -> None:
         },
     )
     with pytest.raises(StepError, match="chain of events") as caught:
-        up.simulate(scenario, pace=0.5, until=1.5, engine=engine, simultaneous=up.Simultaneous(most=50))
+        up.simulate(
+            scenario, pace=up.Fixed(0.5), until=1.5, engine=engine, simultaneous=up.Simultaneous(most=50)
+        )
     assert "events" in str(caught.value)
 
 
@@ -116,7 +118,7 @@ def test_a_private_and_a_shared_event_at_one_instant(engine: str) -> None:
             "hit": collision(),
         },
     )
-    trace = up.simulate(scenario, pace=0.25, until=1.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.25), until=1.0, engine=engine)
     assert happened(trace) == [("wall", 0.5), ("hit", 0.5), ("wall", 0.5), ("hit", 0.5)]
     assert trace["left.v"][-1] == -2.0
     assert trace["right.v"][-1] == -1.0
@@ -130,7 +132,7 @@ def test_events_that_have_nothing_in_common_are_one_snapshot(engine: str) -> Non
             "two": {"when": "b.x <= 0", "then": {"b.v": "a.v"}},
         },
     )
-    trace = up.simulate(scenario, pace=0.5, until=1.5, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.5), until=1.5, engine=engine)
     assert happened(trace) == [("one", 1.0), ("two", 1.0)]
     assert trace["a.v"][-1] == -2.0
     assert trace["b.v"][-1] == -1.0
@@ -143,7 +145,7 @@ def test_three_conditions_wait_for_the_last(engine: str, order: str) -> None:
         {name: point(end, -1) for name, end in ends.items()},
         events={"all": {"when": [f"{name}.x" for name in order]}},
     )
-    trace = up.simulate(scenario, pace=0.25, until=3.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.25), until=3.0, engine=engine)
     assert happened(trace) == [("all", 2.0)]
 
 
@@ -151,8 +153,8 @@ def test_what_grazes_between_two_points_is_left_to_the_pace(engine: str) -> None
     """A dip of depth 0.01 around t = 0.5 that lasts 0.2: seen only if a communication point lies in it."""
     dip = up.Function(outputs={"y": "(time - 0.5)**2 - 0.01"})
     scenario = up.Scenario({"dip": dip}, events={"touch": {"when": "dip.y <= 0"}})
-    assert happened(up.simulate(scenario, pace=0.35, until=1.05, engine=engine)) == []
-    assert happened(up.simulate(scenario, pace=0.25, until=1.0, engine=engine)) == [("touch", 0.5)]
+    assert happened(up.simulate(scenario, pace=up.Fixed(0.35), until=1.05, engine=engine)) == []
+    assert happened(up.simulate(scenario, pace=up.Fixed(0.25), until=1.0, engine=engine)) == [("touch", 0.5)]
 
 
 def test_an_event_inside_a_nested_scenario(engine: str) -> None:
@@ -165,7 +167,7 @@ def test_an_event_inside_a_nested_scenario(engine: str) -> None:
         nested = up.Nested(inner, up.Master(up.Fixed(0.125)), flatten=flatten)
         seen = up.Ode({"s": "u"}, inputs=["u"], outputs=["s"], solver="euler")
         scenario = up.Scenario({"pair": nested, "seen": seen}, {"seen.u": "pair.v"})
-        trace = up.simulate(scenario, pace=0.25, until=2.0, engine=engine)
+        trace = up.simulate(scenario, pace=up.Fixed(0.25), until=2.0, engine=engine)
         assert trace["pair.x"][-1] == -1.0
         assert trace["pair.v"][-1] == 1.0
         assert trace["seen.s"][-1] == -0.5 + 1.5
@@ -179,7 +181,9 @@ def test_a_monolith_has_the_events_too(engine: str) -> None:
     scenario = up.Scenario(
         {"pair": up.Nested(inner, up.Master(up.Fixed(0.3))), "far": point(0, 1)}, events={"wall": wall}
     )
-    trace = up.simulate(scenario.monolith(), pace=0.3, until=1.5, engine=engine, coupling=up.Negotiated())
+    trace = up.simulate(
+        scenario.monolith(), pace=up.Fixed(0.3), until=1.5, engine=engine, coupling=up.Negotiated()
+    )
     assert happened(trace) == [("wall", pytest.approx(1.0, abs=1e-12))]
     assert trace["pair.x"][-1] == pytest.approx(-0.5, abs=1e-12)
     assert trace["far.v"][-1] == pytest.approx(0.0, abs=1e-12)  # left is back at 0 just then
@@ -207,7 +211,7 @@ def test_a_discrete_unit_sets_off_a_continuous_one_and_back(engine: str) -> None
             "stop": {"when": "machine.shut", "then": {"tank.rate": "0", "tank.level": "tank.level + 10"}}
         },
     )
-    trace = up.simulate(scenario, pace=0.4, until=2.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.4), until=2.0, engine=engine)
     assert happened(trace) == [("stop", 1.0)]
     assert trace["tank.level"][-1] == pytest.approx(11.0, abs=1e-12)
     assert trace["lamp.state"][trace.time == 1.0].tolist() == [1]
@@ -228,11 +232,11 @@ def test_inputs_and_parameters_in_conditions(engine: str) -> None:
             "pushed": {"when": ["2.5 - follower.u"]},
         },
     )
-    trace = up.simulate(scenario, pace=0.25, until=3.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.25), until=3.0, engine=engine)
     assert happened(trace) == [("far", 1.0), ("pushed", 1.0)]  # 100 cm are 1 m
     assert trace["follower.y"][-1] == 2.5
     other = scenario.with_values({"follower.limit": 200.0, "push": 1.5})
-    trace = up.simulate(other, pace=0.25, until=3.0, engine=engine)
+    trace = up.simulate(other, pace=up.Fixed(0.25), until=3.0, engine=engine)
     assert happened(trace) == [("pushed", 0.5), ("far", 2.0)]
 
 
@@ -256,7 +260,7 @@ def test_arrays_labels_and_truths_change(engine: str) -> None:
             }
         },
     )
-    trace = up.simulate(scenario, pace=0.5, until=2.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.5), until=2.0, engine=engine)
     assert happened(trace) == [("turn", 1.0)]
     assert trace["unit.mode"][-1] == 1
     assert not trace["unit.on"][-1]
@@ -283,7 +287,7 @@ def test_every_coupling(engine: str, coupling: Any) -> None:
     }
     links = {"left.u": "right.x", "right.u": "left.x"}
     scenario = up.Scenario(units, links, events={"hit": collision()})
-    trace = up.simulate(scenario, pace=0.125, until=2.0, engine=engine, coupling=coupling)
+    trace = up.simulate(scenario, pace=up.Fixed(0.125), until=2.0, engine=engine, coupling=coupling)
     assert happened(trace) == [("hit", 0.5)]
     assert trace["left.x"][-1] == -1.0
     assert trace["right.x"][-1] == 2.0
@@ -295,7 +299,7 @@ def test_courses_of_inputs_do_not_need_the_derivatives_of_what_is_watched(engine
         {"right.u": "left.x"},
         events={"hit": collision()},
     )
-    trace = up.simulate(scenario, pace=0.125, until=2.0, engine=engine, inputs=up.Hermite())
+    trace = up.simulate(scenario, pace=up.Fixed(0.125), until=2.0, engine=engine, inputs=up.Hermite())
     assert happened(trace) == [("hit", 0.5)]
 
 
@@ -326,6 +330,6 @@ def test_the_history_of_an_input_begins_with_the_value_after_the_event(engine: s
         {"sum.u": "ramp.x"},
         events={"lift": {"when": "ramp.x >= 2 and ramp.x < 3", "then": {"ramp.x": "10"}}},
     )
-    trace = up.simulate(scenario, pace=1.0, until=5.0, engine=engine, inputs=up.Linear())
+    trace = up.simulate(scenario, pace=up.Fixed(1.0), until=5.0, engine=engine, inputs=up.Linear())
     held, ramped = [0.0, 10.0], [1.5, 11.5, 12.5]
     assert trace["sum.s"][-1] == pytest.approx(sum(held) + sum(ramped), abs=1e-12)

@@ -111,7 +111,7 @@ def test_an_event_input_with_labels(engine: Any) -> None:
     )
     wave = up.Function(outputs={"u": "sin(2*pi*time)"})
     scenario = up.Scenario({"wave": wave, "counter": wrapped}, {"counter.u": "wave.u"})
-    trace = up.simulate(scenario, pace=0.1, until=3.05, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.1), until=3.05, engine=engine)
     assert trace["counter.last"][-1] == 0.0, "up and down once in each period, so it is 0 before each up"
 
 

@@ -84,7 +84,7 @@ def test_hermite_says_which_derivative_is_missing() -> None:
     with pytest.raises(
         up.MasterError, match=r"sum\.u.*source\.y does not say which output is its derivative"
     ):
-        up.simulate(scenario, pace=H, until=1.0, inputs=up.Hermite(1))
+        up.simulate(scenario, pace=H, until=1.0, ports={"sum.u": up.Hermite(1)})
 
 
 def test_hermite_takes_derivatives_from_equations(engine: str) -> None:
@@ -162,7 +162,7 @@ def test_derivatives_of_a_scenario_input_are_not_asked_for_where_none_can_be_giv
     total = up.Ode(states={"x": "q"}, inputs=["q"])
     scenario = up.Scenario(units={"s": total}, connections={"s.q": "f"}, inputs=["f"])
     with pytest.raises(up.MasterError, match=r"'f' is an input of the scenario.*\"s\.q\" = \"linear\""):
-        up.simulate(scenario, pace=0.1, until=1.0, inputs=up.Hermite())
+        up.simulate(scenario, pace=0.1, until=1.0, ports={"s.q": up.Hermite()})
 
 
 def test_setting_an_input_restarts_what_follows_it(engine: str) -> None:

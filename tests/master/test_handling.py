@@ -102,12 +102,10 @@ def test_events_inside_units_are_seen_coming_too(engine: str) -> None:
         start={"h": 1.0},
         events={"bounce": {"when": "h <= 0 and v < 0", "then": {"v": "-v"}}},
     )
-    alone = up.Scenario({"ball": ball})
-    assert settled(alone, "auto").pace == up.Fixed(0.1)  # nobody else has to know
-    echo = up.Function(inputs=["u"], outputs={"y": "u"})
-    scenario = up.Scenario({"ball": ball, "echo": echo}, {"echo.u": "ball.h"})
-    assert settled(scenario, "auto").pace == up.Revised(up.LookAhead(0.1))
-    trace = up.simulate(scenario, pace=0.1, until=1.0, events="auto", engine=engine)
+    scenario = up.Scenario({"ball": ball})
+    assert settled(scenario, "auto").pace == up.Fixed(0.1)  # it sees to them itself
+    assert settled(scenario, "look_ahead").pace == up.LookAhead(0.1)
+    trace = up.simulate(scenario, pace=0.1, until=1.0, events="look_ahead", engine=engine)
     assert np.abs(trace.time - FIRST).min() < 1e-5
     assert settled(scenario, "revised").pace == up.Fixed(0.1)  # the unit has found it: nothing to go back to
 

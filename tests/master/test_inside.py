@@ -59,7 +59,7 @@ def test_another_unit_hears_of_it_at_once(engine: str) -> None:
     )  # fmt: skip
     units = {"ball": ball(outputs=outputs, events=events), "lamp": lamp}
     scenario = up.Scenario(units, {"lamp.on": {"event": "ball.hit"}})
-    late = up.simulate(scenario, pace=0.1, until=0.6, engine=engine)
+    late = up.simulate(scenario, pace=up.Fixed(0.1), until=0.6, engine=engine)
     seen = up.simulate(scenario, pace=up.LookAhead(0.1), until=0.6, engine=engine)
     assert late["lamp.at"][-1] == pytest.approx(0.5)
     assert seen["lamp.at"][-1] == pytest.approx(bounces(1)[0], abs=1.1e-6)

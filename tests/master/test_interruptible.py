@@ -53,7 +53,12 @@ def test_a_shared_event_is_located_and_happens_in_both_at_once(engine: str) -> N
         {"left": point(0, 3), "right": point(2.05, -1)}, parameters={"right.m": 3.0}, events={"hit": HIT}
     )
     trace = up.simulate(
-        scenario, pace=0.1, until=1.0, coupling=up.Interruptible(), inputs=up.Hermite(), engine=engine
+        scenario,
+        pace=up.Fixed(0.1),
+        until=1.0,
+        coupling=up.Interruptible(),
+        inputs=up.Hermite(),
+        engine=engine,
     )
     ((name, time),) = happened(trace)
     assert name == "hit"
@@ -78,7 +83,7 @@ def walls() -> up.Scenario:
 
 def test_whoever_has_the_next_event_goes_first(engine: str) -> None:
     coupling = up.Interruptible(parallel=False)
-    trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=coupling, engine=engine)
+    trace = up.simulate(walls(), pace=up.Fixed(0.1), until=0.6, coupling=coupling, engine=engine)
     assert [name for name, _ in happened(trace)] == ["low", "high"]
     assert [time for _, time in happened(trace)] == pytest.approx([0.33, 0.46], abs=1e-12)
     # Two steps ahead: the second event comes into sight at 0.33, when the first is over.
@@ -87,7 +92,7 @@ def test_whoever_has_the_next_event_goes_first(engine: str) -> None:
 
 
 def test_side_by_side_where_no_event_is_expected(engine: str) -> None:
-    trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible(), engine=engine)
+    trace = up.simulate(walls(), pace=up.Fixed(0.1), until=0.6, coupling=up.Interruptible(), engine=engine)
     assert leaders(trace) == ["(nobody)"] * 2 + ["left"] * 2 + ["right"] * 3 + ["(nobody)"]
     assert [time for _, time in happened(trace)] == pytest.approx([0.33, 0.46], abs=1e-12)
 
@@ -96,7 +101,9 @@ def test_side_by_side_where_no_event_is_expected(engine: str) -> None:
 def test_who_never_goes_first_leaves_its_events_to_the_next_exchange(
     engine: str, first: str, located: int
 ) -> None:
-    trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible(first), engine=engine)
+    trace = up.simulate(
+        walls(), pace=up.Fixed(0.1), until=0.6, coupling=up.Interruptible(first), engine=engine
+    )
     exact, seen = [0.33, 0.46], [0.4, 0.5]
     wanted = [exact[k] if k == located else seen[k] for k in range(2)]
     assert [time for _, time in happened(trace)] == pytest.approx(wanted, abs=1e-12)
@@ -116,7 +123,7 @@ def test_any_number_of_units(engine: str) -> None:
     }
     trace = up.simulate(
         up.Scenario(units, events=events),
-        pace=0.1,
+        pace=up.Fixed(0.1),
         until=1.0,
         coupling=up.Interruptible(parallel=False),
         inputs=up.Hermite(),
@@ -137,7 +144,7 @@ def test_followers_know_what_the_first_has_reached(engine: str) -> None:
         events={"low": WALLS["low"]},
     )
     trace = up.simulate(
-        scenario, pace=0.25, until=1.0, coupling=up.Interruptible(parallel=False), inputs=up.Hermite(),
+        scenario, pace=up.Fixed(0.25), until=1.0, coupling=up.Interruptible(parallel=False), inputs=up.Hermite(),
         engine=engine,
     )  # fmt: skip
     assert happened(trace) == [("low", pytest.approx(0.33, abs=1e-12))]
@@ -154,7 +161,12 @@ def test_a_condition_that_stays_true_happens_once(engine: str, first: str, input
         events={"full": {"when": "left.x + right.x >= 1", "then": {"count.n": "count.n + 1"}}},
     )
     trace = up.simulate(
-        scenario, pace=0.1, until=2.0, coupling=up.Interruptible(first), inputs=inputs, engine=engine
+        scenario,
+        pace=up.Fixed(0.1),
+        until=2.0,
+        coupling=up.Interruptible(first),
+        inputs=inputs,
+        engine=engine,
     )
     exact = (math.sqrt(5) - 1) / 2  # t + t² = 1
     assert trace["count.n"][-1] == 1.0
@@ -188,7 +200,9 @@ def test_the_next_event_is_expected_just_after_one(
     """Hops that are shorter than a step."""
     ball = point(1, 0, "-9.81", solver="midpoint")
     scenario = up.Scenario({"ball": ball}, events={"bounce": bounce})
-    trace = up.simulate(scenario, pace=0.1, until=until, coupling=up.Interruptible(**given), engine=engine)
+    trace = up.simulate(
+        scenario, pace=up.Fixed(0.1), until=until, coupling=up.Interruptible(**given), engine=engine
+    )
     exact = hops(1.0, kept, until)
     assert len(exact) > 3
     assert exact[-1] - exact[-2] < 0.1
@@ -202,12 +216,14 @@ def test_the_unit_whose_condition_falls_last_goes_first(engine: str, units: str)
     scenario = up.Scenario(
         {unit: both[unit] for unit in units}, events={"both": {"when": "a.x <= 0 and b.x <= 0"}}
     )
-    trace = up.simulate(scenario, pace=0.2, until=0.6, coupling=up.Interruptible(), engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.2), until=0.6, coupling=up.Interruptible(), engine=engine)
     assert happened(trace) == [("both", pytest.approx(0.37, abs=1e-12))]
 
 
 def test_one_that_is_to_go_first_always_does(engine: str) -> None:
-    trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible("right"), engine=engine)
+    trace = up.simulate(
+        walls(), pace=up.Fixed(0.1), until=0.6, coupling=up.Interruptible("right"), engine=engine
+    )
     assert set(leaders(trace)) == {"right"}
 
 
@@ -226,7 +242,7 @@ def test_what_was_located_on_a_wrong_assumption_does_not_happen(engine: str, inp
         {"left": point(0, 0, solver=precise), "y": y}, events={"hit": {"when": "y.y <= left.x"}}
     )
     trace = up.simulate(
-        scenario, pace=0.3, until=2.0, coupling=up.Interruptible(), inputs=inputs, engine=engine
+        scenario, pace=up.Fixed(0.3), until=2.0, coupling=up.Interruptible(), inputs=inputs, engine=engine
     )
     high, speed = 1 - 4 * 0.6 + 4.05 * 0.36, -4 + 8.1 * 0.6
     exact = 0.6 + (speed + math.sqrt(speed * speed + 12 * high)) / 6
@@ -237,14 +253,16 @@ def test_one_who_runs_after_another_gets_there(engine: str) -> None:
     """Held, the other one is always where it just was; 3t = 0.2 + t nevertheless, closer and closer."""
     scenario = up.Scenario({"left": point(0, 3), "right": point(0.2, 1)}, events={"hit": HIT})
     coupling = up.Interruptible("left")
-    trace = up.simulate(scenario, pace=0.3, until=1.0, coupling=coupling, inputs=up.Hold(), engine=engine)
+    trace = up.simulate(
+        scenario, pace=up.Fixed(0.3), until=1.0, coupling=coupling, inputs=up.Hold(), engine=engine
+    )
     assert happened(trace) == [("hit", pytest.approx(0.1, abs=1e-6))]
     assert 12 <= np.sum(trace.time < 0.1 + 1e-6) <= 16  # log(1e6)/log(3) of them
 
 
 def test_an_event_that_is_due_at_the_start(engine: str) -> None:
     scenario = up.Scenario({"left": point(0, -1)}, events={"low": WALLS["low"]})
-    trace = up.simulate(scenario, pace=0.1, until=0.2, coupling=up.Interruptible(), engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.1), until=0.2, coupling=up.Interruptible(), engine=engine)
     assert happened(trace) == [("low", 0.0)]
     assert trace["left.x"][-1] == pytest.approx(0.2, abs=1e-12)
 
@@ -255,7 +273,7 @@ def test_an_input_of_the_scenario_takes_part(engine: str) -> None:
         inputs={"limit": 0.33},
         events={"stop": {"when": "left.x >= limit", "then": {"left.v": "0"}}},
     )
-    trace = up.simulate(scenario, pace=0.1, until=1.0, coupling=up.Interruptible(), engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.1), until=1.0, coupling=up.Interruptible(), engine=engine)
     assert happened(trace) == [("stop", pytest.approx(0.33, abs=1e-12))]
     assert trace["left.x"][-1] == pytest.approx(0.33, abs=1e-12)
 
@@ -295,7 +313,7 @@ COUNTER = up.StateMachine(
 
 def test_own_events_are_located_and_told_there(engine: str) -> None:
     scenario = up.Scenario({"ball": BALL, "counter": COUNTER}, {"counter.go": "ball.hit"})
-    trace = up.simulate(scenario, pace=0.1, until=1.2, coupling=up.Interruptible(), engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.1), until=1.2, coupling=up.Interruptible(), engine=engine)
     assert [time for _, time in happened(trace)] == pytest.approx(BOUNCES, abs=1e-9)
     assert trace["counter.n"][-1] == 2.0
     assert "ball" in leaders(trace)
@@ -304,7 +322,7 @@ def test_own_events_are_located_and_told_there(engine: str) -> None:
 def test_of_several_with_own_events_the_one_with_the_next_goes_first(engine: str) -> None:
     """Balls that fall from 1 and from 0.6; the second one was declared last."""
     scenario = up.Scenario({"high": BALL, "low": BALL.with_values({"h": 0.6})})
-    trace = up.simulate(scenario, pace=0.1, until=0.6, coupling=up.Interruptible(), engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.1), until=0.6, coupling=up.Interruptible(), engine=engine)
     fall = math.sqrt(2 * 0.6 / 9.81)
     assert trace.events.times("low.hit") == pytest.approx([fall], abs=1e-9)
     assert trace.events.times("high.hit") == pytest.approx([FALL], abs=1e-9)
@@ -334,7 +352,7 @@ def test_every_coupling_with_early_stops_and_known_times(engine: str, coupling: 
         {"ball": BALL, "echo": echo, "counter": COUNTER, "timer": timer},
         {"echo.h": "ball.h", "counter.go": "ball.hit"},
     )
-    trace = up.simulate(scenario, pace=0.1, until=1.2, coupling=coupling, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.1), until=1.2, coupling=coupling, engine=engine)
     assert trace["counter.n"][-1] == 2.0
     assert {0.123, 0.777} <= set(trace.time.tolist())
     assert trace.events.times("timer.event").tolist() == [0.123, 0.777]
@@ -375,7 +393,12 @@ def test_a_black_box_that_returns_early_goes_first_and_nobody_is_set_back(engine
     units = {"slow": up.Ode({"x": "y"}, inputs=["y"]), "fmu": stopping(0.07)}
     scenario = up.Scenario(units, {"slow.y": "fmu.y"})
     trace = up.simulate(
-        scenario, pace=0.1, until=0.3, coupling=up.Interruptible(), inputs=up.Linear(), engine=engine
+        scenario,
+        pace=up.Fixed(0.1),
+        until=0.3,
+        coupling=up.Interruptible(),
+        inputs=up.Linear(),
+        engine=engine,
     )
     np.testing.assert_allclose(trace.time, [0, 0.07, 0.1, 0.17, 0.2, 0.27, 0.3], atol=1e-12)
     np.testing.assert_allclose(trace["fmu.y"], trace.time)
@@ -385,9 +408,11 @@ def test_a_black_box_that_returns_early_goes_first_and_nobody_is_set_back(engine
 def test_two_black_boxes_that_return_early(engine: str) -> None:
     """The first of them goes first; the other one goes on by itself."""
     scenario = up.Scenario({"a": stopping(0.07), "b": stopping(0.03)}, {"a.u": "b.y", "b.u": "a.y"})
-    trace = up.simulate(scenario, pace=0.1, until=0.1, coupling=up.Interruptible(), engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.1), until=0.1, coupling=up.Interruptible(), engine=engine)
     np.testing.assert_allclose(trace.time, [0, 0.07, 0.1], atol=1e-12)
-    other = up.simulate(scenario, pace=0.1, until=0.1, coupling=up.Interruptible("b"), engine=engine)
+    other = up.simulate(
+        scenario, pace=up.Fixed(0.1), until=0.1, coupling=up.Interruptible("b"), engine=engine
+    )
     np.testing.assert_allclose(other.time, [0, 0.03, 0.06, 0.09, 0.1], atol=1e-12)
 
 
@@ -400,7 +425,7 @@ def test_a_nested_scenario_stops_at_its_events_and_so_does_everything(engine: st
     master = up.Master(up.Fixed(0.1), up.Interruptible(), up.Hermite())
     nest = up.Nested(inner, master, flatten=False)
     scenario = up.Scenario({"nest": nest, "sees": up.Function(["x"], {"y": "2*x"})}, {"sees.x": "nest.x"})
-    trace = up.simulate(scenario, pace=0.1, until=1.0, coupling=outside, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.1), until=1.0, coupling=outside, engine=engine)
     row = int(np.argmin(abs(trace.time - 0.5125)))
     assert trace.time[row] == pytest.approx(0.5125, abs=1e-12)
     assert trace["sees.y"][row] == pytest.approx(2 * 3 * 0.5125, abs=1e-12)
@@ -415,7 +440,7 @@ def test_the_short_step_after_an_event_inside_a_nest_is_no_stop(engine: str, out
     )
     nest = up.Nested(inner, up.Master(up.Fixed(0.5), up.Interruptible(), up.Linear()), flatten=False)
     scenario = up.Scenario({"nest": nest})
-    trace = up.simulate(scenario, pace=0.5, until=3.0, coupling=outside, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.5), until=3.0, coupling=outside, engine=engine)
     np.testing.assert_allclose(trace.time, [0, 0.5, 1, 1.37, 1.5, 2, 2.5, 3], atol=1e-12)
     assert trace["nest.v"].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
 
@@ -424,7 +449,11 @@ def test_the_short_step_after_an_event_inside_a_nest_is_no_stop(engine: str, out
 def test_the_log_of_steps_names_who_ended_one(engine: str, coupling: Any) -> None:
     low = BALL.with_values({"h": 0.6})
     trace = up.simulate(
-        up.Scenario({"high": BALL, "low": low}), pace=0.1, until=0.5, coupling=coupling, engine=engine
+        up.Scenario({"high": BALL, "low": low}),
+        pace=up.Fixed(0.1),
+        until=0.5,
+        coupling=coupling,
+        engine=engine,
     )
     found = [(run.last, run.reason) for run in trace.steps if run.reason != "fixed step"]
     falls = [math.sqrt(2 * 0.6 / 9.81), FALL]
@@ -436,7 +465,7 @@ def test_a_step_that_no_unit_ended_keeps_its_reason(engine: str) -> None:
     """After the event that left has found comes a step of 0.01, because straight lines need it."""
     coupling = up.Interruptible(interruption=0.01)
     trace = up.simulate(
-        coupled(up.RK4()), pace=0.1, until=0.4, coupling=coupling, inputs=up.Linear(), engine=engine
+        coupled(up.RK4()), pace=up.Fixed(0.1), until=0.4, coupling=coupling, inputs=up.Linear(), engine=engine
     )
     runs = [(run.last, run.reason) for run in trace.steps]
     assert (pytest.approx(0.33, abs=1e-9), "left stopped") in runs
@@ -446,7 +475,7 @@ def test_a_step_that_no_unit_ended_keeps_its_reason(engine: str) -> None:
 def test_a_chain_of_stops_without_end_ends_the_run(engine: str) -> None:
     scenario = up.Scenario({"fmu": stopping(1e-9)})
     with pytest.raises(up.StepError, match=r"getting on with fmu.*chatters"):
-        up.simulate(scenario, pace=0.1, until=0.3, coupling=up.Interruptible(), engine=engine)
+        up.simulate(scenario, pace=up.Fixed(0.1), until=0.3, coupling=up.Interruptible(), engine=engine)
 
 
 # -------------------------------------------------------------------- the step after an event
@@ -477,7 +506,9 @@ def test_inputs_get_two_points_after_an_event(
     engine: str, solver: Any, inputs: Any, given: float | None, length: float | None
 ) -> None:
     coupling = up.Interruptible(interruption=given)
-    trace = up.simulate(coupled(solver), pace=0.1, until=0.6, coupling=coupling, inputs=inputs, engine=engine)
+    trace = up.simulate(
+        coupled(solver), pace=up.Fixed(0.1), until=0.6, coupling=coupling, inputs=inputs, engine=engine
+    )
     after = trace.time[trace.time > happened(trace)[0][1]][0]
     assert after == pytest.approx(0.4 if length is None else 0.33 + length, abs=1e-9)
 
@@ -493,7 +524,12 @@ def test_an_event_right_before_a_communication_point_spoils_no_input(engine: str
         {"left": wave, "follower": follower}, {"follower.x": "left.x"}, events={"low": WALLS["low"]}
     )
     trace = up.simulate(
-        scenario, pace=0.1, until=1.0, coupling=up.Interruptible(), inputs=up.Hermite(2), engine=engine
+        scenario,
+        pace=up.Fixed(0.1),
+        until=1.0,
+        coupling=up.Interruptible(),
+        inputs=up.Hermite(2),
+        engine=engine,
     )
     assert happened(trace) == [("low", pytest.approx(c, abs=1e-6))]
     exact = (1 - math.cos(c)) + (1 - math.cos(1 - c))
@@ -504,7 +540,7 @@ def test_an_event_right_before_a_communication_point_spoils_no_input(engine: str
 
 
 def explained(scenario: up.Scenario, **settings: Any) -> str:
-    return " ".join(explain(up.experiment(scenario, pace=0.1, until=1.0, **settings)).split())
+    return " ".join(explain(up.experiment(scenario, pace=up.Fixed(0.1), until=1.0, **settings)).split())
 
 
 def test_it_says_who_may_go_first_and_why() -> None:
@@ -527,11 +563,11 @@ def test_it_says_who_may_go_first_and_why() -> None:
 
 
 def test_what_it_adds_to_units_is_not_for_users() -> None:
-    trace = up.simulate(walls(), pace=0.1, until=0.6, coupling=up.Interruptible())
+    trace = up.simulate(walls(), pace=up.Fixed(0.1), until=0.6, coupling=up.Interruptible())
     assert [column.name for column in trace.columns] == ["leader", "left.x", "left.v", "right.x", "right.v"]
     assert trace.events.names == ("low", "high")
     with (
-        up.start(walls(), pace=0.1, until=0.6, coupling=up.Interruptible()) as run,
+        up.start(walls(), pace=up.Fixed(0.1), until=0.6, coupling=up.Interruptible()) as run,
         pytest.raises(up.InvalidInput, match=r"left\.watching"),
     ):
         run.set("left.watching", True)
@@ -555,19 +591,21 @@ def test_what_it_adds_to_units_is_not_for_users() -> None:
 def test_mistakes(settings: dict[str, Any], message: str) -> None:
     scenario = up.Scenario({"left": point(1, -1), "still": point(0, 0)}, events={"low": WALLS["low"]})
     with pytest.raises(up.MasterError, match=message):
-        up.simulate(scenario, pace=0.1, until=1.0, coupling=up.Interruptible(**settings))
+        up.simulate(scenario, pace=up.Fixed(0.1), until=1.0, coupling=up.Interruptible(**settings))
 
 
 def test_nobody_can_stop() -> None:
     with pytest.raises(up.MasterError, match=r"no unit can: none has events of its own.*GaussSeidel"):
-        up.simulate(up.Scenario({"left": point(1, -1)}), pace=0.1, until=1.0, coupling=up.Interruptible())
+        up.simulate(
+            up.Scenario({"left": point(1, -1)}), pace=up.Fixed(0.1), until=1.0, coupling=up.Interruptible()
+        )
 
 
 def test_reactive_inputs_are_refused() -> None:
     units = {"left": point(1, -1), "right": up.Ode({"y": "x"}, inputs={"x": {"reactive": True}})}
     scenario = up.Scenario(units, {"right.x": "left.x"}, events={"low": WALLS["low"]})
     with pytest.raises(up.MasterError, match=r"right\.x: reactive inputs expect.*GaussSeidel"):
-        up.simulate(scenario, pace=0.1, until=1.0, coupling=up.Interruptible())
+        up.simulate(scenario, pace=up.Fixed(0.1), until=1.0, coupling=up.Interruptible())
 
 
 def test_it_can_be_written_to_files() -> None:
@@ -671,4 +709,4 @@ def test_nobody_locates_a_python_function() -> None:
         {"a": up.Ode({"x": "-1"}, start={"x": 1.0})}, events={"low": {"when": lambda x: x, "of": ["a.x"]}}
     )
     with pytest.raises(up.UpbeatError, match="what a Python function says, a solver cannot locate"):
-        up.simulate(scenario, pace=0.1, until=1.0, coupling=up.Interruptible())
+        up.simulate(scenario, pace=up.Fixed(0.1), until=1.0, coupling=up.Interruptible())

@@ -138,7 +138,7 @@ def test_what_only_grazes_within_a_step_is_seen(engine: str) -> None:
     """x = (t - 0.5)² - 0.0004 is negative for 0.04 only, and the step is ten times as long."""
     dip = point(0.2496, -1.0, "2")
     scenario = up.Scenario({"dip": dip}, events={"touch": {"when": ["dip.x"]}})
-    assert happened(up.simulate(scenario, pace=0.4, until=1.2, engine=engine)) == []
+    assert happened(up.simulate(scenario, pace=up.Fixed(0.4), until=1.2, engine=engine)) == []
     trace = up.simulate(scenario, pace=up.LookAhead(0.4), until=1.2, engine=engine)
     assert happened(trace) == [("touch", pytest.approx(0.48, abs=1e-5))]
     miss = scenario.with_values({"dip.x": 0.2504})
@@ -203,7 +203,7 @@ def test_inside_a_nested_scenario(engine: str) -> None:
         events={"floor": {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-ball.v"}}},
     )
     nested = up.Nested(inner, up.Master(up.LookAhead(0.1)))
-    trace = up.simulate(up.Scenario({"box": nested}), pace=0.3, until=0.9, engine=engine)
+    trace = up.simulate(up.Scenario({"box": nested}), pace=up.Fixed(0.3), until=0.9, engine=engine)
     first = math.sqrt(2 / 9.81)
     assert trace["box.v"][-1] == pytest.approx(-9.81 * (0.9 - 2 * first), abs=1e-4)
 
@@ -365,5 +365,5 @@ def test_what_a_nested_scenario_is_given_is_seen_at_once(engine: str) -> None:
     )
     nested = up.Nested(inner, up.Master(up.LookAhead(0.5)), flatten=False)
     units = {"n": nested, "clock": up.Ode({"u": "0.8"}, outputs=["u"])}
-    trace = up.simulate(up.Scenario(units, {"n.u": "clock.u"}), pace=1.25, until=2.5, engine=engine)
+    trace = up.simulate(up.Scenario(units, {"n.u": "clock.u"}), pace=up.Fixed(1.25), until=2.5, engine=engine)
     assert trace["n.at"][-1] == pytest.approx(1.35, abs=1e-5)

@@ -149,7 +149,7 @@ def test_what_was_true_only_within_the_step_is_found(engine: str) -> None:
 def test_a_window_that_is_crossed_within_a_step_is_found(engine: str) -> None:
     """Two conditions are both true between 0.5 and 0.6 only; no rates are known."""
     scenario = up.Scenario({"a": up.Ode({"x": "1"})}, events={"in": {"when": ["0.5 - a.x", "a.x - 0.6"]}})
-    assert happened(up.simulate(scenario, pace=1.0, until=2.0, engine=engine)) == []
+    assert happened(up.simulate(scenario, pace=up.Fixed(1.0), until=2.0, engine=engine)) == []
     trace = up.simulate(scenario, pace=up.Revised(1.0, after=1.0), until=2.0, engine=engine)
     assert happened(trace) == [("in", pytest.approx(0.5, abs=1e-5))]
 
@@ -246,7 +246,7 @@ def test_inside_a_nested_scenario(engine: str) -> None:
         {"ball": point(1.0, 0.0, "-9.81")}, outputs={"x": "ball.x", "v": "ball.v"}, events={"floor": BOUNCE}
     )
     nested = up.Nested(inner, up.Master(up.Revised(0.1)))
-    trace = up.simulate(up.Scenario({"box": nested}), pace=0.3, until=0.9, engine=engine)
+    trace = up.simulate(up.Scenario({"box": nested}), pace=up.Fixed(0.3), until=0.9, engine=engine)
     first = math.sqrt(2 / 9.81)
     assert trace["box.v"][-1] == pytest.approx(9.81 * (0.5 * first - (0.9 - first)), abs=1e-4)
 
@@ -256,7 +256,7 @@ def test_error_control_inside_it_is_told_that_the_run_has_no_end(engine: str) ->
     with pytest.raises(UpbeatError, match="a nested scenario is not told how long the run is"):
         up.Nested(inner, up.Master(up.Revised(up.ErrorControl())))
     nested = up.Nested(inner, up.Master(up.Revised(up.ErrorControl(1e-3, per="step"), tolerance=1e-6)))
-    trace = up.simulate(up.Scenario({"box": nested}), pace=0.3, until=0.6, engine=engine)
+    trace = up.simulate(up.Scenario({"box": nested}), pace=up.Fixed(0.3), until=0.6, engine=engine)
     first = math.sqrt(2 / 9.81)
     assert trace["box.v"][-1] == pytest.approx(9.81 * (0.5 * first - (0.6 - first)), abs=1e-4)
 
@@ -306,7 +306,7 @@ def test_there_must_be_events_to_go_back_to() -> None:
 )
 def test_what_makes_no_sense_is_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(UpbeatError, match=words):
-        up.Revised(**({"pace": 0.1} | settings))
+        up.Revised(**({"pace": up.Fixed(0.1)} | settings))
 
 
 def test_its_usual_step_is_that_of_the_pace_inside() -> None:

@@ -26,7 +26,7 @@ def bounce(when: Any = "ball.x <= 0 and ball.v < 0", **more: Any) -> dict[str, A
 
 
 def told(scenario: up.Scenario, engine: str, **settings: Any) -> list[Any]:
-    trace = up.simulate(scenario, engine=engine, **({"pace": 0.1, "until": 0.6} | settings))
+    trace = up.simulate(scenario, engine=engine, **({"pace": up.Fixed(0.1), "until": 0.6} | settings))
     return list(trace.events)
 
 
@@ -77,7 +77,7 @@ def test_at_the_start_and_through_another_event_it_is_on_time(engine: str) -> No
         }
         for one, other in ("ab", "bc")
     } | {"floor": {"when": "d.x <= 0 and d.v < 0", "then": {"d.v": "-d.v"}}}
-    found = told(up.Scenario(flat, events=events), engine, pace=0.75, until=1.6)
+    found = told(up.Scenario(flat, events=events), engine, pace=up.Fixed(0.75), until=1.6)
     assert [(event.name, event.time, event.index) for event in found] == [
         ("floor", 0.0, 0),
         ("ab", 1.5, 0),
@@ -197,7 +197,7 @@ def test_what_rises_first_is_looked_back_at_along_a_parabola(engine: str) -> Non
     """Thrown up from 0.1 with 1 m/s it is back at the floor at (1 + √(1 + 2·9.81·0.1))/9.81."""
     thrown = ball(start={"x": 0.1, "v": 1.0})
     events = {"down": {"when": "ball.x <= 0"}}
-    (event,) = told(up.Scenario({"ball": thrown}, events=events), engine, pace=0.4, until=0.4)
+    (event,) = told(up.Scenario({"ball": thrown}, events=events), engine, pace=up.Fixed(0.4), until=0.4)
     assert event.details["landed"] == pytest.approx(0.4 - (1 + math.sqrt(2.962)) / 9.81, rel=1e-9)
 
 
@@ -205,7 +205,7 @@ def test_nothing_is_said_where_a_condition_was_left_in_between(engine: str) -> N
     """At 0.5 the ball is below the floor, rises above it by 2.3²/2g - 0.226 = 0.04, and is below it again at
     the end of the step: v < 0 has become true before x <= 0 has."""
     events = bounce(then={"ball.v": "2.3"})
-    found = told(up.Scenario({"ball": ball()}, events=events), engine, pace=0.5, until=1.0)
+    found = told(up.Scenario({"ball": ball()}, events=events), engine, pace=up.Fixed(0.5), until=1.0)
     assert [event.time for event in found] == [0.5, 1.0]
     assert ["landed" in event.details for event in found] == [True, False]
 
@@ -243,7 +243,7 @@ def test_a_truth_has_no_distance(pace: Any, engine: str) -> None:
 def test_a_condition_that_is_no_number_is_told(when: str, first: float | None, engine: str) -> None:
     """x = t, and steps of 0.1: 0.55 - x is negative at 0.6 for the first time."""
     scenario = up.Scenario({"a": LINE}, events={"low": {"when": when}})
-    trace = up.simulate(scenario, engine=engine, pace=0.1, until=1.0)
+    trace = up.simulate(scenario, engine=engine, pace=up.Fixed(0.1), until=1.0)
     wanted = {} if first is None else {"low": pytest.approx(first)}
     assert trace.info.get("undefined", {}) == wanted
     said = [line for line in up.summary(trace).splitlines() if "not a number" in line]
@@ -255,7 +255,7 @@ def test_a_condition_that_is_no_number_is_told(when: str, first: float | None, e
 
 def test_no_number_is_also_told_of_a_run_by_hand(engine: str) -> None:
     scenario = up.Scenario({"a": LINE}, events={"low": {"when": "log(a.x - 2) >= 0"}})
-    with up.start(scenario, engine=engine, pace=0.1, until=1.0) as run:
+    with up.start(scenario, engine=engine, pace=up.Fixed(0.1), until=1.0) as run:
         run.step()
         assert run.trace.info["undefined"] == {"low": 0.0}
     assert run.trace.info["undefined"] == {"low": 0.0}

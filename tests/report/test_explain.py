@@ -142,4 +142,4 @@ def test_events_between_units_as_they_were_written() -> None:
     assert "    when max(ball.x, ball.v)\n" in text
     assert "e-308" not in text
     assert "  pace: revised (pace look_ahead (step 0.1))\n" in text
-    assert "  events: auto\n" in text
+    assert "events of ball: seen coming by LookAhead" in text

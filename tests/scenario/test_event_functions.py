@@ -27,7 +27,7 @@ def test_a_function_is_watched_and_seen_coming(engine: str) -> None:
     scenario = up.Scenario({"ball": BALL}, events={"hit": hit})
     a, b, c = 4.905**2, 1.5**2 - 4 * 4.905, 3.0
     exact = math.sqrt((-b - math.sqrt(b * b - 4 * a * c)) / (2 * a))
-    late = up.simulate(scenario, pace=0.1, until=0.7, engine=engine)
+    late = up.simulate(scenario, pace=up.Fixed(0.1), until=0.7, engine=engine)
     assert times(late) == pytest.approx([0.6])
     seen = up.simulate(scenario, pace=up.LookAhead(0.02), until=0.7, engine=engine)
     assert times(seen)[0] == pytest.approx(exact, abs=1e-4)
@@ -54,7 +54,7 @@ def test_it_is_the_same_as_the_expression(engine: str) -> None:
 def test_a_truth_happens_when_it_becomes_true(engine: str) -> None:
     event = {"when": lambda y: np.bool_(y <= 1.0), "of": "ball.y"}
     scenario = up.Scenario({"ball": BALL}, events={"low": event})
-    trace = up.simulate(scenario, pace=0.125, until=1.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.125), until=1.0, engine=engine)
     assert times(trace, "low") == [0.5]  # sqrt(2/9.81) = 0.4515
 
 
@@ -68,7 +68,9 @@ def test_inputs_parameters_and_formulas_are_arguments(engine: str) -> None:
     units = {"ball": BALL, "eye": up.Function(inputs=["h"], outputs={"d": "2*h"})}
     event = {"when": watch, "of": ["eye.h", "ball.g", "ball.x - push", "push"]}
     scenario = up.Scenario(units, {"eye.h": "ball.y"}, inputs={"push": 0.25}, events={"never": event})
-    up.simulate(scenario, pace=0.5, until=0.5, engine=engine, coupling=up.GaussSeidel(("eye", "ball")))
+    up.simulate(
+        scenario, pace=up.Fixed(0.5), until=0.5, engine=engine, coupling=up.GaussSeidel(("eye", "ball"))
+    )
     assert (2.0, 9.81, -0.25, 0.25) in seen
     assert seen[-1] == pytest.approx((2.0 - 9.81 / 8, 9.81, 0.5, 0.25))
 
@@ -77,27 +79,27 @@ def test_inside_a_nested_scenario(engine: str) -> None:
     event = {"when": lambda y: y - 1.0, "of": ["ball.y"], "then": {"ball.vy": "0", "ball.g": "0"}}
     inner = up.Scenario({"ball": BALL}, outputs={"y": "ball.y"}, events={"low": event})
     nested = up.Nested(inner, up.Master(up.LookAhead(0.1)))
-    trace = up.simulate(up.Scenario({"inside": nested}), pace=0.5, until=1.0, engine=engine)
+    trace = up.simulate(up.Scenario({"inside": nested}), pace=up.Fixed(0.5), until=1.0, engine=engine)
     assert trace["inside.y"][-1] == pytest.approx(1.0, abs=1e-4)
 
 
 def test_a_process_of_its_own_is_for_units_only(engine: str) -> None:
     event = {"when": lambda y: y - 1.0, "of": ["ball.y"]}
     scenario = up.Scenario({"ball": BALL}, events={"low": event})
-    trace = up.simulate(scenario, pace=0.5, until=0.5, engine=engine, isolation="process")
+    trace = up.simulate(scenario, pace=up.Fixed(0.5), until=0.5, engine=engine, isolation="process")
     assert times(trace, "low") == [0.5]
 
 
 def test_what_is_no_number_ends_the_run(engine: str) -> None:
     scenario = up.Scenario({"ball": BALL}, events={"low": {"when": lambda y: "low", "of": ["ball.y"]}})
     with pytest.raises(up.RunError, match=r"the condition low: <lambda>\(ball\.y\) gave 'low'"):
-        up.simulate(scenario, pace=0.5, until=0.5, engine=engine)
+        up.simulate(scenario, pace=up.Fixed(0.5), until=0.5, engine=engine)
 
 
 def test_it_cannot_be_written(tmp_path: Path) -> None:
     scenario = up.Scenario({"ball": BALL}, events={"low": {"when": lambda y: y, "of": ["ball.y"]}})
     with pytest.raises(up.InvalidInput, match=r"event 'low' cannot be written.* is a Python function"):
-        up.write_scenario(up.experiment(scenario, pace=0.1, until=1.0), tmp_path / "ball.toml")
+        up.write_scenario(up.experiment(scenario, pace=up.Fixed(0.1), until=1.0), tmp_path / "ball.toml")
 
 
 def test_explain_says_what_is_known() -> None:

@@ -41,7 +41,7 @@ def masses() -> up.Scenario:
 
 @pytest.mark.parametrize("engine", ["interpret", "auto"])
 def test_coupled_masses_are_their_matrix_exponential(engine: Any) -> None:
-    trace = up.simulate(masses().monolith(), pace=0.5, until=10.0, engine=engine)
+    trace = up.simulate(masses().monolith(), pace=up.Fixed(0.5), until=10.0, engine=engine)
     matrix = np.array([[0, 1, 0, 0], [-2, -2, 1, 1], [0, 0, 0, 1], [1, 1, -2, -1]])
     for k, t in enumerate(trace.time):
         x = expm(matrix * t) @ [1.0, 0.0, 0.0, 0.0]
@@ -348,7 +348,7 @@ def test_inputs_stay_inputs() -> None:
         {"a.u": "2*push"},
         inputs={"push": {"start": 1.0}},
     )
-    with up.start(scenario.monolith(), pace=0.5, until=2.0, engine="interpret") as opened:
+    with up.start(scenario.monolith(), pace=up.Fixed(0.5), until=2.0, engine="interpret") as opened:
         opened.step()
         assert opened["a.x"] == pytest.approx(1.125)
         opened.set("push", -1.0)
@@ -361,7 +361,9 @@ def test_inputs_stay_inputs() -> None:
 
 def test_signals_are_followed_between_communication_points() -> None:
     scenario = up.Scenario({"a": up.Ode({"x": "u"}, inputs=["u"])}, {"a.u": "push"}, inputs=["push"])
-    plan = up.experiment(scenario, pace=1.0, until=2.0, signals=up.Signals([0, 2], {"push": [0, 2]}))
+    plan = up.experiment(
+        scenario, pace=up.Fixed(1.0), until=2.0, signals=up.Signals([0, 2], {"push": [0, 2]})
+    )
     trace = plan.monolithic().with_(engine="interpret").run()
     assert trace["a.x"] == pytest.approx([0.0, 0.5, 2.0])
     assert trace["push"].tolist() == [0.0, 1.0, 2.0]
@@ -406,7 +408,7 @@ def test_an_experiment_keeps_pace_and_recording() -> None:
     assert apart.names == together.names
     assert apart.time.tolist() == together.time.tolist()
     assert "one unit in place of left, right" in up.explain(plan.monolithic())
-    assert plan.monolithic(pace=2.5).run().time.tolist() == [0.0, 2.5, 5.0, 7.5, 10.0]
+    assert plan.monolithic(pace=up.Fixed(2.5)).run().time.tolist() == [0.0, 2.5, 5.0, 7.5, 10.0]
 
 
 # -------------------------------------------------------------------- nested scenarios

@@ -169,6 +169,6 @@ def test_all_problems_are_reported_together_with_their_lines() -> None:
 
 def test_explain_tells_what_an_event_is() -> None:
     made = scenario(hit={"when": "a.x <= b.x and a.v < 0", "then": {"a.v": "-a.v"}})
-    told = up.explain(up.experiment(made, pace=0.1, until=1.0))
+    told = up.explain(up.experiment(made, pace=up.Fixed(0.1), until=1.0))
     assert "hit (shared: a, b)" in told
     assert "then a.v = -a.v" in told

@@ -250,7 +250,7 @@ def test_newtons_cradle_in_one_unit(engine: str) -> None:
     units = {"b0": point(-2.0, 2.0), "b1": point(1.0, 0.0), "b2": point(2.0, 0.0)}
     hits = {f"hit{i}": collision(f"b{i - 1}", f"b{i}") for i in (1, 2)}
     whole = up.Scenario(units, events=hits).monolith()
-    trace = up.simulate(whole, pace=0.3, until=2.0, engine=engine, coupling=up.Negotiated())
+    trace = up.simulate(whole, pace=up.Fixed(0.3), until=2.0, engine=engine, coupling=up.Negotiated())
     assert happened(trace) == [("hit1", pytest.approx(1.0, abs=1e-12)), ("hit2", trace.events[0].time)]
     assert trace["b2.x"][-1] == pytest.approx(2.0 + 2.0, abs=1e-11)
     assert (trace["b0.v"][-1], trace["b1.v"][-1]) == (0.0, 0.0)

@@ -151,7 +151,7 @@ def test_what_that_means_for_a_master() -> None:
     text = up.explain(made, program=False)
     assert "it comes to rest as long as it switches less than 0.0014128689 s late" in text
     assert "which is soon enough; tolerance (t_min) may be up to 0.001399 s" in text
-    late = up.load(BALLS / "ball.toml", pace=0.002)
+    late = up.load(BALLS / "ball.toml", pace=up.Fixed(0.002))
     assert "up to 0.002 s late, which is too late: take steps of at most 0.001399 s" in up.explain(late)
     proven = up.Monitored(up.Fixed(0.001), (0.001, 0.002), ((1, -1), (-1, 0)))
     monitored = late_switches(up.load(BALLS / "ball.toml", pace=proven))
@@ -161,13 +161,13 @@ def test_what_that_means_for_a_master() -> None:
 
 def test_nothing_is_said_where_nothing_switches() -> None:
     still = up.Scenario({"a": up.Ode({"x": "v", "v": "-x - v"}, solver="rk4")})
-    made = up.experiment(still, pace=0.1, until=1.0)
+    made = up.experiment(still, pace=up.Fixed(0.1), until=1.0)
     assert late_switches(made) is None
     assert "Late switches" not in up.explain(made)
 
 
 def test_it_is_said_why_nothing_is_known() -> None:
-    made = up.experiment(one_of(ball(states={"x": "v", "v": RATE, "w": "-w"})), pace=0.1, until=1.0)
+    made = up.experiment(one_of(ball(states={"x": "v", "v": RATE, "w": "-w"})), pace=up.Fixed(0.1), until=1.0)
     found = late_switches(made)
     assert found is not None
     assert "3 states" in found.why

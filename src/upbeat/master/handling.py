@@ -118,12 +118,6 @@ class _Case(NamedTuple):
         """Whether the coupling may be one in which units stop: it is already, or it was left open."""
         return self.open or isinstance(self.coupling, Interruptible)
 
-    @property
-    def heard(self) -> set[str]:
-        """The units that others hear of, by what people call them: what happens in those concerns these."""
-        found = {(source, c.unit) for c in self.closed.connections for source, _ in c.sources}
-        return {path_of(self.closed, source) for source, unit in found if source != unit}
-
     def says(self, what: str, watched: Sequence[str]) -> str:
         return f"events of {', '.join(watched)}: {what}"
 
@@ -186,9 +180,8 @@ def _followed(case: _Case, pace: Pace, said: Sequence[str] = ()) -> Handling:
 def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handling:
     """See events coming; go back to those that were missed, or else let units locate what they can. Inputs
     follow what is known of their sources, unless they were given (None); `ports` are those given singly."""
-    watched = [unit for unit in case.watched if unit in case.heard]
-    if not watched and not (case.stopping and len(case.units) > 1):
-        # What happens inside a unit that nobody hears of is its own business.
+    watched = looked_at(case.closed)
+    if not watched and not (case.stopping and len(case.units) > 1):  # units see to what happens inside them
         return Handling(case.pace, case.coupling, ())
     steady = [unit for unit, model in case.units.items() if getattr(model, "steady", False)]
     if steady:
@@ -233,7 +226,8 @@ def _located(case: _Case, rates: Sequence[str]) -> Handling:
     warnings: tuple[str, ...] = ()
     if rest:
         advice = "compare with a run of half the step"
-        if not able and isinstance(case.pace, Fixed) and _dealt_with_inside(case.closed):
+        boxes = all(type(bare(case.units[unit])) not in (Ode, Function) for unit in rest)
+        if boxes and isinstance(case.pace, Fixed) and not able and _dealt_with_inside(case.closed):
             pace = LookAhead(case.pace.step / SHORTER, method="approach")
             step = (
                 f"it deals with them inside, and sees others stand still during a step: steps of at most "
