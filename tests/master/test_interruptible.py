@@ -144,8 +144,8 @@ def test_followers_know_what_the_first_has_reached(engine: str) -> None:
         events={"low": WALLS["low"]},
     )
     trace = up.simulate(
-        scenario, pace=up.Fixed(0.25), until=1.0, coupling=up.Interruptible(parallel=False), inputs=up.Hermite(),
-        engine=engine,
+        scenario, pace=up.Fixed(0.25), until=1.0, coupling=up.Interruptible(parallel=False),
+        inputs=up.Hermite(), engine=engine,
     )  # fmt: skip
     assert happened(trace) == [("low", pytest.approx(0.33, abs=1e-12))]
     assert trace["follower.y"][-1] == pytest.approx(0.33**2 / 2 + 0.67**2 / 2, abs=1e-12)

@@ -180,7 +180,7 @@ def _followed(case: _Case, pace: Pace, said: Sequence[str] = ()) -> Handling:
 def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handling:
     """See events coming; go back to those that were missed, or else let units locate what they can. Inputs
     follow what is known of their sources, unless they were given (None); `ports` are those given singly."""
-    watched = looked_at(case.closed)
+    watched = [*looked_at(case.closed), *waiting(case.closed)]
     if not watched and not (case.stopping and len(case.units) > 1):  # units see to what happens inside them
         return Handling(case.pace, case.coupling, ())
     steady = [unit for unit, model in case.units.items() if getattr(model, "steady", False)]
@@ -254,7 +254,7 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation]) -> _Inputs:
     """With as many derivatives as are known; without any, a straight line between units of equations. What
     discrete-event units give out stands still between events, and so may what a unit gives out of which
     nothing is known."""
-    units, looked = closed.units, set(looked_at(closed))
+    units, looked = closed.units, {*looked_at(closed), *waiting(closed)}
     wanted = {c.target: MOST for c in closed.connections}
     counts, still = known(with_rates(closed, wanted), MOST), standing(closed)
     ports: dict[str, Approximation] = {}
@@ -293,7 +293,7 @@ def _dealt_with_inside(closed: Scenario) -> bool:
     """Whether all events between units are only looked for: nothing is done about them outside of units."""
     looking = watchers(closed.units)
     listened = any(s.source[0] in looking for c in closed.event_connections for s in c.senders)
-    return not listened and not any(one.then for one in sights(closed))
+    return not listened and not waiting(closed) and not any(one.then for one in sights(closed))
 
 
 SHORTER = 4
