@@ -42,7 +42,7 @@ def test_the_words_of_a_file_mean_the_same() -> None:
     )
     assert objects == words
     assert up.experiment(DECAY, pace=0.1, until=1, coupling="jacobi") == up.experiment(
-        DECAY, pace=np.float32(0.1).item() and 0.1, until=1.0
+        DECAY, pace=np.float32(0.1).item() and 0.1, until=1.0, coupling=up.Jacobi()
     )
 
 
@@ -175,7 +175,7 @@ def test_load_overrules_what_the_file_says(tmp_path: Path) -> None:
     up.write_scenario(up.experiment(DECAY, pace=0.1, until=2.0, out="r.csv"), path)
     signals = up.Signals([0.0], {"push": [1.0]})
     made = up.load(path, step=0.5, until=1.0, coupling="gauss_seidel", signals=signals, record="a.x", every=2)
-    assert made.master == up.Master(up.Fixed(0.5), up.GaussSeidel())
+    assert made.master == up.Master(up.Fixed(0.5), up.GaussSeidel(), events="auto")
     assert (made.span.stop, made.signals, made.record, made.every) == (1.0, signals, ("a.x",), 2)
     assert made.out == Path("r.csv")
     with pytest.raises(up.ScenarioError) as caught:

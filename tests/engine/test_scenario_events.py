@@ -57,7 +57,7 @@ def test_it_happens_on_the_edge_and_again_only_after_it_was_false(engine: str) -
         {"wave": wave, "count": up.Ode({"n": "0"}, outputs=["n"])},
         events={"low": {"when": "wave.y < -0.5", "then": {"count.n": "count.n + 1"}}},
     )
-    trace = up.simulate(scenario, pace=1 / 64, until=3.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(1 / 64), until=3.0, engine=engine)
     first = next(k / 64 for k in range(64) if np.sin(2 * np.pi * k / 64) < -0.5)
     assert happened(trace) == [("low", first), ("low", 1 + first), ("low", 2 + first)]
     assert trace["count.n"][-1] == 3.0

@@ -309,15 +309,20 @@ class Bucket:
         return reached
 
 
-@pytest.mark.parametrize("events", ["auto", "interruptible"])
-def test_others_follow_a_unit_that_stops_at_events_which_nobody_else_knows(events: Any) -> None:
+def test_others_follow_a_unit_that_stops_at_events_which_nobody_else_knows() -> None:
     full = up.PythonUnit(Bucket, [up.Port("level", up.Causality.OUTPUT)], abilities=[up.Ability.EARLY_RETURN])
-    scenario = up.Scenario({"bucket": full, "point": point(1.0, 0.0)})
-    trace = up.simulate(scenario, pace=0.25, until=1.0, events=events)
+    units = {"bucket": full, "point": point(1.0, 0.0)}
+    scenario, seen = up.Scenario(units), up.Scenario(units, events={"never": {"when": "point.x >= 9"}})
+    trace = up.simulate(scenario, pace=0.25, until=1.0, events="interruptible")
     assert trace.time.tolist() == [0.0, 0.25, 0.5, 0.625, 0.75, 1.0]
     assert any("bucket" in note and "Interruptible" in note for note in trace.notes)
-    other = up.simulate(scenario, pace=0.25, until=1.0, events="auto", coupling="gauss_seidel")
-    assert 0.625 not in other.time
+    # "auto" leaves everything as it is where there is no event between units.
+    assert up.simulate(scenario, pace=0.25, until=1.0).time.tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
+    auto = up.simulate(seen, pace=0.25, until=1.0)
+    assert 0.625 in auto.time
+    assert any("bucket" in note and "Interruptible" in note for note in auto.notes)
+    other = up.simulate(seen, pace=0.25, until=1.0, coupling="gauss_seidel")
+    assert not any("bucket" in note and "(Interruptible)" in note for note in other.notes)
     assert any("goes on by itself" in note for note in other.notes)
     assert any(
         "nobody sees events inside bucket coming" in note

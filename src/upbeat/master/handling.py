@@ -181,16 +181,14 @@ def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handli
     """See events coming; go back to those that were missed, or else let units locate what they can. Inputs
     follow what is known of their sources, unless they were given (None); `ports` are those given singly."""
     watched = [*looked_at(case.closed), *waiting(case.closed)]
-    if not watched and not (case.stopping and len(case.units) > 1):  # units see to what happens inside them
+    if not watched:  # units see to what happens inside them
         return Handling(case.pace, case.coupling, ())
     steady = [unit for unit, model in case.units.items() if getattr(model, "steady", False)]
     if steady:
         why = f"{', '.join(steady)} takes only steps of one length"
         late = f"events are noticed up to a step late, because {why}"
-        return Handling(case.pace, case.coupling, (late,), warnings=(late,) if watched else ())
+        return Handling(case.pace, case.coupling, (late,), warnings=(late,))
     chosen = _Inputs({}, [], []) if ports is None else _inputs(case.closed, ports)
-    if not watched:
-        return _followed(case, case.pace)._replace(ports=chosen.ports)
     found = _located(case, chosen.why)
     warnings = found.warnings or tuple(chosen.warnings)  # who cannot be set back is the greater trouble
     return found._replace(ports=chosen.ports, warnings=warnings, why=(*found.why, *chosen.why))

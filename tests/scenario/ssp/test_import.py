@@ -590,7 +590,7 @@ def test_times(ssp: Pack) -> None:
         made = up.load(ssp(two_gains(link, rest=rest)))
         assert (made.span.start, made.span.stop) == (0.0, 2.0), "the FMUs say 2"
         assert up.load(ssp(two_gains(link, rest=rest)), until=3.0).span.stop == 3.0
-    assert made.master == up.Master(up.Fixed(0.01)), "the FMUs say 0.01"
+    assert made.master == up.Master(up.Fixed(0.01), events="auto"), "the FMUs say 0.01"
 
 
 @pytest.mark.supports("ssp", "A fixed step in other tools' annotations")
@@ -600,7 +600,9 @@ def test_a_step_in_an_annotation(ssp: Pack) -> None:
         '<FixedStepMaster xmlns="urn:other" stepSize="0.125"/></ssc:Annotation></ssd:Annotations>'
         "</ssd:DefaultExperiment>"
     )
-    assert up.load(ssp(two_gains(connection("a.y", "b.u"), rest=note))).master == up.Master(up.Fixed(0.125))
+    assert up.load(ssp(two_gains(connection("a.y", "b.u"), rest=note))).master == up.Master(
+        up.Fixed(0.125), events="auto"
+    )
 
 
 def test_integers_and_enumerations(ssp: Pack, engine: str, caplog: pytest.LogCaptureFixture) -> None:
