@@ -129,3 +129,21 @@ def test_both_engines_do_the_same() -> None:
         one, other = (up.simulate(scenario, engine=e, **given) for e in ("native", "interpret"))
         assert one.time.tolist() == other.time.tolist()
         assert [(e.name, e.time) for e in one.events] == [(e.name, e.time) for e in other.events]
+
+
+def test_what_waits_for_a_time_as_well(engine: str, way: dict[str, Any]) -> None:
+    """A delay that counts only while a signal is high, and that does not even begin until an event."""
+    relay = up.StateMachine(
+        states=["off", "armed", "on"],
+        initial="off",
+        inputs=["x"],
+        outputs={"fired": {"event": True}},
+        transitions=[
+            {"from": "off", "to": "armed", "when": "x > 0.5"},
+            {"from": "armed", "to": "on", "after": 0.3, "when": "x > 0.8", "emit": {"fired": True}},
+        ],
+    )
+    slope = up.Ode({"x": "0.4"}, start={"x": 0.0}, outputs=["x"])
+    scenario = up.Scenario({"slope": slope, "relay": relay}, {"relay.x": "slope.x"})
+    trace = up.simulate(scenario, until=4.0, engine=engine, **way)
+    assert trace.events.times("relay.fired").tolist() == [pytest.approx(2.0, abs=2e-5 * STEP)]

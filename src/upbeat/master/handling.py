@@ -20,7 +20,7 @@ from upbeat.master.paces.pace import EventDriven, Fixed, Pace, plain, usual_step
 from upbeat.master.paces.revised import Revised
 from upbeat.master.paces.wrapping import Wrapping, follower
 from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.sights import looked_at, sights, waiting, with_waits
+from upbeat.scenario.events.sights import looked_at, sights, waiting
 from upbeat.scenario.events.watcher import Watcher, watchers
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
@@ -188,12 +188,6 @@ def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handli
         why = f"{', '.join(steady)} takes only steps of one length"
         late = f"events are noticed up to a step late, because {why}"
         return Handling(case.pace, case.coupling, (late,), warnings=(late,))
-    endless = _endless(case.closed)
-    if endless:  # what conditions look at must be numbers
-        late = (
-            f"events are noticed up to a step late, because {', '.join(endless)} may wait for ever for a time"
-        )
-        return Handling(case.pace, case.coupling, (late,), warnings=(late,))
     chosen = _Inputs({}, [], []) if ports is None else _inputs(case.closed, ports)
     found = _located(case, chosen.why)
     warnings = found.warnings or tuple(chosen.warnings)  # who cannot be set back is the greater trouble
@@ -244,17 +238,6 @@ def _located(case: _Case, rates: Sequence[str]) -> Handling:
             f"events of {', '.join(rest)} are met only as well as they are seen coming, {cannot}: {advice}",
         )
     return _followed(case, pace if pace is not None else case.pace, found)._replace(warnings=warnings)
-
-
-def _endless(closed: Scenario) -> list[str]:
-    """Discrete-event units whose conditions look at a time that is infinite until something happens."""
-    shown = with_waits(closed).units
-    found = [u for u in waiting(closed) if any(p.internal and _DEADLINE in p.name for p in shown[u].ports)]
-    return [path_of(closed, unit) for unit in found]
-
-
-_DEADLINE = "_deadline_"
-"""In the names of the variables in which state machines keep the times that they wait for."""
 
 
 class _Inputs(NamedTuple):

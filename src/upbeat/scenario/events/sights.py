@@ -77,8 +77,9 @@ def waits(closed: Scenario) -> Iterator[Wait]:
                 known |= dict(zip(cell_names(c.port, size), c.cells, strict=True))
         given = {port.name for port in inner.shown if port.internal}
         for name, shown in inner.outputs:
-            if name in given and isinstance(shown[0], Name):
-                known[shown[0].id] = Name(f"{unit}.{name}")
+            if name in given:
+                (variable,) = names(shown[0])
+                known[variable] = Name(f"{unit}.{name}")
         for text, zs in inner.awaited:
             yield Wait(unit, text, tuple(substitute(z, known) for z in zs))
 

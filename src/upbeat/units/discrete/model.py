@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.errors import ExpressionError
-from upbeat.core.expr import Apply, Expr, Name, Number, Op, any_of, indicator, names, show
+from upbeat.core.expr import Apply, Expr, Name, Number, Op, any_of, apply, indicator, names, show
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.units.equations.changing import free_name
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Assignments = tuple[tuple[str, Expr], ...]
 """New values of variables. All are computed before any is written; the other variables keep theirs."""
+
+NEVER = 1e100
+"""Seconds: later than any run, and small enough that predictions may take its square."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ class Discrete:
         if not self.awaited or any(port.internal for port in self.shown):
             return self
         ports = [Port(name, Causality.OUTPUT, variable.kind, internal=True) for name, variable in made]
-        shown = tuple((name, (Name(variable.name),)) for name, variable in made)
+        shown = tuple((name, (_finite(variable),)) for name, variable in made)
         return replace(self, ports=(*self.ports, *ports), outputs=(*self.outputs, *shown))
 
     # -- what is computed from the fields, once ----------------------------------------------------
@@ -294,3 +297,10 @@ def _indicated(condition: Expr, kinds: Mapping[str, Kind]) -> Expr:
         return indicator(condition, kinds)
     except ExpressionError:
         return Apply(Op.WHERE, (condition, Number(-0.5), Number(0.5)))
+
+
+def _finite(variable: Variable) -> Expr:
+    """A variable as an output, which must be a number: a time that never comes is a very late one."""
+    if variable.kind is not Kind.REAL:
+        return Name(variable.name)
+    return apply(Op.MIN, apply(Op.MAX, Name(variable.name), Number(-NEVER)), Number(NEVER))
