@@ -27,7 +27,7 @@ class Clock:
 
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((100, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((100, 24)))
 
 
 @pytest.mark.usefixtures("wide")
@@ -57,7 +57,7 @@ def test_the_line_of_a_finished_run_stays_however_short_it_was() -> None:
 
 
 def test_a_narrow_terminal_gets_a_shorter_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((30, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((30, 24)))
     stream, clock = Terminal(), Clock()
     progress = Progress(0.0, 10.0, stream=stream, clock=clock)
     clock.now += 1

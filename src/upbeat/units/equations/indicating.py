@@ -33,9 +33,9 @@ def with_indicators(
     if not watched or any(output.port.description == COUNTS for output in equations.outputs):
         return None
     taken = {name for key in spec for name in (spec[key] if isinstance(spec[key], Mapping) else ())}
-    outputs, events = dict(spec["outputs"]), dict(spec["events"])
-    count = free_name(COUNT, taken)
-    outputs[count] = {"value": count, "kind": "integer"}
+    count, events = free_name(COUNT, taken), dict(spec["events"])
+    # The first of all: whoever follows another output has then read already whether that has jumped.
+    outputs = {count: {"value": count, "kind": "integer"}, **spec["outputs"]}
     made = {count: ""}
     for event, indicator in watched:
         written = events[event.name]
