@@ -180,8 +180,13 @@ def _followed(case: _Case, pace: Pace, said: Sequence[str] = ()) -> Handling:
 def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handling:
     """See events coming; go back to those that were missed, or else let units locate what they can. Inputs
     follow what is known of their sources, unless they were given (None); `ports` are those given singly."""
-    watched = [*looked_at(case.closed), *waiting(case.closed)]
-    if not watched:  # units see to what happens inside them
+    followed = {(source, c.unit) for c in case.closed.connections for source, _ in c.sources}
+    others_see = {source for source, unit in followed if source != unit}
+    if not (
+        looked_at(case.closed)
+        or waiting(case.closed)
+        or others_see.intersection(with_own_events(case.closed))
+    ):  # units see to what happens inside them, and nobody else notices
         return Handling(case.pace, case.coupling, ())
     steady = [unit for unit, model in case.units.items() if getattr(model, "steady", False)]
     if steady:
