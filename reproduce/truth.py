@@ -4,6 +4,9 @@
   kinks, coefficients that depend on time, nests and several rates (`problems/truth_verdicts.py`), against
   long runs and against step maps that are derived a second time with matrix exponentials.
   A false "stable" is the worst that can happen; "undecided" is counted, and is no mistake.
+* Events: random systems of two masses that collide (`problems/truth_events.py`), with nothing chosen by the
+  user but a step: every event is met, or a warning says that some may not be; never silently worse than fixed
+  steps.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from problems import truth_verdicts
+from problems import truth_events, truth_verdicts
 from problems.arguments import above_zero
 
 PARTS: dict[str, tuple[Callable[..., dict[str, Any]], int]] = {
     "verdicts": (truth_verdicts.verdicts, 2000),
+    "events": (truth_events.events, 300),
 }
 """What is judged, and how many random cases of it."""
 

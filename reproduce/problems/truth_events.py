@@ -287,7 +287,7 @@ def worse(one: Verdict, fixed: Verdict) -> bool:
     return one.error > 1.05 * fixed.error + 0.01
 
 
-def events(n: int, seed: int, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
+def events(n: int, seed: int, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
     """`n` random systems with a step, events and nothing else, and 40 of them as black boxes.
 
     `wrong_silent`: events are wrong, or it is worse than fixed steps, and no warning says so.
@@ -306,7 +306,7 @@ def events(n: int, seed: int, progress: Callable[[int], None] | None = None) -> 
             chosen = tried(scenario, system, reference, logged)
             found.append((chosen, tried(scenario, system, reference, logged, events="off")))
             if progress is not None:
-                progress(k + 1)
+                progress(k + 1, n)
         boxes = black_boxes(systems[:BOXES])
     finally:
         log.setLevel(level)

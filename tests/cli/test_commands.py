@@ -202,7 +202,7 @@ def test_events_are_dealt_with_as_the_command_line_says(
         upbeat = 1
         units.ball = { states = { x = "v", v = "-9.81" }, start = { x = 1.0, v = 0.0 } }
         events.floor = { when = "ball.x <= 0 and ball.v < 0", then = { ball.v = "-ball.v" } }
-        master.step = 0.1
+        master.pace = { kind = "fixed", step = 0.1 }
         run.until = 0.6
         """
     )
