@@ -4,6 +4,9 @@
   kinks, coefficients that depend on time, nests and several rates (`problems/truth_verdicts.py`), against
   long runs and against step maps that are derived a second time with matrix exponentials.
   A false "stable" is the worst that can happen; "undecided" is counted, and is no mistake.
+* Tiny steps: ticks, kicks and events at any distance from communication points and from each other, with all
+  approximations of inputs and all paces (`problems/truth_tiny_steps.py`), against matrix exponentials. The
+  error is compared with that of the plain run, steps of one size: the worst ratio counts.
 * Events: random systems of two masses that collide (`problems/truth_events.py`), with nothing chosen by the
   user but a step: every event is met, or a warning says that some may not be; never silently worse than fixed
   steps.
@@ -17,11 +20,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from problems import truth_events, truth_verdicts
+from problems import truth_events, truth_tiny_steps, truth_verdicts
 from problems.arguments import above_zero
 
 PARTS: dict[str, tuple[Callable[..., dict[str, Any]], int]] = {
     "verdicts": (truth_verdicts.verdicts, 2000),
+    "tiny_steps": (truth_tiny_steps.tiny_steps, 1000),
     "events": (truth_events.events, 300),
 }
 """What is judged, and how many random cases of it."""

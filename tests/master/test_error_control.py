@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -375,3 +377,35 @@ def test_what_is_not_watched_is_said() -> None:
     scenario = up.Scenario({"nest": nest, "source": source}, {"nest.u": "source.y"})
     trace = up.simulate(scenario, pace=up.ErrorControl(1e-2), until=1.0)
     assert any(note.startswith("of nest only outputs are watched") for note in trace.notes)
+
+
+@pytest.mark.parametrize("inputs", [up.Smooth(), up.Linear()], ids=str)
+def test_steps_may_become_much_shorter_at_an_event(inputs: object, engine: str) -> None:
+    """A kick: the course of a smooth input begins anew, and steps as short as the tolerance asks for are no
+    exceptions among the longer ones before it. It went straight on, off by what no step could make good."""
+    equations = {"x": "v", "v": "-2*x - 0.2*v + 0.5*u"}
+    kicked: Any = {
+        "inputs": {"u": {}, "kick": {"event": True, "kind": "real"}},
+        "events": {"kicked": {"on": "kick", "then": {"v": "v + kick"}}},
+        "solver": up.DormandPrince(rtol=1e-8, atol=1e-10),
+    }
+    one, other = (up.Ode(equations, start={"x": x}, outputs=["x"], **kicked) for x in (1.0, -0.5))
+    units = {"a": one, "b": other, "kicks": up.Schedule([0.2, 0.9], [0.8, -1.0])}
+    links = {"a.u": "b.x", "b.u": "a.x", "a.kick": "kicks.event"}
+    pace = up.ErrorControl(1e-4, method="milne", longest=0.13)
+    trace = up.simulate(up.Scenario(units, links), pace=pace, until=2.0, inputs=inputs, engine=engine)
+
+    # The whole in closed form: the sum and the difference of both move on their own.
+    def mode(k: float, x: float, v: float, t: float) -> tuple[float, float]:
+        w, d = math.sqrt(k - 0.01), math.exp(-0.1 * t)
+        c, s = math.cos(w * t), math.sin(w * t)
+        b = (v + 0.1 * x) / w
+        return d * (x * c + b * s), d * (v * c - (k * x + 0.1 * v) / w * s)
+
+    together, apart, begun = (0.5, 0.0), (1.5, 0.0), 0.0
+    for t, kick in ((0.2, 0.8), (0.9, -1.0), (2.0, 0.0)):
+        together, apart = mode(1.5, *together, t - begun), mode(2.5, *apart, t - begun)
+        together, apart = (together[0], together[1] + kick), (apart[0], apart[1] + kick)
+        begun = t
+    assert trace["a.x"][-1] == pytest.approx((together[0] + apart[0]) / 2, abs=2e-4)
+    assert trace["b.x"][-1] == pytest.approx((together[0] - apart[0]) / 2, abs=2e-4)

@@ -173,6 +173,8 @@ class Smooth:
         begins = apply(Op.WHERE, jumped, Number(inf), Cell(place.now) - Cell(when))
         running, gone = apply(Op.LT, Cell(since), Number(inf)), Cell(since)
         lets: list[Let] = [Let(since, begins), *history.note()]
+        # How long steps were before a course that begins anew says nothing about those to come.
+        lets += [Let(usual, apply(Op.WHERE, running, Cell(usual), length)) for usual in history.usual]
         for i in range(place.size):
             value, (_, steep) = Cell(place.value + i), history.continued(i)
             c0, c1, c2, c3 = (Cell(register + i) for register in by)
