@@ -157,6 +157,8 @@ NB_MODULE(_native, module) {
       .def("take_error", &Host::take_error)
       .def("heed_interrupts", &Host::heed_interrupts)
       .def("share", &Host::share)
+      .def("try_cores", &Host::try_cores)
+      .def("tried", &Host::tried)
       .def("take_fired", &Host::take_fired)
       .def("strings", &Host::strings)
       .def("close", &Host::close, "then"_a.none() = nb::none());

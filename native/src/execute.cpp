@@ -32,9 +32,7 @@ double Machine::compute(Expression& expression) {
 }
 
 bool Machine::execute(std::int32_t block) {
-  if (sharing_ && !tables_.shares[static_cast<std::size_t>(block)].empty()) {
-    return share(tables_.shares[static_cast<std::size_t>(block)]);
-  }
+  if (sharing_ && !tables_.shares[static_cast<std::size_t>(block)].empty()) return share(block);
   return work(tables_.entries[block], lanes_.front());
 }
 

@@ -185,6 +185,21 @@ class Host {
     visit.machine().share(on);
   }
 
+  void try_cores() {
+    Visit visit(*this);
+    visit.machine().try_cores();
+  }
+  // For each block for which it was found out: how long it took several cores and one (medians), and whether several do it.
+  nb::dict tried() {
+    Visit visit(*this);
+    nb::dict found;
+    for (std::size_t block = 0; block < visit.machine().tables().entries.size(); ++block) {
+      const Trial* const trial = visit.machine().tried(block);
+      if (trial) found[nb::int_(block)] = nb::make_tuple(trial->median(true), trial->median(false), trial->several());
+    }
+    return found;
+  }
+
   // Whether Ctrl-C ends what this machine does, wherever it is.
   void heed_interrupts(bool on) {
     Visit visit(*this);

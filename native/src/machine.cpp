@@ -2,6 +2,7 @@
 #include "machine.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include "linked.hpp"
 #include "nested.hpp"
@@ -124,6 +125,7 @@ void Machine::link() {
     };
     workers_ = std::make_unique<Workers>(cores, loose, work, this);
     sharing_ = true;
+    trials_.resize(tables_.shares.size());
   }
   lanes_.resize(workers_ ? workers_->lanes() : 1);
   for (Lane& lane : lanes_) {
@@ -243,9 +245,34 @@ void Machine::set_pause(const Pause& pause) {
   if (workers_) workers_->set_pause(pause);
 }
 
+void Machine::try_cores() {
+  for (std::size_t block = 0; block < trials_.size(); ++block) {
+    if (!tables_.shares[block].empty()) trials_[block].begin();
+  }
+}
+
+const Trial* Machine::tried(std::size_t block) const {
+  if (block >= trials_.size() || !trials_[block].over() || trials_[block].median(true) == 0.0) return nullptr;
+  return &trials_[block];
+}
+
+// By several cores, by one if that is quicker, or in turns as long as nobody knows.
+bool Machine::share(std::int32_t block) {
+  const auto number = static_cast<std::size_t>(block);
+  const auto made = [&](bool several) {
+    return several ? spread(tables_.shares[number]) : work(tables_.entries[number], lanes_.front());
+  };
+  Trial& trial = trials_[number];
+  if (trial.over()) return made(trial.several());
+  const auto began = std::chrono::steady_clock::now();
+  const bool done = made(trial.several());
+  trial.took(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  return done;
+}
+
 // All cores do what they can. Where several failed, the first of them is told of, whatever the timing; of one that was not
 // tried because another had failed for good, only if there is nothing else.
-bool Machine::share(const Shares& shares) {
+bool Machine::spread(const Shares& shares) {
   if (workers_->run(shares)) return true;
   const std::vector<std::size_t> failed = workers_->failures(shares);
   const auto itself = [this](std::size_t lane) { return !is_aftermath(lanes_[lane].error); };

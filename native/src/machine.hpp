@@ -125,6 +125,10 @@ class Machine {
 
   // Whether blocks that are shared out are done by several cores; the results are the same.
   void share(bool on) { sharing_ = on && workers_; }
+  // Find out in the first steps from now on whether that makes them quicker, and go on as it does (see `Trial`).
+  void try_cores();
+  // What was found out about a block; nullptr if it is not shared out, or not for long enough.
+  const Trial* tried(std::size_t block) const;
 
   std::size_t units() const { return units_.size(); }
   Cell* cells() { return cells_.data(); }
@@ -166,7 +170,8 @@ class Machine {
   void link();
   double compute(Expression& expression);
   bool work(std::int32_t row, Lane& lane);
-  bool share(const Shares& shares);
+  bool share(std::int32_t block);
+  bool spread(const Shares& shares);
   bool happen(const Step& step, Lane& lane);
 
   bool save_slot(std::int32_t row, Lane& lane);
@@ -190,6 +195,7 @@ class Machine {
   Stop stop_;
   bool sharing_ = false;
   std::unique_ptr<Workers> workers_;  // where there is a block to share out
+  std::vector<Trial> trials_;         // and for each block, what is known of that
 };
 
 // Why these tables cannot be run with this many units (an index out of range, a missing End), or

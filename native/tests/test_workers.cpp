@@ -5,6 +5,7 @@
 #include <chrono>
 #include <numeric>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
@@ -251,6 +252,40 @@ TEST(a_wait_lets_go_of_what_others_need) {
     CHECK(workers.run({{{0, {}}}, {{1, {}}}}));
     CHECK(held);
     CHECK(outside == i);
+  }
+}
+
+namespace {
+
+// How a trial ends where a step takes so long on several cores and on one, and after how many steps.
+template <class Times>
+std::pair<bool, std::size_t> tried(Times seconds) {
+  Trial trial;
+  trial.begin();
+  std::size_t steps = 0;
+  while (!trial.over()) trial.took(seconds(trial.several(), steps++));
+  return {trial.several(), steps};
+}
+
+}  // namespace
+
+TEST(measured_times_decide_whether_cores_share) {
+  constexpr std::size_t soon = 5 * Trial::stretch, late = (Trial::most + 1) * Trial::stretch;
+  CHECK(Trial().over() && Trial().several());  // nobody has asked
+  CHECK((tried([](bool several, std::size_t) { return several ? 7.0 : 1.0; }) == std::pair{false, soon}));
+  CHECK((tried([](bool several, std::size_t) { return several ? 1.0 : 2.0; }) == std::pair{true, soon}));
+  // As quick: one core, and the others are free for other work.
+  CHECK((tried([](bool, std::size_t) { return 1.0; }) == std::pair{false, late}));
+  // The first stretch and the first step of each do not count.
+  CHECK(tried([](bool several, std::size_t k) { return several && (k < 4 || k % 4 == 0) ? 1e3 : several ? 1.0 : 2.0; }).first);
+  // A few steps that something else has held up do not, either.
+  CHECK(tried([](bool several, std::size_t k) { return k % 11 == 7 ? 1e3 : several ? 1.0 : 2.0; }).first);
+  // Steps that take longer and longer, or every second and every eighth of which is long.
+  CHECK(tried([](bool several, std::size_t k) { return (several ? 0.9 : 1.0) * (1.0 + 0.05 * static_cast<double>(k)); }).first);
+  for (std::size_t period : {2u, 8u}) {
+    const auto long_ones = [&](std::size_t k) { return k % period == 1 ? 100.0 : 1.0; };
+    CHECK(tried([&](bool several, std::size_t k) { return (several ? 0.9 : 1.0) * long_ones(k); }).first);
+    CHECK(!tried([&](bool several, std::size_t k) { return (several ? 1.1 : 1.0) * long_ones(k); }).first);
   }
 }
 

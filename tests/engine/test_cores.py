@@ -13,12 +13,13 @@ import upbeat as up
 from upbeat.engine.choose import Choice
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.lower import lower
-from upbeat.engine.parallel.cores import INSTANTS, cores_here, on_cores, shared_out
+from upbeat.engine.parallel.cores import INSTANTS, cores_here, on_cores, shared_out, tried_notes
 from upbeat.engine.parallel.operations import operations
 from upbeat.engine.parallel.profiles import FORMAT, Profile
 from upbeat.engine.schedule import flaw
 from upbeat.master.dataflow import Flow, dependencies
 from upbeat.report.explain import explain_data
+from upbeat.report.summary import summary
 from upbeat.units import ports
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
@@ -87,6 +88,73 @@ def test_the_results_are_those_of_one_core(how: dict[str, Any], cores: int) -> N
     one, many = up.simulate(RING, **settings), up.simulate(RING, cores=cores, **settings)
     assert bits(one) == bits(many)
     assert list(one.steps) == list(many.steps)
+
+
+def notes(trace: up.Trace) -> str:
+    return "\n".join(trace.notes)
+
+
+@pytest.mark.parametrize(("pace", "until"), [(up.Fixed(0.01), 0.3), (up.ErrorControl(1e-4), 0.05)])
+def test_results_do_not_depend_on_which_steps_cores_share(
+    pace: Any, until: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = up.simulate(RING, pace=pace, until=until)
+    monkeypatch.setattr(native.Machine, "try_cores", lambda machine: None)  # all steps are shared out
+    assert bits(up.simulate(RING, pace=pace, until=until, cores=2)) == bits(one)
+    for seed in range(3):
+        draw = np.random.default_rng(seed)
+        with up.start(RING, pace=pace, until=until, cores=3) as run:
+            while not run.finished:
+                run._machine._machine.share(bool(draw.integers(2)))  # type: ignore[union-attr]
+                run.step()
+            assert bits(run.trace) == bits(one)
+
+
+def test_a_run_on_several_cores_is_tried_and_one_on_one_is_not() -> None:
+    """Which of the two is quicker here nobody can say beforehand; that it was found out is seen."""
+    with up.start(RING, pace=0.01, until=5.0, cores=2) as run:
+        machine = run._machine
+        assert machine is not None
+        assert machine.tried() == {}
+        for _ in range(100):
+            run.step()
+        ((block, (several, one, shares)),) = machine.tried().items()
+        assert (block, shares) == ("step", several < one)
+        assert min(several, one) > 0.0
+        trace = run.finish()
+        assert ("so the run went on with one core" in notes(trace)) is not shares
+    assert bits(trace) == bits(up.simulate(RING, pace=0.01, until=5.0))
+    trace = up.simulate(RING, pace=0.01, until=5.0, cores=1)
+    assert "core" not in notes(trace)
+
+
+def test_where_one_core_is_quicker_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"step": (7.1e-6, 0.9e-6, False)}
+    monkeypatch.setattr(native.Machine, "tried", lambda machine: found)
+    trace = up.simulate(RING, pace=0.1, until=1.0, cores=2)
+    said = "a step took 7.1 µs on 2 cores and 0.9 µs on one, so the run went on with one core"
+    assert trace.notes[-1] == said
+    assert said in summary(trace)  # its line about the engine
+    found["step"] = (0.9e-6, 7.1e-6, True)
+    assert "went on" not in notes(up.simulate(RING, pace=0.1, until=1.0, cores=2))
+    schedules = shared_out(up.Master(up.Fixed(0.1)).program(RING), RING.units, 2)
+    two = {"a": schedules["step"], "b": schedules["step"]}
+    assert tried_notes({"a": (2e-6, 3e-6, True), "b": (3e-6, 2e-6, False)}, two) == (
+        "in block 'b' a step took 3 µs on 2 cores and 2 µs on one, so the run went on with one core",
+    )
+
+
+def test_python_units_on_one_core_are_noted() -> None:
+    alone = "cores = 2: one core does all the work: there is nothing for a second core to do"
+    python = "cores = 2: what runs in Python (p, q) stays on one of them, for Python does one thing at a time"
+    both = {"p": counting(), "q": counting()}
+    trace = up.simulate(up.Scenario(both), pace=0.1, until=1.0, cores=2)
+    assert {alone, python} <= set(trace.notes)
+    mixed = notes(up.simulate(up.Scenario({**UNITS, **both}, AROUND), pace=0.1, until=1.0, cores=2))
+    assert python in mixed
+    assert alone not in mixed
+    assert "cores =" not in notes(up.simulate(up.Scenario(both), pace=0.1, until=1.0))
+    assert "cores =" not in notes(up.simulate(RING, pace=0.1, until=1.0, cores=2))
 
 
 def test_a_thousand_repeats_give_the_same_bits() -> None:

@@ -36,5 +36,7 @@ def built(
         interpreter = Interpreter(program, models, span.start)
         return interpreter, Loop(interpreter, program, pace, span, selection, recorder)
     machine = native.Machine(program, models, span.start, jit=jit, strings=strings, schedules=schedules)
+    if schedules:
+        machine.try_cores()
     kind = Loop if twin(pace) is None else NativeLoop
     return machine, kind(machine, program, pace, span, selection, recorder)

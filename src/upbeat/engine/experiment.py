@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
+from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, MasterError, Problem, Problems, suggest
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
@@ -18,7 +19,7 @@ from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored, checkpoint_
 from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.isolation import Isolation, planned, separated, together
 from upbeat.engine.nesting.flatten import Flat, flattened, kept_nested
-from upbeat.engine.parallel.cores import Shared, core_remarks, on_cores, sharing
+from upbeat.engine.parallel.cores import Shared, core_notes, core_remarks, on_cores, sharing
 from upbeat.engine.parallel.profiles import Profile
 from upbeat.engine.realtime import RealTime
 from upbeat.engine.run import Run
@@ -120,8 +121,13 @@ class Experiment:
         """The engine that will run it, and why."""
         return self._choice(self.flat)
 
+    @staticmethod
+    def _called(flat: Flat) -> dict[str, Model]:
+        """What runs, by the names that people know."""
+        return {path_of(flat.scenario, name): model for name, model in flat.scenario.units.items()}
+
     def _choice(self, flat: Flat) -> Choice:
-        units = {path_of(flat.scenario, name): model for name, model in flat.scenario.units.items()}
+        units = self._called(flat)
         choice = choose(self.engine, units)
         if self.jit and choice.name != "native":
             raise InvalidInput(
@@ -156,6 +162,7 @@ class Experiment:
             out=self.out,
             jit=self.jit,
             schedules={name: each.schedule for name, each in shared.items() if each.schedule is not None},
+            notes=core_notes(self.cores, shared, self._called(flat)),
             real_time=self.real_time,
             keeper=keeper,
             resumed=resumed,

@@ -64,6 +64,11 @@ class Machine(Protocol):
         """How hard the solvers of units have worked, where they tell."""
         ...
 
+    def tried(self) -> Mapping[str, tuple[float, float, bool]]:
+        """For blocks of which it was found out in this run: the seconds they take on several cores and on
+        one, and whether several do them."""
+        ...
+
     def close(self) -> None:
         """Let go of the units. Never raises; a second call does nothing."""
         ...

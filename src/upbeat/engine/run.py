@@ -26,6 +26,7 @@ from upbeat.engine.efforts import Told, told
 from upbeat.engine.interrupt import Heeds, interruptible
 from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.machine import Machine
+from upbeat.engine.parallel.cores import tried_notes
 from upbeat.engine.realtime import Paced, RealTime
 from upbeat.engine.recording import recorder_for
 from upbeat.engine.schedule import Schedule
@@ -59,6 +60,7 @@ class Run:
         out: Path | None = None,
         jit: bool = False,
         schedules: Mapping[str, Schedule] | None = None,
+        notes: tuple[str, ...] = (),
         real_time: RealTime | None = None,
         keeper: Keeper | None = None,
         resumed: Stored | None = None,
@@ -77,6 +79,9 @@ class Run:
         self._no_numbers: dict[str, float] = {}
         self._worked_before = before.get("solvers", {})
         self._worked: Told = {}
+        self._notes = (*program.notes, *notes)
+        self._schedules = schedules or {}
+        self._slower: tuple[str, ...] = ()
         selection = select(program, record)
         self._strings: list[str] = []
         self._keeper = keeper
@@ -234,12 +239,12 @@ class Run:
 
     def _story(self) -> dict[str, Any]:
         """What a trace tells besides the signals."""
-        drive, paced = self._drive, self._paced
+        drive, paced, slower = self._drive, self._paced, self._on_cores()
         return {
             "steps": drive.steps if drive else StepLog(),
             "info": {
                 "engine": self._choice.name,
-                "why": self._choice.why,
+                "why": "; ".join((self._choice.why, *slower)),
                 "wall_seconds": self._ended - self._began
                 if self._ended
                 else time.perf_counter() - self._began,
@@ -248,7 +253,7 @@ class Run:
                 **({"undefined": undefined} if (undefined := self._undefined()) else {}),
                 **({"solvers": worked} if (worked := self._efforts()) else {}),
             },
-            "notes": (*self._program.notes, *([self._last_word] if self._last_word else [])),
+            "notes": (*self._notes, *slower, *([self._last_word] if self._last_word else [])),
         }
 
     def _undefined(self) -> dict[str, float]:
@@ -258,6 +263,12 @@ class Run:
             seen = {event: float(self._machine.read(place)) for event, place in places}
             self._no_numbers = {event: t for event, t in seen.items() if t < inf}
         return self._no_numbers
+
+    def _on_cores(self) -> tuple[str, ...]:
+        """What the first steps have shown about several cores."""
+        if self._machine is not None:
+            self._slower = tried_notes(self._machine.tried(), self._schedules)
+        return self._slower
 
     def _efforts(self) -> Told:
         """How hard the solvers have worked, while there is somebody to ask and after."""
@@ -281,6 +292,7 @@ class Run:
     def _let_go(self, outcome: Outcome) -> None:
         self._undefined()  # while there is somebody to ask
         self._efforts()
+        self._on_cores()
         machine, self._machine = self._machine, None
         try:
             if machine is not None:

@@ -261,6 +261,9 @@ class Interpreter:
             if isinstance(unit, Worked) and unit.effort is not None
         }
 
+    def tried(self) -> dict[str, tuple[float, float, bool]]:
+        return {}
+
     def close(self) -> None:
         units, self._units = self._units, {}
         close_all(units)

@@ -207,6 +207,14 @@ class Machine:
         told = zip(self._tables.units, self._machine.efforts(), strict=True)
         return {unit: Effort(*counts) for unit, counts in told if counts}
 
+    def try_cores(self) -> None:
+        """Time the first steps from now on, on several cores and on one, and go on with what is quicker."""
+        self._machine.try_cores()
+
+    def tried(self) -> dict[str, tuple[float, float, bool]]:
+        names = list(self._tables.blocks)
+        return {names[block]: found for block, found in self._machine.tried().items()}
+
     @contextmanager
     def heed_interrupts(self) -> Iterator[None]:
         """See `upbeat.engine.interrupt`."""

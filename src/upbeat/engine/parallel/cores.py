@@ -84,13 +84,48 @@ def on_cores(choice: Choice, wanted: EngineName, cores: int, models: Mapping[str
                 "of the two (--cores, --engine): the results are the same."
             )
         return replace(choice, why=f"{choice.why}; so one core does all the work, and not {cores}")
-    why = f"{choice.why}; up to {cores} cores share the steps"
+    python = _in_python(models)
+    return replace(choice, why="; ".join((choice.why, f"up to {cores} cores share the steps", *python)))
+
+
+def _in_python(models: Mapping[str, Model]) -> tuple[str, ...]:
     python = [name for name, model in models.items() if Ability.NATIVE not in model.abilities]
-    if python:
-        more = f" and {len(python) - _SHOWN} more" if len(python) > _SHOWN else ""
-        shown = ", ".join(python[:_SHOWN]) + more
-        why += f"; what runs in Python ({shown}) stays on one of them, for Python does one thing at a time"
-    return replace(choice, why=why)
+    if not python:
+        return ()
+    more = f" and {len(python) - _SHOWN} more" if len(python) > _SHOWN else ""
+    shown = ", ".join(python[:_SHOWN]) + more
+    return (f"what runs in Python ({shown}) stays on one of them, for Python does one thing at a time",)
+
+
+def core_notes(cores: int, shared: Mapping[str, Shared], models: Mapping[str, Model]) -> tuple[str, ...]:
+    """What becomes of the cores that are asked for where not all of them have work, for the trace's notes."""
+    left = {block: each.why for block, each in shared.items() if each.schedule is None}
+    return tuple(
+        f"cores = {cores}: {text}"
+        for text in (
+            *(f"{_of(block, shared)}one core does all the work: {why}" for block, why in left.items()),
+            *(_in_python(models) if shared else ()),
+        )
+    )
+
+
+def tried_notes(
+    tried: Mapping[str, tuple[float, float, bool]], schedules: Mapping[str, Schedule]
+) -> tuple[str, ...]:
+    """Where the first steps have shown that one core is quicker: how long a step took."""
+    found: list[str] = []
+    for block, (several, one, shares) in tried.items():
+        if not shares:
+            times = (
+                f"{1e6 * several:.3g} µs on {len(schedules[block].cores)} cores and {1e6 * one:.3g} µs on one"
+            )
+            found.append(f"{_of(block, schedules)}a step took {times}, so the run went on with one core")
+    return tuple(found)
+
+
+def _of(block: str, blocks: Mapping[str, object]) -> str:
+    """Which block is meant, where there are several."""
+    return f"in block '{block}' " if len(blocks) > 1 else ""
 
 
 def cores_here() -> int:
