@@ -175,7 +175,7 @@ def test_event_inputs_are_set_by_hand(engine: Any) -> None:
         {"inner.go": "poke", "counter.go": "free.done or inner.done"},
         inputs={"poke": {"event": True, "kind": "boolean"}},
     )
-    with up.start(scenario, pace=0.5, until=2.0, engine=engine) as run:
+    with up.start(scenario, pace=up.Fixed(0.5), until=2.0, engine=engine) as run:
         run.set("free.go", True)
         assert run["counter.n"] == 1
         run.step()
@@ -196,7 +196,7 @@ def test_the_index_starts_anew_at_each_time(engine: Any) -> None:
     scenario = up.Scenario(
         {"counter": COUNTER}, {"counter.go": "poke"}, inputs={"poke": {"event": True, "kind": "boolean"}}
     )
-    with up.start(scenario, pace=0.5, until=2.0, engine=engine) as run:
+    with up.start(scenario, pace=up.Fixed(0.5), until=2.0, engine=engine) as run:
         for _ in range(3):
             run.set("poke", True)
             run.step()
@@ -210,7 +210,7 @@ def test_a_signal_set_by_hand_makes_a_condition_true(engine: Any) -> None:
         transitions=[{"from": "low", "to": "high", "when": "u > 1", "emit": {"up": True}}],
     )  # fmt: skip
     scenario = up.Scenario({"guard": guard, "counter": COUNTER}, {"counter.go": "guard.up"})
-    with up.start(scenario, pace=0.5, until=2.0, engine=engine) as run:
+    with up.start(scenario, pace=up.Fixed(0.5), until=2.0, engine=engine) as run:
         run.step()
         run.set("guard.u", 2.0)
         assert (run["guard.state"], run["counter.n"]) == (1, 1)
@@ -223,7 +223,7 @@ def test_a_signal_set_by_hand_makes_a_condition_true(engine: Any) -> None:
 
 def test_every_row_but_all_events(engine: Any) -> None:
     scenario = up.Scenario({"clock": up.Clock(0.3), "ramp": RAMP})
-    trace = up.simulate(scenario, pace=0.1, until=1.0, every=4, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.1), until=1.0, every=4, engine=engine)
     assert trace.events.times("clock.tick") == pytest.approx([0.0, 0.3, 0.6, 0.3 * 3])
     assert trace.time[-1] == 1.0
     assert len(trace) < 6
@@ -281,7 +281,7 @@ def test_rejected_steps_leave_no_event_behind(engine: Any, method: Any, correct:
 )
 def test_couplings_with_events(engine: Any, coupling: Any) -> None:
     """Crossings are seen at the first communication point after them, whatever the coupling."""
-    trace = up.simulate(hybrid(), pace=1 / 64, until=3.0, coupling=coupling, engine=engine)
+    trace = up.simulate(hybrid(), pace=up.Fixed(1 / 64), until=3.0, coupling=coupling, engine=engine)
     grid = [math.ceil(exact * 64) / 64 for exact in CROSSINGS]
     assert [e.time for e in trace.events] == grid
     assert trace["counter.n"][-1] == 6
@@ -305,7 +305,7 @@ def test_constrained_with_events(engine: Any) -> None:
         inputs={"force": 0.0},
     )
     coupling = up.Constrained({"force": "a.x - ramp.x*ramp.x"})
-    trace = up.simulate(scenario, pace=0.125, until=1.0, coupling=coupling, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.125), until=1.0, coupling=coupling, engine=engine)
     assert log(trace) == [("limit.above", 0.5, 0, True)]
     assert trace["counter.n"][-1] == 1
     assert trace["a.x"] == pytest.approx(trace.time**2, abs=1e-9)
@@ -330,7 +330,9 @@ def test_a_chain_through_signals_happens_at_once(engine: Any, coupling: Any, out
             "second.signal": "last.value",
         },
     )
-    trace = up.simulate(scenario, pace=0.25, until=1.0, coupling=coupling(outputs=outputs), engine=engine)
+    trace = up.simulate(
+        scenario, pace=up.Fixed(0.25), until=1.0, coupling=coupling(outputs=outputs), engine=engine
+    )
     assert log(trace) == [
         ("clock.tick", 0.5, 0, True), ("limit.above", 0.5, 1, True), ("second.above", 0.5, 2, True),
     ]  # fmt: skip

@@ -51,7 +51,7 @@ def test_runs_follow_the_description(
     traces = []
     for engine in ENGINES:
         try:
-            traces.append(up.simulate(made, until=2.5, pace=step, simultaneous=most, engine=engine))
+            traces.append(up.simulate(made, until=2.5, pace=up.Fixed(step), simultaneous=most, engine=engine))
         except up.RunError:
             assert not traces, "the other engine had no problem"
             reject()  # a condition that always holds, or a number that grows beyond all bounds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from upbeat.core.abilities import Ability, Model
@@ -81,6 +82,10 @@ def _settings(experiment: Experiment) -> dict[str, Any]:
     """The settings, with the coupling, the pace and the inputs that `events` has led to."""
     master, flat = experiment.master, experiment.flat
     runs = flat.master.settled(flat.scenario)
+    if flat.master.coupling is not None and type(flat.master.coupling) is not type(master.coupling):
+        runs = replace(
+            runs, coupling=master.coupled
+        )  # flattening has made another one of it, in names of its own
     more = {key: value for key, value in settings_of(master).items() if key != "step"}
     return settings_of(runs) | {key: more[key] for key in more.keys() & {"events", "simultaneous"}}
 
