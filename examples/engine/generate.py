@@ -95,7 +95,13 @@ def text(start: Starts) -> str:
     lines += ["[inputs]", f'speed = {{ start = {RPM * pi / 30!r}, unit = "rad/s" }}']
     lines += [f'demand = {{ start = {LOAD}, unit = "N*m" }}', 'T_coolant = { start = 363.0, unit = "K" }', ""]
     lines += ["[connections]", *(f'{target} = "{source}"' for target, source in links().items()), ""]
-    lines += ["[master]", 'coupling = "refined"', 'inputs = "linear"', "step = 250e-6", ""]
+    lines += [
+        "[master]",
+        'coupling = "refined"',
+        'inputs = "linear"',
+        'pace = { kind = "fixed", step = 250e-6 }',
+        "",
+    ]
     lines += ["[run]", "until = 0.12", ""]
     lines += ["[record]", 'signals = ["air.torque", "air.p_*", "c*.pressure"]', ""]
     return "\n".join(lines)

@@ -55,7 +55,7 @@ def test_a_file_nests_another_with_its_own_master(tmp_path: Path, engine: str) -
     experiment = up.load(written(tmp_path, outer=OUTER, car=INNER), engine=engine)  # type: ignore[arg-type]
     car = experiment.scenario.units["car"]
     assert isinstance(car, up.Nested)
-    assert car.master == up.Master(up.Fixed(0.05))
+    assert car.master == up.Master(up.Fixed(0.05), events="auto")  # as a step alone means
     assert experiment.flat.notes[0].flattened
     flat, kept = experiment.run(), experiment.with_(flatten=False).run()
     np.testing.assert_allclose(flat["car.x"], kept["car.x"], rtol=1e-12)

@@ -54,7 +54,7 @@ def opened(**more: dict[str, str]) -> up.Scenario:
 
 
 def run(what: up.Scenario, until: float, **settings: Any) -> up.Trace:
-    return up.simulate(what, pace=settings.pop("pace", 250e-6), until=until, **settings)
+    return up.simulate(what, pace=up.Fixed(settings.pop("pace", 250e-6)), until=until, **settings)
 
 
 # -- what it is made of --------------------------------------------------------------------------

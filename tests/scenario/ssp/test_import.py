@@ -633,7 +633,7 @@ def test_the_base_step_of_the_open_simulation_platform(ssp: Pack) -> None:
         "</ssd:Annotations></ssd:DefaultExperiment>"
     )
     made = up.load(ssp(two_gains(connection("a.y", "b.u"), rest=note)))
-    assert made.master == up.Master(up.Fixed(0.0625))
+    assert made.master == up.Master(up.Fixed(0.0625), events="auto")
 
 
 def test_sources_begin_at_the_ssd_that_has_them(ssp: Pack, engine: str) -> None:

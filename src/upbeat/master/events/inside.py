@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from upbeat.core.abilities import Model
+from upbeat.core.errors import ExpressionError
 from upbeat.core.expr import Expr, Name
 from upbeat.core.ports import Kind
 from upbeat.master.layout import Reg
@@ -28,7 +29,10 @@ def _indicating(model: Model, conditions: bool) -> Model:
     changed = isinstance(inner, Ode) and type(inner) is not Ode  # what somebody made of it may mean more
     if changed or not hasattr(inner, "indicating"):
         return model
-    made = inner.indicating(conditions=conditions)
+    try:
+        made = inner.indicating(conditions=conditions)
+    except ExpressionError:  # equations that are too large to be written down once more
+        return model
     if made is inner:
         return model
     return replace(model, model=made) if isinstance(model, Isolated) else made

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from upbeat.core.abilities import Model
-from upbeat.core.errors import MasterError
+from upbeat.core.errors import ExpressionError, MasterError
 from upbeat.core.expr import Expr, Name, time_derivative
 from upbeat.core.expr import names as expr_names
 from upbeat.core.names import resolve, split
@@ -56,7 +56,10 @@ def _giving_rates(model: Model, ports: Mapping[str, int]) -> Model:
     inner: Any = model.model if isinstance(model, Isolated) else model
     if type(inner) not in (Ode, Function):  # what somebody made of it may mean something else
         return model
-    made = inner.giving_rates(ports)
+    try:
+        made = inner.giving_rates(ports)
+    except ExpressionError:  # derivatives that are too large to be written down
+        return model
     if made is inner:
         return model
     return replace(model, model=made) if isinstance(model, Isolated) else made
