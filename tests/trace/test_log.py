@@ -76,7 +76,8 @@ def test_nothing_is_lost(steps: list[tuple[float, str, int]]) -> None:
 
 
 def test_outcomes_are_sentences() -> None:
-    assert {outcome for outcome in Outcome if outcome.ok} == {Outcome.FINISHED, Outcome.STOPPED_BY_EVENT}
+    ended = {Outcome.FINISHED, Outcome.STOPPED_BY_EVENT, Outcome.STOPPED_BY_UNIT}
+    assert {outcome for outcome in Outcome if outcome.ok} == ended
     assert all(len(outcome.value.split()) >= 5 for outcome in Outcome)
     assert Outcome.named("FAILED") is Outcome.FAILED
     assert Outcome.named("invented later") is Outcome.UNKNOWN

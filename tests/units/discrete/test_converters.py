@@ -190,7 +190,7 @@ def test_a_signal_sampled_and_held_again(engine: str) -> None:
             "edge.signal": "flag.on",
         },
     )
-    trace = up.simulate(scenario, pace=0.25, until=1.0, engine=engine)
+    trace = up.simulate(scenario, pace=up.Fixed(0.25), until=1.0, engine=engine)
     samples = [0 * 0.3, 1 * 0.3, 2 * 0.3, 3 * 0.3]
     assert trace.events.times("sampler.event").tolist() == samples
     assert trace.events.values("sampler.event").tolist() == pytest.approx(samples, abs=1e-12)

@@ -62,8 +62,9 @@ class Torn:
         self.solved = self.register("solved", kind=Kind.BOOLEAN)
         self.tolerance = tolerance
         self._largest = self.register("largest", self.size, Kind.INTEGER, (SMALLEST,) * self.size)
-        """The exponents (of 2) of the largest values so far. No real number: nothing depends on it smoothly,
-        so it is none of the states of the program."""
+        """The exponents (of 2) of the largest values of late, which count half as much with every solution:
+        what decays for long is solved as well in the end. No real number: nothing depends on it smoothly, so
+        it is none of the states of the program."""
 
     def register(
         self, name: str, size: int = 1, kind: Kind = Kind.REAL, start: Sequence[float] | None = None
@@ -89,7 +90,8 @@ class Torn:
         for i in self.cells:
             size = apply(Op.CLIP, apply(Op.ABS, Cell(self.guess + i)), 2.0**SMALLEST, 1e300)
             exponent = apply(Op.CEIL, apply(Op.LOG, size) / log(2.0))
-            instructions.append(Let(self._largest + i, apply(Op.MAX, Cell(self._largest + i), exponent)))
+            largest = apply(Op.MAX, Cell(self._largest + i) - 1.0, exponent)
+            instructions.append(Let(self._largest + i, largest))
         return instructions
 
     def evaluate(self, at: Reg) -> list[Instruction]:
@@ -135,7 +137,7 @@ class Torn:
         return apply(Op.EQ, total, 0.0)
 
     def rounding(self, i: int) -> Expr:
-        """What is next to nothing beside the largest value that an unknown has had."""
+        """What is next to nothing beside the largest value that an unknown has had of late."""
         return ROUNDING * apply(Op.EXP, log(2.0) * Cell(self._largest + i))
 
     def small(self, cell: Reg, part: float, i: int) -> Expr:
