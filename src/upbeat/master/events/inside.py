@@ -1,5 +1,8 @@
-"""Events inside units, as far as units tell of them: inputs that follow a unit begin anew where it counts
-another one, and a pace can see those coming whose conditions it gives out."""
+"""Events inside units, as far as units tell of them.
+
+Inputs that follow a unit begin anew where it counts another event, and a pace sees those coming whose
+conditions it gives out.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Equations that count their own events, and give out the conditions of these: for a pace that looks
-ahead."""
+"""Equations that count their own events, and give out their conditions, for a pace that looks ahead."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Equations that also give out how fast their outputs change, as far as that follows from the equations, and
-states that nobody has asked them for."""
+"""Equations that also give out how fast their outputs change, as far as that follows from the equations.
+
+And states that nobody has asked them for.
+"""
 
 from __future__ import annotations
 
