@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tools.evidence.areas import cores, engine, events, fmus, foundation, hybrid, installs, loops, stability
+from tools.evidence.areas import (
+    cores,
+    engine,
+    events,
+    fmus,
+    foundation,
+    hybrid,
+    installs,
+    loops,
+    stability,
+    truth,
+)
 from tools.evidence.claim import Claim
 
 AREAS: dict[str, tuple[Claim, ...]] = {
@@ -14,5 +25,6 @@ AREAS: dict[str, tuple[Claim, ...]] = {
     "Several cores": cores.CLAIMS,
     "A combustion engine": engine.CLAIMS,
     "Stability": stability.CLAIMS,
+    "Nothing wrong is silent": truth.CLAIMS,
     "Installs": installs.CLAIMS,
 }
