@@ -78,8 +78,14 @@ def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None
         return None
     usual = usual_step(pace)
     size = f" ({usual:g} s)" if usual else ""
+    turning = [sight.event.name for sight in sights(closed) if sight.event.turning]
+    sinking = (
+        f"; what event '{turning[0]}' stops comes to rest too deep, and sinks a little more in every step"
+        if turning
+        else ""
+    )
     return (
-        f"events between units are noticed where these communicate, up to a step{size} late: "
+        f"events between units are noticed where these communicate, up to a step{size} late{sinking}: "
         'events="auto" (--events auto; in a file events = "auto" under [master]) sees to it'
     )
 

@@ -11,15 +11,29 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Model
-from upbeat.core.expr import ONE, Apply, Expr, Name, Number, Op, any_of, apply, names, substitute
+from upbeat.core.expr import (
+    ONE,
+    Apply,
+    Expr,
+    Name,
+    Number,
+    Op,
+    any_of,
+    apply,
+    names,
+    substitute,
+    time_derivative,
+)
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.connection import Connection
 from upbeat.scenario.directory import EVENTS, Directory, End
 from upbeat.scenario.events.connection import EventConnection, Sender
+from upbeat.scenario.events.event import Event
 from upbeat.scenario.events.functions import with_functions
 from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable
 from upbeat.units.equations.changing import free_name
@@ -28,16 +42,21 @@ from upbeat.units.process import Isolated
 if TYPE_CHECKING:
     from upbeat.scenario.assemble import Parts
 
-_TIME, _NEVER, _ZERO = Name("time"), Number(float("inf")), Number(0.0)
+_TIME, _NEVER, _ZERO = Name("time"), Number(inf), Number(0.0)
 
 
 @dataclass(frozen=True)
 class Watched:
-    """An event in the names of the watcher's own ports: `then` are its outputs, and what they send."""
+    """An event in the names of the watcher's own ports: `then` are its outputs, and what they send.
+
+    `turning` is what says whether the event has turned its own condition, where it acts on that: it is not
+    below zero then. Of a ball that bounces at ``x <= 0``, the velocity.
+    """
 
     name: str
     conditions: tuple[Expr, ...]
     then: tuple[tuple[str, tuple[Expr, ...]], ...] = ()
+    turning: tuple[Expr, ...] = ()
 
     @property
     def indicator(self) -> Expr:
@@ -75,7 +94,8 @@ def with_watcher(parts: Parts) -> Parts:
             end = (change.unit, ports[change.unit, change.name])
             changed.setdefault(end, reading.new("new", change.unit, change.name))
             then.append((changed[end], tuple(map(reading.own, change.cells))))
-        watched.append(Watched(event.name, conditions, tuple(then)))
+        turning = tuple(map(reading.own, _turning(event, parts.units)))
+        watched.append(Watched(event.name, conditions, tuple(then), turning))
     heard = {(u, port.name): port for u, model in units.items() for port in model.ports}
     sent = {name: replace(heard[end], name=name, causality=Causality.OUTPUT) for end, name in changed.items()}
     links = tuple(_link(end, name, sent[name]) for end, name in changed.items())
@@ -109,6 +129,32 @@ def _link(end: End, name: str, port: Port) -> EventConnection:
         Name(cell) for cell in cell_names(f"{EVENTS}.{name}", None if port.cells == 1 else port.size)
     )
     return EventConnection(*end, (Sender((EVENTS, name), None, cells),), f"{EVENTS}.{name}")
+
+
+def _turning(event: Event, units: Mapping[str, Model]) -> list[Expr]:
+    """The conditions of an event that read what it changes; if none does, the rates of its conditions that
+    depend on that, as far as outputs say it."""
+    changed = {
+        cell for c in event.then for cell in cell_names(f"{c.unit}.{c.name}", _size(units[c.unit], c.name))
+    }
+    direct = [z for z in event.conditions if not names(z).isdisjoint(changed)]
+    if direct:
+        return direct
+    rates: dict[str, Expr] = {}
+    for unit, port in ((unit, port) for unit, model in units.items() for port in model.ports):
+        cells = cell_names(f"{unit}.{port.name}", port.size)
+        if port.causality is Causality.PARAMETER:
+            rates |= dict.fromkeys(cells, _ZERO)
+        elif port.derivative is not None:
+            made = map(Name, cell_names(f"{unit}.{port.derivative}", port.size))
+            rates |= dict(zip(cells, made, strict=True))
+    known = [z for z in event.conditions if names(z) <= {"time", *rates}]
+    found = (time_derivative(z, rates) for z in known)
+    return [rate for rate in found if not names(rate).isdisjoint(changed)]
+
+
+def _size(model: Model, name: str) -> int | None:
+    return next((port.size for port in model.ports if port.name == name), None)
 
 
 class _Reading:
@@ -175,16 +221,26 @@ class _Linked:
     """The names of what the watcher has for an event that a unit may locate.
 
     `limit`: a unit is believed where the indicator is not above it; else what the unit assumed of others was
-    wrong, and nothing happens. `told`: it has been located, and is to happen. `last`: when it happened last.
-    `beyond`: above it the event is armed again. The indicator may still be a little above zero where a unit
-    has seen it at zero, so that zero will not do.
+    wrong, and nothing happens. `told`: it has been located, and is to happen.
     """
 
     port: str
     limit: str
     told: str
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """The names of what the watcher keeps of an event that changes something, so that it stays guarded.
+
+    `last`: when it happened last. `low`: its indicator then. `turned`: by its own change it is on its way up
+    from there. It need not have become false: a ball that bounces by less than it was noticed late never
+    leaves the floor. If it goes deeper than that again, it happens again, instead of never more.
+    """
+
     last: str
-    beyond: str
+    low: str
+    turned: str
 
 
 def linked(watcher: Watcher, events: Collection[str]) -> Watcher:
@@ -195,9 +251,7 @@ def linked(watcher: Watcher, events: Collection[str]) -> Watcher:
     """
     taken = set(watcher.arguments) | {port.name for port in watcher.ports}
     links = {
-        event: _Linked(
-            *(free_name(f"{word}_{event}", taken) for word in ("located", "limit", "told", "last", "beyond"))
-        )
+        event: _Linked(*(free_name(f"{word}_{event}", taken) for word in ("located", "limit", "told")))
         for event in events
     }
     armed = dict(zip((e.name for e in watcher.events), (v.name for v in watcher.variables), strict=False))
@@ -213,18 +267,26 @@ def _made(
     sent: Iterable[Port],
     links: Mapping[str, _Linked],
 ) -> Watcher:
+    sent = tuple(sent)
+    taken = {port.name for port in (*inputs, *sent)} | {e.name for e in watched} | set(armed.values())
+    taken |= {name for link in links.values() for name in vars(link).values()}
+    guards = {e.name: _guard(e, taken) for e in watched if e.then or e.name in links}
     is_true = {e.name: Apply(Op.LE, (e.indicator, _ZERO)) for e in watched}
     is_false = {e.name: Apply(Op.GT, (e.indicator, _ZERO)) for e in watched}
     for name, link in links.items():
         is_true[name] = Apply(Op.OR, (is_true[name], Name(link.told)))
     due = {e.name: Apply(Op.AND, (Name(armed[e.name]), is_true[e.name])) for e in watched}
+    for event in watched:
+        if event.name in guards:
+            deeper = _deeper(guards[event.name], event.indicator, links.get(event.name))
+            unarmed = Apply(Op.NOT, (Name(armed[event.name]),))
+            due[event.name] = Apply(Op.OR, (due[event.name], Apply(Op.AND, (unarmed, deeper))))
     fires: dict[str, Expr] = {}
     for i, event in enumerate(watched):
         own = {port for port, _ in event.then}
         rivals = [due[e.name] for e in watched[:i] if not own.isdisjoint(port for port, _ in e.then)]
         alone = Apply(Op.NOT, (any_of(rivals),)) if rivals else ONE
         fires[event.name] = Apply(Op.AND, (due[event.name], alone)) if rivals else due[event.name]
-    sent = tuple(sent)
     emissions = [Emission(event.name, fires[event.name], (ONE,)) for event in watched]
     for port in (port.name for port in sent):
         writers = [(fires[e.name], dict(e.then)[port]) for e in watched if port in dict(e.then)]
@@ -234,40 +296,41 @@ def _made(
             cells = tuple(Apply(Op.WHERE, (fired, one, other)) for one, other in pairs)
         emissions.append(Emission(port, any_of([fired for fired, _ in writers]), cells))
     kept: list[tuple[str, Expr]] = []
+    turns: list[Expr] = []
     for event in watched:
+        if event.name not in guards:
+            continue
+        guard, fired = guards[event.name], fires[event.name]
+        turns.append(_turns(event, guard, armed[event.name], event.name in links))
+        turned = Apply(Op.OR, (Name(guard.turned), turns[-1]))
         if event.name in links:
-            link, fired = links[event.name], fires[event.name]
-            beyond = Apply(Op.GT, (event.indicator, Name(link.beyond)))
-            is_false[event.name] = Apply(Op.OR, (beyond, _turned(link, event.indicator)))
-            above = Apply(Op.MAX, (event.indicator, _ZERO))
-            twice = Apply(Op.ADD, (above, above))
-            kept += [
-                (link.told, _ZERO),
-                (link.last, Apply(Op.WHERE, (fired, _TIME, Name(link.last)))),
-                (link.beyond, Apply(Op.WHERE, (fired, twice, Name(link.beyond)))),
-            ]
+            # Where a unit sees zero, the indicator may still be a little above it: then zero will not do.
+            above = Apply(Op.MAX, (Name(guard.low), _ZERO))
+            is_false[event.name] = Apply(Op.GT, (event.indicator, Apply(Op.ADD, (above, above))))
+            kept.append((links[event.name].told, _ZERO))
+        for name, now in ((guard.last, _TIME), (guard.low, event.indicator)):
+            kept.append((name, Apply(Op.WHERE, (fired, now, Name(name)))))
+        kept.append((guard.turned, Apply(Op.AND, (turned, Apply(Op.NOT, (fired,))))))
     again = [Apply(Op.AND, (Apply(Op.NOT, (Name(armed[e.name]),)), is_false[e.name])) for e in watched]
     waits = {e.name: Apply(Op.AND, (Name(armed[e.name]), Apply(Op.NOT, (fires[e.name],)))) for e in watched}
     for name in links:
         is_false[name] = Apply(Op.AND, (is_false[name], Apply(Op.NOT, (fires[name],))))
     rearmed = tuple((armed[e.name], Apply(Op.OR, (is_false[e.name], waits[e.name]))) for e in watched)
-    busy = any_of([*due.values(), *again])
+    busy = any_of([*due.values(), *again, *turns])
     happened = [Port(e.name, Causality.OUTPUT, Kind.BOOLEAN, event=True) for e in watched]
     heard = [
         Port(link.port, Causality.INPUT, Kind.BOOLEAN, event=True, internal=True) for link in links.values()
     ]
     limits = [Port(link.limit, Causality.INPUT, internal=True) for link in links.values()]
     indicators = {event.name: event.indicator for event in watched}
-    told = tuple((link.told, _told(link, armed[name], indicators[name])) for name, link in links.items())
-    remembered = [
-        variable
-        for link in links.values()
-        for variable in (
-            Variable(link.told, Kind.BOOLEAN, False),
-            Variable(link.last, Kind.REAL, -float("inf")),
-            Variable(link.beyond, Kind.REAL, 0.0),
-        )
-    ]
+    told = tuple(
+        (link.told, _told(link, guards[name], armed[name], indicators[name])) for name, link in links.items()
+    )
+    remembered: list[Variable] = []
+    for guard in guards.values():
+        remembered += [Variable(guard.last, Kind.REAL, -inf), Variable(guard.turned, Kind.BOOLEAN, False)]
+        remembered.append(Variable(guard.low, Kind.REAL, 0.0))
+    remembered += [Variable(link.told, Kind.BOOLEAN, False) for link in links.values()]
     return Watcher(
         ports=(*inputs, *limits, *heard, *happened, *sent),
         variables=(*(Variable(name, Kind.BOOLEAN, True) for name in armed.values()), *remembered),
@@ -278,25 +341,43 @@ def _made(
     )
 
 
-def _turned(link: _Linked, indicator: Expr) -> Expr:
-    """Whether an event that happened a little before its condition was true has changed the condition itself.
+def _guard(event: Watched, taken: set[str]) -> _Guard:
+    return _Guard(*(free_name(f"{word}_{event.name}", taken) for word in ("last", "low", "turned")))
 
-    Then it counts from what it has become: it is still to come if that is above zero, however little, and it
-    happens again if that is below. A ball that a unit has seen at rest on the floor while it still went up by
-    a hair is turned round, and would fall for ever, since the condition holds and has happened.
+
+def _turns(event: Watched, guard: _Guard, armed: str, located: bool) -> Expr:
+    """Whether an event's own change, at this instant, has moved its condition away from where it happened.
+
+    The indicator is higher than before; or what the event acts on no longer falls; or what a unit has located
+    a hair too soon is anything else than before: a ball seen at rest on the floor while it still went up by a
+    hair is turned round, and would fall for ever, since the condition holds and has happened.
     """
-    early = Apply(Op.GT, (Name(link.beyond), _ZERO))
-    just = Apply(Op.EQ, (Name(link.last), _TIME))
-    other = Apply(Op.NE, (Apply(Op.ADD, (indicator, indicator)), Name(link.beyond)))
-    aside = Apply(Op.AND, (other, Apply(Op.NE, (indicator, _ZERO))))
-    return Apply(Op.AND, (Apply(Op.AND, (early, just)), aside))
+    moved: Expr = Apply(Op.GT, (event.indicator, Name(guard.low)))
+    for sign in event.turning:
+        moved = Apply(Op.OR, (moved, Apply(Op.GE, (sign, _ZERO))))
+    if located:
+        early = Apply(Op.GT, (Name(guard.low), _ZERO))
+        other = Apply(Op.NE, (event.indicator, Name(guard.low)))
+        moved = Apply(Op.OR, (moved, Apply(Op.AND, (early, other))))
+    just = Apply(Op.EQ, (Name(guard.last), _TIME))
+    neither = Apply(Op.NOT, (Apply(Op.OR, (Name(armed), Name(guard.turned))),))
+    return Apply(Op.AND, (Apply(Op.AND, (just, neither)), moved))
 
 
-def _told(link: _Linked, armed: str, indicator: Expr) -> Expr:
+def _deeper(guard: _Guard, indicator: Expr, link: _Linked | None) -> Expr:
+    """Whether what has been turned goes deeper than where that was, or has been located once more."""
+    below: Expr = Apply(Op.LT, (indicator, Apply(Op.MIN, (Name(guard.low), _ZERO))))
+    if link is not None:
+        below = Apply(Op.OR, (below, Name(link.told)))
+    return Apply(Op.AND, (Name(guard.turned), below))
+
+
+def _told(link: _Linked, guard: _Guard, armed: str, indicator: Expr) -> Expr:
     """Whether an event is to happen because it has been located: unless it just has, or plainly is none."""
-    later = Apply(Op.GT, (_TIME, Name(link.last)))
+    later = Apply(Op.GT, (_TIME, Name(guard.last)))
     near = Apply(Op.LE, (indicator, Name(link.limit)))
-    due = Apply(Op.AND, (Name(armed), Apply(Op.AND, (later, near))))
+    guarded = Apply(Op.OR, (Name(armed), Name(guard.turned)))
+    due = Apply(Op.AND, (guarded, Apply(Op.AND, (later, near))))
     news = Apply(Op.AND, (Name(f"{link.port}?"), due))
     return Apply(Op.OR, (Name(link.told), news))
 
