@@ -80,7 +80,8 @@ def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None
     size = f" ({usual:g} s)" if usual else ""
     turning = [sight.event.name for sight in sights(closed) if sight.event.turning]
     sinking = (
-        f"; what event '{turning[0]}' stops comes to rest too deep, and sinks a little more in every step"
+        f"; a body that event '{turning[0]}' stops lies too deep then, and sinks a little in every step "
+        "unless the event sets its position, too"
         if turning
         else ""
     )
