@@ -176,12 +176,13 @@ def test_what_makes_no_sense_is_refused(call: Any, words: str) -> None:
 
 def test_a_fixed_pace_that_notices_events_late_is_told() -> None:
     told = up.explain(up.experiment(BALL, pace=up.Fixed(0.1), until=1.0))
-    assert 'up to a step (0.1 s) late: events="auto" (--events auto;' in told
+    assert "up to a step (0.1 s) late; a body that event 'floor' stops lies too deep then, and sinks" in told
+    assert 'events="auto" (--events auto;' in told
     for pace in (up.ErrorControl(1e-3), up.EventDriven()):
-        assert "up to a step late:" in up.explain(up.experiment(BALL, pace=pace, until=1.0))
+        assert "up to a step late;" in up.explain(up.experiment(BALL, pace=pace, until=1.0))
     for settings in ({"pace": 0.1, "events": "off"}, {"pace": up.LookAhead(0.1)}):
-        assert "late:" not in up.explain(up.experiment(BALL, until=1.0, **settings))
-    assert "late:" not in up.explain(up.experiment(up.Scenario({"a": point(1, 1)}), pace=0.1, until=1.0))
+        assert "late;" not in up.explain(up.experiment(BALL, until=1.0, **settings))
+    assert "late" not in up.explain(up.experiment(up.Scenario({"a": point(1, 1)}), pace=0.1, until=1.0))
 
 
 # -------------------------------------------------------------------- how close is close enough
