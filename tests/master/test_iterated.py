@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -123,3 +125,47 @@ def test_inputs_that_are_not_real_must_agree_too(engine: str) -> None:
 def test_other_couplings_cannot_be_iterated() -> None:
     with pytest.raises(up.MasterError, match="coupling inside Iterated must be Jacobi or GaussSeidel"):
         up.Iterated(up.MultiRate({"p": 2}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("inner", [up.Jacobi(), up.GaussSeidel()], ids=["jacobi", "gauss_seidel"])
+@pytest.mark.parametrize("ratio", [1.0, 1e-12, 1e12], ids=lambda ratio: f"ratio {ratio:g}")
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e6, 1e12])
+def test_steps_agree_relative_to_values_of_any_size(
+    engine: str, inner: object, scale: float, ratio: float
+) -> None:
+    """The trapezoidal rule again, x being measured in `scale` and v in `scale` times `ratio`."""
+    position = up.Ode({"x": f"v/{ratio!r}"}, start={"x": scale}, inputs=["v"], solver=up.RK4(steps=4))
+    velocity = up.Ode({"v": f"-x*{ratio!r}"}, inputs=["x"], solver=up.RK4(steps=4))
+    scenario = up.Scenario({"p": position, "q": velocity}, {"p.v": "q.v", "q.x": "p.x"})
+    h = 0.25
+    trace = up.simulate(
+        scenario, pace=h, until=4.0, coupling=up.Iterated(inner), inputs=up.Linear(), engine=engine
+    )
+    a, b = np.array([[1, -h / 2], [h / 2, 1]]), np.array([[1, h / 2], [-h / 2, 1]])
+    state = np.array([1.0, 0.0])
+    for x, v in zip(trace["p.x"], trace["q.v"], strict=True):
+        np.testing.assert_allclose([x / scale, v / scale / ratio], state, atol=2e-8)
+        state = np.linalg.solve(a, b @ state)
+
+
+@pytest.mark.parametrize("noise", [1e-16, 1e-13, 1e-10])
+def test_values_that_are_all_rounding_do_not_end_a_run(engine: str, noise: float) -> None:
+    """The force is what rounding leaves of zero: another one in every round, however near its input is."""
+    a = up.Ode({"x": "F + 0.1*sin(time)"}, start={"x": 0.3}, inputs=["F"], outputs=["x"])
+    f = up.Function(inputs=["x"], outputs={"F": f"{noise!r}*sin({1e3 / noise!r}*x)", "zero": "0*x"})
+    scenario = up.Scenario({"a": a, "f": f}, {"a.F": "f.F + f.zero", "f.x": "a.x"})
+    how: dict[str, Any] = {"coupling": up.Iterated(most=50), "inputs": up.Linear(), "engine": engine}
+    trace = up.simulate(scenario, pace=0.1, until=2.0, **how)
+    np.testing.assert_allclose(trace["a.x"], 0.4 - 0.1 * np.cos(trace.time), atol=1e-6)
+    assert 0.0 < np.abs(trace["f.F"]).max() <= noise
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0])
+def test_steps_that_drift_apart_are_no_rounding_however_small(engine: str, scale: float) -> None:
+    """Each round makes the change larger by half: what is small beside 1 is not small beside the values."""
+    a = up.Ode({"x": "u"}, start={"x": scale}, inputs=["u"])
+    b = up.Function(inputs=["x"], outputs={"u": "-3.0*x"})
+    scenario = up.Scenario({"a": a, "b": b}, {"a.u": "b.u", "b.x": "a.x"})
+    how: dict[str, Any] = {"coupling": up.Iterated(most=20), "inputs": up.Linear(), "engine": engine}
+    with pytest.raises(up.StepError, match="did not end within 20 rounds"):
+        up.simulate(scenario, pace=1.0, until=2.0, **how)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
@@ -13,17 +15,23 @@ from upbeat.master.couplings.coupling import GaussSeidel, Jacobi, Sequence, exch
 from upbeat.master.dataflow import live
 from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End
-from upbeat.master.program import Instruction, Let, Repeat, Restore, Save
+from upbeat.master.program import If, Instruction, Let, Repeat, Restore, Save
 from upbeat.master.wiring import Guess, Wiring
+
+PATIENCE, MOST_PATIENCE = 4, 10
+"""So many rounds in a row without a smaller change are rounding; in a ring of many units a change needs as
+many to go around."""
 
 
 @dataclass(frozen=True, slots=True)
 class Iterated:
     """Repeat each step of `coupling` with inputs that run towards the values found in the round before.
 
-    The step stands when no input changes by more than `tolerance` (relative to 1 + |value|) from one
-    round to the next, and those that are not real do not change at all; not getting there within `most`
-    rounds ends the run. With `corrections` given, that many rounds are made and the result is taken as it is
+    The step stands when no input changes by more than `tolerance` from one round to the next, relative to the
+    largest value it has had in this step, and those that are not real do not change at all. Where rounding is
+    all that is left of a value, that may never be: a step also stands if changes are within `tolerance` of
+    1 + |value| and more rounds do not make them smaller. Not getting there within `most` rounds ends the
+    run. With `corrections` given, that many rounds are made and the result is taken as it is
     (semi-implicit coupling). All units need rollback.
     """
 
@@ -45,23 +53,23 @@ class Iterated:
         guesses = {end: wiring.guess(end) for end in self._open(wiring, sequence)}
         again = (*sweep(wiring, sequence, guesses), *parts.after)
         keep = [let for guess in guesses.values() for let in guess.keep]
-        error, judge, shows = self._judge(wiring, guesses)
+        judged = _Judge(self.tolerance, wiring, guesses)
         slot = wiring.registers.slot()
         names = ", ".join(map(wiring.label, guesses))
         repeat = Repeat(
             most=self.corrections or self.most,
-            body=(*keep, Restore(slot), *again, *judge),
-            until=Number(0.0) if self.corrections else apply(Op.LE, Cell(error), 1.0),
+            body=(*keep, Restore(slot), *again, *judged.judge()),
+            until=Number(0.0) if self.corrections else Cell(judged.done),
             exhausted="accept" if self.corrections else "fail",
             what=f"repeating the step until {names} agree",
-            shows=shows,
+            shows=judged.shows,
             advice="Take shorter steps, allow more rounds (most) or a larger tolerance, or make a fixed "
             "number of corrections (corrections).",
         )
         own = {wiring.now, wiring.next, *(let.to for guess in guesses.values() for let in guess.keep)}
         kept = live(wiring.registers.layout(), wiring.scenario.units, again)
         save = Save(tuple(wiring.scenario.units), tuple(r for r in kept if r not in own), slot)
-        step = (save, *sweep(wiring, sequence), *parts.after, repeat)
+        step = (*judged.start(), save, *sweep(wiring, sequence), *parts.after, *judged.grow(), repeat)
         how = f"corrected {self.corrections} times"
         if self.corrections is None:
             how = f"repeated until its inputs agree to {self.tolerance:g}"
@@ -75,25 +83,84 @@ class Iterated:
             end for end in ends if end not in sequence.reactive and wiring.port(end).reactive is not False
         ]
 
-    def _judge(
-        self, wiring: Wiring, guesses: dict[End, Guess]
-    ) -> tuple[Reg, list[Instruction], tuple[tuple[str, Reg], ...]]:
-        """The register of the largest change over its tolerance, how it is found, and what to show of it."""
-        mark = wiring.registers.unique("iterated")
-        error = wiring.registers.new(f"{mark}′change")
-        each = wiring.registers.new(f"{mark}′changes", size=max(1, len(guesses)))
-        found: list[Expr] = []
-        for end, guess in guesses.items():
+
+class _Judge:
+    """Whether a repeated step agrees with itself, as instructions.
+
+    `worst` is the largest change, each relative to the largest value of its input in the step. Values that
+    are all rounding (a difference of large numbers that should be zero) never agree in that sense. There
+    `worst` does not fall any more, while the changes beside 1 + |value| (`plain`) are small and have
+    been larger since it fell last.
+    """
+
+    def __init__(self, tolerance: float, wiring: Wiring, guesses: Mapping[End, Guess]) -> None:
+        self._tolerance, self._wiring, self._guesses = tolerance, wiring, guesses
+        self._mark = wiring.registers.unique("iterated")
+        self._patience = min(max(PATIENCE, len({unit for unit, _ in guesses})), MOST_PATIENCE)
+        self._each = self._new("changes", max(1, len(guesses)))
+        self._worst, self._plain = self._new("change"), self._new("plain change")
+        self._least, self._before = self._new("least change"), self._new("largest plain change")
+        self._idle = self._new("idle", kind=Kind.INTEGER)
+        self.done = self._new("done", kind=Kind.BOOLEAN)
+        self._sizes: dict[Reg, Reg] = {}
+        for end in guesses:
+            port, first = wiring.port(end), wiring.inputs[end]
+            if port.kind is Kind.REAL:
+                size = self._new(f"size of {wiring.label(end)}", port.cells)
+                self._sizes |= {first + i: size + i for i in range(port.cells)}
+        self.shows = tuple(
+            (f"change of {wiring.label(end)} over its tolerance", self._each + k)
+            for k, end in enumerate(guesses)
+        )
+
+    def _new(self, name: str, size: int = 1, kind: Kind = Kind.REAL) -> Reg:
+        return self._wiring.registers.new(f"{self._mark}′{name}", kind, size)
+
+    def start(self) -> list[Instruction]:
+        """Before the step: the sizes of the values with which it begins."""
+        sizes = [Let(size, apply(Op.ABS, Cell(value))) for value, size in self._sizes.items()]
+        begin = [(self._least, inf), (self._before, inf), (self._idle, 0.0)]
+        return [*sizes, *(Let(cell, Number(value)) for cell, value in begin)]
+
+    def grow(self) -> list[Instruction]:
+        """After a round: a value may be larger than it was before."""
+        return [
+            Let(size, apply(Op.MAX, Cell(size), apply(Op.ABS, Cell(value))))
+            for value, size in self._sizes.items()
+        ]
+
+    def judge(self) -> list[Instruction]:
+        """After a round but the first: the changes, and whether they are small enough."""
+        plain: list[Expr] = []
+        lets: list[Instruction] = self.grow()
+        for k, (end, guess) in enumerate(self._guesses.items()):
             changes: list[Expr] = []
-            for i in range(wiring.port(end).cells):
-                value, before = Cell(wiring.inputs[end] + i), Cell(guess.value + i)
-                if wiring.port(end).kind is Kind.REAL:
-                    changes.append(excess(value - before, self.tolerance, value))
+            for i in range(self._wiring.port(end).cells):
+                cell = self._wiring.inputs[end] + i
+                value, before = Cell(cell), Cell(guess.value + i)
+                if cell in self._sizes:
+                    change = value - before
+                    part = apply(Op.ABS, change) / (self._tolerance * Cell(self._sizes[cell]))
+                    changes.append(apply(Op.WHERE, apply(Op.EQ, change, 0.0), 0.0, part))
+                    plain.append(excess(change, self._tolerance, value))
                 else:  # the same or not: there is no "nearly"
-                    changes.append(apply(Op.NE, value, before) / self.tolerance)
-            found.append(worst_of(changes))
-        lets = [Let(each + k, change) for k, change in enumerate(found)]
-        largest = Let(error, worst_of(Cell(each + k) for k in range(len(found))))
-        names = [f"change of {wiring.label(end)} over its tolerance" for end in guesses]
-        shows = tuple((name, each + k) for k, name in enumerate(names))
-        return error, [*lets, largest], shows
+                    changes.append(apply(Op.NE, value, before) / self._tolerance)
+                    plain.append(changes[-1])
+            lets.append(Let(self._each + k, worst_of(changes)))
+        lets.append(Let(self._worst, worst_of(Cell(self._each + k) for k in range(len(self._guesses)))))
+        lets.append(Let(self._plain, worst_of(plain)))
+        lets.append(Let(self.done, apply(Op.LE, Cell(self._worst), 1.0)))
+        anew = (
+            Let(self._least, Cell(self._worst)),
+            Let(self._before, Cell(self._plain)),
+            Let(self._idle, Number(0.0)),
+        )
+        idle = apply(Op.GE, Cell(self._idle), float(self._patience))
+        grows = apply(Op.GT, Cell(self._plain), Cell(self._before))
+        still = apply(Op.AND, idle, apply(Op.AND, apply(Op.LE, Cell(self._plain), 1.0), apply(Op.NOT, grows)))
+        wait = (
+            Let(self._idle, Cell(self._idle) + 1.0),
+            If(still, (Let(self.done, Number(1.0)),)),
+            Let(self._before, apply(Op.MAX, Cell(self._before), Cell(self._plain))),
+        )
+        return [*lets, If(apply(Op.LT, Cell(self._worst), Cell(self._least)), anew, wait)]
