@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
 
-from upbeat.core.abilities import Ability, Core, Lagging, Model, Native, Unit, doubt
+from upbeat.core.abilities import Ability, Core, Lagging, Model, Native, Unit, Verifiable
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Port, Value
 from upbeat.units.addresses import NativeUnit
@@ -86,8 +86,11 @@ class Isolated:
         return (self.model.abilities - here) | core
 
     def verify(self, ability: Ability) -> str | None:
-        """What is to be said against an ability of the model."""
-        return doubt(self.model, ability)
+        """What is to be said against an ability of the model, as far as it says so itself.
+
+        It is not tried out by replaying: whoever puts a unit into a process of its own does not want it here.
+        """
+        return self.model.verify(ability) if isinstance(self.model, Verifiable) else None
 
     def lags(self) -> Sequence[tuple[str, str]]:
         """Which outputs of the model follow which inputs only after the next step."""
