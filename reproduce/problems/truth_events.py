@@ -24,16 +24,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import upbeat as up
+from problems.black_boxes import LINKS, happened
 
 UNTIL, HALF, GRAVITY, NEAR = 20.0, 0.55, 9.81, 0.1
 GRID, REST, MOST = 1e-3, 0.02, 60
 BOXES = 40
-LINKS = {"upper.x2": "lower.x", "upper.v2": "lower.v", "lower.x1": "upper.x", "lower.v1": "upper.v"}
 CLOSER = {
     "masses": ("upper.x - lower.x <= 1.1 and upper.v < lower.v"),
     "ceiling": ("upper.x >= -0.55 and upper.v > 0"),
 }
-COUNTED = {"masses": "upper.hits", "ceiling": "upper.ceilings"}
 
 TESTS = Path(__file__).parents[2] / "tests"
 
@@ -259,17 +258,6 @@ def logged(trace: up.Trace) -> Happenings:
     return [(event.name, float(event.time)) for event in trace.events]
 
 
-def counted(trace: up.Trace) -> Happenings:
-    """What black boxes say has happened to them, at the end of the step in which it did."""
-    found = [
-        (kind, float(t))
-        for kind, counter in COUNTED.items()
-        for t, more in zip(trace.time[1:], np.diff(trace[counter]), strict=True)
-        for _ in range(int(more))
-    ]
-    return sorted(found, key=lambda event: event[1])
-
-
 def tried(
     scenario: up.Scenario, system: System, reference: Reference, happened: Counting, **settings: Any
 ) -> Verdict:
@@ -338,8 +326,8 @@ def black_boxes(systems: Sequence[tuple[System, Reference]]) -> dict[str, Any]:
         fmus = {name: make(name, 2, Path(folder)) for name in ("upper", "lower")} if COMPILER else {}
         for system, reference in systems if fmus else ():
             scenario = system.boxes(fmus)
-            chosen = tried(scenario, system, reference, counted)
-            found.append((chosen, tried(scenario, system, reference, counted, events="off")))
+            chosen = tried(scenario, system, reference, happened)
+            found.append((chosen, tried(scenario, system, reference, happened, events="off")))
     return {
         "n": len(found),
         "wrong_silent": sum((not one.right or worse(one, fixed)) and not one.warned for one, fixed in found),
