@@ -95,7 +95,7 @@ def test_the_kind_in_a_file_is_the_name_in_python() -> None:
 
 
 def test_a_setting_has_one_name_in_python_files_and_options() -> None:
-    """`step` and `pace` are one setting; signals, checkpoints and values are no matter of the file."""
+    """`step` and `pace` are one setting; signals, checkpoints, force and values are no matter of the file."""
     options = {action.dest for action in command("run")._actions}
     settings = {"step", *up.Settings.__annotations__}
     assert settings - {
@@ -110,7 +110,7 @@ def test_a_setting_has_one_name_in_python_files_and_options() -> None:
         "signals"  # --input, a file of them
     }
     names = {name: key for name, (_, key) in PLACES.items()}
-    assert settings - names.keys() == {"signals", "checkpoint"}
+    assert settings - names.keys() == {"signals", "checkpoint", "force"}
     assert {name for name, key in names.items() if name != key} == {"late", "record"}  # parts of other tables
 
 

@@ -17,7 +17,7 @@ from upbeat.core.errors import Interrupted, RunError
 from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment, Report
 from upbeat.master.paces.pace import Fixed
-from upbeat.report.plot import checked_target, plot
+from upbeat.report.plot import check_picture, checked_target, plot
 from upbeat.report.summary import between_units, summary
 from upbeat.trace.trace import Trace
 
@@ -27,6 +27,9 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plot", type=Path, metavar="PICTURE", help="draw the signals here (.png, .svg, .pdf)"
     )
+    parser.add_argument(
+        "--force", action="store_true", help="replace files, even those that Upbeat has not written"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
 
@@ -35,6 +38,7 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report]
     """Let `run` come to its end and tell how it went."""
     if options.plot is not None:
         checked_target(options.plot)
+        check_picture(options.plot, force=options.force)
     quiet = options.quiet or options.json
     try:
         with Progress(made.span.start, made.span.stop, stream=sys.stderr, quiet=quiet) as progress:

@@ -10,7 +10,7 @@ from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput
-from upbeat.report.plot import plot
+from upbeat.report.plot import check_picture, checked_target, plot
 from upbeat.trace.trace import Trace, read
 
 
@@ -36,6 +36,9 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "--between", nargs=2, type=float, metavar=("FROM", "TO"), help="draw this part of the time only"
     )
     parser.add_argument("--title", help="a title for the picture")
+    parser.add_argument(
+        "--force", action="store_true", help="replace a picture that Upbeat has not drawn, too"
+    )
     parser.add_argument("--quiet", action="store_true", help="do not say where the picture is")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
     parser.set_defaults(call=call)
@@ -45,6 +48,8 @@ def call(options: argparse.Namespace) -> Exit:
     out = options.out or options.file.with_suffix(".png")
     if out == options.file:
         raise InvalidInput(f"the picture would overwrite '{options.file}'; give another name with --out")
+    checked_target(out)
+    check_picture(out, force=options.force)
     wanted = [*options.names, *(options.signals or ())] or None
     plot(
         _trace(options),

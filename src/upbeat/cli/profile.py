@@ -20,6 +20,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, metavar="S", help=f"measure for so long ({SECONDS:g})"
     )
+    parser.add_argument("--force", action="store_true", help="replace a file that is no profile, too")
     parser.add_argument("--quiet", action="store_true", help="say nothing")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
     parser.set_defaults(call=call)
@@ -28,7 +29,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 def call(options: argparse.Namespace) -> Exit:
     made = scenario_options.experiment(options)
     found = profile(made, options.seconds)
-    to = written(found, options.file)
+    to = written(found, options.file, force=options.force)
     if options.json:
         say(json.dumps({"ok": True, "out": str(to), **found.to_data()}, ensure_ascii=False))
     elif not options.quiet:

@@ -24,6 +24,9 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cores", type=int, metavar="N", help="on so many from now on: results do not depend on it"
     )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="the results so far, if not in the folder of the checkpoint"
+    )
     finishing.add_to(parser)
     parser.set_defaults(call=call)
 
@@ -31,11 +34,11 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 def call(options: argparse.Namespace) -> Exit:
     stored = read_checkpoint(options.file)
     given = _again(options, stored)
-    made = experiment_of(options.file, stored, given)
+    made = experiment_of(options.file, stored, given, options.out)
     if options.cores is not None:
         given = made = made.with_(cores=checked_cores(options.cores))
     return finishing.finish(
-        made, options, lambda report: resume(options.file, experiment=given, report=report)
+        made, options, lambda report: resume(options.file, experiment=given, out=options.out, report=report)
     )
 
 

@@ -69,6 +69,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 def call(options: argparse.Namespace) -> Exit:
     made = experiment(options)
+    _check_out(options, made.out)
     if options.checkpoint is not None:
         made = made.with_(checkpoint=_checkpoint(options, made))
     if options.at is not None and not options.certify:
@@ -82,8 +83,17 @@ def call(options: argparse.Namespace) -> Exit:
 
 def experiment(options: argparse.Namespace) -> Experiment:
     """The experiment that the options describe, without its checkpoints."""
-    names = ("out", "record", "every", "jit", "cores", "real_time", "late")
+    names = ("out", "record", "every", "jit", "cores", "real_time", "late", "force")
     return scenario_options.experiment(options, {name: getattr(options, name) for name in names})
+
+
+def _check_out(options: argparse.Namespace, out: Path | None) -> None:
+    """Results do not replace what the run reads."""
+    for path in (options.file, *map(Path, options.names), *([options.input] if options.input else [])):
+        if out is not None and not options.force and out.exists() and path.exists() and out.samefile(path):
+            raise InvalidInput(
+                f"--out {out} would replace '{path}', which this run reads: give another name, or add --force"
+            )
 
 
 def _checkpoint(options: argparse.Namespace, made: Experiment) -> Checkpoint:

@@ -14,6 +14,7 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.parallel.operations import operations
 from upbeat.engine.parallel.profiles import Profile, place, recalled
 from upbeat.engine.profile import profile
+from upbeat.report.plot import check_picture
 from upbeat.report.schedule import chart_data, chart_text, charts
 from upbeat.scenario.merging.inline import path_of
 
@@ -35,6 +36,9 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         metavar="PICTURE",
         help="draw the time chart (.png, .svg, .pdf; default: beside FILE)",
     )
+    parser.add_argument(
+        "--force", action="store_true", help="replace a picture that Upbeat has not drawn, too"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
     parser.set_defaults(call=call)
 
@@ -48,6 +52,7 @@ def call(options: argparse.Namespace) -> Exit:
         from upbeat.report.chart import draw  # which needs the part that draws
 
         picture = options.file.with_suffix(".schedule.png") if picture == Path() else picture
+        check_picture(picture, force=options.force)
         draw(found, picture, made.scenario.name or options.file.stem)
     if options.json:
         blocks = {chart.block: chart_data(chart) for chart in found}

@@ -21,7 +21,7 @@ from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pattern import Pattern
 from upbeat.report.automaton_plot import Undrawable, plot_automaton
-from upbeat.report.plot import checked_target
+from upbeat.report.plot import check_picture, checked_target
 from upbeat.report.stability import along, changes, describe, sentence, table
 from upbeat.report.stability_plot import plot_map, plot_stability
 from upbeat.report.switched import describe_steps, describe_table, sentence_of_table
@@ -84,6 +84,9 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "--block", metavar="NAME", help="judge this step block, where the coupling has several (variants)"
     )
     parser.add_argument("--plot", type=Path, metavar="PICTURE", help="draw it here (.png, .svg, .pdf)")
+    parser.add_argument(
+        "--force", action="store_true", help="replace a picture that Upbeat has not drawn, too"
+    )
     parser.add_argument("--quiet", action="store_true", help="the verdict only, in one sentence")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
     parser.set_defaults(call=call)
@@ -92,6 +95,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 def call(options: argparse.Namespace) -> Exit:
     if options.plot is not None:
         checked_target(options.plot)
+        check_picture(options.plot, force=options.force)
     if options.scan and options.no_scan:
         raise InvalidInput("--scan and --no-scan contradict each other: leave one of them out")
     if options.seconds is None:

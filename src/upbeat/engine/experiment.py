@@ -15,7 +15,7 @@ from upbeat.core.ports import Causality
 from upbeat.core.time import Span
 from upbeat.engine.changes import measured_changes, wants_changes, with_changes
 from upbeat.engine.checking.remarks import step_remarks
-from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored, checkpoint_from
+from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored
 from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.isolation import Isolation, planned, separated, together
 from upbeat.engine.nesting.flatten import Flat, flattened, kept_nested
@@ -24,7 +24,7 @@ from upbeat.engine.parallel.profiles import Profile
 from upbeat.engine.realtime import RealTime
 from upbeat.engine.run import Run
 from upbeat.engine.setting_values import checked_cores, checked_every
-from upbeat.engine.settings import Settings, Tables, usual_pace
+from upbeat.engine.settings import Settings, Tables, outside_files, usual_pace
 from upbeat.master.master import Master, as_pace
 from upbeat.master.paces.pace import Fixed, Pace
 from upbeat.master.program import Program
@@ -48,7 +48,7 @@ class Experiment:
     decide who does what, and nothing else.
 
     Unless `flatten` is off, the units of nested scenarios run side by side with the others wherever that
-    means the same.
+    means the same. With `force`, `out` may be a file that is no result of Upbeat, which is then lost.
     """
 
     scenario: Scenario
@@ -66,6 +66,7 @@ class Experiment:
     isolation: Isolation = field(default_factory=Isolation)
     real_time: RealTime | None = None
     checkpoint: Checkpoint | None = None
+    force: bool = False
 
     def __post_init__(self) -> None:
         checked_every(self.every)
@@ -167,6 +168,7 @@ class Experiment:
             keeper=keeper,
             resumed=resumed,
             warnings=remarks,
+            force=self.force,
         )
 
     def run(self, report: Report | None = None) -> Trace:
@@ -244,12 +246,12 @@ def experiment(scenario: Scenario, *, step: float | None = None, **settings: Unp
     signals = settings.get("signals")
     if signals is not None and not isinstance(signals, Signals):
         raise InvalidInput(f"signals must be Signals, not {signals!r}: write {_EXAMPLES['signals']}")
-    checkpoint = checkpoint_from(settings.get("checkpoint"))
+    apart = outside_files(settings)
     problems = Problems()
     fields = tables.fields(problems, scenario=scenario)
     if fields is None:
         raise InvalidInput("\n".join(map(_sentence, problems.found)))
-    return Experiment(scenario=scenario, signals=signals, checkpoint=checkpoint, **fields)
+    return Experiment(scenario=scenario, signals=signals, **apart, **fields)
 
 
 _EXAMPLES = {

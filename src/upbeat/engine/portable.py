@@ -36,7 +36,7 @@ def fingerprints(experiment: Experiment) -> dict[str, str]:
 
 def portable(experiment: Experiment) -> dict[str, Any] | None:
     """The experiment as data that JSON can hold; None if parts of it cannot be said without code."""
-    plain = experiment.with_(out=None, checkpoint=None, signals=None)
+    plain = experiment.with_(out=None, checkpoint=None, signals=None, force=False)
     with TemporaryDirectory() as folder:
         try:
             write_scenario(plain, Path(folder) / _NAME)

@@ -19,31 +19,39 @@ from upbeat.engine.run import Run
 from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
 from upbeat.trace.files.output import check_place
-from upbeat.trace.files.sinks import rows_of
+from upbeat.trace.files.sinks import files_of, rows_of
 from upbeat.trace.trace import Trace, read
 
 
 def resume(
-    checkpoint: str | Path, *, experiment: Experiment | None = None, report: Report | None = None
+    checkpoint: str | Path,
+    *,
+    experiment: Experiment | None = None,
+    out: str | Path | None = None,
+    report: Report | None = None,
 ) -> Trace:
     """Go on with a run that was killed, interrupted or failed, and return the trace of all of it.
 
     Result files are cut back to where they were when the checkpoint was made, and end as if nothing had
     happened. A run that was set up with Python code needs its `experiment` again: the same one, which is
-    checked.
+    checked. `out` is where the results so far are, if not in the folder of the checkpoint: a checkpoint alone
+    does not decide about files elsewhere.
     """
     path = Path(checkpoint)
     stored = read_checkpoint(path)
-    done = _finished(path, stored)
+    results = _results(path, stored, experiment, out)
+    done = _finished(path, stored, results)
     if done is not None:
         return done
-    with reopen(path, stored, experiment) as run:
+    with reopen(path, stored, experiment, results) as run:
         return run.finish(report)
 
 
-def reopen(path: Path, stored: Stored, experiment: Experiment | None = None) -> Run:
+def reopen(
+    path: Path, stored: Stored, experiment: Experiment | None = None, out: str | Path | None = None
+) -> Run:
     """The run of a checkpoint, standing where that was made."""
-    made = experiment_of(path, stored, experiment)
+    made = experiment_of(path, stored, experiment, out)
     other = differences(stored.document["fingerprints"], fingerprints(made))
     if other:
         raise InvalidInput(
@@ -54,7 +62,9 @@ def reopen(path: Path, stored: Stored, experiment: Experiment | None = None) -> 
     return made.open(stored)
 
 
-def experiment_of(path: Path, stored: Stored, experiment: Experiment | None = None) -> Experiment:
+def experiment_of(
+    path: Path, stored: Stored, experiment: Experiment | None = None, out: str | Path | None = None
+) -> Experiment:
     """The experiment of a checkpoint, or the given one with the checkpoint's files."""
     document = stored.document
     try:
@@ -66,14 +76,40 @@ def experiment_of(path: Path, stored: Stored, experiment: Experiment | None = No
                 f"the run of '{path}' was set up with Python code, which a checkpoint does not hold: "
                 f'write up.resume("{path}", experiment=up.experiment(…)) with the settings of before'
             )
-        out = document["out"]
         return given.with_(
             engine=document["engine"] if given.engine == "auto" else given.engine,
-            out=None if out is None else Path(os.path.normpath(path.parent / out)),
+            out=_results(path, stored, experiment, out),
+            force=False,  # what a run goes on with is its own
             checkpoint=Checkpoint(path, document["every"], tuple(document["command"])),
         )
     except ValueError as error:
         raise FileProblem(f"'{path}' does not say what ran: {error}") from None
+
+
+def _results(
+    path: Path, stored: Stored, experiment: Experiment | None, out: str | Path | None
+) -> Path | None:
+    """The result file of the run: beside its checkpoint, or where the user says.
+
+    A checkpoint may come from anybody, and must not choose which file of this disk is written to.
+    """
+    named = stored.document["out"]
+    if named is None:
+        if out is not None:
+            raise InvalidInput(f"the run of '{path}' has no result file: leave out '{out}'")
+        return None
+    if out is not None:
+        return Path(out)
+    found = Path(os.path.normpath(path.parent / named))
+    if Path(named).name == named:
+        return found
+    own = None if experiment is None else experiment.out
+    if own is not None and os.path.realpath(own) == os.path.realpath(found):
+        return found
+    raise InvalidInput(
+        f"the results of '{path}' are in another folder: '{found}'. If that is the file to go on with, "
+        f"say so: --out '{found}' (in Python: out=…)"
+    )
 
 
 def _check_results(path: Path, made: Experiment) -> None:
@@ -91,12 +127,11 @@ def _check_results(path: Path, made: Experiment) -> None:
         )
 
 
-def _finished(path: Path, stored: Stored) -> Trace | None:
+def _finished(path: Path, stored: Stored, out: Path | None) -> Trace | None:
     """The trace of a run that was killed after its last step, when its results were already complete."""
     document = stored.document
-    if not document.get("finished") or document.get("out") is None:
+    if not document.get("finished") or out is None:
         return None
-    out = Path(os.path.normpath(path.parent / document["out"]))
     if rows_of(out).exists() or not out.exists():
         return None
     trace = read(out)
@@ -129,6 +164,7 @@ def keeper_for(experiment: Experiment, flat: Flat, program: Program, engine: str
     if not resumed:
         check_place(settings.path)
         _check_new(settings.path, experiment)
+        _check_apart(settings, experiment.out)
     return Keeper(settings, about(experiment, settings, engine))
 
 
@@ -148,6 +184,15 @@ def about(experiment: Experiment, settings: Checkpoint, engine: str) -> Mapping[
         "command": list(settings.command),
         "span": [experiment.span.start, experiment.span.stop],
     }
+
+
+def _check_apart(settings: Checkpoint, out: Path | None) -> None:
+    """Checkpoints and results do not share files."""
+    mine = {os.path.realpath(file) for file in (settings.path, settings.rows)}
+    if out is not None and not mine.isdisjoint(os.path.realpath(file) for file in files_of(out)):
+        raise InvalidInput(
+            f"'{settings.path}' cannot be both a checkpoint and a result: give one of them another name"
+        )
 
 
 def _check_new(path: Path, experiment: Experiment) -> None:

@@ -65,6 +65,7 @@ class Run:
         keeper: Keeper | None = None,
         resumed: Stored | None = None,
         warnings: Sequence[str] = (),
+        force: bool = False,
     ) -> None:
         self._program = program
         self._scenario = scenario
@@ -87,7 +88,7 @@ class Run:
         self._keeper = keeper
         self._whole = True
         """Whether the machine stands between two steps, and not where Ctrl-C has ended one."""
-        self._recorder = recorder_for(program, selection, every, out, self._strings, keeper, resumed)
+        self._recorder = recorder_for(program, selection, every, out, self._strings, keeper, resumed, force)
         self._drive: Drive | None = None
         self._loop: Loop | None = None
         self._last_word = ""  # why the run ended before its stop time, though all went well

@@ -13,7 +13,7 @@ from upbeat.core.errors import InvalidInput, Problem, Problems, suggest
 from upbeat.core.names import bare, matching, split
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
-from upbeat.engine.checkpoints.checkpoint import Checkpoint
+from upbeat.engine.checkpoints.checkpoint import Checkpoint, checkpoint_from
 from upbeat.engine.choose import EngineName
 from upbeat.engine.isolation import isolation_from
 from upbeat.engine.realtime import RealTime, overruled, real_time_from, with_policy
@@ -61,6 +61,7 @@ class Settings(TypedDict, total=False):
     * `every`: record every n-th communication point only (the first and the last always).
     * `out`: stream the results to this file (``.csv``, ``.parquet``, ``.journal``) instead of keeping
       them in memory.
+    * `force`: let `out` replace a file that is there already and is not a result of Upbeat.
     * `engine`: ``"auto"``, ``"native"`` or ``"interpret"``.
     * `jit`: compile expressions to machine code (needs ``upbeat[jit]`` and the native engine).
     * `cores`: how many threads share the steps (1; native engine only). The results are the same.
@@ -87,6 +88,7 @@ class Settings(TypedDict, total=False):
     record: Sequence[str] | None
     every: int | None
     out: str | Path | None
+    force: bool | None
     engine: EngineName | None
     jit: bool | None
     cores: int | None
@@ -122,7 +124,7 @@ _PLACES = {
     "out": ("record", "out"),
 }
 """Where a file says what an argument says."""
-_NOT_IN_FILES = ("signals", "checkpoint")
+_NOT_IN_FILES = ("signals", "checkpoint", "force")
 
 _KEYS = {
     "run": (
@@ -213,6 +215,14 @@ class Tables:
             if problem.where[:2] == _PLACES[name]:
                 return replace(problem, where=(f"{name}=", *problem.where[2:]))
         return problem
+
+
+def outside_files(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What an `Experiment` needs besides, and no file says."""
+    force = settings.get("force")
+    if force is not None and not isinstance(force, bool):
+        raise InvalidInput(f"force must be True or False, not {force!r}")
+    return {"checkpoint": checkpoint_from(settings.get("checkpoint")), "force": bool(force)}
 
 
 def checked_fields(

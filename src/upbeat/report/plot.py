@@ -15,7 +15,7 @@ from upbeat.report import steps as step_sizes
 from upbeat.report.panels import CROWD, LINES, Line, Panel, arrange, event_panels, select_events
 from upbeat.report.style import COLOURS, FRAME, INK, SMALL, TEXT, frame
 from upbeat.trace.extras import need
-from upbeat.trace.files.output import check_place, unwritable
+from upbeat.trace.files.output import check_place, kept_from, unwritable
 from upbeat.trace.trace import Trace
 
 _STEMS = 400
@@ -113,6 +113,11 @@ def checked_target(path: Path | str | None) -> Path | None:
         )
     check_place(target)
     return target
+
+
+def check_picture(path: Path, *, force: bool = False) -> None:
+    """`FileProblem` if there is a file that matplotlib has not drawn, which leaves its name in it."""
+    kept_from(path, lambda file: b"atplotlib" in file.read_bytes(), "a picture drawn by Upbeat", force=force)
 
 
 def _named(traces: Trace | Mapping[str, Trace] | Sequence[Trace]) -> dict[str, Trace]:

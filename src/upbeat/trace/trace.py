@@ -15,7 +15,7 @@ from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column, Pool, labels_of
 from upbeat.trace.events import EventLog, StoredEvents
 from upbeat.trace.extras import need
-from upbeat.trace.files.sinks import load, open_file
+from upbeat.trace.files.sinks import check_ours, check_suffix, load, open_file
 from upbeat.trace.lateness import Lateness
 from upbeat.trace.log import Ending, Outcome
 from upbeat.trace.statistics import Statistics, Summary
@@ -239,9 +239,14 @@ class Trace:
                 cells[:, number] = column.encode(self._column(number)[part], pool.intern)
             yield cells
 
-    def save(self, path: Path | str) -> None:
-        """Write the trace to a file; the suffix says how (``.csv``, ``.parquet``, ``.journal``)."""
+    def save(self, path: Path | str, *, force: bool = False) -> None:
+        """Write the trace to a file; the suffix says how (``.csv``, ``.parquet``, ``.journal``).
+
+        A file that is there and is not a result of Upbeat is replaced with `force` only.
+        """
         events = self.events
+        check_suffix(path)
+        check_ours(path, self.columns, force=force)
         sink, pool = open_file(path), Pool(list(events.strings))
         sink.begin(self.columns, events.kinds)
         try:

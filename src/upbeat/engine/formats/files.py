@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from upbeat.core.errors import Problems
-from upbeat.engine.checkpoints.checkpoint import checkpoint_from
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.formats.fmus import fmu_experiment, is_fmu
 from upbeat.engine.formats.nested import master_table, nested_table, nesting
@@ -15,7 +14,7 @@ from upbeat.engine.formats.ssp import is_system, system_file
 from upbeat.engine.isolation import isolation_table
 from upbeat.engine.parallel.profiles import usable
 from upbeat.engine.realtime import real_time_table
-from upbeat.engine.settings import Settings, Tables, checked_fields
+from upbeat.engine.settings import Settings, Tables, checked_fields, outside_files
 from upbeat.scenario.files import reading as files
 from upbeat.scenario.files.reading import ScenarioFile, read_scenario
 from upbeat.scenario.scenario import Scenario
@@ -63,8 +62,7 @@ def _read(
     writing: bool,
 ) -> Experiment:
     if is_fmu(path):
-        made_of = fmu_experiment([Path(path)], settings, values=values, writing=writing).experiment
-        return made_of.with_(checkpoint=checkpoint_from(settings.get("checkpoint")))
+        return fmu_experiment([Path(path)], settings, values=values, writing=writing).experiment
     if is_system(path):
         return completed(system_file(path, settings, values=values), settings, Problems(), writing=writing)
     made: list[Experiment] = []
@@ -85,9 +83,8 @@ def completed(
     fields = checked_fields(tables, file.scenario, problems, writing=writing)
     if problems.found:
         raise file.located(problems)
-    checkpoint = checkpoint_from(settings.get("checkpoint"))
     signals = settings.get("signals")
-    return Experiment(scenario=file.scenario, signals=signals, checkpoint=checkpoint, **fields)
+    return Experiment(scenario=file.scenario, signals=signals, **outside_files(settings), **fields)
 
 
 def write_scenario(what: Experiment | Scenario, path: str | Path) -> None:

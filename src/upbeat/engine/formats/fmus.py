@@ -19,7 +19,7 @@ from upbeat.core.ports import Causality
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.formats.fmu_inputs import Driven
 from upbeat.engine.nesting.model import Nested
-from upbeat.engine.settings import Tables, checked_fields
+from upbeat.engine.settings import Tables, checked_fields, outside_files
 from upbeat.scenario.assemble import assemble
 from upbeat.scenario.directory import INPUTS, Directory, Unclear, Wrong
 from upbeat.scenario.scenario import Scenario
@@ -101,7 +101,7 @@ def fmu_experiment(
     if problems.found:
         raise ScenarioError([_named(problem) for problem in problems.found], "the command line")
     signals = settings.get("signals") if driven is None else driven.signals()
-    made = Experiment(scenario=scenario, signals=signals, **fields)
+    made = Experiment(scenario=scenario, signals=signals, **outside_files(settings), **fields)
     return Chosen(made, (*notes, *more))
 
 

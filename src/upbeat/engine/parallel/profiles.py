@@ -11,6 +11,7 @@ from typing import Any
 from upbeat.core.atomic import replace_file
 from upbeat.core.errors import FileProblem
 from upbeat.engine.parallel.operations import Operation
+from upbeat.trace.files.output import kept_from
 
 FORMAT = 2
 LEAST = 1e-9
@@ -62,11 +63,17 @@ def place(file: Path) -> Path:
     return file.with_name(f"{file.stem}.profile.json")
 
 
-def written(profile: Profile, file: Path) -> Path:
+def written(profile: Profile, file: Path, *, force: bool = False) -> Path:
     """Keep a profile beside the scenario file; returns where."""
     to = place(file)
+    kept_from(to, _is_profile, "a profile", force=force)
     replace_file(to, (json.dumps(profile.to_data(), indent=1, ensure_ascii=False) + "\n").encode())
     return to
+
+
+def _is_profile(path: Path) -> bool:
+    data = json.loads(path.read_text(encoding="utf-8"))
+    return isinstance(data, dict) and "microseconds" in data
 
 
 def usable(file: Path) -> Profile | None:

@@ -11,6 +11,7 @@ journals keep them.
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import json
 import re
@@ -93,6 +94,22 @@ def write_columns(path: Path, columns: Sequence[Column]) -> None:
             beside.unlink()
     except OSError as error:
         raise unwritable(beside, error) from error
+
+
+def is_result(path: Path, names: Sequence[str]) -> bool:
+    """Whether a CSV file is a result: it has these columns, or names of ports and times as we write them."""
+    with _open(path) as file:
+        reader = csv.reader(io.StringIO(file.read(1 << 24), newline=""))
+        found, first = next(reader, []), next(reader, ["0.0"])
+    if found == list(names):
+        return True
+    ports = any("." in name for name in found)
+    return found[:1] == ["time"] and ports and bool(first) and repr(float(first[0])) == first[0]
+
+
+def is_columns(path: Path) -> bool:
+    """Whether a file is what `write_columns` writes."""
+    return "columns" in json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_columns(path: Path) -> dict[str, Column]:

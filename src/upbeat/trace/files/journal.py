@@ -129,6 +129,12 @@ class JournalSink:
             self._file.begin(head.encode() + b"\n")
 
 
+def is_journal(path: Path) -> bool:
+    """Whether a file begins as a journal does."""
+    with path.open("rb") as file:
+        return file.read(100).startswith(b'{"format":"' + _FORMAT.encode() + b'"')
+
+
 def load_journal(path: Path) -> Source:
     """The rows of a journal, also of one that is still growing."""
     reader, memory = JournalReader(path), MemorySink()

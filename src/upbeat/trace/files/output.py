@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import fcntl
 import os
 import warnings
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,29 @@ def warn(message: str) -> None:
 
 def check_place(path: Path) -> None:
     """`FileProblem` if `path` is no place for a file. Creates nothing and changes nothing."""
+    try:
+        _check_place(path)
+    except OSError as error:  # a name that no file can have
+        raise unwritable(path, error) from None
+
+
+def kept_from(path: Path, ours: Callable[[Path], bool], what: str, *, force: bool = False) -> None:
+    """`FileProblem` if there is a file that is not `ours`, so that nobody replaces it by mistake.
+
+    Empty files, pipes and devices have nothing to lose.
+    """
+    try:
+        if force or not path.is_file() or path.stat().st_size == 0 or ours(path):
+            return
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, csv.Error):
+        pass
+    raise FileProblem(
+        f"'{path}' is there already, and is not {what}: it would be lost. Give another name, or say that "
+        "it may be replaced: --force (in Python: force=True)"
+    )
+
+
+def _check_place(path: Path) -> None:
     if path.is_dir():
         raise FileProblem(
             f"cannot write results to '{path}': it is a folder. "

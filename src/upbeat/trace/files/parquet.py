@@ -34,6 +34,20 @@ _GROUP_BYTES = 1 << 24
 _KEY = b"upbeat"
 
 
+def is_ours(path: Path) -> bool:
+    """Whether a file is Parquet, with our metadata in its footer (the length of which stands at its end)."""
+    with path.open("rb") as file:
+        begin = file.read(4)
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 8))
+        end = file.read(8)
+        length = int.from_bytes(end[:4], "little")
+        if begin != b"PAR1" or end[4:] != b"PAR1" or length > size - 12:
+            return False
+        file.seek(size - 8 - length)
+        return _KEY in file.read(length)
+
+
 def unfinished(path: Path) -> Path:
     """The journal that belongs to a Parquet file under way."""
     return path.with_name(path.name + ".partial")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from upbeat.core.errors import FileProblem
-from upbeat.trace.files.csvfile import read_csv
+from upbeat.core.errors import FileProblem, cannot_read
+from upbeat.trace.columns import Column
+from upbeat.trace.files.csvevents import is_events
+from upbeat.trace.files.csvfile import columns_beside, is_columns, is_result, read_csv
 from upbeat.trace.files.csvsink import CsvSink
-from upbeat.trace.files.journal import JournalSink, read_journal
-from upbeat.trace.files.parquet import ParquetSink, read_parquet, unfinished
-from upbeat.trace.store import FileSink, MemorySink, Sink, Stored
+from upbeat.trace.files.journal import JournalSink, is_journal, read_journal
+from upbeat.trace.files.output import kept_from
+from upbeat.trace.files.parquet import ParquetSink, is_ours, read_parquet, unfinished
+from upbeat.trace.store import FileSink, MemorySink, Sink, Stored, events_beside
 
 _SINKS: dict[str, type[CsvSink] | type[ParquetSink] | type[JournalSink]] = {
     ".csv": CsvSink,
@@ -32,6 +37,22 @@ def open_file(path: Path | str) -> FileSink:
     return _SINKS[Path(path).suffix.lower()](path)
 
 
+def check_ours(path: Path | str, columns: Sequence[Column], *, force: bool = False) -> None:
+    """`FileProblem` if a run with these columns would replace a file that Upbeat has not written."""
+    path = Path(path)
+    files: dict[Path, Callable[[Path], bool]] = {path: is_journal}
+    match path.suffix.lower():
+        case ".csv":
+            names = ["time", *(column.name for column in columns)]
+            files = {path: partial(is_result, names=names), events_beside(path): is_events}
+            if any(column.unit is not None or column.items for column in columns):
+                files[columns_beside(path)] = is_columns
+        case ".parquet":
+            files = {path: is_ours, events_beside(path): is_ours, unfinished(path): is_journal}
+    for file, ours in files.items():
+        kept_from(file, ours, "a result of Upbeat", force=force)
+
+
 def check_suffix(path: Path | str) -> None:
     """`FileProblem` if no sink writes files of that kind."""
     if Path(path).suffix.lower() not in _SINKS:
@@ -41,6 +62,11 @@ def check_suffix(path: Path | str) -> None:
 def rows_of(path: Path) -> Path:
     """The file that rows are written to while the run goes on."""
     return unfinished(path) if path.suffix.lower() == ".parquet" else path
+
+
+def files_of(path: Path) -> tuple[Path, ...]:
+    """All files that a run to `path` may write."""
+    return path, unfinished(path), events_beside(path), columns_beside(path)
 
 
 def kept_in(path: Path) -> Path:
@@ -54,12 +80,15 @@ def load(path: Path | str, keep_last: bool = False) -> Stored:
     suffix = path.suffix.lower()
     if suffix not in (*_SINKS, ".partial"):
         raise _suffix(path, "read")
-    if path.is_dir():
-        raise FileProblem(f"'{path}' is a folder, not a result file")
-    if not path.exists():
-        if unfinished(path).exists():
-            return read_journal(unfinished(path))
-        raise FileProblem(f"there is no file '{path}'")
+    try:
+        if path.is_dir():
+            raise FileProblem(f"'{path}' is a folder, not a result file")
+        if not path.exists():
+            if unfinished(path).exists():
+                return read_journal(unfinished(path))
+            raise FileProblem(f"there is no file '{path}'")
+    except OSError as error:  # a name that no file can have
+        raise cannot_read(path, error) from None
     match suffix:
         case ".csv":
             return read_csv(path, keep_last=keep_last)
