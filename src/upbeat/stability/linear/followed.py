@@ -115,6 +115,9 @@ class Followed:
         steps = [program.steps[name] for name in blocks]
         self.depth = max(_depths(scenario, program))
         self.depth += len(blocks) > 1 and looks_back(program, models, steps)
+        if program.layout.cells > LARGEST:  # mostly registers and inputs alone are too many: nothing is built
+            bare = extended(program, models, steps, dict.fromkeys(models, ()), called)
+            _check_size(bare.size, " besides the states of units")
         self._neighbour = None if self.linear else Neighbour(program, models, start)
         try:
             self._forms = Forms(program, models, start, self._neighbour)
@@ -129,12 +132,7 @@ class Followed:
             self._forms.beside.update(own)
             entries = {unit: one.entries for unit, one in own.items()}
             self.extended: Extended = extended(program, models, steps, entries, called)
-            if self.extended.size > LARGEST:
-                raise InvalidInput(
-                    f"the extended state has {self.extended.size:,} entries, and {LARGEST:,} are the most: "
-                    f"its matrix takes {8e-9 * self.extended.size**2:.2g} GB, and its eigenvalues take very "
-                    "long. Judge a part of the scenario, or one with fewer units of the same kind"
-                )
+            _check_size(self.extended.size)
             self._here = self._there = Standing(program, models, self.extended, self._forms, self._forms, own)
             if self._neighbour is not None:
                 near = besides(scenario, self._forms, self._neighbour, after, how)
@@ -392,10 +390,13 @@ class Followed:
         check_loops(self.extended, stays)
         self.moves = np.array(own, dtype=bool) | ~np.array(stays, dtype=bool)
         kept = np.flatnonzero(self.moves).tolist()
+        if len(kept) < len(matrix):
+            again = None if again is None else again[np.ix_(kept, kept)]
+            matrix = matrix[np.ix_(kept, kept)]
         names, ports = self.extended.names, self.extended.ports
         accuracy = max((one.accuracy for one in self._own.values()), default=1e-15)
         return Induced(
-            matrix=matrix[np.ix_(kept, kept)],
+            matrix=matrix,
             step=step,
             names=tuple(names[i] for i in kept),
             ports=tuple(ports[i] for i in kept),
@@ -404,7 +405,7 @@ class Followed:
             accuracy=accuracy,
             notes=self.notes,
             assumed=self.assumed,
-            again=None if again is None else again[np.ix_(kept, kept)],
+            again=again,
         )
 
     def _from(self, token: Any, way: int, step: float, block: str | None) -> Array:
@@ -427,6 +428,16 @@ class Followed:
         finally:
             self._forms.active = False
         return self._here.rows(self.extended.size)
+
+
+def _check_size(size: int, besides: str = "") -> None:
+    """That the matrix of an extended state with so many entries is not too large."""
+    if size > LARGEST:
+        raise InvalidInput(
+            f"the extended state has {size:,} entries{besides}, and {LARGEST:,} are the most: its matrix "
+            f"takes {8e-9 * size**2:.2g} GB, and its eigenvalues take very long. Judge a part of the "
+            "scenario, or one with fewer units of the same kind"
+        )
 
 
 def _depths(scenario: Scenario, program: Program) -> Iterator[int]:

@@ -196,8 +196,9 @@ def _vectors(matrix: Array, value: complex) -> tuple[Vector, Vector]:
     size = len(matrix)
     start = np.random.default_rng(3).uniform(0.5, 1.0, size).astype(complex)
     for away in (1e-10, 1e-8, 1e-6):
+        near = value * (1.0 + away)
         try:
-            inverse = np.linalg.inv(matrix - value * (1.0 + away) * np.eye(size))
+            inverse = np.linalg.inv(matrix - (near if near.imag else near.real) * np.eye(size))
         except np.linalg.LinAlgError:
             continue  # hit too well: go a little further away
         right, left = start, start
