@@ -15,6 +15,8 @@ NATIVE := $(wildcard CMakeLists.txt) $(shell find native -type f 2>/dev/null)
 export UPBEAT_NATIVE ?= $(if $(CXX_FOUND),required,)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
+# Some machines forbid bytecode; compiling everything at every start takes three times as long.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from fmu_maker import COMPILER, MODELS, make
 from upbeat.engine.native import machine as native
@@ -18,7 +19,14 @@ _CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # `make fuzz` draws new ones, and goes on where a failure was found before.
 settings.register_profile("steady", derandomize=True, **_CALM)
 settings.register_profile("fuzz", derandomize=False, print_blob=True, **_CALM)
-settings.load_profile(os.environ.get("UPBEAT_TESTS", "steady"))
+_PROFILE = os.environ.get("UPBEAT_TESTS", "steady")
+settings.load_profile(_PROFILE)
+if _PROFILE == "steady":
+    # Hypothesis also draws constants that it finds in the modules loaded so far: which these are depends on
+    # the tests that a worker process happened to run before. There is no setting to turn that off.
+    assert callable(providers._get_local_constants)
+    _NONE = providers.Constants()
+    providers._get_local_constants = lambda: _NONE
 
 ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
 
