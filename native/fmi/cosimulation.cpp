@@ -91,6 +91,7 @@ class CoSimulation final : private Hot<F>, private Memory {
   UPBEAT_APART int set_other(int number, const Cell* coefficients, int count) {
     const Port& given = port(number);
     if (fmu_.over()) return 0;
+    if (given.tunable) return events_.tune(given, coefficients) ? 0 : refused();
     if (given.role == Port::Plain) return fmu_.set(given, coefficients) ? 0 : refused();
     return take(given, coefficients, count) ? 0 : refused();
   }
@@ -202,7 +203,7 @@ class CoSimulation final : private Hot<F>, private Memory {
   void look_up_reals() {
     reals_.clear();
     for (const Port& port : ports()) {
-      const bool plain = port.role == Port::Plain && port.type == Type::Float64 && port.cells == 1;
+      const bool plain = port.role == Port::Plain && !port.tunable && port.type == Type::Float64 && port.cells == 1;
       reals_.push_back(plain ? fmu_.real(port) : typename F::Real());
       if (fmu_.over()) reals_.back().set_ = nullptr;
     }

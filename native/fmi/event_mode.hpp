@@ -56,6 +56,15 @@ class EventMode {
     return fmu_.set(given, value);
   }
 
+  // So is a parameter that is set.
+  bool tune(const Port& given, const Cell* value) {
+    if (exists_ && memory_.mode() != Memory::Initialization) {
+      if (!enter()) return false;
+      memory_.pending() = 1;
+    }
+    return fmu_.set(given, value);
+  }
+
   // Into step mode, with everything done that is to be done at this time.
   bool leave() {
     if (exists_ && !settle()) return false;

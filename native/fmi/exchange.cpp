@@ -57,6 +57,11 @@ class Exchange final : private Dynamics, private Watch {
     shown_.forget();
     if (fmu_.over()) return 0;
     const Input& given = port(number);
+    if (given.tunable) {  // may change in event mode only
+      if (own_.mode == ExchangeMemory::Continuous && !enter_event_mode()) return refused();
+      own_.pending = true;
+      return fmu_.set(given, coefficients) ? 0 : refused();
+    }
     const bool changed = inputs_.change(given, coefficients, count);
     if (own_.mode == ExchangeMemory::Continuous && !given.discrete) {
       touched_ = true;

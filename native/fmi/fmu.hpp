@@ -72,6 +72,7 @@ struct Variable {
   std::uint32_t reference = 0;
   std::int32_t cells = 1;
   std::string name;
+  bool tunable = false;  // a parameter that may be set while the FMU runs; the FMU alone remembers it
 
   Kind kind() const {
     if (type == Type::Float32 || type == Type::Float64) return Kind::Real;

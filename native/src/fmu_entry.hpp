@@ -100,6 +100,7 @@ inline void read_fmu(nb::handle given, fmi::FmuTables& tables) {
     port.discrete = flag(from, "discrete");
     port.clocks = nb::cast<std::vector<std::uint32_t>>(from.attr("clocks"));
     port.order = static_cast<std::int32_t>(whole(from, "order"));
+    port.tunable = flag(from, "tunable");
     tables.ports.push_back(std::move(port));
   }
   for (const nb::handle from : given.attr("clocks")) {

@@ -209,7 +209,12 @@ int Hybrid::set(int port, const Cell* coefficients, int count) {
     }
     return 0;
   }
-  return Ode::set(port, coefficients, count);
+  if (find(inputs_, input_at_, port)) return Ode::set(port, coefficients, count);
+  const int status = tune(port, coefficients, count);
+  for (std::size_t i = 0; i < changing_.size(); ++i) {  // those that events change, too, belong to the state
+    state_[changes_at_ + i] = compute_.in()[constants_ + static_cast<std::size_t>(changing_[i])];
+  }
+  return status;
 }
 
 int Hybrid::jump(int* again) {

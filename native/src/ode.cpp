@@ -78,6 +78,11 @@ Ode::Ode(const OdeTables& tables, double start)
     plain_ = plain_ && port.kind == Kind::Real;
     cell += static_cast<std::size_t>(port.cells);
   }
+  cell = 0;
+  for (const PortTables& port : tables.tunable) {
+    tunable_.push_back({port, cell});
+    cell += static_cast<std::size_t>(port.cells);
+  }
   for (const SlopeTables& slope : tables.slopes) {
     const std::size_t results = slope.kernel->results.size();
     slopes_.push_back({slope.output, slope.input, {slope.kernel, slope.compiled}, std::vector<double>(results)});
@@ -166,13 +171,6 @@ bool Ode::convertible() {
   return true;
 }
 
-template <class Port>
-const Port* Ode::find(const std::vector<Port>& ports, const std::vector<std::int32_t>& numbers, int port) {
-  const auto number = static_cast<std::size_t>(port);
-  if (number >= numbers.size() || numbers[number] < 0) return nullptr;
-  return &ports[static_cast<std::size_t>(numbers[number])];
-}
-
 int Ode::get(int port, Cell* to) {
   if (!current_ && !evaluate()) return 1;
   const Output* const found = find(outputs_, output_at_, port);
@@ -189,7 +187,7 @@ int Ode::get(int port, Cell* to) {
 
 int Ode::set(int port, const Cell* coefficients, int count) {
   const Input* const found = find(inputs_, input_at_, port);
-  if (!found) return refuse("there is no input number " + std::to_string(port));
+  if (!found) return tune(port, coefficients, count);
   const Input& input = *found;
   const bool is_real = input.port.kind == Kind::Real;
   if (count < 1 || count > (is_real ? UPBEAT_MAX_DEGREE + 1 : 1)) {
@@ -211,6 +209,22 @@ int Ode::set(int port, const Cell* coefficients, int count) {
     current_ = false;
   }
   return 0;
+}
+
+// A parameter has another value from now on, where the kernels read it.
+int Ode::tune(int port, const Cell* cells, int count) {
+  for (const Output& parameter : tunable_) {
+    if (parameter.port.port != port) continue;
+    if (count != 1) return refuse("a parameter has one value, not " + std::to_string(count) + " coefficients");
+    for (std::int32_t i = 0; i < parameter.port.cells; ++i) {
+      const std::size_t place = constants_ + parameter.cell + static_cast<std::size_t>(i);
+      compute_.in()[place] = to_double(cells[i], parameter.port.kind);
+      if (n_ > 0) derivatives_.in()[place] = compute_.in()[place];
+    }
+    current_ = false;
+    return 0;
+  }
+  return refuse("there is no input number " + std::to_string(port));
 }
 
 int Ode::slope(int output, int input, Cell* to) {

@@ -37,7 +37,8 @@ struct OdeTables {
   std::vector<PortTables> outputs;
   std::vector<double> states;       // start values
   std::vector<double> input_start;  // cell by cell
-  std::vector<double> parameters;
+  std::vector<double> parameters;   // cell by cell, then the variables
+  std::vector<PortTables> tunable;  // the parameters, as ports that can be set
   std::shared_ptr<const KernelTables> derivatives;  // one result per state; null without states
   std::shared_ptr<const KernelTables> compute;      // one result per output cell
   Compiled compiled_derivatives = nullptr;          // used instead of the kernel when given
@@ -73,6 +74,7 @@ class Ode : protected Dynamics {
 
   // [time, states, step to try next (adaptive only), then for each input: origin, number of
   // coefficients, all of them coefficient by coefficient]: everything the future depends on.
+  // Parameters are no part of it: one that was set keeps its value when a state is restored.
   const std::vector<double>& state() const { return state_; }
 
   // A unit as the engine enters it; the table owns the unit.
@@ -120,7 +122,11 @@ class Ode : protected Dynamics {
   }
 
   template <class Port>
-  static const Port* find(const std::vector<Port>& ports, const std::vector<std::int32_t>& numbers, int port);
+  static const Port* find(const std::vector<Port>& ports, const std::vector<std::int32_t>& numbers, int port) {
+    const auto number = static_cast<std::size_t>(port);
+    if (number >= numbers.size() || numbers[number] < 0) return nullptr;
+    return &ports[static_cast<std::size_t>(numbers[number])];
+  }
   void derivatives(double t, const double* x, double* out) override;
   double* arguments();
   bool evaluate();
@@ -129,12 +135,14 @@ class Ode : protected Dynamics {
   // What is in the state has been changed from outside: everything that was derived from it is not right any more.
   virtual void refresh();
   void follow(double t, double* in);
+  int tune(int port, const Cell* cells, int count);
   int refuse(std::string message);
   // The solver that its inputs ask for now; null, and a message, if there is none like that.
   Solver* solver();
 
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
+  std::vector<Output> tunable_;  // the parameters; `cell` is that of the first among all of them
   std::vector<std::int32_t> input_at_;  // port number -> place in inputs_, -1 if it is none
   std::vector<std::int32_t> output_at_;
   std::size_t n_;

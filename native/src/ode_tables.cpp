@@ -49,7 +49,7 @@ std::string problem_in_choice(const OdeTables& tables) {
 }  // namespace
 
 std::string problem_in(const OdeTables& tables) {
-  for (const auto* ports : {&tables.inputs, &tables.outputs}) {
+  for (const auto* ports : {&tables.inputs, &tables.outputs, &tables.tunable}) {
     for (const PortTables& port : *ports) {
       if (port.cells < 1) return "a port without cells";
       if (port.kind == Kind::String) return "equations have no strings";
@@ -59,6 +59,7 @@ std::string problem_in(const OdeTables& tables) {
   const std::size_t states = tables.states.size();
   const std::size_t inputs = cells_in(tables.inputs);
   if (tables.input_start.size() != inputs) return "start values do not fit the inputs";
+  if (cells_in(tables.tunable) > tables.parameters.size()) return "more parameters than values of them";
   const auto width = static_cast<std::int64_t>(1 + states + inputs + tables.parameters.size());
   if (!tables.compute || tables.compute->inputs != width || tables.compute->results.size() != cells_in(tables.outputs)) {
     return "the kernel of the outputs does not fit the ports";

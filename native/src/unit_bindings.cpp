@@ -36,7 +36,7 @@ using Slopes = std::vector<std::tuple<std::int32_t, std::int32_t, Kernel, std::u
 OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double> states, std::vector<double> input_start,
                    std::vector<double> parameters, std::optional<Kernel> derivatives, const Kernel& compute,
                    const Slopes& slopes, nb::handle solver, std::uintptr_t compiled_derivatives, std::uintptr_t compiled_compute,
-                   const std::vector<nb::object>& others, std::int32_t chooser) {
+                   const std::vector<nb::object>& others, std::int32_t chooser, const Ports& tunable) {
   OdeTables tables;
   tables.inputs = ports_of(inputs);
   tables.outputs = ports_of(outputs);
@@ -53,6 +53,7 @@ OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double
   tables.solver = read_solver(solver);
   for (const nb::object& other : others) tables.others.push_back(read_solver(other));
   tables.chooser = chooser;
+  tables.tunable = ports_of(tunable);
   require(problem_in(tables));
   return tables;
 }
@@ -144,14 +145,15 @@ void bind_units(nb::module_& module) {
            [](OdeTables* self, const Ports& inputs, const Ports& outputs, std::vector<double> states,
               std::vector<double> input_start, std::vector<double> parameters, std::optional<Kernel> derivatives,
               const Kernel& compute, const Slopes& slopes, nb::object solver, std::uintptr_t compiled_derivatives,
-              std::uintptr_t compiled_compute, const std::vector<nb::object>& others, std::int32_t chooser) {
+              std::uintptr_t compiled_compute, const std::vector<nb::object>& others, std::int32_t chooser,
+              const Ports& tunable) {
              new (self) OdeTables(make_ode(inputs, outputs, std::move(states), std::move(input_start),
                                            std::move(parameters), std::move(derivatives), compute, slopes, solver,
-                                           compiled_derivatives, compiled_compute, others, chooser));
+                                           compiled_derivatives, compiled_compute, others, chooser, tunable));
            },
            "inputs"_a, "outputs"_a, "states"_a, "input_start"_a, "parameters"_a, "derivatives"_a.none(), "compute"_a,
            "slopes"_a, "solver"_a, "compiled_derivatives"_a = 0, "compiled_compute"_a = 0,
-           "others"_a = std::vector<nb::object>(), "chooser"_a = -1);
+           "others"_a = std::vector<nb::object>(), "chooser"_a = -1, "tunable"_a = Ports());
   nb::class_<HybridTables>(module, "Hybrid")
       .def("__init__",
            [](HybridTables* self, const OdeTables& ode, const Ports& heard, const Ports& sent,

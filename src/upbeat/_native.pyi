@@ -46,6 +46,7 @@ class Ode:
         compiled_compute: int = 0,
         others: Sequence[object] = (),
         chooser: int = -1,
+        tunable: Ports = ...,
     ) -> None: ...
 
 class Hybrid:

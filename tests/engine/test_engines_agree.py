@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import upbeat as up
 from shapes import REALS
 from strategies import experiments, on_engine
+from upbeat.core.abilities import why_fixed
 from upbeat.core.expr import evaluate, names
 from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.engine.native import machine as native
@@ -124,6 +125,13 @@ def test_both_engines_give_the_same_trace(experiment: up.Experiment) -> None:
 @given(experiments(), st.data())
 def test_both_engines_agree_on_inputs_set_by_hand(experiment: up.Experiment, data: st.DataObject) -> None:
     free = {name: port for name, (_, port) in experiment.closed.free_inputs.items()}
+    scenario = experiment.flat.scenario
+    tunable = {
+        name: port
+        for name, (unit, port) in scenario.parameters.items()
+        if why_fixed(scenario.units[unit], port.name) is None
+    }
+    free |= tunable
     steps = {}
     for k in range(data.draw(st.integers(0, 3)) if free else 0):
         names = data.draw(st.lists(st.sampled_from(sorted(free)), max_size=3))

@@ -82,6 +82,25 @@ class Listens(Protocol):
 
 
 @runtime_checkable
+class Tunable(Protocol):
+    """A model some of whose parameters may change while its units run: `Listens.set` takes them, too.
+
+    Such a value stays when a state from before is restored, unless parameters belong to the unit's state.
+    """
+
+    def fixed(self, parameter: str) -> str | None:
+        """Why this parameter stays what it is while a unit runs; None if it may change."""
+        ...
+
+
+def why_fixed(model: Model, parameter: str) -> str | None:
+    """Why a parameter of a unit of this model cannot change during a run; None if it can."""
+    if isinstance(model, Tunable):
+        return model.fixed(parameter)
+    return f"a {type(model).__name__} is given its parameters once, when the unit is made"
+
+
+@runtime_checkable
 class Jumps(Protocol):
     """The unit has event inputs, or events of its own (`Ability.NEXT_EVENT`)."""
 

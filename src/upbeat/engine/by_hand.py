@@ -1,12 +1,16 @@
-"""Inputs that are set by hand during a run, and the exchange after which everybody has seen it."""
+"""Inputs and parameters that are set by hand during a run, and the exchange after which all have seen it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
+from typing import Any
 
+from upbeat.core.abilities import why_fixed
 from upbeat.core.errors import InvalidInput, suggest
-from upbeat.core.ports import Causality, Port, Signal, Values
+from upbeat.core.ports import Causality, Port, Signal, Value, Values
 from upbeat.engine.drive import Drive
 from upbeat.engine.machine import Machine
 from upbeat.master.layout import Reg
@@ -14,46 +18,64 @@ from upbeat.master.program import Program
 from upbeat.master.ripples import forgetful
 from upbeat.scenario.scenario import Scenario
 
+SHOWN = 5
+"""So many changes of a parameter are told in a note."""
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value for an input that nothing drives."""
+    """A value for an input that nothing drives, or for a parameter."""
 
     name: str
     unit: str
     port: Port
     values: Values
 
+    @property
+    def signal(self) -> Signal:
+        """As a unit takes it."""
+        return self.values[0] if self.port.size is None else self.values
+
+
+Changes = Mapping[str, Sequence[Sequence[Any]]]
+"""By parameter: a time and the values of its cells from then on, for each change."""
+
 
 class ByHand:
-    """What has been set in one run, and which of it has not been exchanged yet."""
+    """What has been set in one run, and which of it has not been exchanged yet.
 
-    def __init__(self, program: Program, scenario: Scenario) -> None:
+    `changes` are those of parameters so far: where they are is no part of a unit's state, nor of a trace.
+    """
+
+    def __init__(self, program: Program, scenario: Scenario, changes: Changes | None = None) -> None:
         self._program = program
         self._scenario = scenario
         self._stale = False
         self._arrived: dict[str, None] = {}
         self._pending: set[str] = set()  # events that have been set and not happened yet
         self._forgetful: dict[tuple[str, str], tuple[Reg, ...]] = {}
+        self.changes = {name: [list(change) for change in made] for name, made in (changes or {}).items()}
+
+    @cached_property
+    def _parameters(self) -> dict[str, tuple[str, Port]]:
+        return self._scenario.parameters
 
     def checked(self, name: str, value: Signal) -> Given:
-        """The input of this name, if it can be set to this value."""
+        """The input or the parameter of this name, if it can be set to this value."""
         free = self._scenario.free_inputs
-        unit, _, port_name = name.rpartition(".")
-        fixed = [port.name for port in getattr(self._scenario.units.get(unit), "ports", ())
-                 if port.causality is Causality.PARAMETER]  # fmt: skip
-        if name not in free and port_name in fixed:
+        if name not in free and name not in self._parameters:
+            known = [*free, *self._parameters]
             raise InvalidInput(
-                f"'{name}' is a parameter, which stays what it is during a run. To set it while the run goes "
-                f"on, make it an input with a start value in the model of '{unit}' "
-                f'(inputs={{"{port_name}": 1.0}} instead of parameters): an input that nothing drives keeps '
-                "its value until run.set gives it another"
+                f"'{name}' is neither a parameter nor an input that can be set. "
+                f"{suggest(name, known, 'free inputs and parameters')}"
             )
-        if name not in free:
+        unit, port = free[name] if name in free else self._parameters[name]
+        if name not in free and (why := why_fixed(self._scenario.units[unit], port.name)) is not None:
             raise InvalidInput(
-                f"'{name}' is not an input that can be set. {suggest(name, free, 'free inputs')}"
+                f"the parameter '{name}' cannot change during a run: {why}. Give it before the run "
+                f'(scenario.with_values({{"{name}": …}})), or make it an input with a start value if the '
+                "model can have one: an input that nothing drives keeps its value until run.set gives another"
             )
-        unit, port = free[name]
         return Given(name, unit, port, port.values(value, name))
 
     def set(self, machine: Machine, drive: Drive, given: Given, *, restart: bool) -> None:
@@ -64,7 +86,9 @@ class ByHand:
                 self.refresh(drive)
             self._pending.add(given.name)
         drive.before_change()
-        machine.set_input(unit, port.name, values[0] if port.size is None else values)
+        machine.set_input(unit, port.name, given.signal)
+        if port.causality is Causality.PARAMETER:
+            self.changes.setdefault(given.name, []).append([drive.time, *values])
         held = self._program.columns.get(given.name)
         if held is not None and not held.output:  # an input without a source has a register of its own
             for i, cell in enumerate(values):
@@ -75,6 +99,22 @@ class ByHand:
             for register in self._histories(unit, port.name):
                 machine.write(register, -inf)
         self._stale = True
+
+    def again(self, machine: Machine) -> None:
+        """Give parameters the values that they had got, before a state of then is restored."""
+        for name, made in self.changes.items():
+            given = self.checked(name, made[-1][1:])
+            machine.set_input(given.unit, given.port.name, given.signal)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a trace says about parameters that were changed: the last few changes of each."""
+        found = []
+        for name, made in self.changes.items():
+            told = [f"{_shown(values)} at t = {t:.9g}" for t, *values in made[-SHOWN:]]
+            before = f"{len(made) - SHOWN:,} times before, then " if len(made) > SHOWN else ""
+            found.append(f"the parameter '{name}' was set by hand: {before}{', '.join(told)}")
+        return found
 
     def refresh(self, drive: Drive) -> None:
         """Exchange again at the present time, if something has been set since."""
@@ -90,3 +130,8 @@ class ByHand:
         if end not in self._forgetful:
             self._forgetful[end] = forgetful(self._program, self._scenario.units, unit, port)
         return self._forgetful[end]
+
+
+def _shown(values: Sequence[Value]) -> str:
+    texts = [f"{value:.9g}" if isinstance(value, float) else str(value) for value in values]
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"

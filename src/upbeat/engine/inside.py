@@ -19,9 +19,9 @@ class Inside:
     pace: Twin
     models: Mapping[str, Model]
     ports: tuple[Port, ...]
-    """Of the nested unit: its inputs and outputs."""
+    """Of the nested unit."""
     inputs: Mapping[str, tuple[str, Port]]
-    """The inputs, with the unit and the port that they are inside."""
+    """The inputs, and the parameters, with the unit and the port that they are inside."""
     paths: Mapping[str, str]
     """What people call the units inside, where that is not their name."""
 
@@ -29,7 +29,7 @@ class Inside:
         """Every port as the core takes it (native/src/nested.hpp), for units of these numbers."""
         found = []
         for port in self.ports:
-            if port.causality is Causality.INPUT:
+            if port.causality is not Causality.OUTPUT:
                 unit, inner = self.inputs[port.name]
                 number = [p.name for p in self.models[unit].ports].index(inner.name)
                 found.append((units[unit], number, port.cells))

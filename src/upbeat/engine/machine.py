@@ -31,7 +31,8 @@ class Machine(Protocol):
     def write(self, cell: int, value: Value) -> None: ...
 
     def set_input(self, unit: str, port: str, *coefficients: Signal) -> None:
-        """Hand an input a course from the unit's own time on, from outside the program."""
+        """Hand an input a course from the unit's own time on, or a parameter its value, from outside the
+        program."""
         ...
 
     def save(self) -> Any:

@@ -75,7 +75,7 @@ class Run:
         before = {} if resumed is None else resumed.document["info"]
         self._began = time.perf_counter() - before.get("wall_seconds", 0.0)
         self._ended = 0.0
-        self._by_hand = ByHand(program, scenario)
+        self._by_hand = ByHand(program, scenario, before.get("parameters"))
         self._outcome: Outcome | None = None
         self._no_numbers: dict[str, float] = {}
         self._worked_before = before.get("solvers", {})
@@ -105,6 +105,7 @@ class Run:
                 tell_unconverted(scenario)
                 loop.begin()
             else:
+                self._by_hand.again(self._machine)
                 set_back(self._machine, loop, resumed)
             if real_time is not None:
                 self._drive = self._paced = Paced(self._drive, real_time, before.get("lateness"))
@@ -217,6 +218,7 @@ class Run:
     def set(self, name: str, value: Signal, *, restart: bool = True) -> None:
         """Hold an input that nothing drives at `value` from now on: a scenario input, or ``unit.port``.
 
+        Or give a parameter another value (``unit.parameter``), if it is one that can change during a run.
         This is a jump: the trace has two rows of that time, before and after, and inputs that follow it by a
         polynomial forget what they were before. With `restart`
         off they go on from there: for values of something smooth, set again and again. An unknown of a
@@ -251,10 +253,16 @@ class Run:
                 else time.perf_counter() - self._began,
                 **({} if paced is None else {"lateness": paced.lateness.to_data()}),
                 **({"warnings": list(self._warnings)} if self._warnings else {}),
+                **({"parameters": changes} if (changes := self._by_hand.changes) else {}),
                 **({"undefined": undefined} if (undefined := self._undefined()) else {}),
                 **({"solvers": worked} if (worked := self._efforts()) else {}),
             },
-            "notes": (*self._notes, *slower, *([self._last_word] if self._last_word else [])),
+            "notes": (
+                *self._notes,
+                *slower,
+                *self._by_hand.notes,
+                *([self._last_word] if self._last_word else []),
+            ),
         }
 
     def _undefined(self) -> dict[str, float]:

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Collection, Iterable, Mapping
 
 from upbeat.core.abilities import Model
+from upbeat.core.ports import Causality
 from upbeat.master.dataflow import Flow, Resource
 from upbeat.master.layout import Reg
 from upbeat.master.program import Block, History, Program, Set
@@ -75,12 +76,16 @@ def touched(block: Block, flow: Flow, dirty: Iterable[Resource]) -> tuple[Block,
 def forgetful(program: Program, models: Mapping[str, Model], unit: str, port: str) -> tuple[Reg, ...]:
     """The registers that restart the histories of all inputs that see this one at the same instant.
 
-    For an input that was set by hand: what the others were before says nothing about what they will be.
+    For an input that was set by hand: what the others were before says nothing about what they will be. A
+    parameter may change anything that its unit shows.
     """
     if not program.histories:
         return ()
     flow = Flow(program.layout, models)
-    _, spoilt = touched(program.exchange, flow, [("input", unit, port)])
+    known = next(own for own in models[unit].ports if own.name == port)
+    parameter = known.causality is Causality.PARAMETER
+    dirty: Resource = ("state", unit) if parameter else ("input", unit, port)
+    _, spoilt = touched(program.exchange, flow, [dirty])
     return tuple(time for history in outdated(program.histories, spoilt) for time in history.times)
 
 

@@ -157,6 +157,17 @@ class Scenario:
             if port.causality is Causality.INPUT and not port.internal and (unit, port.name) not in driven
         }
 
+    @property
+    def parameters(self) -> dict[str, tuple[str, Port]]:
+        """The parameters of all units by the names that people know, with the unit and port that they are."""
+        columns, paths = ({}, {}) if self.origin is None else (self.origin.columns, self.origin.paths)
+        return {
+            columns.get((unit, port.name), f"{paths.get(unit, unit)}.{port.name}"): (unit, port)
+            for unit, model in self.units.items()
+            for port in model.ports
+            if port.causality is Causality.PARAMETER and not port.internal
+        }
+
     def column(self, unit: str, port: str) -> str:
         """What a trace calls a port: ``unit.port``; scenario inputs and events keep their bare names.
 

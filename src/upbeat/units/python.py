@@ -81,15 +81,33 @@ class _Coded:
         """What the bytes of its states hold: those of a model that remembers something else are refused."""
         return remembered(getattr(self, "states", ()), getattr(self, "solver", Euler()))
 
-    def _unit(self, start: float, solver: Solver, state: Sequence[Port], **equations: Any) -> ExactUnit:
+    def fixed(self, parameter: str) -> str | None:
+        """None: the functions are given all parameters whenever they are called."""
+        return None
+
+    def _unit(
+        self, start: float, solver: Solver, state: Sequence[Port], given: _Parameters, **equations: Any
+    ) -> ExactUnit:
         values = tuple(float(value) for port in state for value in port.initial)
         behaviour = Behaviour(
-            self.inputs, self.outputs, values, solver, convert=EXACT, deliver=_deliver, **equations
-        )
+            self.inputs, self.outputs, values, solver, convert=EXACT, deliver=_deliver,
+            parameters=self.parameters, tune=given.tune, **equations,
+        )  # fmt: skip
         return ExactUnit(behaviour, start)
 
-    def _parameter_record(self) -> Any:
-        return record("p", self.parameters)([value for port in self.parameters for value in port.initial])
+
+class _Parameters:
+    """The parameters of one unit, as the user's functions take them: `p`."""
+
+    def __init__(self, ports: Sequence[Port]) -> None:
+        self._record = record("p", ports)
+        self._cells = [value for port in ports for value in port.initial]
+        self.p = self._record(self._cells)
+
+    def tune(self, first: int, cells: list[Any]) -> None:
+        """Other values for some cells."""
+        self._cells[first : first + len(cells)] = cells
+        self.p = self._record(self._cells)
 
 
 @dataclass(frozen=True, init=False)
@@ -158,16 +176,16 @@ class PythonOde(_Coded):
     def instantiate(self, name: str, start: float) -> ExactUnit:
         """A unit in its start state."""
         of_states, of_inputs = record("x", self.states), record("u", self.inputs)
-        p = self._parameter_record()
+        own = _Parameters(self.parameters)
         pairs = tuple(zip(self.outputs, self.sources, strict=True))
         shared = [port for port, source in pairs if source is None]
 
         def derivatives(t: float, x: Sequence[float], u: Sequence[Any]) -> list[float]:
-            result = self.derivatives(t, of_states(x), of_inputs(u), p)
+            result = self.derivatives(t, of_states(x), of_inputs(u), own.p)
             return [float(value) for value in flat(result, self.states, "the function of the derivatives")]
 
         def compute(t: float, x: Sequence[float], u: Sequence[Any]) -> list[Any]:
-            given = (t, of_states(x), of_inputs(u), p)
+            given = (t, of_states(x), of_inputs(u), own.p)
             common = iter(flat(self.compute(*given), shared, "compute") if shared and self.compute else ())
             cells: list[Any] = []
             for port, source in pairs:
@@ -178,9 +196,9 @@ class PythonOde(_Coded):
                     cells += cells_of(port, value, f"the function of output '{port.name}'")
             return cells
 
-        slope = self._slope(lambda t, x, u: (t, of_states(x), of_inputs(u), p))
+        slope = self._slope(lambda t, x, u: (t, of_states(x), of_inputs(u), own.p))
         return self._unit(
-            start, self.solver, self.states, derivatives=derivatives, compute=compute, slope=slope
+            start, self.solver, self.states, own, derivatives=derivatives, compute=compute, slope=slope
         )
 
 
@@ -260,10 +278,10 @@ class PythonFunction(_Coded):
     def instantiate(self, name: str, start: float) -> ExactUnit:
         """A unit; its only memory are its inputs."""
         of_inputs = record("u", self.inputs)
-        p = self._parameter_record()
+        own = _Parameters(self.parameters)
 
         def compute(t: float, x: Sequence[float], u: Sequence[Any]) -> list[Any]:
-            return flat(self.function(t, of_inputs(u), p), self.outputs, "the function")
+            return flat(self.function(t, of_inputs(u), own.p), self.outputs, "the function")
 
-        slope = self._slope(lambda t, x, u: (t, of_inputs(u), p))
-        return self._unit(start, Euler(), (), derivatives=compute, compute=compute, slope=slope)
+        slope = self._slope(lambda t, x, u: (t, of_inputs(u), own.p))
+        return self._unit(start, Euler(), (), own, derivatives=compute, compute=compute, slope=slope)

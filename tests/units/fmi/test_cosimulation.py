@@ -457,3 +457,26 @@ def test_many_units_share_what_is_read(fmu: Made, monkeypatch: pytest.MonkeyPatc
     trace = up.simulate(up.Scenario(units, links), pace=0.1, until=0.2, engine=engine, record=["u199.y"])
     assert trace["u199.y"][-1] == 0.0
     assert count == {"read": 1, "unpack": 1}
+
+
+@BOTH
+@pytest.mark.parametrize("interface", ["co-simulation", "model-exchange"])
+def test_a_tunable_parameter_may_change_during_a_run(
+    fmu: Made, engine: str, version: int, interface: str
+) -> None:
+    """x' = a x + b u, y = c x + d u: judged by the closed form of the two pieces."""
+    model = up.Fmu(fmu("linear", version), interface=interface, isolation="none")
+    gain = up.Fmu(fmu("gain", version), isolation="none")
+    scenario = up.Scenario({"one": model, "two": gain})
+    with up.start(scenario, pace=0.1, until=1.0, engine=engine) as run:
+        for _ in range(5):
+            run.step()
+        before = run["one.y"]
+        run.set("one.c", 6.0)
+        assert run["one.y"] == pytest.approx(2.0 * before, rel=1e-12)
+        run.set("one.a", -0.5)
+        with pytest.raises(up.InvalidInput, match=r"'two.k' cannot change.*\"fixed\""):
+            run.set("two.k", 2.0)
+        trace = run.finish()
+    assert before == pytest.approx(3.0 * np.exp(-1.0), rel=1e-2)
+    assert trace["one.y"][-1] / before == pytest.approx(2.0 * np.exp(-0.25), rel=1e-2)

@@ -158,6 +158,10 @@ def _check(document: Fields) -> None:
         info.number("wall_seconds")
     if "lateness" in info and info.any("lateness") is not None:
         Lateness.from_data(info.any("lateness"))
+    for name in info.fields("parameters") if "parameters" in info else ():
+        changes = info.fields("parameters").entries(name)
+        if not changes or not all(isinstance(change, list) and len(change) > 1 for change in changes):
+            raise ValueError(f"the changes of the parameter {shown(name)} are something else")
     for unit in info.fields("solvers") if "solvers" in info else ():
         counts = info.fields("solvers").fields(unit)
         for name in counts:

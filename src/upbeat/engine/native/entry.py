@@ -96,6 +96,7 @@ class Entry:
             compiled_compute=self._address(tables.compute),
             others=tables.others,
             chooser=tables.chooser,
+            tunable=_tables(tables.tunable),
         )
 
     def _hybrid(self, tables: OdeTables) -> _native.Hybrid:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from upbeat.core.abilities import Ability, Core, doubt, speaks_for_itself
+from upbeat.core.abilities import Ability, Core, doubt, speaks_for_itself, why_fixed
 from upbeat.core.errors import MasterError
+from upbeat.core.names import split
 from upbeat.core.ports import Causality, Port, Value
 from upbeat.engine.choose import EngineName, choose
 from upbeat.engine.inside import Inside
@@ -139,7 +140,18 @@ class Nested:
             for output in self.scenario.outputs
         ]
         events = (replace(output.port, causality=Causality.OUTPUT) for output in self.scenario.event_outputs)
-        return (*self._open, *outputs, *events)
+        parameters = (
+            replace(port, name=f"{unit}.{port.name}")
+            for unit, model in self.scenario.units.items()
+            for port in model.ports
+            if port.causality is Causality.PARAMETER and not port.internal
+        )
+        return (*self._open, *outputs, *events, *parameters)
+
+    def fixed(self, parameter: str) -> str | None:
+        """What the unit inside says of its parameter."""
+        unit, name = split(parameter)
+        return why_fixed(self.scenario.units[unit], name)
 
     @property
     def unknowns(self) -> tuple[str, ...]:
@@ -222,8 +234,8 @@ class Nested:
         program, pace = self._built
         known = twin(pace)
         paths = flat.scenario.origin.paths if flat.scenario.origin is not None else {}
-        free = flat.scenario.free_inputs
-        return known and Inside(program, known, flat.scenario.units, ports, free, paths)
+        given = {**flat.scenario.parameters, **flat.scenario.free_inputs}
+        return known and Inside(program, known, flat.scenario.units, ports, given, paths)
 
     def enter(self, core: Core, name: str, start: float) -> object:
         """The unit inside the native core, with its loop and all."""

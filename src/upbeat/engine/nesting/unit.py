@@ -88,9 +88,10 @@ class NestedUnit:
         return values[0] if shown.cells == 1 else tuple(values)
 
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
-        if port not in self._free:
+        known = self._free if port in self._free else self._inside.scenario.parameters
+        if port not in known:
             raise InvalidInput(f"there is no input '{port}'. {suggest(port, self._free, 'inputs')}")
-        unit, inner = self._free[port]
+        unit, inner = known[port]
         self._within(self._machine.set_input, unit, inner.name, *coefficients)
         self._stale = True
 

@@ -60,6 +60,7 @@ def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None
             for port in closed.units[name].ports:
                 shown.pop(closed.column(name, port.name), None)
     known = tuple(paths.get(name, name) for name in closed.units if name not in closed.added_units)
+    columns |= {(UNIT, name): path for name, path in made.tunable.items()}
     origin = Origin(known, columns, notes, shown)
     return type(scenario).from_parts(Parts({UNIT: whole}, (), (), outputs), scenario.name, origin=origin)
 

@@ -94,6 +94,10 @@ class Implicit:
         """The same model with other parameters, state starts, input starts or first guesses."""
         return Implicit(self.inner.with_values(values), dict(self.unknowns))
 
+    def fixed(self, parameter: str) -> str | None:
+        """What the inner model says."""
+        return self.inner.fixed(parameter)
+
     def instantiate(self, name: str, start: float) -> ImplicitUnit:
         """A unit for the interpreter, in its start state."""
         return ImplicitUnit(self, start)
@@ -111,7 +115,7 @@ class _System:
         self.unknowns = [ports[name] for name, _ in model.unknowns]
         self.inputs = tuple(port for port in model.ports if port.causality is Causality.INPUT)
         self.outputs = tuple(port for port in model.ports if port.causality is Causality.OUTPUT)
-        self.parameters = equations.values
+        self.parameters = list(equations.values)
         given = (*(state.port for state in equations.states), *self.inputs, *equations.parameters)
         arguments = (TIME, *(cell for port in given for cell in cell_names(port.name, port.size)))
         arguments += tuple(port.name for port in self.unknowns)
@@ -218,8 +222,13 @@ class ImplicitUnit(SolvedUnit):
             compute=self._compute,
             convert=NUMBERS,
             deliver=from_number,
+            parameters=model.inner.equations.parameters,
+            tune=self._change,
         )
         super().__init__(behaviour, start)
+
+    def _change(self, first: int, cells: list[float]) -> None:
+        self._system.parameters[first : first + len(cells)] = cells
 
     def _derive(self, t: float, x: Sequence[float], u: Sequence[Any]) -> list[float]:
         given = (t, *x, *u, *self._system.parameters)

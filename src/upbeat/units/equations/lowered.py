@@ -68,7 +68,8 @@ class OdeTables:
 
     * `states`: the names of the state cells; `start`: their start values.
     * `inputs`, `outputs`: the ports, with their cells.
-    * `parameters`: the value of every parameter cell.
+    * `parameters`: the value of every parameter cell, then of every variable; `tunable`: the ports of the
+      parameters, which can be set as inputs are.
     * `derivatives`: the kernel [time, states, inputs, parameters] → derivative of every state cell;
       None if there is no state, and then `advance` only moves the time.
     * `compute`: the kernel with the same arguments → value of every output cell, as doubles.
@@ -97,6 +98,7 @@ class OdeTables:
     reactions: Reactions | None = None
     others: tuple[SolverTable, ...] = ()
     chooser: int = -1
+    tunable: tuple[PortTable, ...] = ()
 
 
 def lower_solver(solver: Solver) -> SolverTable:
@@ -142,6 +144,9 @@ def lower(
         reactions=plan,
         others=() if choice is None else tuple(map(lower_solver, choice.others)),
         chooser=-1 if choice is None else [port.name for port in equations.inputs].index(choice.by),
+        tunable=_port_tables(
+            equations.parameters, len(equations.ports) - len(equations.parameters), frozenset()
+        ),
     )
 
 

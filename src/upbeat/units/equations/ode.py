@@ -63,6 +63,10 @@ class _Model:
         """The same model with other parameters, input starts or state starts."""
         return self._with(self.equations.with_values(values))
 
+    def fixed(self, parameter: str) -> str | None:
+        """None: the kernels read every parameter where the unit keeps it."""
+        return None
+
     def giving_rates(self, wanted: Mapping[str, int]) -> Self:
         """The same model with outputs for so many time derivatives of these outputs, where they follow from
         the equations alone."""
@@ -86,6 +90,9 @@ class _Model:
         compute = equations.computed.python()
         derivatives = (equations.derivatives or equations.computed).python()
 
+        def tune(first: int, cells: list[Any]) -> None:
+            values[first : first + len(cells)] = cells
+
         def slope(output: str, input: str) -> Equation:
             kernel = equations.slope(output, input).python()
             return lambda t, x, u: kernel((t, *x, *u, *values))
@@ -101,6 +108,8 @@ class _Model:
             deliver=from_number,
             slope=slope,
             choice=self.choice,
+            parameters=equations.parameters,
+            tune=tune,
         )
         if equations.events:
             return HybridUnit(behaviour, start, reactions(equations), values)

@@ -2,7 +2,7 @@
 
 Inputs: a value is handed to the FMU as soon as it is set. Those that a clock guards wait until it ticks. A
 discrete one of an FMU with event mode that changes is an event of its own: the FMU enters event mode for it,
-and the unit is due at once.
+and the unit is due at once. So is a tunable parameter, which the FMU alone remembers.
 
 Derivatives of outputs (`Layout.orders`): FMI lets them be asked for after a step only, neither while the FMU
 is initialized nor in event mode. Those that somebody has asked for are read at the end of every step and
@@ -96,6 +96,8 @@ class CoSimulationPorts:
         self._clocked_readers: dict[str, tuple[Variable, Reader]] = {}
         for port, variable in (*layout.of(Causality.INPUT), *layout.of(Causality.INPUT, event=True)):
             self._setters[port.name] = self._setter(port, variable)
+        for port, variable in layout.tunable:
+            self._setters[port.name] = self._tuner(variable)
         self._start = start
         self._rates: list[str] = []
         for port, variable in layout.of(Causality.OUTPUT):
@@ -208,6 +210,16 @@ class CoSimulationPorts:
             return happen
         follows = can_follow(self._instance.description, self._instance.interface, variable)
         return move if follows else hand_over
+
+    def _tuner(self, variable: Variable) -> Callable[[Sequence[Signal]], None]:
+        def tune(coefficients: Sequence[Signal]) -> None:
+            if self._has_events and self._mode is not Mode.INITIALIZATION:
+                self._enter_event_mode()
+                self._pending = True
+            (value,) = coefficients
+            self._instance.writer(variable)(value)  # made for each call: there may be thousands, hardly used
+
+        return tune
 
     def slope(self, output: str, input: str) -> Sequence[float]:
         """The derivatives of an output by an input, row by row."""

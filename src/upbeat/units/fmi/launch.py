@@ -31,7 +31,8 @@ def launch(model: Fmu, name: str, start: float) -> Unit:
         kind = PackableExchange if Ability.SERIALISE in model.abilities else Exchange
         known = len(model.layout.ports)
         ports, shown = model.ports[:known], [port.name for port in model.ports[known:]]
-        return kind(instance, ports, model.layout.variables, start, model.effective_solver, gone, shown)
+        variables, tunable = model.layout.variables, [port for port, _ in model.layout.tunable]
+        return kind(instance, ports, variables, start, model.effective_solver, gone, shown, tunable)
     made: list[CoSimulationUnit] = []
 
     def intermediate(moment: Intermediate) -> float | None:

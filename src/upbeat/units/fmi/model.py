@@ -233,6 +233,10 @@ class Fmu:
         changed.layout  # noqa: B018
         return changed
 
+    def fixed(self, parameter: str) -> str | None:
+        """Why a parameter stays what it is while the FMU runs; None for those that are tunable."""
+        return self.layout.fixed(parameter)
+
     def indicating(self, *, conditions: bool = True) -> Fmu:
         """The same model with outputs for its event indicators, for model exchange and if it has any."""
         if not conditions:

@@ -66,6 +66,22 @@ class Layout:
     orders: Mapping[str, int] = field(default_factory=dict)
     undefined: Mapping[str, str] = field(default_factory=dict)
 
+    def fixed(self, parameter: str) -> str | None:
+        """Why a parameter stays what it is while the FMU runs; None if it may change."""
+        variable = self.variables[parameter]
+        if variable.causality is Role.STRUCTURAL_PARAMETER:
+            return "it is structural, the sizes of arrays follow from it"
+        if variable.variability is not Variability.TUNABLE:
+            return f'its variability in the FMU is "{variable.variability.value}", not "tunable"'
+        if kind_of(variable.type) is Kind.STRING:
+            return "it is a text"
+        return None
+
+    @property
+    def tunable(self) -> list[tuple[Port, Variable]]:
+        """The parameters that may change while the FMU runs."""
+        return [end for end in self.of(Causality.PARAMETER) if self.fixed(end[0].name) is None]
+
     def of(self, causality: Causality, *, event: bool = False) -> list[tuple[Port, Variable]]:
         """The ports of one causality with their variables."""
         return [

@@ -73,6 +73,7 @@ class FmuPort:
     * `followed`: whether the FMU can use its polynomial; `discrete`: whether it waits for event mode.
     * `clocks`: the references of the clocks of a clocked variable.
     * `order`: which time derivative of the variable it is, 0 for the variable itself.
+    * `tunable`: whether it is a parameter that may be set while the FMU runs.
     """
 
     port: int
@@ -86,6 +87,7 @@ class FmuPort:
     discrete: bool = False
     clocks: tuple[int, ...] = ()
     order: int = 0
+    tunable: bool = False
 
 
 class Interval(enum.IntEnum):
@@ -174,7 +176,7 @@ def lower(instance: Instance, layout: Layout, start: float, keeper: Keeper, grid
         ports=tuple(
             _port(number, instance, layout, events)
             for number, port in enumerate(layout.ports)
-            if port.causality is not Causality.PARAMETER
+            if port.causality is not Causality.PARAMETER or layout.fixed(port.name) is None
         ),
         clocks=tuple(_clock(description.by_name[name]) for name in clocks),
         event_mode=events,
@@ -206,6 +208,7 @@ def _port(number: int, instance: Instance, layout: Layout, events: bool) -> FmuP
         discrete=events and variable.variability is Variability.DISCRETE,
         clocks=tuple(by_name[clock].reference for clock in variable.clocks) if events else (),
         order=layout.orders.get(port.name, 0),
+        tunable=port.causality is Causality.PARAMETER,
     )
 
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
 
-from upbeat.core.abilities import Ability, Core, Lagging, Model, Native, Unit, Verifiable
+from upbeat.core.abilities import Ability, Core, Lagging, Model, Native, Unit, Verifiable, why_fixed
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Port, Value
 from upbeat.units.addresses import NativeUnit
@@ -91,6 +91,12 @@ class Isolated:
         It is not tried out by replaying: whoever puts a unit into a process of its own does not want it here.
         """
         return self.model.verify(ability) if isinstance(self.model, Verifiable) else None
+
+    def fixed(self, parameter: str) -> str | None:
+        """As for the model; a new process would begin with the old value."""
+        if self.restart and self.isolation == "process":
+            return "with restart, a process that takes the place of another would not know of the change"
+        return why_fixed(self.model, parameter)
 
     def lags(self) -> Sequence[tuple[str, str]]:
         """Which outputs of the model follow which inputs only after the next step."""

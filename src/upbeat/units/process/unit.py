@@ -57,7 +57,7 @@ class IsolatedUnit:
     def __init__(self, ports: Sequence[Port], child: Child, remote: Remote) -> None:
         self._remote = remote
         self._ports = ports
-        self._inputs = _numbers(ports, Causality.INPUT)
+        self._inputs = _numbers(ports, Causality.INPUT) | _numbers(ports, Causality.PARAMETER)
         self._outputs = _numbers(ports, Causality.OUTPUT)
         self._places = Places()
         self.advance = remote.advance

@@ -51,6 +51,9 @@ class Behaviour:
     """The derivatives of an output by an input, if they are known."""
     choice: Choice | None = None
     """Solvers that take turns with the one above, if an input says so."""
+    parameters: tuple[Port, ...] = ()
+    tune: Callable[[int, list[Any]], None] | None = None
+    """Gives parameter cells, from a place among all of them on, other values."""
 
 
 class SolvedUnit:
@@ -58,6 +61,7 @@ class SolvedUnit:
 
     A token is a flat tuple: time, states, the step to try next (adaptive solvers only), then the
     inputs as `Courses.pack` lays them out. The native engine keeps the same numbers in the same order.
+    Parameters are no part of it: one that was set by hand keeps its value when a state is restored.
     """
 
     def __init__(self, behaviour: Behaviour, start: float) -> None:
@@ -162,10 +166,27 @@ class SolvedUnit:
         try:
             self._courses.set(port, self.time, coefficients)
         except KeyError:
-            names = [known.name for known in self._is.inputs]
-            raise ModelError(f"there is no input '{port}'. {suggest(port, names, 'inputs')}") from None
+            self._tune(port, coefficients)
+            return
         if port in self._direct:
             self._cached = None
+
+    def _tune(self, port: str, coefficients: Sequence[Signal]) -> None:
+        """A parameter has another value from now on."""
+        first = 0
+        for known in self._is.parameters:
+            if known.name == port and self._is.tune is not None:
+                (given,) = coefficients
+                cells = (given,) if known.size is None else given
+                self._is.tune(first, [self._is.convert[known.kind](cell) for cell in cells])  # type: ignore[union-attr]
+                self._cached = None
+                for solver in (self._solver, *self._others):
+                    if isinstance(solver, Multistep):  # its past obeyed other equations
+                        solver.forget()
+                return
+            first += known.cells
+        names = [known.name for known in self._is.inputs]
+        raise ModelError(f"there is no input '{port}'. {suggest(port, names, 'inputs')}") from None
 
     def advance(self, t: float, to: float, early: bool = False) -> float:
         """Integrate from `t` to `to`, which it always reaches: there are no events inside."""

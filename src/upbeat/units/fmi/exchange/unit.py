@@ -44,6 +44,7 @@ class Exchange:
         solver: Solver,
         gone: Callable[[], None] = lambda: None,
         shown: Sequence[str] = (),
+        tunable: Sequence[Port] = (),
     ) -> None:
         self.time = start
         self._gone = gone
@@ -58,6 +59,7 @@ class Exchange:
         self._outputs |= {name: self._shown(k) for k, name in enumerate(shown)}
         inputs = [port for port in plain if port.causality is Causality.INPUT]
         self.inputs = Inputs(instance, inputs, variables, start)
+        self._tunable = frozenset(port.name for port in tunable)
         self._mode = Mode.INITIAL
         self._pending = True
         self._count = 0
@@ -104,6 +106,13 @@ class Exchange:
             return
         if self.clocks.owns(port):
             self.clocks.set(port, coefficients)
+            return
+        if port in self._tunable:  # may change in event mode only, and the FMU alone remembers it
+            if self._mode is Mode.CONTINUOUS:
+                self._enter_event_mode()
+            self._pending = True
+            known, variable = self._known[port]
+            self.instance.writer(variable, known.size)(coefficients[0])
             return
         entry = self.inputs.entry(port)
         value, changed = self.inputs.set(entry, self.time, coefficients)
