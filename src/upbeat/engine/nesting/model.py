@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from upbeat.core.abilities import Ability, Core, doubt, speaks_for_itself, why_fixed
 from upbeat.core.errors import MasterError
-from upbeat.core.names import split
+from upbeat.core.names import objection_to_port, split
 from upbeat.core.ports import Causality, Port, Value
 from upbeat.engine.choose import EngineName, choose
 from upbeat.engine.inside import Inside
@@ -140,13 +140,16 @@ class Nested:
             for output in self.scenario.outputs
         ]
         events = (replace(output.port, causality=Causality.OUTPUT) for output in self.scenario.event_outputs)
+        shown = (*self._open, *outputs, *events)
+        taken = {port.name for port in shown}
         parameters = (
-            replace(port, name=f"{unit}.{port.name}")
+            replace(port, name=name)
             for unit, model in self.scenario.units.items()
             for port in model.ports
             if port.causality is Causality.PARAMETER and not port.internal
+            if (name := f"{unit}.{port.name}") not in taken and not objection_to_port(name)
         )
-        return (*self._open, *outputs, *events, *parameters)
+        return (*shown, *parameters)
 
     def fixed(self, parameter: str) -> str | None:
         """What the unit inside says of its parameter."""
