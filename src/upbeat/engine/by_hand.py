@@ -8,7 +8,6 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-from upbeat.core.abilities import why_fixed
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.core.ports import Causality, Port, Signal, Value, Values
 from upbeat.engine.drive import Drive
@@ -70,7 +69,7 @@ class ByHand:
                 f"{suggest(name, known, 'free inputs and parameters')}"
             )
         unit, port = free[name] if name in free else self._parameters[name]
-        if name not in free and (why := why_fixed(self._scenario.units[unit], port.name)) is not None:
+        if name not in free and (why := self._scenario.why_fixed(unit, port.name)) is not None:
             raise InvalidInput(
                 f"the parameter '{name}' cannot change during a run: {why}. Give it before the run "
                 f'(scenario.with_values({{"{name}": …}})), or make it an input with a start value if the '

@@ -12,6 +12,7 @@ from upbeat.core.expr import Number, plain, show
 from upbeat.core.ports import Causality, Port
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.isolation import separated
+from upbeat.engine.nesting.model import Nested
 from upbeat.master.couplings.refined import modular
 from upbeat.master.dataflow import carried
 from upbeat.master.listing import block_lines
@@ -101,7 +102,9 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
         "inputs": [_port(p) for p in named(Causality.INPUT)],
         "outputs": [_port(p) | {"depends": sorted(p.depends)} for p in named(Causality.OUTPUT)],
         "parameters": {
-            p.name: p.initial[0] if p.size is None else list(p.initial) for p in named(Causality.PARAMETER)
+            p.name: p.initial[0] if p.size is None else list(p.initial)
+            for p in named(Causality.PARAMETER)
+            if not isinstance(bare(model), Nested)  # those of its units, of which nothing else is told either
         },
         "solver": _solver(model),
         "abilities": [ability.value for ability in Ability if ability in model.abilities],

@@ -13,7 +13,8 @@ class Origin:
 
     A monolith says in `notes` what became of loops. Where nested scenarios were flattened, `shown` are the
     columns that a trace has (is it an output?) in their order; the scenario's own outputs are called
-    ``columns["", name]``, and units that were inside others ``paths[name]``.
+    ``columns["", name]``, and units that were inside others ``paths[name]``. `fixed` says of parameters of a
+    monolith that cannot change during a run why.
     """
 
     units: tuple[str, ...]
@@ -21,3 +22,4 @@ class Origin:
     notes: tuple[str, ...] = ()
     shown: dict[str, bool] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
+    fixed: dict[str, str] = field(default_factory=dict)

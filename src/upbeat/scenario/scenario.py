@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from upbeat.core.abilities import Model
+from upbeat.core.abilities import Model, why_fixed
 from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.core.expr import Expr
 from upbeat.core.ports import Causality, Port
@@ -160,13 +160,36 @@ class Scenario:
     @property
     def parameters(self) -> dict[str, tuple[str, Port]]:
         """The parameters of all units by the names that people know, with the unit and port that they are."""
-        columns, paths = ({}, {}) if self.origin is None else (self.origin.columns, self.origin.paths)
         return {
-            columns.get((unit, port.name), f"{paths.get(unit, unit)}.{port.name}"): (unit, port)
+            self._path(unit, port.name): (unit, port)
             for unit, model in self.units.items()
             for port in model.ports
             if port.causality is Causality.PARAMETER and not port.internal
         }
+
+    def why_fixed(self, unit: str, parameter: str) -> str | None:
+        """Why a parameter of a unit stays what it is during a run; None if it can change."""
+        from upbeat.scenario.events.watcher import watchers
+
+        name = self._path(unit, parameter)
+        if self.origin is not None and name in self.origin.fixed:
+            return self.origin.fixed[name]
+        constants = {f"{u}.{port}": event.name for event in self.events for u, port in event.reads}
+        for unit_name, watcher in watchers(self.units).items():  # in a nested scenario it was nest.events
+            inside = self._path(unit_name, "").removesuffix(f"{EVENTS}.")
+            constants |= {f"{inside}{read}": event for read, event in watcher.constants}
+        if name in constants:
+            shown = f'outputs = {{ {parameter}_now = "{parameter}" }}'
+            return (
+                f"the event '{constants[name]}' reads it as it is before the run. Give it out ({shown}), and "
+                f"let the event read {unit}.{parameter}_now"
+            )
+        return why_fixed(self.units[unit], parameter)
+
+    def _path(self, unit: str, port: str) -> str:
+        if self.origin is None:
+            return f"{unit}.{port}"
+        return self.origin.columns.get((unit, port), f"{self.origin.paths.get(unit, unit)}.{port}")
 
     def column(self, unit: str, port: str) -> str:
         """What a trace calls a port: ``unit.port``; scenario inputs and events keep their bare names.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from upbeat.core.abilities import Ability, Core, doubt, speaks_for_itself, why_fixed
+from upbeat.core.abilities import Ability, Core, doubt, speaks_for_itself
 from upbeat.core.errors import MasterError
 from upbeat.core.names import objection_to_port, split
 from upbeat.core.ports import Causality, Port, Value
@@ -154,7 +154,7 @@ class Nested:
     def fixed(self, parameter: str) -> str | None:
         """What the unit inside says of its parameter."""
         unit, name = split(parameter)
-        return why_fixed(self.scenario.units[unit], name)
+        return self.scenario.why_fixed(unit, name)
 
     @property
     def unknowns(self) -> tuple[str, ...]:

@@ -73,6 +73,9 @@ class Watcher(Discrete):
     """The events that units may locate, and the event inputs by which they say so."""
     limits: tuple[tuple[str, str], ...] = ()
     """These events, and the inputs that say up to which indicator they are believed."""
+    constants: tuple[tuple[str, str], ...] = ()
+    """The parameters (``unit.name``) that stand in its expressions with their values before the run, and
+    the events that read them."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(Watcher))
@@ -101,7 +104,7 @@ def with_watcher(parts: Parts) -> Parts:
     links = tuple(_link(end, name, sent[name]) for end, name in changed.items())
     return replace(
         parts,
-        units={EVENTS: _watcher(reading, watched, sent), **units},
+        units={EVENTS: _watcher(reading, watched, sent, _constants(parts)), **units},
         connections=(*reading.connections, *parts.connections),
         event_connections=(*parts.event_connections, *links),
         events=(),
@@ -211,9 +214,21 @@ def _behind(parts: Parts) -> dict[str, Expr]:
     return found
 
 
-def _watcher(reading: _Reading, watched: Sequence[Watched], sent: Mapping[str, Port]) -> Watcher:
+def _constants(parts: Parts) -> tuple[tuple[str, str], ...]:
+    fixed = {(u, p.name) for u, model in parts.units.items() for p in model.ports
+             if p.causality is Causality.PARAMETER}  # fmt: skip
+    read = {end: event.name for event in parts.events for end in event.reads if end in fixed}
+    return tuple((f"{unit}.{name}", event) for (unit, name), event in read.items())
+
+
+def _watcher(
+    reading: _Reading,
+    watched: Sequence[Watched],
+    sent: Mapping[str, Port],
+    constants: tuple[tuple[str, str], ...],
+) -> Watcher:
     armed = {event.name: reading.new("armed", event.name) for event in watched}
-    return _made(reading.ports, watched, armed, sent.values(), {})
+    return _made(reading.ports, watched, armed, sent.values(), {}, constants)
 
 
 @dataclass(frozen=True)
@@ -257,7 +272,7 @@ def linked(watcher: Watcher, events: Collection[str]) -> Watcher:
     armed = dict(zip((e.name for e in watcher.events), (v.name for v in watcher.variables), strict=False))
     own = {event.name for event in watcher.events}
     sent = [port for port in watcher.sent if port.name not in own]
-    return _made(watcher.inputs, watcher.events, armed, sent, links)
+    return _made(watcher.inputs, watcher.events, armed, sent, links, watcher.constants)
 
 
 def _made(
@@ -266,6 +281,7 @@ def _made(
     armed: Mapping[str, str],
     sent: Iterable[Port],
     links: Mapping[str, _Linked],
+    constants: tuple[tuple[str, str], ...],
 ) -> Watcher:
     sent = tuple(sent)
     taken = {port.name for port in (*inputs, *sent)} | {e.name for e in watched} | set(armed.values())
@@ -338,6 +354,7 @@ def _made(
         events=tuple(watched),
         links=tuple((name, link.port) for name, link in links.items()),
         limits=tuple((name, link.limit) for name, link in links.items()),
+        constants=constants,
     )
 
 

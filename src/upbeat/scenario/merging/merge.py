@@ -60,7 +60,7 @@ class Merged:
     * `sizes`: of the locals, None for a single value.
     * `reads`: what a name in a connection of the scenario stands for.
     * `ports`: the port behind a cell that is an input or an output, and what people call it.
-    * `tunable`: what people call the parameters; `values`: of the parameters, by cell.
+    * `tunable`: the unit and the port that a parameter was; `values`: of the parameters, by cell.
     * `tears`: the cells of connected inputs, at which loops can be cut.
     * `sources`: the output (or input) of the merged model that stands for an original port.
     * `paths`: what people call a unit, where that is not its name.
@@ -71,7 +71,7 @@ class Merged:
     inputs: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
-    tunable: dict[str, str] = field(default_factory=dict)
+    tunable: dict[str, End] = field(default_factory=dict)
     variables: dict[str, Any] = field(default_factory=dict)
     events: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, Table1 | Table2] = field(default_factory=dict)
@@ -167,7 +167,7 @@ def _declared(
         name = made.names.new(unit, port.name)
         scope.declare(port.name, name, port.size)
         made.parameters[name] = port_spec(port)
-        made.tunable[name] = f"{made.paths.get(unit, unit)}.{port.name}"
+        made.tunable[name] = unit, port.name
         numbers = (Number(float(value)) for value in port.initial)
         made.values.update(zip(cell_names(name, port.size), numbers, strict=True))
     for port in equations.variables:

@@ -60,8 +60,12 @@ def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None
             for port in closed.units[name].ports:
                 shown.pop(closed.column(name, port.name), None)
     known = tuple(paths.get(name, name) for name in closed.units if name not in closed.added_units)
-    columns |= {(UNIT, name): path for name, path in made.tunable.items()}
-    origin = Origin(known, columns, notes, shown)
+    columns |= {
+        (UNIT, name): f"{paths.get(unit, unit)}.{port}" for name, (unit, port) in made.tunable.items()
+    }
+    reasons = {columns[UNIT, name]: closed.why_fixed(*end) for name, end in made.tunable.items()}
+    fixed = {name: why for name, why in reasons.items() if why is not None}
+    origin = Origin(known, columns, notes, shown, fixed=fixed)
     return type(scenario).from_parts(Parts({UNIT: whole}, (), (), outputs), scenario.name, origin=origin)
 
 
