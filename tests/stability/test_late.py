@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import upbeat as up
+from upbeat.stability.hybrid import delay
 from upbeat.stability.hybrid.late import late_switches
 from upbeat.stability.hybrid.modes import NotBimodal
 from upbeat.stability.hybrid.planar import planar
@@ -173,3 +174,22 @@ def test_it_is_said_why_nothing_is_known() -> None:
     assert "3 states" in found.why
     assert "how late switches may be is not known: it has 3 states" in up.explain(made)
     assert found.data()["why_not"] == found.why
+
+
+def test_the_search_has_a_budget_of_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With much air a flight is stiff: a single one takes a hundred thousand evaluations."""
+    monkeypatch.setattr(delay, "WORK", 100)
+    made = up.load(BALLS / "ball.toml")
+    found = late_switches(made.with_(scenario=made.scenario.with_values({"ball.da": 1e6})))
+    assert found is not None
+    assert "after 2,400 evaluations of its equations" in found.why
+    assert found.safe is None
+
+
+@pytest.mark.parametrize("changes", [{"ball.c": 1e15}, {"ball.m": 1e300}, {"ball.g": 1e-300}])
+def test_what_cannot_be_computed_is_not_known(changes: dict[str, float]) -> None:
+    made = up.load(BALLS / "ball.toml")
+    found = late_switches(made.with_(scenario=made.scenario.with_values(changes)))
+    assert found is not None
+    assert found.why
+    assert found.safe is None

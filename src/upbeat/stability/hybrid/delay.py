@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from upbeat.core.errors import InvalidInput
 from upbeat.engine.experiment import Experiment
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.hybrid.bimodal import FINE, PURPOSE, Bimodal
+from upbeat.stability.hybrid.bimodal import FINE, PURPOSE, Bimodal, Field, Vector
 from upbeat.stability.hybrid.planar import planar
 from upbeat.stability.hybrid.reach import reach_of
 from upbeat.trace.extras import need
@@ -27,6 +27,8 @@ COARSE = 1e-7
 """The relative accuracy of the first look."""
 LOOKS = 24
 """Orbits of the first look."""
+WORK = 20_000
+"""How often fields may be evaluated for each look, on the average: several times what orbits mostly take."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,14 @@ def largest_delay(
     None: there is none. Orbits cross the section at one of these distances from rest, and the minimum over
     them is looked for on a grid of so many `looks` (in equal ratios) and then closely. A scenario must be a
     system of two modes in the plane, which its equations say (`InvalidInput` if they say something else);
-    then distances and delays to look at follow from these, unless given.
+    then distances and delays to look at follow from these, unless given. Orbits that take very long to follow
+    (a field that is much faster than the orbit is, for instance) end the search with `InvalidInput`.
     """
     optimize = need("scipy.optimize", "stability", PURPOSE)
     if not isinstance(system, Bimodal):
         found = planar(system.scenario if isinstance(system, Experiment) else system)
         if within is None or most is None:
-            reach = reach_of(found)
+            reach = reach_of(_bounded(found, looks))
             if reach is None:
                 return None  # no orbit leaves the inner mode, whatever its size
             within, most = within or reach.within, most or reach.most
@@ -77,6 +80,7 @@ def largest_delay(
         raise InvalidInput(
             f"distances and delays are positive and in order, not within={within!r} and most={most!r}"
         )
+    system = _bounded(system, looks)
     grid = np.geomspace(low, high, looks)
     best, k, pattern = float("inf"), 0, PATTERNS[0]
     for late in PATTERNS:
@@ -100,6 +104,26 @@ def largest_delay(
     return LargestDelay(
         delay, (float(x[0]), float(x[1])), distance, delay * pattern[0], delay * pattern[1], edge
     )
+
+
+def _bounded(system: Bimodal, looks: int) -> Bimodal:
+    """The same system, for so many looks: what takes much longer than these mostly do is given up."""
+    left = most = WORK * looks
+
+    def counted(field: Field) -> Field:
+        def counting(x: Vector) -> Sequence[float]:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise InvalidInput(
+                    f"after {most:,} evaluations of its equations orbits were not followed to their ends, "
+                    "and the search was given up"
+                )
+            return field(x)
+
+        return counting
+
+    return replace(system, inside=counted(system.inside), outside=counted(system.outside))
 
 
 def _closing(

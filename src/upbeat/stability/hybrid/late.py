@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from upbeat.core.abilities import Model
+from upbeat.core.errors import InvalidInput
 from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.lookahead import LookAhead
 from upbeat.master.paces.monitored import Monitored
@@ -69,9 +72,14 @@ def late_switches(experiment: Experiment) -> LateSwitches | None:
         return LateSwitches(why=why) if happens else None
     inside = "" if scenario.events or len(scenario.units) > 1 else next(iter(scenario.units))
     try:
-        found = largest_delay(scenario)
+        with np.errstate(all="ignore"):  # what is not finite is dealt with
+            found = largest_delay(scenario)
     except NotBimodal as error:
         return LateSwitches(why=str(error)) if happens else None
+    except InvalidInput as error:
+        return LateSwitches(why=str(error))
+    except (ArithmeticError, ValueError):
+        return LateSwitches(why="its orbits are so large, or so small, that they cannot be computed")
     return LateSwitches(found, here=None if inside else _lateness(experiment), inside=inside)
 
 
