@@ -135,6 +135,24 @@ RELAY = Fmu(
     event_mode=True,
     indicators=("z",),
 )
+HANGING = Fmu(
+    "hanging",
+    (
+        _TIME,
+        Var("x", "output", initial="exact", start=-0.3),
+        Var("der(x)", derivative="x"),
+        Var("v", "output", initial="exact", start=0.0, more={"reinit": "true"}),
+        Var("der(v)", derivative="v"),
+        Var("x2", "input", start=0.0),
+        Var("v2", "input", start=0.0),
+        *(_parameter(name, 1.0, "fixed") for name in ("m", "k1", "k2", "e")),
+        Var("z"),
+    ),
+    {"x": ("x",), "der(x)": ("v",), "v": ("v",), "der(v)": ("x", "v", "x2", "v2"), "z": ("x",)},
+    derivatives=False,
+    event_mode=True,
+    indicators=("z",),
+)
 SUMMER = Fmu(
     "summer",
     (
@@ -297,6 +315,7 @@ _ALL = (
         BALL,
         STAIRS,
         RELAY,
+        HANGING,
         SUMMER,
         CLOCKS,
         SPACE,

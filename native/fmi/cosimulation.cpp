@@ -255,6 +255,7 @@ class CoSimulation final : private Hot<F>, private Memory {
     pending() = events_.exists() && ended.event ? 1 : 0;
     if (reached == from && pending() == 0) return fmu_.refuse_as_fmu(stuck(from, until));
     now() = reached;
+    if (reached < until && pending() == 0) count() += 1;  // else a round of event mode counts
     if (reached < until || pending() != 0 || reached >= events_.next()) hot().steady.stopped(reached);
     return std::all_of(rates_.begin(), rates_.end(), [this](int rate) { return look_at(port(rate)); });
   }

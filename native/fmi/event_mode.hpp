@@ -89,6 +89,7 @@ class EventMode {
   // One round: what ticks is told, clocked values are exchanged, discrete states renewed.
   bool round() {
     *clock_ = memory_.now();
+    memory_.count() += 1;
     if (!enter()) return false;
     for (const std::int32_t number : memory_.all(Port::Heard)) {
       if (own(number)->i != 0 && !fmu_.tick(memory_.port(number).reference)) return false;

@@ -38,6 +38,7 @@ class Exchange final : private Dynamics, private Watch {
         inputs_(fmu_, own_, tables),
         slopes_(tables),
         shown_(fmu_, tables),
+        counted_(tables.counted),
         clock_(tables.clock ? tables.clock : &own_clock_) {
     *clock_ = tables.start;
   }
@@ -49,7 +50,11 @@ class Exchange final : private Dynamics, private Watch {
   }
 
   int get(int number, Cell* to) {
-    const bool got = shown_.has(number) ? shown_.get(number, own_.count, to) : fmu_.get(port(number), to);
+    if (number == counted_) {
+      to->i = own_.count;
+      return 0;
+    }
+    const bool got = shown_.has(number) ? shown_.get(number, to) : fmu_.get(port(number), to);
     return got ? 0 : refused();
   }
 
@@ -299,6 +304,7 @@ class Exchange final : private Dynamics, private Watch {
   ExchangeInputs<F> inputs_;
   Slopes<F> slopes_;
   ShownIndicators<F> shown_;
+  std::int32_t counted_;  // the port that counts the rounds of event iteration
   double own_clock_ = 0.0;
   double* clock_;  // where others look for the time of the instance
   std::string message_;

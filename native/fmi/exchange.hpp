@@ -16,7 +16,7 @@ struct ExchangeTables : FmuTables {
   std::vector<std::int64_t> held_start;  // of the other inputs
   SolverTables solver;
   // The number of the first port that shows an indicator: each has two, one that falls where it does and one where it
-  // rises, and the one after them all counts events. -1: nobody looks at them.
+  // rises. -1: nobody looks at them.
   std::int32_t shown = -1;
 };
 

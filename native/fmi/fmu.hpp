@@ -117,6 +117,7 @@ struct FmuTables {
   double* clock = nullptr;  // where others look for the time of the instance, may be null
   std::intptr_t environment = 0;  // what its log messages carry
   bool adjoint = false;           // its derivatives by inputs come row by row
+  std::int32_t counted = -1;      // the number of the port that counts the events inside
   Doom* doom = nullptr;           // of its library, may be null
 
   std::uintptr_t address(const std::string& function) const {

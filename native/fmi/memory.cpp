@@ -49,10 +49,15 @@ Memory::Memory(const FmuTables& tables) : own_clocks_(tables.clocks.size()), eve
     port.order = given.order;
     port.role = role_of(given);
   }
+  if (tables.counted >= 0) {
+    const auto number = static_cast<std::size_t>(tables.counted);
+    if (number >= ports_.size()) ports_.resize(number + 1);
+    ports_[number].role = Port::Counted;
+  }
   for (std::size_t number = 0; number < ports_.size(); ++number) {
     Port& port = ports_[number];
     by_role_[port.role].push_back(static_cast<std::int32_t>(number));
-    port.at = size;
+    port.at = port.role == Port::Counted ? counting : size;
     size += words_of(port);
   }
   cells_.assign(size, integer(0));

@@ -20,6 +20,7 @@ struct Port : Variable {
     Heard,     // a clock that somebody else ticks: [whether it has been set]
     Sent,      // an output clock:                  [whether it is being sent]
     Seen,      // an output with a clock:           [cells as they were at the last tick]; or a derivative
+    Counted,   // what has happened inside, among the first cells
   } role = None;
   bool input = false;
   std::size_t at = 0;                 // where its own cells, as said above, begin
@@ -41,6 +42,7 @@ class Memory {
   std::int64_t& mode() { return cells_[1].i; }
   std::int64_t& pending() { return cells_[2].i; }
   double& next_event() { return cells_[3].r; }
+  std::int64_t& count() { return cells_[counting].i; }  // of what has happened inside
 
   // Of each clock that the unit ticks by itself: next tick, ticks so far.
   Cell* clocks() { return cells_.data() + first_clock; }
@@ -64,8 +66,9 @@ class Memory {
   std::string read(Reader& from, std::vector<Cell>& cells) const;
 
  private:
-  static constexpr std::size_t first_clock = 4;
-  static constexpr std::size_t roles = Port::Seen + 1;
+  static constexpr std::size_t counting = 4;
+  static constexpr std::size_t first_clock = 5;
+  static constexpr std::size_t roles = Port::Counted + 1;
 
   std::string read_input(Reader& from, const Port& port, Cell* own) const;
 

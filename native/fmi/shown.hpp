@@ -17,14 +17,10 @@ class ShownIndicators {
   // The unit is not what it was when somebody looked last.
   void forget() { current_ = false; }
 
-  // An indicator, or the reverse of one, or how much has happened. The FMU gives all indicators at once, so it is
-  // asked once for all of them, as long as nothing moves.
-  bool get(int port, std::int64_t happened, Cell* to) {
+  // An indicator, or the reverse of one. The FMU gives all at once, so it is asked once for all of them, as long as
+  // nothing moves.
+  bool get(int port, Cell* to) {
     const auto place = static_cast<std::size_t>(port - first_);
-    if (place >= 2 * values_.size()) {
-      to->i = happened;
-      return true;
-    }
     if (!current_ && !fmu_.get_indicators(values_.data(), values_.size())) return false;
     current_ = true;
     to->r = place % 2 == 0 ? values_[place / 2] : -values_[place / 2];

@@ -77,6 +77,7 @@ inline void read_fmu(nb::handle given, fmi::FmuTables& tables) {
   tables.clock = reinterpret_cast<double*>(nb::cast<std::uintptr_t>(given.attr("clock")));
   tables.environment = nb::cast<std::intptr_t>(given.attr("environment"));
   tables.adjoint = flag(given, "adjoint");
+  tables.counted = static_cast<std::int32_t>(whole(given, "counted"));
   tables.doom = reinterpret_cast<fmi::Doom*>(nb::cast<std::uintptr_t>(given.attr("doom")));
   tables.start = number(given, "start");
   tables.event_mode = flag(given, "event_mode");

@@ -129,23 +129,38 @@ def test_several_units_have_events_of_their_own(engine: str) -> None:
 SOLVER = up.DormandPrince(rtol=1e-10, atol=1e-12)
 
 
-def two_masses(turn: np.random.Generator, *, inside: bool) -> up.Scenario:
-    """One hangs from another, which bounces off a ceiling: an event of its own, or of the scenario."""
+def two_masses(
+    turn: np.random.Generator, *, inside: bool, fmu: up.Fmu | None = None, told: bool = False
+) -> up.Scenario:
+    """One hangs from another, which bounces off a ceiling: an event of its own, or of the scenario. An `fmu`
+    may be the upper one. `told`: it does not feel the lower one, and the scenario says when it bounces."""
     m1, m2, k1, k2 = turn.uniform([0.1, 0.1, 0.5, 0.5], [0.5, 0.5, 3.0, 3.0])
     e, v1, v2 = turn.uniform([0.5, 0.0, 0.0], [1.0, 5.0, 4.0])
     hit = {"when": "x >= 0 and v > 0", "then": {"v": f"-{e}*v"}}
-    upper = up.Ode(
+    upper: up.Model = up.Ode(
         {"x": "v", "v": "(-k1*x - k2*(x - x2 - 8) - 0.1*(v - v2))/m - 9.81"},
-        start={"x": -0.3, "v": v1}, inputs=["x2", "v2"], solver=SOLVER,
+        start={"x": -0.3, "v": v1}, inputs={"x2": -8.3, "v2": 0.0}, solver=SOLVER,
         parameters={"m": m1, "k1": k1, "k2": k2}, events={"ceiling": hit} if inside else {},
     )  # fmt: skip
+    if fmu is not None:
+        upper = fmu.with_values({"m": m1, "k1": k1, "k2": k2, "e": e, "x": -0.3, "v": v1, "x2": -8.3})
     lower = up.Ode(
         {"x": "v", "v": "(-k2*(x + 8 - x1) - 0.1*(v - v1))/m - 9.81"},
         start={"x": -8.3, "v": v2}, inputs=["x1", "v1"], solver=SOLVER, parameters={"m": m2, "k2": k2},
     )  # fmt: skip
-    between = {"when": "upper.x >= 0 and upper.v > 0", "then": {"upper.v": f"-{e}*upper.v"}}
-    links = {"upper.x2": "lower.x", "upper.v2": "lower.v", "lower.x1": "upper.x", "lower.v1": "upper.v"}
-    return up.Scenario({"upper": upper, "lower": lower}, links, events={} if inside else {"ceiling": between})
+    between: dict[str, Any] = {"when": "upper.x >= 0 and upper.v > 0", "then": {"upper.v": f"-{e}*upper.v"}}
+    links = {"lower.x1": "upper.x", "lower.v1": "upper.v"}
+    if not told:
+        links |= {"upper.x2": "lower.x", "upper.v2": "lower.v"}
+    if inside:
+        del between["then"]
+    events = {} if inside and not told else {"ceiling": between}
+    return up.Scenario({"upper": upper, "lower": lower}, links, events=events)
+
+
+def error(trace: up.Trace, true: up.Trace) -> float:
+    errors = [np.interp(trace.time, true.time, true[name]) - trace[name] for name in ("upper.x", "lower.x")]
+    return float(np.sqrt(np.mean(np.square(errors))))
 
 
 POSITIONS = {"upper.x2": up.Hermite(2), "lower.x1": up.Hermite(2)}
@@ -167,13 +182,10 @@ def test_an_event_inside_does_what_the_same_between_units_does(how: Any, ports: 
     for seed in range(4):
         turns = [np.random.default_rng(seed) for _ in range(3)]
         true = up.simulate(two_masses(turns[0], inside=False).monolith(), pace=1e-3, until=4.0)
-        found = []
-        for turn, inside in zip(turns[1:], (False, True), strict=True):
-            trace = up.simulate(two_masses(turn, inside=inside), until=4.0, **approximations, **how)
-            errors = [
-                np.interp(trace.time, true.time, true[name]) - trace[name] for name in ("upper.x", "lower.x")
-            ]
-            found.append(float(np.sqrt(np.mean(np.square(errors)))))
+        found = [
+            error(up.simulate(two_masses(turn, inside=inside), until=4.0, **approximations, **how), true)
+            for turn, inside in zip(turns[1:], (False, True), strict=True)
+        ]
         assert found[1] == pytest.approx(found[0], rel=0.05), (seed, found)
 
 
@@ -192,3 +204,86 @@ def test_inputs_begin_anew_at_a_pace_that_does_not_look(inputs: Any, coupling: A
         means = np.diff(trace["sum.x"]) / np.diff(trace.time)
         assert means.min() > -0.09
         assert means.max() < 1.09
+
+
+# ---------------------------------------------------------------- FMUs that jump
+
+
+def follower_of(ball: up.Model, port: str) -> up.Scenario:
+    """The ball, and what adds up what it is told of it."""
+    total = up.Ode({"x": "u"}, inputs=["u"], solver=SOLVER)
+    return up.Scenario({"ball": ball, "sum": total}, {"sum.u": f"ball.{port}"})
+
+
+def fallen(time: np.ndarray) -> np.ndarray:
+    """The height of the ball: from 1 m, each flight is 0.7 times as long as the one before."""
+    starts = np.array([-math.sqrt(2 / 9.81), *bounces(8)])
+    k = np.searchsorted(starts, time, side="right") - 1
+    since, v = time - starts[k], 9.81 * math.sqrt(2 / 9.81) * 0.7**k
+    return np.asarray(v * since - 9.81 / 2 * since**2)
+
+
+JUMPING = [("co-simulation", 3), ("model-exchange", 2), ("model-exchange", 3)]
+
+
+@pytest.mark.parametrize(("interface", "version"), JUMPING)
+@pytest.mark.parametrize("coupling", [up.Jacobi(), up.GaussSeidel()], ids=str)
+@pytest.mark.parametrize("inputs", [up.Linear(), up.Polynomial(3)], ids=str)
+def test_what_follows_an_fmu_that_jumps_begins_anew(
+    fmu: Any, interface: Any, version: int, inputs: Any, coupling: Any
+) -> None:
+    """The velocity of the ball, added up, is its height: as well as with the event in an `Ode`."""
+    boxed = up.Fmu(fmu("ball", version), interface=interface, tolerance=1e-10)
+    how: Any = {"pace": up.Fixed(0.03), "until": 1.4, "inputs": inputs, "coupling": coupling}
+    errors = []
+    for model in (ball(outputs=["h", "v"], solver=SOLVER), boxed):
+        runs = [up.simulate(follower_of(model, "v"), engine=engine, **how) for engine in ENGINES]
+        for trace in runs:
+            np.testing.assert_array_equal(trace["sum.x"], runs[0]["sum.x"])
+        errors.append(np.abs(1.0 + runs[0]["sum.x"] - fallen(runs[0].time)).max())
+    assert errors[1] == pytest.approx(errors[0], rel=0.02)
+
+
+BLIND = up.LookAhead(0.05, symbolic=False)  # by parabolas, as it must for FMUs
+
+
+@pytest.mark.parametrize(("interface", "version"), JUMPING)
+@pytest.mark.parametrize("coupling", [up.Jacobi(), up.GaussSeidel()], ids=["jacobi", "gauss_seidel"])
+@pytest.mark.parametrize("pace", [BLIND, up.Revised(BLIND)], ids=["look_ahead", "auto"])
+def test_an_event_inside_an_fmu_does_what_the_same_between_units_does(
+    fmu: Any, interface: Any, version: int, pace: Any, coupling: Any
+) -> None:
+    """An FMU for co-simulation sees others stand still in a step, and does not say what leads to its events:
+    nothing pulls at it, and the scenario says it."""
+    exchange = interface == "model-exchange"
+    how: Any = {"pace": pace, "coupling": coupling, "inputs": up.Linear(), "until": 4.0}
+    for seed in range(2):
+        hanging = up.Fmu(
+            fmu("hanging", version),
+            interface=interface,
+            solver=SOLVER if exchange else None,
+            rollback="trust",
+        )
+        scenarios = [
+            two_masses(np.random.default_rng(seed), inside=model is not None, fmu=model, told=not exchange)
+            for model in (None, hanging)
+        ]
+        true = up.simulate(scenarios[0].monolith(), pace=1e-3, until=4.0)
+        found = [error(up.simulate(scenario, **how), true) for scenario in scenarios]
+        assert found[1] == pytest.approx(found[0], rel=0.05), (seed, found)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_fmu_that_counts_can_be_set_back(fmu: Any, version: int) -> None:
+    """Repeated steps see the count of the state that they begin with."""
+    interface: Any = "co-simulation" if version == 3 else "model-exchange"
+    boxed = up.Fmu(fmu("ball", version), interface=interface, tolerance=1e-10, rollback="trust")
+    how: Any = {"pace": up.Fixed(0.06), "until": 0.6, "inputs": up.Linear()}
+    how["coupling"] = up.Iterated(corrections=2)
+    found = []
+    for model in (ball(outputs=["h", "v"], solver=SOLVER), boxed):
+        runs = [up.simulate(follower_of(model, "v"), engine=engine, **how) for engine in ENGINES]
+        for trace in runs:
+            np.testing.assert_array_equal(trace["sum.x"], runs[0]["sum.x"])
+        found.append(np.abs(1.0 + runs[0]["sum.x"] - fallen(runs[0].time)).max())
+    assert found[1] == pytest.approx(found[0], rel=0.02)

@@ -132,6 +132,12 @@ class Port:
         return self.size or 1
 
     @property
+    def counts(self) -> bool:
+        """Whether it is made by a master to learn that something has happened inside the unit: then it is
+        another number."""
+        return self.internal and self.causality is Causality.OUTPUT and self.kind is Kind.INTEGER
+
+    @property
     def initial(self) -> Values:
         """The start value, or zeros; of an enumeration, its first label."""
         zero = self.codes[0] if self.codes else self.kind.zero

@@ -188,8 +188,11 @@ class Master:
         self._check_ports(closed)
         if any(one.inside for one in self._followers):
             closed = with_indicators(closed)
-        elif any(self._approximation(c.target) != Hold() for c in closed.connections):
-            closed = with_indicators(closed, conditions=False)
+        elif moving := [
+            (c.unit, c.port) for c in closed.connections if self._approximation(c.target) != Hold()
+        ]:
+            followed_units = None if self._followers else closed.graph.followed(moving)
+            closed = with_indicators(closed, conditions=False, units=followed_units)
         if self._followers:
             closed = with_waits(closed)
         if isinstance(self.pace, LooksAtStates) and self.pace.states:

@@ -184,34 +184,25 @@ class PortRegisters:
 
     @cached_property
     def _counts(self) -> dict[str, End]:
-        counting = [end for end in self.outputs if self._ports[end].internal]
-        return {end[0]: end for end in counting if self._ports[end].kind is Kind.INTEGER}
+        return {end[0]: end for end in self.outputs if self._ports[end].counts}
 
     @cached_property
-    def _sources(self) -> dict[End, tuple[End, ...]]:
-        return {(c.unit, c.port): c.sources for c in self.scenario.connections}
+    def _foretelling(self) -> set[str]:
+        return {unit for (unit, _), port in self._ports.items() if port.indicates}
 
     def counts(self, end: End) -> tuple[Reg, ...]:
         """The registers in which the units that an input follows, at once or through outputs that depend
         directly on others, count the events inside them."""
-        if not self._counts:
-            return ()
-        seen: set[End] = set()
-        waiting = list(self._sources[end])
-        while waiting:
-            source = waiting.pop()
-            if source in seen or source not in self.outputs:
-                continue
-            seen.add(source)
-            for name in self._ports[source].depends:
-                waiting += self._sources.get((source[0], name), ())
-        units = {unit for unit, _ in seen if unit in self._counts}
-        return tuple(sorted(self.outputs[self._counts[unit]] for unit in units))
+        return tuple(sorted(self.outputs[self._counts[unit]] for unit in self._counted(end)))
 
-    @cached_property
-    def within(self) -> bool:
-        """Whether no step ends at the events that units count: none of them gives out what leads to these."""
-        return not any(port.indicates for port in self._ports.values())
+    def within(self, end: End) -> bool:
+        """Whether steps do not end at the events that units count which an input follows: one of these does
+        not give out what leads to them."""
+        return not self._counted(end) <= self._foretelling
+
+    def _counted(self, end: End) -> set[str]:
+        """The units that count the events inside them, of those that an input follows."""
+        return self.scenario.graph.followed([end]) & self._counts.keys() if self._counts else set()
 
     def connected(self, unit: str) -> list[End]:
         """The unit's inputs that have a source."""

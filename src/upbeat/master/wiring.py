@@ -199,7 +199,7 @@ class Wiring(PortRegisters):
                 self.unsure(end),
                 counts,
                 there,
-                self.within,
+                self.within(end),
             )
             chosen = self.approximation(end)
             method = chosen.interpolate if interpolate else chosen.extrapolate

@@ -31,7 +31,9 @@ class Node(NamedTuple):
 class Graph:
     """Dependencies between ports at one instant: an input needs its sources, an output its `depends`.
 
-    Event ports are not in it: they have no value that others could wait for.
+    An input also needs to know whether something has happened inside a unit that it follows
+    (`Port.counts`), because its course begins anew then. Event ports are not in it: they have no value that
+    others could wait for.
 
     * `order`: every input and output, each after those it needs. Where that leaves a choice, and inside
       loops, the order of declaration decides.
@@ -49,11 +51,16 @@ class Graph:
             if port.causality is not Causality.PARAMETER and not port.event
         ]
         number = {node: i for i, node in enumerate(nodes)}
+        counts = {
+            unit: [Node("out", unit, port.name) for port in model.ports if port.counts]
+            for unit, model in units.items()
+        }
         before: list[set[int]] = [set() for _ in nodes]
         for connection in connections:
             to = number[Node("in", connection.unit, connection.port)]
-            sources = (number.get(Node("out", *end)) for end in connection.sources)
-            before[to] = {source for source in sources if source is not None}
+            sources = [Node("out", *end) for end in connection.sources]
+            sources += [node for unit, _ in connection.sources for node in counts.get(unit, ())]
+            before[to] = {number[source] for source in sources if source in number}
         for unit, model in units.items():
             for port in model.ports:
                 if port.causality is Causality.OUTPUT and not port.event:
@@ -66,6 +73,16 @@ class Graph:
         self.loops = tuple(
             tuple(nodes[i] for i in _loop(before, group)) for group in groups if len(group) > 1
         )
+
+    def followed(self, ends: Iterable[End]) -> set[str]:
+        """The units that these inputs follow: at once, or through outputs that depend directly on others."""
+        waiting, seen = [Node("in", *end) for end in ends], set[Node]()
+        while waiting:
+            node = waiting.pop()
+            if node not in seen:
+                seen.add(node)
+                waiting += self._before[node]
+        return {node.unit for node in seen if node.side == "out"}
 
     def torn(self, loop: Sequence[Node]) -> tuple[list[Node], list[Node]]:
         """A loop cut open: ports that break all its cycles when they are guessed, and the rest in order.

@@ -125,8 +125,9 @@ def test_states_of_clocks_as_bytes(fmu: Made) -> None:
 def states_are_the_same(scenario: up.Scenario, **settings: Any) -> None:
     """Both engines write the same bytes, and read those of the other."""
     plan = up.experiment(scenario, pace=0.1, until=1.0, **settings)
-    program, _ = plan.master.build(plan.closed)
-    machines = [make(program, plan.closed.units, 0.0) for make in (Interpreter, native.Machine)]
+    arranged = plan.master.arranged(plan.closed)
+    program, _ = plan.master.build(arranged)
+    machines = [make(program, arranged.units, 0.0) for make in (Interpreter, native.Machine)]
     now, next = program.now, program.next
 
     def steps(machine: Any, count: int, first: int = 0) -> list[Any]:

@@ -65,7 +65,7 @@ class Slow:
                 ]
             place = Place(
                 name, port.kind, port.cells, known, known, wiring.now, wiring.next, unsure,
-                counts=wiring.counts(end), counts_ahead=wiring.counts(end), within=wiring.within,
+                counts=wiring.counts(end), counts_ahead=wiring.counts(end), within=wiring.within(end),
             )  # fmt: skip
             method = approximation.interpolate if ahead else approximation.extrapolate
             course = method(place, wiring.registers)

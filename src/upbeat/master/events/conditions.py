@@ -23,7 +23,7 @@ from upbeat.core.expr import (
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Kind
 from upbeat.master.blocks import Blocks
-from upbeat.master.events.inside import counts, own_conditions
+from upbeat.master.events.inside import own_conditions
 from upbeat.master.layout import Reg
 from upbeat.master.program import Block, Let
 from upbeat.master.wiring import Wiring
@@ -202,21 +202,20 @@ def jumps(wiring: Wiring, ends: Collection[tuple[str, str]]) -> tuple[Reg, Block
     begin: list[Let] = [Let(struck, ZERO)]
     before: list[Let] = []
     changes: list[Expr] = []
-    counted = counts(wiring)
-    for name, register in counted.items():
-        kept = wiring.registers.new(unique(f"{name}′at the start"), Kind.INTEGER)
-        begin.append(Let(kept, Cell(register)))
-        changes.append(apply(Op.NE, Cell(register), Cell(kept)))
+    units = sorted({unit for unit, _ in ends})
+    counted = [end for unit in units if (end := wiring.count(unit)) is not None]
+    for end in counted:
+        kept = wiring.registers.new(unique(f"{wiring.label(end)}′at the start"), Kind.INTEGER)
+        begin.append(Let(kept, Cell(wiring.outputs[end])))
+        changes.append(apply(Op.NE, Cell(wiring.outputs[end]), Cell(kept)))
     inside = Let(jumped, any_of(changes))
     changes.append(Cell(struck))
-    for unit in sorted({unit for unit, _ in ends}):
+    for unit in units:
         if not isinstance(bare(wiring.scenario.units[unit]), Discrete):
             wiring.struck.setdefault(unit, []).extend((Let(struck, ONE), Let(jumped, ONE)))
     for end in sorted(ends, key=lambda end: wiring.outputs[end]):
         port = wiring.port(end)
-        known = (
-            wiring.label(end) in counted or port.extra
-        )  # what an FMU tells of its last step has not jumped
+        known = end in counted or port.extra  # what an FMU tells of its last step has not jumped
         if port.kind is Kind.STRING or known:
             continue
         kept = wiring.registers.new(unique(f"{wiring.label(end)}′before"), port.kind, port.cells)

@@ -6,24 +6,26 @@ conditions it gives out.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import ExpressionError
 from upbeat.core.expr import Expr, Name
-from upbeat.core.ports import Kind
-from upbeat.master.layout import Reg
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.equations.ode import Ode
 from upbeat.units.process import Isolated
 
 
-def with_indicators(scenario: Scenario, *, conditions: bool = True) -> Scenario:
-    """The scenario whose units count their own events and, with `conditions`, give out what leads to them, if
-    they can."""
-    made = {name: _indicating(model, conditions) for name, model in scenario.units.items()}
+def with_indicators(
+    scenario: Scenario, *, conditions: bool = True, units: Collection[str] | None = None
+) -> Scenario:
+    """The scenario whose units, or some of them, count their own events and, with `conditions`, give out what
+    leads to them, if they can."""
+    chosen = scenario.units.keys() if units is None else units
+    made = {name: _indicating(model, conditions) for name, model in scenario.units.items() if name in chosen}
     return scenario.with_units({name: new for name, new in made.items() if new is not scenario.units[name]})
 
 
@@ -56,12 +58,3 @@ def own_conditions(wiring: Wiring) -> dict[str, tuple[Expr, ...]]:
                 name = f"{wiring.called(unit)}.{port.indicates}"
                 found[name] = (*found.get(name, ()), Name(f"{unit}.{port.name}"))
     return found
-
-
-def counts(wiring: Wiring) -> dict[str, Reg]:
-    """The registers that count events inside units: where one has changed, something has happened."""
-    return {
-        wiring.label(end): register
-        for end, register in wiring.outputs.items()
-        if wiring.port(end).internal and wiring.port(end).kind is Kind.INTEGER
-    }

@@ -236,7 +236,7 @@ class _Ahead:
             unsure,
             counts,
             counts,
-            wiring.within,
+            wiring.within(port.end),
         )
         course = approximation.extrapolate(place, wiring.registers)
         wiring.beside(port.end, course)

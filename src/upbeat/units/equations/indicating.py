@@ -33,8 +33,7 @@ def with_indicators(
         return None
     taken = {name for key in spec for name in (spec[key] if isinstance(spec[key], Mapping) else ())}
     count, events = free_name(COUNT, taken), dict(spec["events"])
-    # The first of all: whoever follows another output has then read already whether that has jumped.
-    outputs = {count: {"value": count, "kind": "integer"}, **spec["outputs"]}
+    outputs = {**spec["outputs"], count: {"value": count, "kind": "integer"}}
     made = {count: ""}
     for event, indicator in watched:
         written = events[event.name]

@@ -105,6 +105,7 @@ class CoSimulationUnit(CoSimulationPorts):
                 + why(self._instance.complaints())
             )
         self.time = reached
+        self._count += reached < until and not self._pending  # else a round of event mode counts
         own = reached >= min(self._next, self._clocks.due)
         if self._steady is not None and (own or self._pending or reached < until):
             self._steady.stopped(reached)
@@ -186,6 +187,7 @@ class CoSimulationUnit(CoSimulationPorts):
         """One round: what ticks is told, clocked values are exchanged, discrete states renewed."""
         instance = self._instance
         instance.time = self.time
+        self._count += 1
         self._enter_event_mode()
         places = self._clocks.ticking(self.time)
         variables = self._layout.variables
@@ -234,6 +236,7 @@ class CoSimulationUnit(CoSimulationPorts):
             mode=int(self._mode),
             pending=self._pending,
             next=self._next,
+            count=self._count,
             ticks=tuple(zip(self._clocks.next, self._clocks.count, strict=True)),
             heard=frozenset(self._heard),
             sending=frozenset(self._sending),
@@ -249,7 +252,7 @@ class CoSimulationUnit(CoSimulationPorts):
         ours = token.ours
         self._ended = None
         self.time, self._mode, self._pending = ours.time, Mode(ours.mode), ours.pending
-        self._next = ours.next
+        self._next, self._count = ours.next, ours.count
         self._clocks.next = [next for next, _ in ours.ticks]
         self._clocks.count = [count for _, count in ours.ticks]
         self._heard, self._sending = set(ours.heard), set(ours.sending)

@@ -20,6 +20,7 @@ from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.units.fmi.clocks import Clocks
 from upbeat.units.fmi.courses import Course
 from upbeat.units.fmi.description import CoSimulation, Interface, ModelDescription, Variability, Variable
+from upbeat.units.fmi.exchange.shown import COUNT
 from upbeat.units.fmi.instance import FmuError, Instance, Reader, Writer
 from upbeat.units.fmi.interfaces import has_events, own_clocks
 from upbeat.units.fmi.next_event import NextEvents
@@ -79,6 +80,7 @@ class CoSimulationPorts:
         self._clocks = Clocks(instance, [description.by_name[name] for name in clocks], start)
         self._steady = None if interface.variable_step else SteadySteps()
         self._pending = False
+        self._count = 0  # of what has happened inside: rounds of event mode, and steps that it cut short
         self._grid = grid
         self._ended: float | None = None  # when the FMU asked to end the simulation
         self._next = inf
@@ -105,6 +107,7 @@ class CoSimulationPorts:
             self._readers[port.name] = self._rate_reader(port) if rate else self._reader(port, variable)
         for port, _ in self._senders:
             self._readers[port.name] = self._event_reader(port.name)
+        self._readers.setdefault(COUNT.name, lambda: self._count)
 
     @property
     def instance(self) -> Instance:

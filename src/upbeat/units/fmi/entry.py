@@ -33,7 +33,8 @@ def enter(model: Fmu, core: Core, name: str, start: float) -> object:
     try:
         keeper = Keeper(instance, gone)
         if isinstance(model.interface, CoSimulation):
-            entered = core.fmu(lower(instance, model.layout, start, keeper, model.step))
+            counted = len(model.layout.ports) if model.counted else -1
+            entered = core.fmu(lower(instance, model.layout, start, keeper, model.step, counted))
         else:
             solver = model.effective_solver
             entered = core.fmu(lower_exchange(instance, model.layout, model.ports, start, solver, keeper))

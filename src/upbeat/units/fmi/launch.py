@@ -30,7 +30,7 @@ def launch(model: Fmu, name: str, start: float) -> Unit:
         instance, gone = initialized(model, name, start)
         kind = PackableExchange if Ability.SERIALISE in model.abilities else Exchange
         known = len(model.layout.ports)
-        ports, shown = model.ports[:known], [port.name for port in model.ports[known:]]
+        ports, shown = model.ports[:known], [port.name for port in model.ports[known:] if port.indicates]
         variables, tunable = model.layout.variables, [port for port, _ in model.layout.tunable]
         return kind(instance, ports, variables, start, model.effective_solver, gone, shown, tunable)
     made: list[CoSimulationUnit] = []

@@ -18,7 +18,7 @@ from upbeat.units.fmi.arguments import categories, checked_tolerance, solver_for
 from upbeat.units.fmi.binaries import objection as no_library
 from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
 from upbeat.units.fmi.entry import enter, runs_natively
-from upbeat.units.fmi.exchange import indicator_names, shown
+from upbeat.units.fmi.exchange import COUNT, indicator_names, shown
 from upbeat.units.fmi.interfaces import InterfaceName, abilities_of, has_events, interface_of, name_of
 from upbeat.units.fmi.launch import launch
 from upbeat.units.fmi.ports import Layout, choices, layout
@@ -67,6 +67,7 @@ class Fmu:
     logging: bool | tuple[str, ...]
     rollback: Rollback
     isolation: Isolation
+    counted: bool
     watched: bool
     stop: float | None = field(compare=False)
     step: float = field(compare=False)
@@ -104,6 +105,7 @@ class Fmu:
             "logging": categories(description, logging),
             "rollback": rollback,
             "isolation": isolation,
+            "counted": False,
             "watched": False,
             "stop": None,
             "step": 0.0,
@@ -147,7 +149,8 @@ class Fmu:
             replace(port, start=starts[port.name]) if port.name in given else port
             for port in self.layout.ports
         )
-        return (*known, *shown(self.indicators)) if self.watched else known
+        seen = shown(self.indicators) if self.watched else ()
+        return (*known, *seen, COUNT) if self.counted else known
 
     @cached_property
     def abilities(self) -> frozenset[Ability]:
@@ -238,16 +241,18 @@ class Fmu:
         return self.layout.fixed(parameter)
 
     def indicating(self, *, conditions: bool = True) -> Fmu:
-        """The same model with outputs for its event indicators, for model exchange and if it has any."""
-        if not conditions:
-            return self
+        """The same model with an output that counts the events inside it, if it can tell of any, and (with
+        `conditions`, for model exchange) outputs for its event indicators."""
         named = [self.description.by_name[u.variable] for u in self.description.structure.event_indicators]
         arrays = any(variable.dimensions for variable in named)  # how many there are is known in the run only
-        if Ability.INDICATORS not in self.abilities or self.watched or arrays:
+        watched = conditions and Ability.INDICATORS in self.abilities and not arrays
+        tells = not self.abilities.isdisjoint({Ability.NEXT_EVENT, Ability.EARLY_RETURN})
+        if not tells or (self.counted and self.watched >= watched) or COUNT.name in self.layout.variables:
             return self
         changed = copy.copy(self)
         changed.__dict__.pop("ports", None)
-        object.__setattr__(changed, "watched", True)
+        object.__setattr__(changed, "counted", True)
+        object.__setattr__(changed, "watched", watched)
         return changed
 
     def with_logging(self, logging: bool | tuple[str, ...]) -> Fmu:

@@ -4,6 +4,7 @@ As bytes, the same on both engines, everything little-endian. A word has eight b
 cell, an integer for the others; a string is a chunk (its length in bytes as a word, then UTF-8).
 
     time · mode (0 initialization, 1 step, 2 event) · whether an event waits (0, 1) · next event time
+    what has happened inside so far (integer)
     of each clock that ticks by itself: next tick · ticks so far (integer)
     of each event input: whether it has been set (0, 1)
     of each event output: whether it is being sent (0, 1)
@@ -37,6 +38,7 @@ class Ours:
     mode: int
     pending: bool
     next: float
+    count: int
     ticks: tuple[tuple[float, int], ...]
     heard: frozenset[str]
     sending: frozenset[str]
@@ -50,7 +52,7 @@ Saved = Token[Ours]
 
 def to_bytes(ours: Ours, layout: Layout, clocks: int, own: bytes) -> bytes:
     """Everything; `own` is the FMU's own part."""
-    parts = [struct.pack("<dqqd", ours.time, ours.mode, ours.pending, ours.next)]
+    parts = [struct.pack("<dqqdq", ours.time, ours.mode, ours.pending, ours.next, ours.count)]
     assert len(ours.ticks) == clocks
     parts += [struct.pack("<dq", next, count) for next, count in ours.ticks]
     for names, causality in ((ours.heard, Causality.INPUT), (ours.sending, Causality.OUTPUT)):
@@ -84,7 +86,7 @@ def from_bytes(data: bytes, layout: Layout, clocks: int, seen: Sequence[str] = (
 
 
 def _read(reader: Reader, layout: Layout, clocks: int, seen: Sequence[str]) -> Ours:
-    time, mode, pending, next = struct.unpack("<dqqd", reader.take(32))
+    time, mode, pending, next, happened = struct.unpack("<dqqdq", reader.take(40))
     if mode not in (0, 1, 2) or pending not in (0, 1):
         raise ValueError(f"there is no mode {mode}")
     ticks = tuple(struct.unpack("<dq", reader.take(16)) for _ in range(clocks))
@@ -103,7 +105,7 @@ def _read(reader: Reader, layout: Layout, clocks: int, seen: Sequence[str]) -> O
             courses[port.name] = Course(origin, [_taken(reader, port) for _ in range(count)])
     given = {port.name: _taken(reader, port) for port in inputs if _flag(reader)}
     last = {port.name: _taken(reader, port) for port, _ in layout.of(Causality.OUTPUT) if port.name in seen}
-    return Ours(time, mode, bool(pending), next, ticks, heard, sending, given, courses, last)
+    return Ours(time, mode, bool(pending), next, happened, ticks, heard, sending, given, courses, last)
 
 
 def _flag(reader: Reader) -> bool:

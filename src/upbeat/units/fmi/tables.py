@@ -141,6 +141,7 @@ class FmuTables:
     * `clock`: the address of a double that always has the time of the instance.
     * `environment`: what its log messages carry.
     * `adjoint`: whether its derivatives by inputs come row by row.
+    * `counted`: the number of the port that counts the events inside, -1 if nobody asks.
     * `doom`: where all instances of its library tell, and look, in which function one failed for good.
     """
 
@@ -159,10 +160,13 @@ class FmuTables:
     environment: int
     adjoint: bool
     doom: int
+    counted: int
     keeper: Keeper
 
 
-def lower(instance: Instance, layout: Layout, start: float, keeper: Keeper, grid: float = 0.0) -> FmuTables:
+def lower(
+    instance: Instance, layout: Layout, start: float, keeper: Keeper, grid: float = 0.0, counted: int = -1
+) -> FmuTables:
     """The tables of an instance for co-simulation that is in initialization mode."""
     description, interface = instance.description, instance.interface
     events = has_events(description, interface)
@@ -188,6 +192,7 @@ def lower(instance: Instance, layout: Layout, start: float, keeper: Keeper, grid
         environment=instance.environment,
         adjoint=by_rows(interface),
         doom=instance.doom,
+        counted=counted,
         keeper=keeper,
     )
 

@@ -22,7 +22,8 @@ class ExchangeTables(FmuTables):
     * `states`, `indicators`: how many there are; `completes`: whether it wants to know of accepted steps.
     * `input_start`, `held_start`: the start values of the cells of real inputs, and of the others.
     * `solver`: what integrates it.
-    * `shown`: the number of the first port that shows an indicator (see `shown`); -1 if none does.
+    * `shown`: the number of the first port that shows an indicator (see `shown`), all others
+      follow; -1 if none does.
     """
 
     states: int
@@ -41,7 +42,8 @@ def lower_exchange(
     interface = instance.interface
     assert isinstance(interface, ModelExchange)
     states, indicators = sizes(instance)
-    common = lower(instance, layout, start, keeper)
+    first, last = len(layout.ports), len(ports) - 1
+    common = lower(instance, layout, start, keeper, counted=last if last >= first else -1)
     inputs = [port for port in ports if port.causality is Causality.INPUT and not port.event]
     real = [port for port in inputs if port.kind is Kind.REAL]
     return ExchangeTables(
@@ -52,5 +54,5 @@ def lower_exchange(
         input_start=tuple(float(value) for port in real for value in port.initial),
         held_start=tuple(int(v) for port in inputs if port.kind is not Kind.REAL for v in port.initial),
         solver=lower_solver(solver),
-        shown=len(layout.ports) if len(ports) > len(layout.ports) else -1,
+        shown=first if last > first else -1,
     )

@@ -12,6 +12,7 @@ from upbeat.units.fmi.exchange.clockwork import Clockwork
 from upbeat.units.fmi.exchange.inputs import Inputs
 from upbeat.units.fmi.exchange.motion import Motion
 from upbeat.units.fmi.exchange.noting import noting
+from upbeat.units.fmi.exchange.shown import COUNT
 from upbeat.units.fmi.exchange.slopes import rates
 from upbeat.units.fmi.exchange.state import Held, Mode, Ours
 from upbeat.units.fmi.instance import FmuError, Instance, end_request
@@ -57,6 +58,7 @@ class Exchange:
         self._outputs = {port.name: instance.reader(variables[port.name], port.size) for port in outputs}
         self._outputs |= self.clocks.readers
         self._outputs |= {name: self._shown(k) for k, name in enumerate(shown)}
+        self._outputs.setdefault(COUNT.name, lambda: self._count)
         inputs = [port for port in plain if port.causality is Causality.INPUT]
         self.inputs = Inputs(instance, inputs, variables, start)
         self._tunable = frozenset(port.name for port in tunable)
@@ -86,14 +88,12 @@ class Exchange:
             raise
 
     def _shown(self, place: int) -> Callable[[], Signal]:
-        """What reads an indicator, or the reverse of one; after the last, how much has happened."""
+        """What reads an indicator, or the reverse of one."""
 
         def read() -> Signal:
             z = self._seen
             if z is None:  # the FMU gives all at once: asked once for all of them
                 z = self._seen = self.indicators()
-            if place >= 2 * len(z):
-                return self._count
             return z[place // 2] if place % 2 == 0 else -z[place // 2]
 
         return read
