@@ -1,6 +1,7 @@
 // See callback.hpp.
 #include "callback.hpp"
 #include "calls.hpp"
+#include "error.hpp"
 
 #include <cstring>
 
@@ -86,7 +87,8 @@ int Callback::failed() {
   nb::python_error error;  // takes over what Python has set
   trouble_.exception = nb::borrow(error.value());
   trouble_.message.clear();
-  return 1;
+  const nb::object asked = nb::module_::import_("upbeat.core.errors").attr("EndRequest");
+  return nb::isinstance(trouble_.exception, asked) ? ended_status : 1;
 }
 
 int Callback::misfit(const Port& port, nb::handle value) {

@@ -88,7 +88,8 @@ class Drive {
     while (committed < fired.size() && fired.data()[committed].index >= 0) ++committed;
     const nb::tuple events = Host::taken(fired, committed);
     const double time = visit.machine().cells()[visit.machine().tables().now].r;
-    return nb::make_tuple(static_cast<int>(status), time, recorder_ ? recorder_->rows() : 0, steps, events);
+    return nb::make_tuple(static_cast<int>(status), time, recorder_ ? recorder_->rows() : 0,
+                          recorder_ && recorder_->left_out(), steps, events);
   }
 
   nb::object keep_;

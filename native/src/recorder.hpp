@@ -29,21 +29,29 @@ class Recorder {
     to_ = rows;
     capacity_ = capacity;
     used_ = 0;
+    left_out_ = false;
   }
 
   // Go on after `count` rows have been offered to another recorder, so that the same ones are kept.
   void after(std::int64_t count) { until_due_ = (every_ - count % every_) % every_ + 1; }
 
-  // A row for which there must be room.
+  // A row for which there must be room. One that is left out waits behind the others, where the next one takes its
+  // place: if the run ends here, before its time, it is the last.
   void offer(double time, const Cell* cells, bool last) {
     const bool due = --until_due_ == 0;
     if (due) until_due_ = every_;
-    if (due || last) row(time, cells);
+    Cell* const to = row(time, cells);
+    left_out_ = !due && !last;
+    if (left_out_) return;
+    to_ = to;
+    ++used_;
   }
 
   // For how many more rows there is room.
   std::int64_t room() const { return static_cast<std::int64_t>(capacity_ - used_); }
   std::size_t rows() const { return used_; }
+  // Whether one more row, which was left out, lies behind them.
+  bool left_out() const { return left_out_; }
   std::size_t width() const { return width_; }
 
  private:
@@ -52,15 +60,14 @@ class Recorder {
     std::size_t count;
   };
 
-  void row(double time, const Cell* cells) {
+  Cell* row(double time, const Cell* cells) {
     Cell* to = to_;
     *to++ = real(time);
     for (const Run& run : runs_) {
       copy(to, cells + run.from, run.count);
       to += run.count;
     }
-    to_ = to;
-    ++used_;
+    return to;
   }
 
   // The cells have just been written one by one. Reading two of them at once, as memcpy does, makes
@@ -89,6 +96,7 @@ class Recorder {
   Cell* to_ = nullptr;
   std::size_t capacity_ = 0;
   std::size_t used_ = 0;
+  bool left_out_ = false;
 };
 
 }  // namespace upbeat

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "error.hpp"
 #include "remote_rows.hpp"
 
 namespace nb = nanobind;
@@ -108,7 +109,8 @@ void Remote::checked(Call call) {
     const nb::object raised = std::exchange(trouble_.exception, {});
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.ptr())), raised.ptr());
   } else {
-    const nb::object told = nb::module_::import_("upbeat.units.process.told").attr("Told");
+    const char* const kind = status == ended_status ? "Ended" : "Told";
+    const nb::object told = nb::module_::import_("upbeat.units.process.told").attr(kind);
     PyErr_SetObject(told.ptr(), nb::str(called.message()).ptr());
   }
   throw nb::python_error();

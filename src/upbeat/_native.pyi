@@ -13,7 +13,7 @@ Mode = tuple[Piece, Piece, list[int], Assigning, Assigning]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Fired = tuple[bytes, bytes, bytes, bytes]
-Left = tuple[int, float, int, bytes, Fired]
+Left = tuple[int, float, int, bool, bytes, Fired]
 
 class Busy(RuntimeError): ...
 class Closed(RuntimeError): ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import signal
 import threading
@@ -81,6 +83,30 @@ def test_grid_times_come_from_their_index(engine: str) -> None:
     np.testing.assert_array_equal(trace.time[:-1], [k * 0.1 for k in range(1000)])
     assert trace.time[-1] == 100.0
     assert len(trace) == 1001
+
+
+@pytest.mark.parametrize("every", [1, 3, 4, 1000])
+@pytest.mark.parametrize("end", ["closed", "failed", "set"])
+def test_thinning_keeps_the_last_row_of_a_run_that_ends_before_its_time(
+    engine: str, every: int, end: str
+) -> None:
+    """Left alone, by a unit that fails in the eighth step, and after something was set there."""
+    ramp = up.Ode({"x": "u"}, inputs={"u": 1.0}, outputs={"x": "x", "seen": "u"})
+    bad = up.PythonFunction(
+        lambda t, u, p: {"y": t if t < 0.75 or end != "failed" else math.nan}, outputs=["y"]
+    )
+    run = up.start(up.Scenario({"m": ramp, "b": bad}), pace=0.1, until=10.0, engine=engine, every=every)
+    with run, contextlib.suppress(up.UnitError):
+        for _ in range(9 if end == "failed" else 7):
+            run.step()
+        if end == "set":
+            run.set("m.u", 2.0)
+            assert run["m.seen"] == 2.0
+    trace = run.trace
+    rows = [k for k in range(8) if k % every == 0 or k == 7] + ([7] if end == "set" else [])
+    np.testing.assert_allclose(trace.time, [0.1 * k for k in rows])
+    np.testing.assert_allclose(trace["m.x"], [0.1 * k for k in rows])
+    assert trace["m.seen"].tolist() == [1.0] * (len(rows) - (end == "set")) + [2.0] * (end == "set")
 
 
 @pytest.mark.parametrize("every", [1, 3, 10, 1000])

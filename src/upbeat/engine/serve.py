@@ -16,7 +16,7 @@ import threading
 from typing import Any
 
 from upbeat.core.abilities import Ability, Model, Native, instantiated
-from upbeat.core.errors import RunError
+from upbeat.core.errors import EndRequest, RunError
 from upbeat.engine.closing import close_all
 from upbeat.engine.texts import text_of
 from upbeat.units.fmi.binding.calls import why
@@ -68,6 +68,8 @@ def main() -> None:
 
 def words(error: BaseException) -> str:
     """What a unit raised, as the run will say it."""
+    if isinstance(error, EndRequest):
+        return error.reason
     return str(error) if isinstance(error, RunError) else text_of(error)
 
 

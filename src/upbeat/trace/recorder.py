@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import struct
 import time as clock
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 
@@ -35,7 +35,8 @@ class Recorder:
 
     Rows come in two ways: `row`, one at a time as Python values, keeping the first of every `every`;
     and `block`, a whole matrix of cells from the native engine, which has done its own thinning.
-    `finish` adds the last row if thinning has left it out. `Trace.from_recorder` makes a trace.
+    `finish` adds the last row if thinning has left it out; of a run that ends before its time `close` does.
+    `Trace.from_recorder` makes a trace.
 
     Events are appended to `events`, a log that knows the given `kinds`. With a sink that streams they
     leave it with the next chunk of rows.
@@ -72,6 +73,7 @@ class Recorder:
         self._fill = 0
         self._due = 0.0
         self._last = b""
+        self._left_out: tuple[float, Callable[[], None]] | None = None
         self._closed = self._broken = False
         self._fresh_chunk()
         sink.begin(self.columns, tuple(kinds))
@@ -82,7 +84,12 @@ class Recorder:
         if self.every == 1 or self._offered % self.every == 1:
             self._keep(time, values)
         else:
+            self._left_out = time, lambda: self._keep(time, values)
             self._flush_if_due()
+
+    def leave_out(self, cells: Cells, strings: Sequence[str]) -> None:
+        """The last row that was offered to the native engine, which has left it out; as for `block`."""
+        self._left_out = float(cells[0, 0]), lambda: self.block(cells, strings)
 
     def jump(self, time: float, left: Sequence[Value], right: Sequence[Value]) -> None:
         """What changed at `time`, after its row was offered: a second row of that time, always kept.
@@ -172,6 +179,7 @@ class Recorder:
         self._closed = True
         ending = Ending(outcome, steps or StepLog(), info=dict(info or {}), notes=list(notes))
         try:
+            self._keep_last()
             self.flush()
         finally:
             said = (RecordingError,) if self._broken else ()
@@ -179,6 +187,14 @@ class Recorder:
                 ending.outcome = Outcome.FAILED
             with suppress(*said), self._writing():
                 self._sink.close(ending)
+
+    def _keep_last(self) -> None:
+        """The last row is kept, whatever comes of thinning and however the run has ended."""
+        if self._left_out is not None and not self._broken:
+            time, keep = self._left_out
+            before = self._last_time()
+            if before is None or before < time:
+                keep()
 
     def source(self) -> Source:
         """All rows so far, to be read again."""

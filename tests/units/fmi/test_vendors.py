@@ -151,8 +151,6 @@ def test_an_fmu_that_asks_for_the_end_ends_the_run_with_success(
     """The last row has its last values; FMPy is the judge."""
     path = fmu("stop", version)
     unit = up.Fmu(path, isolation=isolation, interface=interface)  # type: ignore[arg-type]
-    if isolation == "process" and (interface == "model-exchange" or engine == "interpret"):
-        pytest.skip("the interpreter does not hear of it from another process")
     trace = alone(unit, engine)
     if interface == "model-exchange":  # it asks in steps only, of which there are none
         assert trace.time[-1] == 1.0

@@ -154,7 +154,7 @@ class Calls:
 
         return action
 
-    def blamed(self, instruction: Instruction, what: str) -> UnitError:
+    def blamed(self, instruction: Instruction, what: str, kind: type[UnitError] = UnitError) -> UnitError:
         """The error that names the unit, the call and the time."""
         match instruction:
             case Get(unit, port):
@@ -171,4 +171,4 @@ class Calls:
                 call = "due()"
             case _:
                 raise TypeError(f"{instruction} calls no unit")
-        return UnitError(what, unit=unit, call=call, time=self._clock[unit])
+        return kind(what, unit=unit, call=call, time=self._clock[unit])

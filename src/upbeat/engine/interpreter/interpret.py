@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from upbeat.core.abilities import Model, Rollback, Serialise, instantiated
-from upbeat.core.errors import MissingExtra, RunError, StepError, UnitError
+from upbeat.core.errors import EndRequest, MissingExtra, RunError, StepError, UnitError
 from upbeat.core.expr import Expr
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
@@ -40,6 +40,7 @@ from upbeat.master.program import (
     Slope,
     Solve,
 )
+from upbeat.units.process.told import Ended
 from upbeat.units.solving.effort import Effort, Worked
 
 Kept = dict[str, tuple[Any, float]]
@@ -97,7 +98,8 @@ class Interpreter:
             except RunError:
                 raise
             except Exception as cause:
-                raise self._calls.blamed(instruction, text_of(cause)) from cause
+                kind = EndRequest if isinstance(cause, Ended) else UnitError
+                raise self._calls.blamed(instruction, text_of(cause), kind) from cause
 
     def _bound(self, block: Block) -> Bound:
         return [(self._action(instruction), instruction) for instruction in block]

@@ -42,6 +42,8 @@ class Stretch(NamedTuple):
     time: float
     rows: int
     """How many rows of the chunk are filled."""
+    left_out: bool
+    """Whether one more lies behind them: the last, which thinning has left out."""
     steps: StepRuns
     events: FiredColumns
 
@@ -90,7 +92,7 @@ class CoreLoop:
 
     def _stretch(self, call: Callable[..., _native.Left], *arguments: Any) -> Stretch:
         try:
-            code, time, rows, steps, events = call(*arguments)
+            code, time, rows, left_out, steps, events = call(*arguments)
         except self._closed:
             raise StepError(CLOSED) from None
         if code in (Status.STOPPED, Status.ABANDONED) and not self._machine.interrupted:
@@ -102,6 +104,7 @@ class CoreLoop:
             Status(code),
             time,
             rows,
+            left_out,
             StepRuns(runs, reasons, blocks),
             self._machine.fired_columns(events),
         )

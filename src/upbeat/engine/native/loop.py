@@ -87,6 +87,8 @@ class NativeLoop(Loop):
             self._so_far = int(np.count_nonzero(done.events.times == self.time))
         if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full
             self._recorder.block(chunk[: done.rows], self._strings)
+            if done.left_out:
+                self._recorder.leave_out(chunk[done.rows : done.rows + 1].copy(), self._strings)
         if done.status is Status.FAILED:
             self._core.fail()
         if done.status is Status.ABANDONED:

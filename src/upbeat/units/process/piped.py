@@ -1,7 +1,7 @@
 """Both ends of a pipe between an engine and a unit in another process, where there is no compiled core.
 
 A question is a tuple of a call and its arguments, with ports and slots by number; an answer is a pair of
-whether it went well, and what came of it.
+whether it went well (None where the unit asks to end the run), and what came of it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from upbeat.core.abilities import Model
+from upbeat.core.errors import EndRequest
 from upbeat.units.process.child import Child
 from upbeat.units.process.frames import Frames, write_frame
-from upbeat.units.process.told import Told
+from upbeat.units.process.told import Ended, Told
 
 END = "end"
 
@@ -36,7 +37,7 @@ class Piped:
         finally:
             child.records()
         if not well:
-            raise Told(said)
+            raise Ended(said) if well is None else Told(said)
         return said
 
     def get(self, port: int) -> Any:
@@ -107,8 +108,11 @@ class Answering:
             call, *arguments = frame[0]
             if call == END:
                 return
+            answer: tuple[bool | None, Any]
             try:
                 answer = True, getattr(self, f"_{call}")(*arguments)
+            except EndRequest as request:
+                answer = None, self._words(request)
             except BaseException as error:  # noqa: BLE001  # all that a unit raises is for the other side to hear
                 answer = False, self._words(error)
             write_frame(replies, answer)

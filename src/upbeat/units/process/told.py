@@ -7,3 +7,7 @@ from upbeat.core.errors import UpbeatError
 
 class Told(UpbeatError):
     """Carries the words only: the exception itself stayed in the process where it was raised."""
+
+
+class Ended(Told):
+    """What it said was no failure: it asks to end the run (`EndRequest`)."""
