@@ -63,7 +63,7 @@ class CoSimulation final : private Hot<F>, private Memory {
   int get(int number, Cell* to) {
     const typename F::Real& real = hot().reals[number];
     if (real.get_ && !fmu_.fatal()) {
-      const int status = real.get(hot().instance, &to->r);
+      const int status = fmu_.get(real, hot().instance, &to->r);
       return status == 0 ? 0 : got(status);
     }
     return get_other(number, to);
@@ -83,7 +83,7 @@ class CoSimulation final : private Hot<F>, private Memory {
   int set(int number, const Cell* coefficients, int count) {
     const typename F::Real& real = hot().reals[number];
     if (real.set_ && !fmu_.fatal()) {
-      const int status = real.set(hot().instance, &coefficients->r);
+      const int status = fmu_.set(real, hot().instance, &coefficients->r);
       return status == 0 ? 0 : was_set(status);
     }
     return set_other(number, coefficients, count);

@@ -58,6 +58,12 @@ class Fmi2 : public Caller {
   };
   Real real(const Variable& variable) const { return {variable.reference, get_real_, set_real_}; }
   void* instance() const { return c_; }
+  int get(const Real& real, void* c, double* to) {
+    return guarded("fmi2GetReal", [&] { return real.get(c, to); });
+  }
+  int set(const Real& real, void* c, const double* from) {
+    return guarded("fmi2SetReal", [&] { return real.set(c, from); });
+  }
   bool got(int status) { return done(status, "fmi2GetReal"); }
   bool was_set(int status) { return done(status, "fmi2SetReal"); }
 
@@ -95,11 +101,15 @@ class Fmi2 : public Caller {
 
   bool leave_initialization() { return ask("fmi2ExitInitializationMode", exit_initialization_, c_); }
   bool terminate() { return ask("fmi2Terminate", terminate_, c_); }
-  void free() { free_(c_); }
+  void free() {
+    guarded("fmi2FreeInstance", [&] { return free_(c_), Ok; });
+  }
 
   // -- co-simulation ----------------------------------------------------------------------------
 
-  int attempt(double t, double length, bool no_prior, Stepped&) { return do_step_(c_, t, length, no_prior ? 1 : 0); }
+  int attempt(double t, double length, bool no_prior, Stepped&) {
+    return guarded(step, [&] { return do_step_(c_, t, length, no_prior ? 1 : 0); });
+  }
   bool steps() { return do_step_ != nullptr || missing("fmi2DoStep"); }
   static bool plain(int status, const Stepped&) { return status == Ok; }
   bool conclude(int status, double t, Stepped& ended) { return status == Ok || not_stepped(status, t, ended); }

@@ -45,14 +45,17 @@ class Fmi3 : public Fmi3Values {
 
   bool leave_initialization() { return ask("fmi3ExitInitializationMode", exit_initialization_, c_); }
   bool terminate() { return ask("fmi3Terminate", terminate_, c_); }
-  void free() { free_(c_); }
+  void free() {
+    guarded("fmi3FreeInstance", [&] { return free_(c_), Ok; });
+  }
 
   // -- co-simulation ----------------------------------------------------------------------------
 
   int attempt(double t, double length, bool no_prior, Stepped& ended) {
     bool early = false;
     double reached = ended.reached;
-    const int status = do_step_(c_, t, length, no_prior, &ended.event, &ended.terminate, &early, &reached);
+    const int status = guarded(
+        step, [&] { return do_step_(c_, t, length, no_prior, &ended.event, &ended.terminate, &early, &reached); });
     if (early) ended.reached = reached;
     ended.early = early;
     return status;

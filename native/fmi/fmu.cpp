@@ -1,6 +1,7 @@
 // See fmu.hpp.
 #include "fmi/fmu.hpp"
 
+#include "exception.hpp"
 #include "fmi/logger.hpp"
 
 namespace upbeat::fmi {
@@ -33,11 +34,29 @@ std::string problem_in(const FmuTables& tables) {
 double Caller::past(double now, double named) {
   if (!told_) {
     told_ = true;
-    const std::string text =
-        "its next event would be at t = " + shorter(named) + ", which is past at t = " + shorter(now) + ": taken as none";
-    upbeat_fmi2_log(reinterpret_cast<void*>(environment_), "", Warning, "", "%s", text.c_str());
+    warn("its next event would be at t = " + shorter(named) + ", which is past at t = " + shorter(now) + ": taken as none");
   }
   return std::numeric_limits<double>::infinity();
+}
+
+void Caller::warn(const std::string& text) {
+  upbeat_fmi2_log(reinterpret_cast<void*>(environment_), "", Warning, "", "%s", text.c_str());
+}
+
+int Caller::raised(const char* call) {
+  raised_ = sound_text(current_exception());
+  const char* none = nullptr;
+  doom_->compare_exchange_strong(none, call, std::memory_order_acq_rel);
+  return Fatal;
+}
+
+void Caller::settle(const char* call) {
+  set_arithmetic(usual_);
+  if (settled_) return;
+  settled_ = true;
+  warn(std::string(call) +
+       " changed how the processor computes (rounding, tiny numbers, or which faults end the process). It was set back, "
+       "so that the results of others stay what they are (only the first time is reported)");
 }
 
 bool Caller::missing(const char* call) { return refuse("the FMU has no " + std::string(call)); }
@@ -54,6 +73,10 @@ bool Caller::judged(int status, const char* call) {
   failed_ = failed_ || status == Error || status == Fatal;
   const char* none = nullptr;
   if (status == Fatal) doom_->compare_exchange_strong(none, call, std::memory_order_acq_rel);
+  if (!raised_.empty()) {
+    refuse(std::string(call) + " raised a C++ exception (" + std::exchange(raised_, "") + "), which must not leave an FMU");
+    return false;
+  }
   static constexpr const char* words[] = {"", "", " was discarded", " failed", " failed for good (fatal)",
                                           " is still pending, and asynchronous steps are not supported"};
   refuse(std::string(call) + (status > Warning && status <= Pending

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "arithmetic.hpp"
 #include "cell.hpp"
 #include "error.hpp"
 #include "text.hpp"
@@ -164,6 +165,20 @@ class Caller {
 
   enum Status : int { Ok = 0, Warning = 1, Discard = 2, Error = 3, Fatal = 4, Pending = 5 };
 
+  // `body` calls a function of the FMU and gives its status. Nothing else comes of it: an exception is a failure for
+  // good, and how the processor computes is set back.
+  template <class Body>
+  int guarded(const char* call, Body body) {
+    int status;
+    try {
+      status = body();
+    } catch (...) {
+      status = raised(call);
+    }
+    if (arithmetic() != usual_) settle(call);
+    return status;
+  }
+
   const std::string& why() const { return why_; }
 
   // The time at which the FMU says, in an update at `now`, that its next event will be. Some leave the time of one
@@ -212,15 +227,15 @@ class Caller {
   bool ask(const char* call, int (*function)(Wanted...), Given... given) {
     if (!function) return missing(call);
     if (fatal()) return lost(call);
-    return done(function(given...), call);
+    return done(guarded(call, [&] { return function(given...); }), call);
   }
   // The same for a question that an FMU need not answer.
   template <class... Wanted, class... Given>
   bool answers(const char* call, int (*function)(Wanted...), Given... given) {
     if (!function) return false;
     if (fatal()) return lost(call);
-    const int status = function(given...);
-    return status == Fatal ? done(status, call) : status <= Warning;
+    const int status = guarded(call, [&] { return function(given...); });
+    return status == Fatal || fatal() ? done(status, call) : status <= Warning;
   }
   bool done(int status, const char* call) { return status == Ok || judged(status, call); }
   bool missing(const char* call);
@@ -236,12 +251,18 @@ class Caller {
 
  private:
   UPBEAT_APART bool judged(int status, const char* call);
+  UPBEAT_APART int raised(const char* call);
+  UPBEAT_APART void settle(const char* call);
+  void warn(const std::string& text);
   double past(double now, double named);
 
+  std::uint64_t usual_ = arithmetic();
   Doom* doom_;
   Doom own_doom_{nullptr};
   std::intptr_t environment_;
   bool told_ = false;  // of an event that is past
+  bool settled_ = false;
+  std::string raised_;  // what the FMU has raised
   double ended_ = std::numeric_limits<double>::quiet_NaN();
   std::string why_;
   bool said_ = false;

@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "arithmetic.hpp"
 #include "crossing.hpp"
 #include "drive.hpp"
 #include "fmi/intermediate.hpp"
@@ -146,6 +147,7 @@ NB_MODULE(_native, module) {
       .def(nb::init<nb::handle, const std::vector<Kernel>&, nb::list, double>(), "tables"_a, "kernels"_a, "units"_a, "start"_a)
       .def("begin_units", &Host::begin_units)
       .def("efforts", &Host::efforts)
+      .def("advancing", &Host::advancing)
       .def("execute", &Host::execute)
       .def("save", &Host::save)
       .def("restore", &Host::restore)
@@ -168,6 +170,7 @@ NB_MODULE(_native, module) {
            "machine"_a, "pace"_a, "parameters"_a, "texts"_a, "blocks"_a, "columns"_a.none(), "every"_a)
       .def("begin", &Drive::begin, "chunk"_a.none(), "limit"_a = std::numeric_limits<double>::infinity())
       .def("run", &Drive::run, "chunk"_a.none(), "limit"_a, "budget"_a, "most"_a)
+      .def("rows", &Drive::rows)
       .def("reason", &Drive::reason)
       .def_prop_ro("state", &Drive::state)
       .def("stand", &Drive::stand)
@@ -182,6 +185,8 @@ NB_MODULE(_native, module) {
   module.def("fmi2_logger_address", &fmi2_logger_address);
   module.def("announce_faults", &announce_faults, "before"_a, "after"_a);
   module.def("leave_faults_alone", &leave_faults_alone);
+  module.def("arithmetic", &arithmetic);
+  module.def("set_arithmetic", &set_arithmetic, "wanted"_a);
   module.def("forbid_exit", &forbid_exit, "words"_a, "code"_a);
   module.def("fmi3_intermediate_address", [] { return reinterpret_cast<std::uintptr_t>(&upbeat_fmi3_intermediate); });
   module.def("set_fmi2_log_sink", &set_fmi2_log_sink, "sink"_a.none());

@@ -101,7 +101,7 @@ int Callback::misfit(const Port& port, nb::handle value) {
   return 1;
 }
 
-int Callback::get(int number, Cell* to) {
+int Callback::get(int number, Cell* to) noexcept {
   const Port& port = ports_[static_cast<std::size_t>(number)];
   const nb::object value = nb::steal(PyObject_CallOneArg(get_.ptr(), port.name.ptr()));
   if (!value.is_valid()) return failed();
@@ -127,7 +127,7 @@ int Callback::read(const Port& port, nb::handle value, Cell* to) {
   return 0;
 }
 
-int Callback::set(int number, const Cell* coefficients, int count) {
+int Callback::set(int number, const Cell* coefficients, int count) noexcept {
   const Port& port = ports_[static_cast<std::size_t>(number)];
   const nb::object course = nb::steal(PyList_New(count));
   if (!course.is_valid()) return failed();
@@ -148,7 +148,7 @@ int Callback::set(int number, const Cell* coefficients, int count) {
   return nb::steal(PyObject_Vectorcall(set_.ptr(), arguments, 2, nullptr)).is_valid() ? 0 : failed();
 }
 
-int Callback::advance(double t, double to, int early, double* reached) {
+int Callback::advance(double t, double to, int early, double* reached) noexcept {
   const nb::object from = nb::steal(PyFloat_FromDouble(t));
   const nb::object until = nb::steal(PyFloat_FromDouble(to));
   if (!from.is_valid() || !until.is_valid()) return failed();
@@ -165,14 +165,14 @@ int Callback::advance(double t, double to, int early, double* reached) {
   return 0;
 }
 
-int Callback::jump(int* again) {
+int Callback::jump(int* again) noexcept {
   const nb::object result = nb::steal(PyObject_CallNoArgs(jump_.ptr()));
   if (!result.is_valid()) return failed();
   *again = PyObject_IsTrue(result.ptr());
   return *again < 0 ? failed() : 0;
 }
 
-int Callback::due(double* time) {
+int Callback::due(double* time) noexcept {
   const nb::object result = nb::steal(PyObject_CallNoArgs(due_.ptr()));
   if (!result.is_valid()) return failed();
   Cell cell;
@@ -185,7 +185,7 @@ int Callback::due(double* time) {
   return 0;
 }
 
-int Callback::slope(int output, int input, Cell* to) {
+int Callback::slope(int output, int input, Cell* to) noexcept {
   const Port& made = ports_[static_cast<std::size_t>(output)];
   const Port& given = ports_[static_cast<std::size_t>(input)];
   const Py_ssize_t count = Py_ssize_t{made.size < 0 ? 1 : made.size} * (given.size < 0 ? 1 : given.size);
@@ -210,7 +210,7 @@ int Callback::slope(int output, int input, Cell* to) {
   return 0;
 }
 
-int Callback::save(int slot) {
+int Callback::save(int slot) noexcept {
   const auto index = static_cast<std::size_t>(slot);
   if (index >= tokens_.size()) tokens_.resize(index + 1);
   nb::object token = nb::steal(PyObject_CallNoArgs(save_.ptr()));
@@ -220,13 +220,13 @@ int Callback::save(int slot) {
   return 0;
 }
 
-int Callback::restore(int slot) {
+int Callback::restore(int slot) noexcept {
   const nb::object& token = tokens_[static_cast<std::size_t>(slot)];
   return nb::steal(PyObject_CallOneArg(restore_.ptr(), token.ptr())).is_valid() ? 0 : failed();
 }
 
 // Whoever asks for the size will want the bytes next: they are made once.
-int Callback::pack(int slot, void* to, std::uint64_t* size) {
+int Callback::pack(int slot, void* to, std::uint64_t* size) noexcept {
   if (asked_slot_ != slot) {
     const nb::object& token = tokens_[static_cast<std::size_t>(slot)];
     asked_slot_ = -1;
@@ -247,7 +247,7 @@ int Callback::pack(int slot, void* to, std::uint64_t* size) {
   return 0;
 }
 
-int Callback::unpack(int slot, const void* from, std::uint64_t size) {
+int Callback::unpack(int slot, const void* from, std::uint64_t size) noexcept {
   const nb::object data =
       nb::steal(PyBytes_FromStringAndSize(static_cast<const char*>(from), static_cast<Py_ssize_t>(size)));
   if (!data.is_valid()) return failed();

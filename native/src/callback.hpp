@@ -29,16 +29,16 @@ class Callback {
 
   Callback(nanobind::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble);
 
-  int get(int port, Cell* to);
-  int set(int port, const Cell* coefficients, int count);
-  int advance(double t, double to, int early, double* reached);
-  int jump(int* again);
-  int due(double* time);
-  int slope(int output, int input, Cell* to);
-  int save(int slot);
-  int restore(int slot);
-  int pack(int slot, void* to, std::uint64_t* size);
-  int unpack(int slot, const void* from, std::uint64_t size);
+  int get(int port, Cell* to) noexcept;
+  int set(int port, const Cell* coefficients, int count) noexcept;
+  int advance(double t, double to, int early, double* reached) noexcept;
+  int jump(int* again) noexcept;
+  int due(double* time) noexcept;
+  int slope(int output, int input, Cell* to) noexcept;
+  int save(int slot) noexcept;
+  int restore(int slot) noexcept;
+  int pack(int slot, void* to, std::uint64_t* size) noexcept;
+  int unpack(int slot, const void* from, std::uint64_t size) noexcept;
 
   // The table owns the callback.
   static upbeat_unit make(nanobind::handle unit, std::vector<Port> ports, Strings& strings, Trouble& trouble);

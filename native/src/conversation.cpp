@@ -7,7 +7,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <new>
 #include <utility>
+
+#include "text.hpp"
 
 namespace upbeat {
 
@@ -18,6 +21,10 @@ using Clock = std::chrono::steady_clock;
 // A wait that took so much longer than asked for was no wait: the whole machine, or this process, stood still.
 constexpr std::chrono::milliseconds standstill{500};
 constexpr std::chrono::milliseconds between_looks{50};
+
+// More than any state or text: a process that announces more has lost its mind.
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 33;
+constexpr std::uint64_t most_words = 1 << 16;
 
 // How many units of this process wait in others.
 std::atomic<unsigned> waiting{0};
@@ -37,9 +44,16 @@ Conversation::Conversation(Link link, double deadline, ConversationHooks hooks)
 
 Conversation::~Conversation() { --waiting; }
 
-void Conversation::end() {
+bool Conversation::end(const std::string& why) {
   over_ = true;
   hooks_.lost(true);
+  why_ = why + "; its process was ended";
+  return false;
+}
+
+std::string Conversation::words() const {
+  const auto size = static_cast<std::size_t>(std::min(answer_.size, most_words));
+  return sound_text({reinterpret_cast<const char*>(payload_), size});
 }
 
 void Conversation::begin_anew(Link link) {
@@ -61,6 +75,7 @@ bool Conversation::alive() const {
 // Hands over what is on the slate, and waits for the answer. False: there is none, and never will be.
 bool Conversation::exchanged() {
   Slate& slate = *link_.slate;
+  slate.serial = ++serial_;
   const std::uint32_t looking = worth_looking(cores_);
   slate.looking.store(looking, std::memory_order_relaxed);
   hand_over(slate, Side::Server);
@@ -83,6 +98,8 @@ bool Conversation::exchanged() {
     why_ = hooks_.lost(alive());
     return false;
   }
+  answer_ = slate.answer();
+  if (answer_.serial != ~serial_) return end("its process wrote over the memory that it shares with the run");
   if (slate.records.load(std::memory_order_relaxed) != records_) {
     records_ = slate.records.load(std::memory_order_relaxed);
     hooks_.records();
@@ -112,16 +129,27 @@ bool Conversation::ask(const Question& question) {
   slate.size = question.size;
   if (!exchanged()) return false;
   payload_ = slate.payload();
-  if (slate.size <= link_.room) return true;
-  const Slate::Answer answer = slate.answer();
-  spill_.resize(slate.size);
-  for (std::uint64_t done = 0; done < spill_.size(); done += link_.room) {
+  return answer_.size <= link_.room || gathered();
+}
+
+// The payload of an answer that comes in pieces. There is memory for what has come, and not for what is announced.
+bool Conversation::gathered() {
+  Slate& slate = *link_.slate;
+  const Slate::Answer answer = answer_;
+  if (answer.size > most_bytes) return end("its process announced an answer of " + std::to_string(answer.size) + " bytes");
+  spill_.clear();
+  while (spill_.size() < answer.size) {
     slate.command = static_cast<std::int32_t>(Command::Fetch);
-    slate.size = done;
+    slate.size = spill_.size();
     if (!exchanged()) return false;
-    std::memcpy(spill_.data() + done, slate.payload(), std::min<std::uint64_t>(link_.room, spill_.size() - done));
+    const std::uint64_t piece = std::min<std::uint64_t>(link_.room, answer.size - spill_.size());
+    try {
+      spill_.insert(spill_.end(), slate.payload(), slate.payload() + piece);
+    } catch (const std::bad_alloc&) {
+      return end("there is no memory for its answer of " + std::to_string(answer.size) + " bytes");
+    }
   }
-  slate.put(answer);
+  answer_ = answer;
   payload_ = spill_.data();
   return true;
 }

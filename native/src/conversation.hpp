@@ -44,24 +44,27 @@ class Conversation {
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
 
-  // Whether there is an answer: then it is on the slate, and its payload at `payload`. Otherwise it is over, and
+  // Whether there is an answer: then its payload is at `payload`, so many bytes as it says. Otherwise it is over, and
   // `why` says what happened.
   bool ask(const Question& question);
-  const Slate& answer() const { return *link_.slate; }
+  const Slate::Answer& answer() const { return answer_; }
   const unsigned char* payload() const { return payload_; }
+  // The payload as words for people, whatever bytes these are.
+  std::string words() const;
 
   bool over() const { return over_; }
   bool given_up() const { return given_up_; }  // over because the user has lost patience
   const std::string& why() const { return why_; }
 
-  // Whoever answers is not to be trusted any more.
-  void end();
+  // Whoever answers is not to be trusted any more: its process is ended. Gives false.
+  bool end(const std::string& why);
   // With another process.
   void begin_anew(Link link);
   void hurry(double deadline);
 
  private:
   bool exchanged();
+  bool gathered();
   bool alive() const;
 
   Link link_;
@@ -71,6 +74,8 @@ class Conversation {
   bool over_ = false;
   bool given_up_ = false;
   std::uint32_t records_ = 0;
+  std::uint32_t serial_ = 0;
+  Slate::Answer answer_{};
   Bytes spill_;                             // an answer that came in pieces
   const unsigned char* payload_ = nullptr;  // and where the payload of the last one is
   std::string why_;

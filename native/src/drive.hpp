@@ -44,6 +44,9 @@ class Drive {
     }));
   }
 
+  // How many rows are in the chunk by now, also while the loop is at work.
+  std::size_t rows() const { return recorder_ ? recorder_->rows() : 0; }
+
   // The members of upbeat.core.reasons.Reason.
   nb::tuple reason(std::int32_t number) const {
     const Reason& found = pace_->reason(number);

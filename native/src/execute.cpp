@@ -123,6 +123,7 @@ bool Machine::work(std::int32_t row, Lane& lane) {
           const double until = cells[at->b].r;
           double* const reached = &cells[at->c].r;
           *reached = until;
+          lane.advancing.set(at->unit);
           const int status = at->advance(at->self, start, until, at->d, reached);
           if (status != 0 || (*reached != until && !(at->d && start <= *reached && *reached <= until))) {
             lane.error.start = start;
@@ -133,6 +134,7 @@ bool Machine::work(std::int32_t row, Lane& lane) {
           clocks[at->unit] = *reached;
           ++at;
         } while (at->code == code(Op::Advance));
+        lane.advancing.set(-1);
         if (at->code == Step::GetReal) goto get_reals;
         break;
       case code(Op::Compute):

@@ -96,6 +96,9 @@ class Host {
     return visit.checked(visit.work([&] { return visit.machine().restore(place); }));
   }
 
+  // The units that are being advanced just now, whoever is in the machine.
+  std::vector<std::int32_t> advancing() const { return machine_ ? machine_->advancing() : std::vector<std::int32_t>(); }
+
   // For each unit how hard its solver has worked, or nothing.
   std::vector<std::vector<std::int64_t>> efforts() {
     Visit visit(*this);

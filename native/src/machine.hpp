@@ -12,6 +12,7 @@
 #include "error.hpp"
 #include "packing.hpp"
 #include "program.hpp"
+#include "seen.hpp"
 #include "solver.hpp"
 #include "workers.hpp"
 
@@ -131,6 +132,15 @@ class Machine {
   const Trial* tried(std::size_t block) const;
 
   std::size_t units() const { return units_.size(); }
+  // From any thread: the units that are being advanced just now.
+  std::vector<std::int32_t> advancing() const {
+    std::vector<std::int32_t> found;
+    for (const Lane& lane : lanes_) {
+      const std::int32_t unit = lane.advancing.get();
+      if (unit >= 0) found.push_back(unit);
+    }
+    return found;
+  }
   Cell* cells() { return cells_.data(); }
   const ProgramTables& tables() const { return tables_; }
   const Error& error() const { return lanes_.front().error; }
@@ -149,6 +159,7 @@ class Machine {
     Error error;
     std::vector<Cell> gathered;
     std::vector<double> solving;
+    Seen<std::int32_t> advancing{-1};  // the unit that is just being advanced
 
     // Whether these are numbers to go on with: those of a port of `width` cells, or several courses of one.
     bool are_numbers(const Cell* from, std::int32_t count, std::int32_t width) {

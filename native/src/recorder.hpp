@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cell.hpp"
+#include "seen.hpp"
 
 namespace upbeat {
 
@@ -28,7 +29,7 @@ class Recorder {
   void open(Cell* rows, std::size_t capacity) {
     to_ = rows;
     capacity_ = capacity;
-    used_ = 0;
+    used_.set(0);
     left_out_ = false;
   }
 
@@ -44,12 +45,12 @@ class Recorder {
     left_out_ = !due && !last;
     if (left_out_) return;
     to_ = to;
-    ++used_;
+    used_.set(used_.get() + 1);  // after the row: whoever sees the number sees the rows
   }
 
   // For how many more rows there is room.
-  std::int64_t room() const { return static_cast<std::int64_t>(capacity_ - used_); }
-  std::size_t rows() const { return used_; }
+  std::int64_t room() const { return static_cast<std::int64_t>(capacity_ - used_.get()); }
+  std::size_t rows() const { return used_.get(); }
   // Whether one more row, which was left out, lies behind them.
   bool left_out() const { return left_out_; }
   std::size_t width() const { return width_; }
@@ -95,7 +96,7 @@ class Recorder {
   std::size_t width_;
   Cell* to_ = nullptr;
   std::size_t capacity_ = 0;
-  std::size_t used_ = 0;
+  Seen<std::size_t> used_{0};
   bool left_out_ = false;
 };
 

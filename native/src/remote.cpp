@@ -25,11 +25,12 @@ RemoteUnit::RemoteUnit(Link link, Offered calls, std::vector<RemotePort> ports, 
       hooks_(std::move(hooks)) {}
 
 RemoteUnit::~RemoteUnit() {
+  std::string why;
   if (!talk_.over()) {
     talk_.hurry(2.0);
-    talk_.ask({Command::End});
+    if (!talk_.ask({Command::End})) why = talk_.why();
   }
-  hooks_.ended();
+  hooks_.ended(why);
 }
 
 int RemoteUnit::fail(std::string message) {
@@ -50,9 +51,15 @@ int RemoteUnit::call(const Question& question) {
   while (!asked(question)) {
     if (!revived()) return 1;
   }
-  const Slate& slate = talk_.answer();
-  if (slate.status != 0) message_.assign(reinterpret_cast<const char*>(talk_.payload()), slate.size);
-  return slate.status;
+  const int status = talk_.answer().status;
+  if (status != 0) message_ = talk_.words();
+  return status;
+}
+
+// An answer that is none is the end: nobody knows what the unit will do next.
+int RemoteUnit::nonsense(const std::string& what) {
+  talk_.end("its process gave " + what);
+  return fail(talk_.why());
 }
 
 // ---------------------------------------------------------------- the calls of unit.h
@@ -64,14 +71,18 @@ int RemoteUnit::get(int number, Cell* to) {
   if (const int status = call(question)) return status;
   const std::uint64_t size = talk_.answer().size;
   if (port.plain()) {
-    if (size != sizeof(Cell) * port.filled()) return fail("its process gave an answer of another size");
+    if (size != sizeof(Cell) * port.filled()) return nonsense("a value of another size");
     std::memcpy(to, talk_.payload(), size);
+    if (port.kind == Kind::Boolean) {
+      for (std::int32_t i = 0; i < port.cells; ++i) to[i].i = to[i].i != 0;
+    }
+    if (port.event) to[port.cells].i = to[port.cells].i != 0;
     return 0;
   }
   Reader reader(talk_.payload(), size);
-  if (port.event) to[port.cells].i = static_cast<std::int64_t>(reader.word());
-  if (port.event && to[port.cells].i == 0) return 0;
-  return read_texts(reader, port.cells, *strings_, to) ? 0 : fail("its process gave no texts");
+  if (port.event) to[port.cells].i = reader.word() != 0;
+  if (port.event && to[port.cells].i == 0) return reader.finished() ? 0 : nonsense("an event of another size");
+  return read_texts(reader, port.cells, *strings_, to) ? 0 : nonsense("bytes that are no texts");
 }
 
 int RemoteUnit::set(int number, const Cell* coefficients, int count) {
@@ -107,7 +118,7 @@ int RemoteUnit::advance(double t, double to, int early, double* reached) {
 int RemoteUnit::jump(int* again) {
   const Question question{Command::Jump};
   if (const int status = call(question)) return status;
-  *again = talk_.answer().a;
+  *again = talk_.answer().a != 0;
   return remember(question);
 }
 
@@ -123,7 +134,7 @@ int RemoteUnit::slope(int output, int input, Cell* to) {
   question.b = input;
   if (const int status = call(question)) return status;
   const auto cells = [this](int port) { return static_cast<std::uint64_t>(ports_[static_cast<std::size_t>(port)].cells); };
-  if (talk_.answer().size != sizeof(Cell) * cells(output) * cells(input)) return fail("its process gave an answer of another size");
+  if (talk_.answer().size != sizeof(Cell) * cells(output) * cells(input)) return nonsense("slopes of another number");
   std::memcpy(to, talk_.payload(), talk_.answer().size);
   return 0;
 }
@@ -187,7 +198,7 @@ int RemoteUnit::remember(const Question& question) {
 // The present state, and those that were saved: what was told before need not be told again. If the unit
 // cannot give them just now, it is asked again later.
 void RemoteUnit::keep() {
-  const Slate& slate = talk_.answer();
+  const Slate::Answer& slate = talk_.answer();
   const auto answered = [&](Command command, std::int32_t slot) {
     Question question{command};
     question.a = slot;
@@ -221,8 +232,8 @@ bool RemoteUnit::revived() {
     if (!link.slate) return false;
     talk_.begin_anew(std::move(link));
     if (!caught_up() && !talk_.over()) {
-      message_ = "its process was started anew, but did not come to the same state: " + message_;
-      talk_.end();
+      talk_.end("its process was started anew, but did not come to the same state: " + message_);
+      message_ = talk_.why();
       return false;
     }
   }
@@ -233,7 +244,7 @@ bool RemoteUnit::revived() {
 bool RemoteUnit::granted(const Question& question) {
   if (!asked(question)) return false;
   if (talk_.answer().status == 0) return true;
-  message_.assign(reinterpret_cast<const char*>(talk_.payload()), talk_.answer().size);
+  message_ = talk_.words();
   return false;
 }
 

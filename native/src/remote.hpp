@@ -20,8 +20,8 @@ namespace upbeat {
 struct RemoteHooks : ConversationHooks {
   // Starts another process in its place, for the reason given; no slate if that failed, which it then says.
   std::function<Link(std::string& why)> renewed;
-  // The process was asked to end: sees to it.
-  std::function<void()> ended;
+  // The process was asked to end: sees to it. What went wrong with that, if anything did.
+  std::function<void(const std::string& why)> ended;
 };
 
 struct RemoteTerms {
@@ -85,6 +85,7 @@ class RemoteUnit {
   bool granted(const Question& question);
   bool took_over(std::int32_t slot, const Bytes& state);
   int fail(std::string message);
+  int nonsense(const std::string& what);
 
   Conversation talk_;
   Offered calls_;

@@ -62,9 +62,10 @@ RemoteHooks hooks(nb::object keeper, std::shared_ptr<Trouble*> trouble) {
     (*trouble)->message.clear();
     return false;
   };
-  made.ended = [held] {
+  made.ended = [held](const std::string& why) {
     nb::gil_scoped_acquire acquire;
     try {
+      if (!why.empty()) held->attr("ended_badly")(why);
       held->attr("ended")();
     } catch (nb::python_error& error) {
       error.discard_as_unraisable("the process of a unit");

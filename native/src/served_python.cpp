@@ -3,9 +3,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -30,10 +34,9 @@ class Served {
  public:
   // `words` gives those for what Python raised; `prefix` comes before those of a unit that is none of Python, and what
   // `more` gives behind them if it is an FMU that failed.
-  Served(nb::handle unit, double start, int file, std::uint64_t size, const std::vector<PortRow>& ports, nb::object words,
+  Served(nb::handle unit, double start, const Link& link, const std::vector<PortRow>& ports, nb::object words,
          const std::string& prefix, nb::object more) {
     const upbeat_unit table = entrance_.enter(unit, start);
-    const Link link = linked(file, size, 0);
     slate_ = link.slate;
     server_ = std::make_unique<Server>(link.slate, link.room, table, remote_ports(ports_of(ports)), entrance_.strings,
                                        [this, words, table, prefix, more]() -> std::string {
@@ -97,15 +100,39 @@ class Served {
   std::unique_ptr<Server> server_;
 };
 
+constexpr off_t most_output = 8 << 20, kept_output = 4 << 20;
+
+// What is printed goes to a file without a name. A flood is cut: what came first stays, and what comes last.
+void cut(int output) {
+  struct stat found {};
+  if (fstat(output, &found) != 0 || !S_ISREG(found.st_mode) || found.st_nlink != 0 || found.st_size <= most_output) return;
+  if (ftruncate(output, kept_output) != 0) return;
+  static constexpr char words[] = "\n... (too much output: a part was cut here) ...\n";
+  if (write(output, words, sizeof words - 1) < 0) return;
+}
+
+// Whether the other end of a pipe is closed; or the parent gone, if somebody has closed this end.
+bool over(int pipe, pid_t parent) {
+  pollfd looked{pipe, POLLIN, 0};
+  if (poll(&looked, 1, 250) <= 0) return false;
+  char byte;
+  if ((looked.revents & POLLNVAL) == 0) return read(pipe, &byte, 1) == 0;
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  return getppid() != parent;
+}
+
+// Beyond those numbers that C code likes to close.
+int kept(int file) { return fcntl(file, F_DUPFD_CLOEXEC, 300); }
+
 // This process ends as soon as the other end of a pipe is closed: in good order if it can, and soon in any case,
-// whatever its other threads are doing. (The signal that Linux offers instead comes when the *thread* ends that
-// started this process.)
-void end_with(int pipe) {
-  std::thread([pipe] {
-    char byte;
-    while (read(pipe, &byte, 1) > 0 || errno == EINTR) errno = 0;
+// whatever its other threads are doing, with all processes that it has started. (The signal that Linux offers instead
+// comes when the *thread* ends that started this process.)
+void end_with(int given) {
+  std::thread([pipe = kept(given), output = kept(1), parent = getppid()] {
+    while (!over(pipe, parent)) cut(output);
     abandoned = true;
     std::this_thread::sleep_for(std::chrono::seconds(2));
+    if (getpgrp() == getpid()) kill(0, SIGKILL);
     _exit(1);
   }).detach();
 }
@@ -113,10 +140,12 @@ void end_with(int pipe) {
 }  // namespace
 
 void bind_server(nb::module_& module) {
+  nb::class_<Link>(module, "Memory").def("__init__", [](Link* self, int file, std::uint64_t size) {
+    new (self) Link(linked(file, size, 0));
+  });
   nb::class_<Served>(module, "Server")
-      .def(nb::init<nb::handle, double, int, std::uint64_t, const std::vector<PortRow>&, nb::object, const std::string&,
-                    nb::object>(),
-           "unit"_a, "start"_a, "file"_a, "size"_a, "ports"_a, "words"_a, "prefix"_a, "more"_a.none() = nb::none())
+      .def(nb::init<nb::handle, double, const Link&, const std::vector<PortRow>&, nb::object, const std::string&, nb::object>(),
+           "unit"_a, "start"_a, "memory"_a, "ports"_a, "words"_a, "prefix"_a, "more"_a.none() = nb::none())
       .def_prop_ro("calls", &Served::calls)
       .def("record", &Served::record)
       .def("run", &Served::run);

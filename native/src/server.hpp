@@ -40,6 +40,13 @@ class Server {
   std::vector<RemotePort> ports_;
   Strings& strings_;
   std::function<std::string()> why_;
+  struct {
+    std::int32_t command, a, b;
+    double x, y;
+    std::uint64_t size;
+    std::uint32_t serial;
+  } asked_{};
+  Slate::Answer said_{};
   Bytes inbox_;  // a payload that came in pieces
   const unsigned char* given_ = nullptr;
   Bytes outbox_;  // a payload that goes in pieces

@@ -49,20 +49,20 @@ struct alignas(64) Slate {
   // For how many microseconds the server should look before it sleeps. It reads this when it begins to wait, which
   // may be while the client already writes its next question: either value will do.
   std::atomic<std::uint32_t> looking;
-  std::uint32_t spare;
+  // The number of the question. An answer carries its complement: what does not was written by somebody else.
+  std::uint32_t serial;
 
-  // What an answer says besides its payload, for whoever needs the slate before it has been read.
+  // What an answer says besides its payload. The server's process may write here at any time, whatever it has
+  // promised: the client reads it once, and goes by its copy.
   struct Answer {
     std::int32_t status, a;
     double y;
     std::uint64_t size;
+    std::uint32_t serial;
   };
-  Answer answer() const { return {status, a, y, size}; }
-  void put(const Answer& answer) {
-    status = answer.status;
-    a = answer.a;
-    y = answer.y;
-    size = answer.size;
+  Answer answer() const {
+    const volatile Slate& seen = *this;
+    return {seen.status, seen.a, seen.y, seen.size, seen.serial};
   }
 
   unsigned char* payload() { return reinterpret_cast<unsigned char*>(this + 1); }

@@ -7,6 +7,7 @@
 
 #include "cell.hpp"
 #include "packing.hpp"
+#include "text.hpp"
 
 namespace upbeat {
 
@@ -35,7 +36,9 @@ inline bool read_texts(Reader& from, std::int32_t cells, Strings& strings, Cell*
     const std::uint64_t size = from.word();
     const unsigned char* const text = from.bytes(size);
     if (!text) return false;
-    to[i].i = strings.intern(std::string(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size)));
+    const std::string copied(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
+    if (!is_text(copied)) return false;
+    to[i].i = strings.intern(copied);
   }
   return from.finished();
 }

@@ -71,7 +71,7 @@ struct Served {
     hooks.renewed = [](std::string&) { return Link{}; };
     hooks.records = [] {};
     hooks.going_on = [] { return true; };
-    hooks.ended = [this] { ended = true; };
+    hooks.ended = [this](const std::string&) { ended = true; };
     auto unit = std::make_unique<RemoteUnit>(Link{slate, room, 0}, RemoteUnit::Offered{}, ports, RemoteTerms{}, hooks);
     unit->use(here);
     return unit;
@@ -133,7 +133,7 @@ TEST(who_asks_nobody_is_told_in_time) {
   };
   hooks.records = [] {};
   hooks.going_on = [] { return true; };
-  hooks.ended = [] {};
+  hooks.ended = [](const std::string&) {};
   RemoteTerms terms;
   terms.deadline = 0.05;
   RemoteUnit unit(Link{slate, room, 0}, {}, {{Kind::Real, 1, false}}, terms, hooks);
@@ -142,4 +142,51 @@ TEST(who_asks_nobody_is_told_in_time) {
   CHECK(unit.message() == std::string("nobody there"));
   CHECK(unit.get(0, &cell) == 1);
   CHECK(lost == 1);
+}
+
+// The other side may write anything at any time: whatever it says, nothing is read or made that it has no right to.
+TEST(nonsense_on_a_slate_ends_the_conversation) {
+  struct Case {
+    std::int32_t status;
+    std::uint64_t size;
+    bool serial;
+    const char* words;
+  };
+  const Case cases[] = {
+      {0, 0, false, "its process wrote over the memory that it shares with the run; its process was ended"},
+      {0, std::uint64_t{1} << 60, true, "its process announced an answer of 1152921504606846976 bytes; its process was ended"},
+      {0, ~std::uint64_t{0}, true, "its process announced an answer of 18446744073709551615 bytes; its process was ended"},
+      {0, 3, true, "its process gave a value of another size; its process was ended"},
+      {7, room, true, "\xEF\xBF\xBD"},
+  };
+  for (const Case& one : cases) {
+    const std::shared_ptr<Slate> slate = fresh();
+    std::thread other([&] {
+      await_turn(*slate, Side::Server, Patience::look(0), [] { return true; });
+      slate->status = one.status;
+      slate->size = one.size;
+      slate->serial = one.serial ? ~slate->serial : slate->serial;
+      std::memset(slate->payload(), 0xA5, room);
+      hand_over(*slate, Side::Client);
+    });
+    int lost = 0;
+    RemoteHooks hooks;
+    hooks.lost = [&](bool) {
+      ++lost;
+      return std::string("lost");
+    };
+    hooks.records = [] {};
+    hooks.going_on = [] { return true; };
+    hooks.ended = [](const std::string&) {};
+    RemoteTerms terms;
+    terms.deadline = 0.1;
+    {
+      RemoteUnit unit(Link{slate, room, 0}, {}, {{Kind::Real, 1, false}}, terms, hooks);
+      Cell cell = real(0.0);
+      CHECK(unit.get(0, &cell) == (one.status ? one.status : 1));
+      CHECK(std::string(unit.message()).rfind(one.words, 0) == 0);
+      CHECK(lost == (one.status ? 0 : 1));
+    }
+    other.join();
+  }
 }

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import tempfile
 import threading
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,7 +48,7 @@ def make_folder() -> Path:
         lock = _locked(outer / _MARK, create=True)
         if lock is not None:  # else somebody swept in the moment before it was locked
             break
-        shutil.rmtree(outer, ignore_errors=True)
+        _remove(outer)
     files = outer / _FILES
     _held[files] = (lock, os.getpid())
     files.mkdir()
@@ -59,7 +61,7 @@ def remove_folder(files: Path) -> None:
     if owner != os.getpid():
         return
     del _held[files]
-    shutil.rmtree(files.parent, ignore_errors=True)
+    _remove(files.parent)
     os.close(lock)  # last: as long as there is something to remove, it is ours
 
 
@@ -73,6 +75,7 @@ def sweep(place: Path) -> None:
     """Remove the folders in `place` whose owners, processes of the same user, are gone."""
     if fcntl is None:
         return
+    dead: dict[Path, int] = {}
     with suppress(OSError):
         for outer in place.glob(f"{PREFIX}*"):
             with suppress(OSError):
@@ -81,8 +84,62 @@ def sweep(place: Path) -> None:
                     continue
                 lock = _locked(outer / _MARK, create=False)
                 if lock is not None:
-                    shutil.rmtree(outer, ignore_errors=True)
-                    os.close(lock)
+                    dead[outer] = lock
+    end_users([outer / _FILES for outer in dead])
+    for outer, lock in dead.items():
+        _remove(outer)
+        os.close(lock)
+
+
+def end_users(folders: Collection[Path]) -> None:
+    """End the processes of this user that were started with one of these folders for their temporary files.
+
+    A unit in a process of its own has such a folder, and so has all that it starts, wherever that goes.
+    """
+    marks = [b"\0TMPDIR=" + os.fsencode(folder) + b"\0" for folder in folders]
+    for _ in range(5 if marks else 0):  # one that is found may have started another meanwhile
+        found = [process for process in _own_processes() if _has_any(process, marks)]
+        for process in found:
+            with suppress(OSError):
+                os.kill(int(process.name), signal.SIGKILL)
+        if not found:
+            return
+
+
+def _own_processes() -> Iterator[Path]:
+    """The processes of this user but this one, where the system lists them."""
+    with suppress(OSError):
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                if (
+                    entry.name.isdigit()
+                    and entry.name != str(os.getpid())
+                    and entry.stat().st_uid == os.getuid()
+                ):
+                    yield entry
+
+
+def _has_any(process: Path, marks: Sequence[bytes]) -> bool:
+    """Whether one of these is in the environment of a process that lives."""
+    try:
+        environment = b"\0" + (process / "environ").read_bytes()
+        found = any(mark in environment for mark in marks)
+        return found and b") Z" not in (process / "stat").read_bytes()
+    except OSError:
+        return False
+
+
+def _remove(folder: Path) -> None:
+    """All of it, also what somebody has forbidden to touch."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        return
+    for path, folders, _ in os.walk(folder):
+        for inside in (Path(path), *(Path(path) / name for name in folders)):
+            with suppress(OSError):
+                if not inside.is_symlink():
+                    inside.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _locked(mark: Path, *, create: bool) -> int | None:

@@ -255,6 +255,11 @@ class Loop:
             self.step()
             most -= 1
 
+    def save_rows(self) -> None:
+        """From another thread, while a step takes long: what has been recorded so far goes to the file."""
+        if self._recorder is not None:
+            self._recorder.save_rows()
+
     def _record(self) -> None:
         if self._recorder is None:
             return

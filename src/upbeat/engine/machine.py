@@ -65,6 +65,10 @@ class Machine(Protocol):
         """How hard the solvers of units have worked, where they tell."""
         ...
 
+    def advancing(self) -> Sequence[str]:
+        """The units that are being advanced just now. Any thread may ask."""
+        ...
+
     def tried(self) -> Mapping[str, tuple[float, float, bool]]:
         """For blocks of which it was found out in this run: the seconds they take on several cores and on
         one, and whether several do them."""

@@ -200,6 +200,9 @@ class _Timed:
     def efforts(self) -> Mapping[str, Effort]:
         return self.machine.efforts()
 
+    def advancing(self) -> Sequence[str]:
+        return self.machine.advancing()
+
     def tried(self) -> Mapping[str, tuple[float, float, bool]]:
         return self.machine.tried()
 

@@ -42,6 +42,10 @@ _log = logging.getLogger("upbeat.run")
 
 BUDGET_SECONDS = 0.05
 """How long an engine works before it lets the run look at Ctrl-C and report progress."""
+SAVING_SECONDS = 1.0
+"""If it does not come back for so long, what has been recorded is written: the run may be killed."""
+TELLING_SECONDS = 30.0
+"""And after so long the unit is named that takes its time."""
 
 
 class Run:
@@ -93,6 +97,7 @@ class Run:
         self._loop: Loop | None = None
         self._last_word = ""  # why the run ended before its stop time, though all went well
         self._paced: Paced | None = None
+        self._moves = 0  # how often the engine was asked to go on
         self._machine: Machine | None = None
         self._turn = threading.RLock()  # one thread at a time; `close` waits for a slice, not for the end
         with self._guarded():
@@ -140,7 +145,7 @@ class Run:
     def finish(self, report: Callable[[float], None] | None = None) -> Trace:
         """Run to the stop time. Ctrl-C ends it and raises `Interrupted`; whole steps are kept."""
         drive = self._live()
-        with self._guarded(), interruptible(self._machine) as asked:
+        with self._guarded(), interruptible(self._machine) as asked, self._watched():
             while not drive.finished:
                 with self._turn:
                     self._live()
@@ -167,6 +172,7 @@ class Run:
     def _move(self, work: Callable[[], None]) -> None:
         """Do some steps. A unit that asks for the end ends the run at the last time that all have reached."""
         assert self._loop is not None
+        self._moves += 1
         try:
             work()
         except EndRequest as asked:
@@ -177,6 +183,44 @@ class Run:
                 f"unit '{unit}': {asked.reason.removeprefix('FmuError: ')}"
             )
             _log.warning("%s", self._last_word)
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Meanwhile another thread looks whether some step does not end."""
+        over = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(over,), name="upbeat-watch", daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watch.join()
+
+    def _watch(self, over: threading.Event) -> None:
+        """A step that takes long, or does not end at all, costs no rows, and does not stay nameless."""
+        seen, since, saved, told = self._moves, time.monotonic(), False, False
+        while not over.wait(SAVING_SECONDS / 2):
+            if self._moves != seen:
+                seen, since, saved, told = self._moves, time.monotonic(), False, False
+                continue
+            loop, machine, waited = self._loop, self._machine, time.monotonic() - since
+            if loop is None or machine is None:
+                return
+            if waited >= SAVING_SECONDS and not saved:
+                loop.save_rows()
+                saved = True
+            if waited >= TELLING_SECONDS and not told and (units := self._named(machine.advancing())):
+                _log.warning(
+                    "%s has been in the same step for %.0f s, and the run waits. If it hangs, run it in a "
+                    'process of its own, which is ended after its deadline: isolation = "process"',
+                    units, waited,
+                )  # fmt: skip
+                told = True
+
+    def _named(self, units: Sequence[str]) -> str:
+        """Units as people know them: one may have been inside another one."""
+        paths = self._scenario.origin.paths if self._scenario.origin is not None else {}
+        return ", ".join(f"unit '{paths.get(unit, unit)}'" for unit in units)
 
     def checkpoint(self) -> None:
         """Make a checkpoint now, whenever the next one would be due."""
@@ -304,10 +348,11 @@ class Run:
         self._on_cores()
         machine, self._machine = self._machine, None
         try:
+            # Before the units: one that takes the process along when it is ended does not cost the results.
+            self._recorder.close(outcome, **self._story())
+        finally:
             if machine is not None:
                 machine.close()
-        finally:
-            self._recorder.close(outcome, **self._story())
 
     def __enter__(self) -> Run:
         return self

@@ -6,6 +6,7 @@ It lives with the engines, because it makes the unit as one of them would.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import pickle
@@ -13,6 +14,7 @@ import shutil
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 from upbeat.core.abilities import Ability, Model, Native, instantiated
@@ -20,7 +22,7 @@ from upbeat.core.errors import EndRequest, RunError
 from upbeat.engine.closing import close_all
 from upbeat.engine.texts import text_of
 from upbeat.units.fmi.binding.calls import why
-from upbeat.units.process.frames import Frames, write_frame
+from upbeat.units.process.frames import Frames, read_order, write_reply
 from upbeat.units.process.records import Telling
 from upbeat.units.process.unit import rows
 
@@ -30,13 +32,15 @@ def main() -> None:
     orders, replies, lifeline, memory, records, size = map(int, sys.argv[2:8])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which will end this process
     atexit.register(shutil.rmtree, os.environ["TMPDIR"], ignore_errors=True)
-    frames = Frames(orders)
+    _prefer_to_die()
+    frames = Frames(orders, read_order)
     frame = frames.wait()
     if frame is None:
         return
     name, start, pickled, slopes, core, level = frame[0]
+    shared = _shared(memory, size) if core else None
     _end_with(lifeline, core)
-    write_frame(replies, "hello")
+    write_reply(replies, "hello")
     telling = Telling(records, lambda: None)
     logger = logging.getLogger("upbeat")
     logger.addHandler(telling)
@@ -46,7 +50,7 @@ def main() -> None:
         model = _unpickled(pickled)
         if core:
             unit, entered = _entered(model, name, start, slopes)
-            server = _served(model, entered, start, memory, size)
+            server = _served(model, entered, start, shared)
             telling.told = server.record
         else:
             from upbeat.units.process.piped import Answering
@@ -54,11 +58,13 @@ def main() -> None:
             unit = instantiated(model, name, start)
             server = Answering(model, unit, words)
     except BaseException as error:  # noqa: BLE001  # whatever it is, the run has to hear of it
-        write_frame(replies, ("failed", words(error)))
+        write_reply(replies, ("failed", words(error)))
         return
-    write_frame(replies, ("ready", server.calls))
+    write_reply(replies, ("ready", server.calls))
     try:
         if core:
+            os.close(orders)  # what the unit does not need, it cannot spoil
+            os.close(replies)
             server.run()
         else:
             server.run(frames, replies)
@@ -97,13 +103,28 @@ def _entered(model: Model, name: str, start: float, slopes: Any) -> tuple[Any, A
     return unit, entry.callback(model, unit)
 
 
-def _served(model: Model, entered: Any, start: float, memory: int, size: int) -> Any:
+def _prefer_to_die() -> None:
+    """Where memory runs out, the system is to end this process and not the run."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
+
+
+def _shared(memory: int, size: int) -> Any:
+    """The memory that the run sees, too: taken before the unit is there, which then has no file to spoil."""
+    from upbeat import _native
+
+    shared = _native.Memory(memory, size)
+    os.close(memory)
+    return shared
+
+
+def _served(model: Model, entered: Any, start: float, shared: Any) -> Any:
     from upbeat import _native
 
     prefix = "NativeFailure: " if isinstance(entered, _native.Addresses) else ""
     complaints = entered.complaints if isinstance(entered, _native.Fmu) else None
     more = None if complaints is None else lambda: why(complaints())
-    return _native.Server(entered, start, memory, size, rows(model.ports), words, prefix, more)
+    return _native.Server(entered, start, shared, rows(model.ports), words, prefix, more)
 
 
 def _end_with(lifeline: int, core: bool) -> None:
@@ -112,11 +133,14 @@ def _end_with(lifeline: int, core: bool) -> None:
         from upbeat import _native
 
         _native.end_with(lifeline)
+        os.close(lifeline)
         return
 
     def watch() -> None:
         while os.read(lifeline, 1):
             pass
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

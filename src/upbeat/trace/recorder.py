@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import struct
+import threading
 import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +21,7 @@ from upbeat.trace.events import EventLog, StoredEvents
 from upbeat.trace.log import Ending, Outcome
 from upbeat.trace.statistics import Statistics
 from upbeat.trace.steps import StepLog
-from upbeat.trace.store import FileSink, Sink, Source
+from upbeat.trace.store import Arrays, FileSink, Sink, Source
 
 CHUNK_BYTES = 1 << 20
 """The usual size of a chunk: large enough that its overhead vanishes, small enough to lose."""
@@ -40,6 +41,8 @@ class Recorder:
 
     Events are appended to `events`, a log that knows the given `kinds`. With a sink that streams they
     leave it with the next chunk of rows.
+
+    One thread at a time; only `save_rows` may come from another one.
 
     `strings` is the pool of string values: pass the engine's own list if it has one. A sink that
     cannot write any further raises `RecordingError`, once: from then on rows are dropped.
@@ -75,17 +78,20 @@ class Recorder:
         self._last = b""
         self._left_out: tuple[float, Callable[[], None]] | None = None
         self._closed = self._broken = False
+        self._guard = threading.RLock()
+        self._late: RecordingError | None = None
         self._fresh_chunk()
         sink.begin(self.columns, tuple(kinds))
 
     def row(self, time: float, values: Sequence[Value]) -> None:
         """Offer the values of all columns at `time`."""
         self._offered += 1
-        if self.every == 1 or self._offered % self.every == 1:
-            self._keep(time, values)
-        else:
-            self._left_out = time, lambda: self._keep(time, values)
-            self._flush_if_due()
+        with self._guard:
+            if self.every == 1 or self._offered % self.every == 1:
+                self._keep(time, values)
+            else:
+                self._left_out = time, lambda: self._keep(time, values)
+                self._flush_if_due()
 
     def leave_out(self, cells: Cells, strings: Sequence[str]) -> None:
         """The last row that was offered to the native engine, which has left it out; as for `block`."""
@@ -98,9 +104,10 @@ class Recorder:
         """
         if list(left) == list(right):
             return
-        if self._last_time() != time:
-            self._keep(time, left)
-        self._keep(time, right)
+        with self._guard:
+            if self._last_time() != time:
+                self._keep(time, left)
+            self._keep(time, right)
 
     def _last_time(self) -> float | None:
         """The time of the last row that was kept, as far as it is known here."""
@@ -110,25 +117,29 @@ class Recorder:
 
     def finish(self, time: float, values: Sequence[Value]) -> None:
         """Offer the last row of the run: it is kept unless it already is the last one."""
-        fill = self._fill
-        self._keep(time, values, flush=False)
-        size = self._row.size
-        end = self._bytes[fill * size : (fill + 1) * size]
-        before = self._bytes[(fill - 1) * size : fill * size] if fill else self._last
-        if end == before:
-            self._fill = fill
-            self.rows -= 1
-        elif self._fill == self.chunk_rows:
-            self.flush()
+        with self._guard:
+            fill = self._fill
+            self._keep(time, values, flush=False)
+            size = self._row.size
+            end = self._bytes[fill * size : (fill + 1) * size]
+            before = self._bytes[(fill - 1) * size : fill * size] if fill else self._last
+            if end == before:
+                self._fill = fill
+                self.rows -= 1
+            elif self._fill == self.chunk_rows:
+                self.flush()
 
     def block(self, cells: Cells, strings: Sequence[str] | None = None) -> None:
         """Take many rows at once: a matrix of cells, time first, which nobody else will change.
 
         Texts are numbers in `strings`, which is the recorder's own pool unless given.
         """
+        with self._guard:
+            if len(cells):
+                self._take(cells, strings)
+
+    def _take(self, cells: Cells, strings: Sequence[str] | None) -> None:
         count = len(cells)
-        if count == 0:
-            return
         if self._texts and strings is not None and strings is not self._pool.strings:
             numbers = np.array([self._pool.intern(text) for text in strings], dtype=np.int64)
             for index in self._texts:
@@ -150,7 +161,33 @@ class Recorder:
 
     def flush(self) -> None:
         """Hand the rows and events so far to the sink."""
-        self._flush_events()
+        with self._guard:
+            late, self._late = self._late, None
+            if late is not None:
+                raise late
+            self._flush_events()
+            self._flush_rows()
+
+    @property
+    def takes_early(self) -> bool:
+        """Whether `save_rows` has a use for more rows: a file, and no texts (it lacks their numbers)."""
+        return self._file is not None and not self._texts
+
+    def save_rows(self, more: Cells | None = None) -> None:
+        """From another thread, while nothing comes: hand the rows so far, and `more`, to a sink that streams.
+
+        The events wait for whoever collects them. What goes wrong is raised by the next `flush`.
+        """
+        with self._guard:
+            try:
+                if self._file is not None and not self._closed:
+                    if more is not None and len(more):
+                        self._take(more.copy(), None)
+                    self._flush_rows()
+            except RecordingError as error:
+                self._late = error
+
+    def _flush_rows(self) -> None:
         if self._broken:
             self._fill = 0
         if self._fill == 0:
@@ -174,9 +211,15 @@ class Recorder:
         notes: Iterable[str] = (),
     ) -> None:
         """Write what is left and how the run ended. A second call does nothing."""
-        if self._closed:
-            return
-        self._closed = True
+        with self._guard:
+            if self._closed:
+                return
+            self._closed = True
+            self._end(outcome, steps, info, notes)
+
+    def _end(
+        self, outcome: Outcome, steps: StepLog | None, info: Mapping[str, Any] | None, notes: Iterable[str]
+    ) -> None:
         ending = Ending(outcome, steps or StepLog(), info=dict(info or {}), notes=list(notes))
         try:
             self._keep_last()
@@ -199,6 +242,8 @@ class Recorder:
     def source(self) -> Source:
         """All rows so far, to be read again."""
         self.flush()
+        if self.rows == 0 and self._file is not None:  # there may be no file yet
+            return Arrays(column.decode(np.empty(0), ()) for column in (TIME, *self.columns))
         return self._sink.source()
 
     def statistics(self) -> Statistics | None:
@@ -208,16 +253,16 @@ class Recorder:
 
     def stored_events(self) -> StoredEvents | EventLog:
         """The events so far; further ones do not join them."""
-        if self._file is None:
-            return self.events[:]
         self.flush()
+        if self._file is None or not self._counts:
+            return self.events[:]
         return StoredEvents(self._counts, self._file.stored_events())
 
     def standing(self) -> dict[str, Any]:
         """Where the recorder stands, as plain data, with all rows and events safe on the disk."""
         if self._file is None or self._statistics is None:
             raise InvalidInput("only a recorder that streams to a file can go on in another process")
-        self.flush()
+        self.flush()  # from here on nothing is left for `save_rows`
         return {
             "rows": self.rows,
             "offered": self._offered,

@@ -41,6 +41,8 @@ class Calls:
     ) -> None:
         self._cells, self._units, self._clock, self._computed = cells, units, clock, computed
         self._ports = {(unit, port.name): port for unit, model in models.items() for port in model.ports}
+        self.busy: str | None = None
+        """The unit that is being advanced just now."""
 
     def course(self, instruction: Set) -> Callable[[], list[Signal]]:
         """The coefficients of a `Set`; those that were computed are checked."""
@@ -74,7 +76,9 @@ class Calls:
         def action() -> None:
             t: Any = cells[start]
             wanted: Any = cells[until]
+            self.busy = unit
             given = advance(t, wanted, early)
+            self.busy = None
             try:
                 reached = float(given)
             except (TypeError, ValueError) as cause:

@@ -263,6 +263,9 @@ class Interpreter:
             if isinstance(unit, Worked) and unit.effort is not None
         }
 
+    def advancing(self) -> list[str]:
+        return [] if self._calls.busy is None else [self._calls.busy]
+
     def tried(self) -> dict[str, tuple[float, float, bool]]:
         return {}
 

@@ -73,6 +73,11 @@ class CoreLoop:
         return self._stretch(self._loop.run, chunk, limit, budget_s, most)
 
     @property
+    def rows(self) -> int:
+        """How many rows are in the chunk by now, also while the core is at work."""
+        return self._loop.rows()
+
+    @property
     def state(self) -> tuple[float, ...]:
         """What the pace remembers: the numbers of its twin in Python."""
         return tuple(self._loop.state)

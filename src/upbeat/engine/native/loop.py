@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,6 +46,9 @@ class NativeLoop(Loop):
             self._core = machine.loop(known, None)
         else:
             self._core = machine.loop(known, selection.cells, recorder.every)
+        self._guard = threading.Lock()
+        self._filling: Chunk | None = None  # the chunk of the stretch under way
+        self._saved = 0  # how many of its rows are safe already
 
     def begin(self) -> None:
         chunk = self._chunk(1)
@@ -56,6 +60,7 @@ class NativeLoop(Loop):
 
     def go(self, seconds: float, most: int = ENDLESS) -> None:
         chunk = self._chunk(0 if self._recorder is None else self._recorder.chunk_rows)
+        self._filling = chunk
         self._take(chunk, self._core.run(chunk, self.limit, seconds, most))
 
     def after(self, steps: StepLog) -> None:
@@ -68,6 +73,15 @@ class NativeLoop(Loop):
     def stand(self, standing: tuple[float, State]) -> None:
         self._core.stand(standing[1])
         self.time = standing[0]
+
+    def save_rows(self) -> None:
+        with self._guard:
+            chunk, recorder = self._filling, self._recorder
+            if chunk is None or recorder is None or not recorder.takes_early:
+                return super().save_rows()
+            rows = self._core.rows
+            recorder.save_rows(chunk[self._saved : rows])
+            self._saved = max(rows, self._saved)
 
     def _row(self) -> Sequence[Value]:
         self._note_strings()  # first: texts keep the numbers that they have in the core
@@ -86,7 +100,9 @@ class NativeLoop(Loop):
         if len(done.steps.runs) or len(done.events.codes):  # else the time is what it was
             self._so_far = int(np.count_nonzero(done.events.times == self.time))
         if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full
-            self._recorder.block(chunk[: done.rows], self._strings)
+            with self._guard:
+                self._filling, saved, self._saved = None, self._saved, 0
+            self._recorder.block(chunk[saved : done.rows], self._strings)
             if done.left_out:
                 self._recorder.leave_out(chunk[done.rows : done.rows + 1].copy(), self._strings)
         if done.status is Status.FAILED:

@@ -207,6 +207,9 @@ class Machine:
         told = zip(self._tables.units, self._machine.efforts(), strict=True)
         return {unit: Effort(*counts) for unit, counts in told if counts}
 
+    def advancing(self) -> list[str]:
+        return [self._tables.units[unit] for unit in self._machine.advancing()]
+
     def try_cores(self) -> None:
         """Time the first steps from now on, on several cores and on one, and go on with what is quicker."""
         self._machine.try_cores()

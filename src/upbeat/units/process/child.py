@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import select
 import signal
 import subprocess
@@ -17,10 +18,15 @@ from dataclasses import dataclass
 from io import FileIO
 from typing import IO, Any
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 from upbeat.core.ports import Causality, Port
-from upbeat.core.scratch import make_folder, remove_folder
+from upbeat.core.scratch import end_users, make_folder, remove_folder
 from upbeat.units.inputs import MAX_DEGREE
-from upbeat.units.process.frames import Frames, write_frame
+from upbeat.units.process.frames import BrokenFrame, Frames, read_reply, write_order
 from upbeat.units.process.records import Heard, listening
 from upbeat.units.process.told import Told
 
@@ -35,6 +41,8 @@ MAKING = 10.0
 LEAVING = 5.0
 """Seconds that a process has to end by itself when it was asked to."""
 LAST_LINES = 5
+MOST_OUTPUT = 4 << 20
+"""Bytes of what a process has printed that are handed on from its beginning, and as many from its end."""
 _HEAD = 64
 _LEAST_ROOM, _MOST_ROOM = 1 << 16, 1 << 23
 
@@ -84,10 +92,12 @@ class Child:
         lifeline, self._lifeline = _pipe(held)
         self._memory = held.enter_context(_memory(self._size))
         self._output = held.enter_context(_file())
+        if fcntl is not None:  # so that after a cut what follows comes right behind
+            fcntl.fcntl(self._output, fcntl.F_SETFL, fcntl.fcntl(self._output, fcntl.F_GETFL) | os.O_APPEND)
         records = held.enter_context(_file())
         self._heard = Heard(records.fileno())
-        folder = make_folder()  # what a killed process leaves behind goes with it
-        held.callback(remove_folder, folder)
+        self._folder = make_folder()  # what a killed process leaves behind goes with it
+        held.callback(remove_folder, self._folder)
         passed = [file.fileno() for file in (orders, replies, lifeline, self._memory, records)]
         self._process = subprocess.Popen(
             [sys.executable, "-c", _BOOT, json.dumps(sys.path), *map(str, passed), str(self._size)],
@@ -95,25 +105,30 @@ class Child:
             stdout=self._output,
             stderr=self._output,
             pass_fds=passed,
-            env={**os.environ, "TMPDIR": str(folder)},
+            env={**os.environ, "TMPDIR": str(self._folder)},
+            process_group=0,  # a unit that kills its group, or starts others in it, is alone with them
         )
         for end in (orders, replies, lifeline):  # so that the process alone holds them
             end.close()
-        self._frames = Frames(self._replies.fileno())
+        self._frames = Frames(self._replies.fileno(), read_reply)
 
     def _shake_hands(self) -> None:
         order = self._order
         level = listening(order.name)
         with contextlib.suppress(BrokenPipeError):
-            write_frame(
+            write_order(
                 self._orders.fileno(), (order.name, order.start, order.model, order.slopes, order.core, level)
             )
         self.answer(STARTING)
-        kind, said = self.answer(max(self.deadline, MAKING))
+        said = self.answer(max(self.deadline, MAKING))
         self.records()
-        if kind == "failed":
-            raise Told(said)
-        self.calls = said
+        match said:
+            case ["failed", str(why)]:
+                raise Told(why)
+            case ["ready", [bool(), bool(), bool(), bool()] as calls]:
+                self.calls = tuple(calls)
+            case _:
+                raise Told(self.spoiled())
 
     # ---------------------------------------------------------------- what the client asks
 
@@ -126,13 +141,17 @@ class Child:
     def ask(self, question: Any) -> None:
         """Send a question through the pipe."""
         with contextlib.suppress(BrokenPipeError):
-            write_frame(self._orders.fileno(), question)
+            write_order(self._orders.fileno(), question)
 
     def answer(self, seconds: float) -> Any:
         """The next answer that comes through the pipe; `Told` if there is none in time."""
         deadline = time.monotonic() + seconds
         while True:
-            if (frame := self._frames.next()) is not None:
+            try:
+                frame = self._frames.next()
+            except BrokenFrame:
+                raise Told(self.spoiled()) from None
+            if frame is not None:
                 return frame[0]
             ready, _, _ = select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
@@ -140,19 +159,25 @@ class Child:
             if not self._frames.read():
                 raise Told(self.lost(False))
 
+    def spoiled(self) -> str:
+        """What came was no answer, so nothing that comes can be trusted: ends the process, and says so."""
+        self.lost(True)
+        return "its process gave an answer that is none; its process was ended" + self._last_words()
+
     def lost(self, hung: bool, seconds: float | None = None) -> str:
         """There will be no more answers: the process is gone, or goes now. Says what happened."""
         assert self._process is not None
         if hung:
             self._process.kill()
-        code = self._process.wait()
+        code = self._reaped(self._process)
         self.records()
-        if hung:
+        if not hung and code == -signal.SIGABRT and (raised := _EXCEPTION.search(self._printed_last())):
+            words = b": ".join(part for part in raised.groups() if part).decode(errors="replace")
+            text = f"it raised a C++ exception ({words}), which ended its process"
+        elif hung:
             text = f"no answer within {seconds or self.deadline:g} s (hung); its process was killed"
-        elif code < 0:
-            text = f"its process died of signal {-code} ({_signal_name(-code)})"
         else:
-            text = f"its process exited with code {code}"
+            text = _end_text(code)
         if self._restarts and not self._left:
             text += f", after it had been started anew {self._restarts} time(s)"
         return text + self._last_words()
@@ -178,31 +203,86 @@ class Child:
         process, self._process = self._process, None
         if process is not None:
             self._lifeline.close()
-            try:
-                process.wait(patience)
-            except subprocess.TimeoutExpired:
+            known = process.returncode is not None or patience == 0.0
+            if not _has_ended(process, patience):
                 process.kill()
-                process.wait()
+            code = self._reaped(process)
+            if code and not known:
+                self.ended_badly(_end_text(code))
+            end_users([self._folder])  # those that have left its group
             self.records()
             self._hand_on_output()
         self._held.close()
 
+    def ended_badly(self, why: str) -> None:
+        """It was asked to end, and something went wrong with that: the results are there already."""
+        log.warning(
+            "unit '%s' failed when it was ended: %s", self.name, why, extra={"unit": self.name}
+        )  # fmt: skip
+
+    def _reaped(self, process: subprocess.Popen[bytes]) -> int:
+        """How a process has ended that ends now, together with all in its group."""
+        if process.returncode is None and hasattr(os, "killpg"):
+            _has_ended(process, None)
+            # As long as nobody has asked how it ended, its number is not given to another group.
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+        return process.wait()
+
     # ---------------------------------------------------------------- what it printed
 
     def _last_words(self) -> str:
-        fd = self._output.fileno()
-        size = os.fstat(fd).st_size
-        lines = os.pread(fd, 4096, max(0, size - 4096)).decode(errors="replace").splitlines()
+        lines = self._printed_last().decode(errors="replace").splitlines()
         last = [line for line in lines if line.strip()][-LAST_LINES:]
         return "".join(["; its last output:", *(f"\n    {line[:200]}" for line in last)]) if last else ""
+
+    def _printed_last(self) -> bytes:
+        fd = self._output.fileno()
+        return os.pread(fd, 4096, max(0, os.fstat(fd).st_size - 4096))
 
     def _hand_on_output(self) -> None:
         out = logging.getLogger(f"upbeat.output.{self.name}")
         if not out.isEnabledFor(logging.INFO):
             return
-        self._output.seek(0)
-        for line in self._output:
-            out.info("%s", line.decode(errors="replace").rstrip("\n"), extra={"unit": self.name})
+        fd = self._output.fileno()
+        size = os.fstat(fd).st_size
+        printed = os.pread(fd, MOST_OUTPUT, 0)
+        if size > 2 * MOST_OUTPUT:
+            printed += b"\n... (too much output: a part was cut here) ...\n"
+        if size > MOST_OUTPUT:
+            printed += os.pread(fd, MOST_OUTPUT, max(MOST_OUTPUT, size - MOST_OUTPUT))
+        for line in printed.splitlines():
+            out.info("%s", line[:MOST_LINE].decode(errors="replace"), extra={"unit": self.name})
+
+
+MOST_LINE = 1 << 16
+_EXCEPTION = re.compile(
+    rb"terminate called after throwing an instance of '([^'\n]+)'(?:\s+what\(\):  ([^\n]*))?"
+)
+"""What the C++ library prints when nobody catches an exception."""
+
+
+def _has_ended(process: subprocess.Popen[bytes], patience: float | None) -> bool:
+    """Whether a process ends within so many seconds, None: however long it takes. It is not reaped."""
+    if not hasattr(os, "waitid"):
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+    if process.returncode is not None:
+        return True
+    if patience is None:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        return True
+    deadline, delay = time.monotonic() + patience, 0.0005
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        delay = min(2 * delay, left, 0.02)
+        time.sleep(delay)
+    return True
 
 
 def _pipe(held: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
@@ -213,15 +293,31 @@ def _pipe(held: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
 
 
 def _memory(size: int) -> FileIO | IO[bytes]:
-    """A file in memory that has no name, so that nothing is left of it whatever happens."""
-    file = FileIO(os.memfd_create("upbeat"), "r+b") if hasattr(os, "memfd_create") else _file()
-    file.truncate(size)
-    return file
+    """A file in memory that has no name, so that nothing is left of it whatever happens.
+
+    Where the system can do it, its size is fixed for good: whoever looks at memory whose file has become
+    shorter dies.
+    """
+    if not hasattr(os, "memfd_create") or fcntl is None:
+        file = _file()
+        file.truncate(size)
+        return file
+    memory = FileIO(os.memfd_create("upbeat", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "r+b")
+    memory.truncate(size)
+    with contextlib.suppress(OSError):  # old kernels
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return memory
 
 
 def _file() -> IO[bytes]:
     """One on disk that has no name either."""
     return tempfile.TemporaryFile(buffering=0)  # closed by whoever holds it
+
+
+def _end_text(code: int) -> str:
+    if code < 0:
+        return f"its process died of signal {-code} ({_signal_name(-code)})"
+    return f"its process exited with code {code}"
 
 
 def _signal_name(number: int) -> str:

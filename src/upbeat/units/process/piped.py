@@ -6,13 +6,15 @@ whether it went well (None where the unit asks to end the run), and what came of
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import EndRequest
+from upbeat.core.ports import Port
 from upbeat.units.process.child import Child
-from upbeat.units.process.frames import Frames, write_frame
+from upbeat.units.process.frames import Frames, write_reply
 from upbeat.units.process.told import Ended, Told
 
 END = "end"
@@ -21,42 +23,58 @@ END = "end"
 class Piped:
     """The client's end."""
 
-    def __init__(self, child: Child) -> None:
+    def __init__(self, child: Child, ports: Sequence[Port]) -> None:
         self._child: Child | None = child
+        self._ports = ports
 
-    def _ask(self, *question: Any) -> Any:
+    def _ask(self, *question: Any, as_: Callable[[Any], Any] = lambda said: said) -> Any:
+        """`as_` makes of an answer what it should be; what it raises says that it is something else."""
         child = self._child
         if child is None:
             raise Told("this unit is closed")
         child.ask(question)
         try:
-            well, said = child.answer(child.deadline)
+            answer = child.answer(child.deadline)
         except KeyboardInterrupt:
             child.lost(True)  # the answer would be taken for that to the next question
             raise
         finally:
             child.records()
-        if not well:
-            raise Ended(said) if well is None else Told(said)
-        return said
+        match answer:
+            case [None, str(why)]:
+                raise Ended(why)
+            case [False, str(why)]:
+                raise Told(why)
+            case [True, said]:
+                with contextlib.suppress(TypeError, ValueError, OverflowError):
+                    return as_(said)
+        raise Told(child.spoiled())
 
     def get(self, port: int) -> Any:
-        return self._ask("get", port)
+        return self._ask("get", port, as_=lambda said: self._value(self._ports[port], said))
+
+    @staticmethod
+    def _value(port: Port, said: Any) -> Any:
+        if port.event and said is None:
+            return None
+        cells = port.accept(said)
+        return cells[0] if port.size is None else tuple(cells)
 
     def set(self, port: int, coefficients: Sequence[Any]) -> None:
         self._ask("set", port, [tuple(c) if _is_array(c) else c for c in coefficients])
 
     def advance(self, t: float, to: float, early: bool = False) -> float:
-        return float(self._ask("advance", t, to, early))
+        return float(self._ask("advance", t, to, early, as_=float))
 
     def jump(self) -> bool:
         return bool(self._ask("jump"))
 
     def due(self) -> float:
-        return float(self._ask("due"))
+        return float(self._ask("due", as_=float))
 
     def slope(self, output: int, input: int) -> list[float]:
-        return list(self._ask("slope", output, input))
+        found: list[float] = self._ask("slope", output, input, as_=lambda said: [float(s) for s in said])
+        return found
 
     def save(self, slot: int) -> None:
         self._ask("save", slot)
@@ -65,7 +83,7 @@ class Piped:
         self._ask("restore", slot)
 
     def pack(self, slot: int) -> bytes:
-        return bytes(self._ask("pack", slot))
+        return bytes(self._ask("pack", slot, as_=_bytes))
 
     def unpack(self, slot: int, data: bytes) -> None:
         self._ask("unpack", slot, data)
@@ -80,6 +98,12 @@ class Piped:
     def __del__(self) -> None:
         if getattr(self, "_child", None) is not None:
             self.close()
+
+
+def _bytes(said: Any) -> bytes:
+    if not isinstance(said, bytes):
+        raise TypeError
+    return said
 
 
 def _is_array(value: Any) -> bool:
@@ -115,7 +139,7 @@ class Answering:
                 answer = None, self._words(request)
             except BaseException as error:  # noqa: BLE001  # all that a unit raises is for the other side to hear
                 answer = False, self._words(error)
-            write_frame(replies, answer)
+            write_reply(replies, answer)
 
     def _get(self, number: int) -> Any:
         port = self._ports[number]

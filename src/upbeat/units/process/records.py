@@ -1,7 +1,8 @@
 """Log records on their way from the process of a unit to the loggers here.
 
 They are written to a file that both processes hold, before the call that logs returns: what was said just
-before a crash is there, too. Nobody waits for the other side to read.
+before a crash is there, too. Nobody waits for the other side to read. The unit may write there as well: what
+is no record is left out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from typing import Any
 
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """The attributes that every record has; others were given as `extra`."""
+_LONGEST = 1 << 23
+"""Characters of a record that are handed on."""
+_PIECE, _MOST = 1 << 16, 1 << 26
+"""Bytes that are read at once: twice as many as long as no record ends there, up to more than any has."""
 
 
 def listening(unit: str) -> int:
@@ -42,6 +47,8 @@ def _line(record: logging.LogRecord) -> bytes:
     text = record.getMessage()
     if record.exc_info:
         text += "\n" + logging.Formatter().formatException(record.exc_info)
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}… ({len(text)} characters in all)"
     extra = {k: v for k, v in vars(record).items() if k not in _USUAL and _plain(v)}
     parts = {"name": record.name, "levelno": record.levelno, "created": record.created, "msg": text}
     return json.dumps({**parts, "extra": extra}).encode() + b"\n"
@@ -60,25 +67,44 @@ class Heard:
 
     def hand_on(self) -> None:
         """All records that have been written completely."""
-        more = os.pread(self._file, os.fstat(self._file).st_size - self._at, self._at)
-        *lines, rest = more.split(b"\n")
-        self._at += len(more) - len(rest)
-        for line in lines:
-            _hand_on(json.loads(line))
+        piece = _PIECE
+        while more := os.pread(self._file, piece, self._at):
+            *lines, rest = more.split(b"\n")
+            if not lines and len(more) < _MOST:
+                if len(more) < piece:
+                    return
+                piece = min(2 * piece, _MOST)
+                continue
+            if not lines:  # whatever this is: nobody listens any more
+                self._at = os.fstat(self._file).st_size
+                return
+            self._at += len(more) - len(rest)
+            for line in lines:
+                if line.strip(b"\0"):
+                    _hand_on(line)
 
 
-def _hand_on(told: dict[str, Any]) -> None:
-    level, logger = told["levelno"], logging.getLogger(told["name"])
+def _hand_on(line: bytes) -> None:
+    try:
+        told = json.loads(line)
+        name, level, created, text = (told[key] for key in ("name", "levelno", "created", "msg"))
+        extra = {key: value for key, value in told["extra"].items() if key not in _USUAL and _plain(value)}
+        sound = isinstance(name, str) and isinstance(text, str) and isinstance(created, float)
+        if not (sound and type(level) is int and name.partition(".")[0] == "upbeat"):
+            return
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return
+    logger = logging.getLogger(name)
     if logger.isEnabledFor(level):
         record = logging.makeLogRecord(
             {
-                "name": told["name"],
+                "name": name,
                 "levelno": level,
                 "levelname": logging.getLevelName(level),
                 "msg": "%s",
-                "args": (told["msg"],),
-                "created": told["created"],
-                **told["extra"],
+                "args": (text,),
+                "created": created,
+                **extra,
             }
         )
         logger.handle(record)

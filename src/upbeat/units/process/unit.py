@@ -116,4 +116,4 @@ def started(ports: Sequence[Port], child: Child, restarts: int, keep_every: int)
     """The unit of a process that has been started, for the interpreter."""
     if child.core:
         return IsolatedUnit(ports, child, connect(ports, child, restarts, keep_every))
-    return IsolatedUnit(ports, child, Piped(child))
+    return IsolatedUnit(ports, child, Piped(child, ports))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from ctypes import c_void_p
+from ctypes.util import find_library
 from typing import Any, NoReturn
 
 from upbeat.units.fmi.binding.library import Library
@@ -25,10 +26,35 @@ _WORDS = {
 _MOST_SHOWN = 2000
 
 
+CHANGED = (
+    "changed how the processor computes (rounding, tiny numbers, or which faults end the process). It was "
+    "set back, so that the results of others stay what they are (only the first time is reported)"
+)
+
+
+def _watching() -> tuple[Callable[[], int], Callable[[int], object]]:
+    """How the processor computes, as a number, and how to set it; without the core only how it rounds."""
+    try:
+        from upbeat import _native
+
+        return _native.arithmetic, _native.set_arithmetic
+    except (ImportError, AttributeError):
+        try:
+            mathematics = ctypes.CDLL(find_library("m"))
+            return mathematics.fegetround, mathematics.fesetround
+        except (OSError, AttributeError):
+            return (lambda: 0), (lambda wanted: None)
+
+
+arithmetic, set_arithmetic = _watching()
+
+
 class Calls:
     """The functions of one instance. `pointer` is the argument that stands for it in all of them."""
 
-    def __init__(self, library: Library, journal: Journal, declared: dict[str, str]) -> None:
+    def __init__(
+        self, library: Library, journal: Journal, declared: dict[str, str], usual: int | None = None
+    ) -> None:
         self.library = library
         self.journal = journal
         self.component = 0
@@ -36,6 +62,9 @@ class Calls:
         self.gone = ""
         self._declared = declared
         self._warned: set[str] = set()
+        self._usual = arithmetic() if usual is None else usual
+        """How the processor computes, which no call may change."""
+        self._settled = False
 
     def begin(self, component: int) -> None:
         """From now on there is an instance."""
@@ -55,7 +84,24 @@ class Calls:
         if found is None:
             return lambda *_: self._missing(name)
         found.restype = restype
+        usual, undo = self._usual, self.undo
+
+        def look(result: Any, function: Any, arguments: Any) -> Any:
+            if arithmetic() != usual:
+                undo(name)
+            return result
+
+        found.errcheck = look
         return found
+
+    def undo(self, name: str) -> None:
+        """If the FMU has changed how the processor computes, set it back and say so once."""
+        if arithmetic() == self._usual:
+            return
+        set_arithmetic(self._usual)
+        if not self._settled:
+            self._settled = True
+            self.journal.note(f"{name} {CHANGED}")
 
     def prepare(self, name: str, *types: Any) -> Callable[..., None]:
         """A function of the instance and arguments of these types that raises what its status says."""

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 
-from upbeat.units.fmi.binding.calls import Calls
+from upbeat.units.fmi.binding.calls import Calls, arithmetic
 from upbeat.units.fmi.binding.fmi2 import Fmi2
 from upbeat.units.fmi.binding.fmi3 import Fmi3
 from upbeat.units.fmi.binding.library import load
@@ -38,6 +38,7 @@ def instantiate(
     """
     offered = _offered(description, interface)
     categories = None if isinstance(logging, bool) else tuple(logging)
+    usual = arithmetic()
     library = load(fmu_folder, description.version, offered.model_identifier)
     if library.doom:
         raise FmuError(
@@ -47,7 +48,8 @@ def instantiate(
             fatal=True,
         )
     journal = Journal(name, description, categories)
-    calls = Calls(library, journal, _declared(offered))
+    calls = Calls(library, journal, _declared(offered), usual)
+    calls.undo("its library")
     wanted = bool(logging) if isinstance(logging, bool) else True
     instance: Fmi2 | Fmi3
     if description.version == 2:
