@@ -316,7 +316,7 @@ static int act(const char* here, Unit* unit) {
     _FPU_SETCW(word);
   }
 #endif
-  if (IS("traps")) feenableexcept(FE_ALL_EXCEPT);
+  if (IS("traps")) feenableexcept(FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW);
   if (IS("handlers"))
     for (i = 1; i < 32; i++) signal(i, handle);
   if (IS("ignore"))
