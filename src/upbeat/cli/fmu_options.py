@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def given(path: Path) -> bool:
     """Whether this is an FMU, or a folder with an unpacked one."""
-    from upbeat.engine.formats.fmus import is_fmu
+    from upbeat.engine.formats.files import is_fmu
 
     return is_fmu(path)
 

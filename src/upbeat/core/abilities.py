@@ -9,7 +9,8 @@ from __future__ import annotations
 import enum
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Causality, Port, Signal, Value
@@ -90,6 +91,31 @@ class Tunable(Protocol):
 
     def fixed(self, parameter: str) -> str | None:
         """Why this parameter stays what it is while a unit runs; None if it may change."""
+        ...
+
+
+@runtime_checkable
+class FromFile(Protocol):
+    """A model whose code is in a file that others made (an FMU): it wants to know more of a run, and may need
+    a process of its own."""
+
+    path: Path
+    isolation: Literal["auto", "process", "none"]
+
+    def planned(self, stop: float, step: float) -> Model:
+        """The same model for runs that end at `stop`, in steps that are usually as long as `step`, or 0."""
+        ...
+
+    def endangers(self, units: int) -> bool:
+        """Whether the process would suffer from it, with so many units of the same file."""
+        ...
+
+    def content(self) -> str:
+        """A hash of the file, wherever it lies."""
+        ...
+
+    def undefined(self, port: str) -> str | None:
+        """The unit of measure of a port, if it is a name and nothing more."""
         ...
 
 

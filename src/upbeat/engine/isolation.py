@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from upbeat.core.abilities import Model
+from upbeat.core.abilities import FromFile, Model
 from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.paces.pace import Pace, usual_step
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.fmi.known import known_to_fail
-from upbeat.units.fmi.model import Fmu
 from upbeat.units.process import DEADLINE, Isolated, When, bare
 
 
@@ -57,7 +55,7 @@ def planned(scenario: Scenario, stop: float, pace: Pace) -> Scenario:
     for name, model in scenario.units.items():
         inner = bare(model)
         told: Model = inner
-        if isinstance(inner, Fmu):
+        if isinstance(inner, FromFile):
             told = inner.planned(stop, usual_step(pace))
         elif type(inner) is Nested:
             inside = planned(inner.scenario, stop, inner.master.pace)
@@ -74,7 +72,7 @@ def separated(scenario: Scenario, isolation: Isolation) -> Scenario:
     which nobody says anything gets a process if it may be instantiated only once per process and there are
     several of it, or if it crashed or hung when it was probed.
     """
-    fmus = Counter(model.path for model in _models(scenario.units) if isinstance(model, Fmu))
+    fmus = Counter(model.path for model in _models(scenario.units) if isinstance(model, FromFile))
     return _separated(scenario, isolation, fmus)
 
 
@@ -104,7 +102,7 @@ def _separated(scenario: Scenario, isolation: Isolation, fmus: Mapping[Path, int
 def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Model:
     inner = bare(model)
     own = model.isolation if isinstance(model, Isolated) else "auto"
-    if own == "auto" and isinstance(inner, Fmu):
+    if own == "auto" and isinstance(inner, FromFile):
         own = inner.isolation
     if own == "process" and isinstance(model, Isolated):
         return model if model.isolation == "process" else replace(model, isolation="process")
@@ -112,16 +110,13 @@ def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Mod
     if type(inner) is Nested and own != "process":
         inside = _separated(inner.scenario, replace(isolation, when=when), fmus)
         return inner if inside is inner.scenario else replace(inner, scenario=inside)
-    if when == "process" or (when == "auto" and isinstance(inner, Fmu) and _needed(inner, fmus)):
+    if when == "process" or (
+        when == "auto" and isinstance(inner, FromFile) and inner.endangers(fmus[inner.path])
+    ):
         if isinstance(model, Isolated):
             return replace(model, isolation="process")
         return Isolated(inner, isolation.deadline, isolation.restart)
     return inner
-
-
-def _needed(model: Fmu, fmus: Mapping[Path, int]) -> bool:
-    alone = model.interface.only_once_per_process and fmus[model.path] > 1
-    return alone or known_to_fail(model.path, model.interface_name) is not None
 
 
 def _models(units: Mapping[str, Model]) -> Iterator[Model]:

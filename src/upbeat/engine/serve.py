@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from upbeat.core.abilities import Ability, Model, Native, instantiated
 from upbeat.core.errors import EndRequest, RunError
 from upbeat.engine.closing import close_all
 from upbeat.engine.texts import text_of
-from upbeat.units.fmi.binding.calls import why
 from upbeat.units.process.frames import Frames, read_order, write_reply
 from upbeat.units.process.records import Telling
 from upbeat.units.process.unit import rows
@@ -123,8 +123,14 @@ def _served(model: Model, entered: Any, start: float, shared: Any) -> Any:
 
     prefix = "NativeFailure: " if isinstance(entered, _native.Addresses) else ""
     complaints = entered.complaints if isinstance(entered, _native.Fmu) else None
-    more = None if complaints is None else lambda: why(complaints())
+    more = None if complaints is None else lambda: _why(complaints())
     return _native.Server(entered, start, shared, rows(model.ports), words, prefix, more)
+
+
+def _why(complaints: Sequence[str]) -> str:
+    from upbeat.units.fmi.binding.calls import why
+
+    return why(complaints)
 
 
 def _end_with(lifeline: int, core: bool) -> None:

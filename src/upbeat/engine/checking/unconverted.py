@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from upbeat.core.abilities import FromFile
 from upbeat.scenario.directory import INPUTS, End
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.fmi.model import Fmu
 from upbeat.units.process.isolated import bare
 
 _log = logging.getLogger("upbeat.fmu")
@@ -14,8 +14,7 @@ _log = logging.getLogger("upbeat.fmu")
 
 def tell_unconverted(scenario: Scenario) -> None:
     """Log a warning for each connection that may need a conversion which nobody can do."""
-    models = (bare(model) for model in scenario.units.values())
-    if not any(isinstance(model, Fmu) and model.layout.undefined for model in models):
+    if not any(isinstance(bare(model), FromFile) for model in scenario.units.values()):
         return
     for connection in scenario.connections:
         if isinstance(connection.text, dict):
@@ -40,6 +39,6 @@ def _unit(scenario: Scenario, end: End) -> tuple[str | None, bool]:
     if unit == INPUTS or unit not in scenario.units:
         return next((port.unit for port in scenario.inputs if port.name == name), None), False
     model = bare(scenario.units[unit])
-    if isinstance(model, Fmu) and name in model.layout.undefined:
-        return model.layout.undefined[name], True
+    if isinstance(model, FromFile) and (known := model.undefined(name)) is not None:
+        return known, True
     return next((port.unit for port in model.ports if port.name == name), None), False

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from upbeat.units.fmi.known import content
-from upbeat.units.fmi.model import Fmu
+from upbeat.core.abilities import FromFile
 from upbeat.units.process import Isolated
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -60,8 +59,8 @@ class Digest:
             # What begins with an underscore is remembered for speed, and may differ from process to process.
             known = [f.name for f in fields(item) if f.compare and not f.name.startswith("_")]
             parts = {each: getattr(item, each) for each in known}
-            if isinstance(item, Fmu):  # not where it lies: an SSP is unpacked to another place each time
-                parts["path"] = content(item.path)
+            if isinstance(item, FromFile):  # not where it lies: an SSP is unpacked to another place each time
+                parts["path"] = item.content()
             return [name, *map(self.of, parts.values())]
         return [name, _ADDRESS.sub("", repr(item)).encode()]
 

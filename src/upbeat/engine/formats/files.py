@@ -8,9 +8,7 @@ from typing import Any, Unpack
 
 from upbeat.core.errors import Problems
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.formats.fmus import fmu_experiment, is_fmu
 from upbeat.engine.formats.nested import master_table, nested_table, nesting
-from upbeat.engine.formats.ssp import is_system, system_file
 from upbeat.engine.isolation import isolation_table
 from upbeat.engine.parallel.profiles import usable
 from upbeat.engine.realtime import real_time_table
@@ -62,8 +60,12 @@ def _read(
     writing: bool,
 ) -> Experiment:
     if is_fmu(path):
+        from upbeat.engine.formats.fmus import fmu_experiment
+
         return fmu_experiment([Path(path)], settings, values=values, writing=writing).experiment
     if is_system(path):
+        from upbeat.engine.formats.ssp import system_file
+
         return completed(system_file(path, settings, values=values), settings, Problems(), writing=writing)
     made: list[Experiment] = []
 
@@ -73,6 +75,18 @@ def _read(
     nest = nesting(Path(path), allow_python)
     read_scenario(Path(path), allow_python=allow_python, values=values, also=also, nest=nest)
     return made[0]
+
+
+def is_fmu(path: str | Path) -> bool:
+    """Whether this is an FMU by its name, or a folder with an unpacked one."""
+    path = Path(path)
+    return path.suffix.lower() == ".fmu" or (path / "modelDescription.xml").is_file()
+
+
+def is_system(path: str | Path) -> bool:
+    """Whether this is an SSP or an SSD by its name, or a folder with an unpacked SSP."""
+    path = Path(path)
+    return path.suffix.lower() in (".ssp", ".ssd") or (path / "SystemStructure.ssd").is_file()
 
 
 def completed(

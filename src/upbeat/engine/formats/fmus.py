@@ -24,19 +24,12 @@ from upbeat.scenario.assemble import assemble
 from upbeat.scenario.directory import INPUTS, Directory, Unclear, Wrong
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.values import with_values
-from upbeat.units.fmi.description import NAME
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.process import Isolated
 
 STEPS = 1000
 """So many steps there are to a run if nobody says how long one is."""
 USUAL_STOP = 1.0
-
-
-def is_fmu(path: str | Path) -> bool:
-    """Whether this is an FMU by its name, or a folder with an unpacked one."""
-    path = Path(path)
-    return path.suffix.lower() == ".fmu" or (path / NAME).is_file()
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,7 @@ from upbeat.scenario.ssp.exporting import write_ssp as write_package
 from upbeat.scenario.ssp.importing import Imported
 from upbeat.scenario.ssp.importing import read_ssp as read_imported
 from upbeat.scenario.ssp.keeping import kept_of
-from upbeat.scenario.ssp.package import DEFAULT, ssd_of
-
-SUFFIXES = (".ssp", ".ssd")
+from upbeat.scenario.ssp.package import ssd_of
 
 _log = logging.getLogger("upbeat.ssp")
 
@@ -122,9 +120,3 @@ def import_ssp(
     except OSError as error:
         raise cannot_write(target, error) from None
     return imported
-
-
-def is_system(path: str | os.PathLike[str]) -> bool:
-    """Whether this is an SSP or an SSD by its name, or a folder with an unpacked SSP."""
-    path = Path(path)
-    return path.suffix.lower() in SUFFIXES or (path / DEFAULT).is_file()

@@ -26,7 +26,6 @@ from upbeat.engine.texts import (
     text_of,
 )
 from upbeat.master.program import Advance, Due, Get, Repeat, Set, Slope
-from upbeat.units.fmi.binding.calls import why
 
 
 class Fault(enum.IntEnum):
@@ -169,6 +168,8 @@ def blame(
         case _:
             text = _refusal(error, name in names.by_address)
             if error.status == FMU_FAILED and name in names.complaints:
+                from upbeat.units.fmi.binding.calls import why
+
                 text += why(names.complaints[name]())
     kind = EndRequest if error.fault == Fault.REFUSED and error.status == ENDED else UnitError
     return kind(text, unit=name, call=call, time=time)

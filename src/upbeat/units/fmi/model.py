@@ -20,6 +20,7 @@ from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelEx
 from upbeat.units.fmi.entry import enter, runs_natively
 from upbeat.units.fmi.exchange import COUNT, indicator_names, shown
 from upbeat.units.fmi.interfaces import InterfaceName, abilities_of, has_events, interface_of, name_of
+from upbeat.units.fmi.known import content, known_to_fail
 from upbeat.units.fmi.launch import launch
 from upbeat.units.fmi.ports import Layout, choices, layout
 from upbeat.units.fmi.starts import Starts, sizes_of, with_starts
@@ -270,6 +271,19 @@ class Fmu:
         object.__setattr__(changed, "stop", stop)
         object.__setattr__(changed, "step", step)
         return changed
+
+    def endangers(self, units: int) -> bool:
+        """Whether several units cannot share a process, or one has crashed or hung when it was probed."""
+        alone = self.interface.only_once_per_process and units > 1
+        return alone or known_to_fail(self.path, self.interface_name) is not None
+
+    def content(self) -> str:
+        """A hash of the file, wherever it lies."""
+        return content(self.path)
+
+    def undefined(self, port: str) -> str | None:
+        """The unit of measure of a port, if it is a name and nothing more."""
+        return self.layout.undefined.get(port)
 
     def instantiate(self, name: str, start: float) -> Unit:
         """A new instance, in initialization mode at time `start`."""
