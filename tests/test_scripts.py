@@ -32,6 +32,7 @@ def test_what_people_read_goes_elsewhere(script: Path) -> None:
 
 
 SMALL = {
+    "anatomy": ("--times", "2"),
     "fmu_life": ("--cycles", "4", "--units", "2"),
     "fmu_ring": ("--steps", "200", "--repeats", "1"),
     "isolation": ("--calls", "50", "--rounds", "1"),

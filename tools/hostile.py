@@ -483,21 +483,25 @@ def main() -> int:
     parser.add_argument("--version", type=int, choices=(2, 3), help="of FMI; they take turns unless given")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="nothing but one object with the figures")
-    given = parser.parse_args()
-    if given.host:
-        host(json.loads(Path(given.host).read_text()))
+    options = parser.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr
+    if options.host:
+        host(json.loads(Path(options.host).read_text()))
         return 0
-    chosen = [Fault(*name.partition(":")[::2]) for name in given.faults]
+    chosen = [Fault(*name.partition(":")[::2]) for name in options.faults]
     cases: list[tuple[Fault, int, str, bool]] = []
     for mode, usual in (("isolated", isolated_faults()), ("inside", inside_faults())):
-        if given.mode in (None, mode):
+        if options.mode in (None, mode):
             for number, fault in enumerate(chosen or usual):
                 for more, engine in enumerate(("native", "interpret")):
-                    if given.engine in (None, engine):
-                        version = given.version or (2 if fault.where == "setup" else 2 + (number + more) % 2)
+                    if options.engine in (None, engine):
+                        version = options.version or (
+                            2 if fault.where == "setup" else 2 + (number + more) % 2
+                        )
                         cases.append((fault, version, engine, mode == "isolated"))
     verdicts: list[Verdict] = []
-    with workshop() as folder, ThreadPoolExecutor(max(1, given.jobs)) as pool:
+    with workshop() as folder, ThreadPoolExecutor(max(1, options.jobs)) as pool:
         judge = Judge(folder)
         for engine in {case[2] for case in cases}:
             for saves in (False, True):
@@ -507,14 +511,16 @@ def main() -> int:
             cases,
         ):
             verdicts.append(verdict)
-            if not given.json and (verdict.problems or chosen):
+            if verdict.problems or chosen:
                 where = "isolated" if verdict.isolated else "inside"
                 print(
                     f"{verdict.fault.name} FMI {verdict.version} {verdict.engine} {where}: {verdict.problems}"
                 )
                 print(f"    code {verdict.code}, rows {verdict.rows}, told {verdict.told}"[:1500], flush=True)
     found = summary(verdicts)
-    print(json.dumps(found) if given.json else json.dumps(found, indent=1))
+    print(json.dumps(found, indent=1))
+    if options.json:
+        print(json.dumps(found), file=sys.__stdout__)
     return 0
 
 

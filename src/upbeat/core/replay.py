@@ -40,7 +40,7 @@ def broken_promise(
             return _tried(model, ability, step, start, fed, strict, trials)
         except _Failed as failed:
             return str(failed)
-        except Exception:  # noqa: BLE001 - whatever else a unit does says nothing of its states
+        except Exception:  # noqa: BLE001, S110 - whatever else a unit does says nothing of its states
             pass
         finally:
             for trial in trials:

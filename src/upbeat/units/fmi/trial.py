@@ -83,7 +83,7 @@ def attempt(function: Callable[..., None], arguments: Mapping[str, Any], deadlin
         }
         # -P: a file of the user's that happens to be called json.py must not get into the way.
         command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", str(job), str(notes)]
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - ourselves
             command,
             env=environment,
             stdin=subprocess.DEVNULL,

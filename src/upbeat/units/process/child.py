@@ -99,7 +99,7 @@ class Child:
         self._folder = make_folder()  # what a killed process leaves behind goes with it
         held.callback(remove_folder, self._folder)
         passed = [file.fileno() for file in (orders, replies, lifeline, self._memory, records)]
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603 - ourselves
             [sys.executable, "-c", _BOOT, json.dumps(sys.path), *map(str, passed), str(self._size)],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
