@@ -14,6 +14,7 @@ from math import isfinite
 from typing import Any
 
 from upbeat.core.abilities import Ability, Model, instantiated
+from upbeat.core.errors import StepError
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
 
 NEARLY = 1e-6
@@ -23,8 +24,42 @@ _STEPS = 6
 """As many as it may take until a state that was forgotten shows in an output."""
 _MOST_JUMPS = 100
 
+WORK = 200_000
+"""How many evaluations of its equations a unit that is tried out may take."""
+
 Seen = list[Signal | None]
 """The value of every output."""
+
+
+class Allowance:
+    """How much may still be computed, counted in evaluations of equations: for those who only try a unit out.
+
+    A run may take as long as its user likes. What is looked at before it has to end, whatever the numbers of
+    a scenario are; it ends with `StepError`.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = self.left = most
+
+    def renew(self) -> None:
+        """Begin to count anew."""
+        self.left = self.most
+
+    def spend(self) -> None:
+        """One evaluation, or something like it."""
+        self.left -= 1
+        if self.left < 0:
+            raise StepError(
+                f"it takes more than {self.most:,} evaluations of equations, too many to try it out. Take "
+                "shorter communication steps, fewer or longer solver steps, or larger tolerances",
+                unending=True,
+            )
+
+    def bound(self, unit: object) -> None:
+        """Count what the solver of a unit evaluates, if it is one of ours, from now on."""
+        counted = getattr(unit, "counted", None)
+        if counted is not None:
+            counted(self)
 
 
 def broken_promise(
@@ -93,6 +128,7 @@ class _Trial:
         self._step, self._fed = step, fed
         self.time, self.count = start, 0
         self.unit: Any = instantiated(model, "trial", start)
+        Allowance(WORK).bound(self.unit)
         self._settle()
 
     def run(self, steps: int) -> list[Seen]:

@@ -17,7 +17,7 @@ from typing import Any
 from upbeat.core.abilities import Ability, Model, doubt, instantiated
 from upbeat.core.errors import Problem
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
-from upbeat.core.replay import broken_promise
+from upbeat.core.replay import WORK, Allowance, broken_promise
 from upbeat.core.time import Span
 from upbeat.engine.closing import close_all
 from upbeat.engine.texts import text_of
@@ -162,6 +162,7 @@ def _tried(name: str, model: Model, span: Span) -> tuple[list[tuple[str, str]], 
     unit: Any = None
     try:
         unit = instantiated(model, name, span.start)
+        Allowance(WORK).bound(unit)
         for port in inputs:
             unit.set(port.name, [_signal(port, port.initial)])
         at = span.start

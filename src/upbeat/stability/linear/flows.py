@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from upbeat.core.errors import StepError
 from upbeat.stability.linear.exponential import balanced, exponential, norm, size
 from upbeat.stability.linear.jacobians import EXACT
 from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver
@@ -27,6 +28,9 @@ Rates = Callable[[float, Array], tuple[Array, Array, Array]]
 FINE = 0.1
 """Solvers that look after their own error are followed in steps of about this part of the fastest motion."""
 MOST = 20_000
+"""The most steps in which these are followed …"""
+STAGES = 100_000
+"""… and the most stages of solvers with steps of their own, where slopes are not the same everywhere."""
 HALVED = 40
 """How often a step is halved until a solver would take it."""
 SHARE = 0.1
@@ -218,5 +222,11 @@ def flow(
         if constant:
             found = stepped(solver.tableau, count, by_state, by_input, length, moving)
         else:
+            if count * len(solver.tableau.c) > STAGES:
+                raise StepError(
+                    f"{count:,} solver steps are too many to follow slopes through. Take shorter "
+                    "communication steps, or fewer or longer solver steps",
+                    unending=True,
+                )
             found = followed(solver.tableau, count, rates, t, to, x, moving)
     return Flow(found, max(slopes * max(1.0, speed), EXACT * count) + left_out)

@@ -185,6 +185,7 @@ class Followed:
 
     def begin(self, states: Array | None = None) -> None:
         """At the start again, perhaps in other states, with everything exchanged."""
+        self.renew()
         for machine, token in zip(self._machines, self._first, strict=False):
             machine.restore(token)
         if states is not None:
@@ -197,6 +198,10 @@ class Followed:
         self._forms.write(self._program.next, self._start)
         self._forms.execute("start")
         self._instant()
+
+    def renew(self) -> None:
+        """Begin to count anew what is computed: for the next look, or the next step on the way there."""
+        self._forms.allowance.renew()
 
     def go(self, step: float, block: str | None = None) -> None:
         """One step; events that are known before cut it into parts, as they do in a run."""

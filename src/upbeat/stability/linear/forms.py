@@ -20,6 +20,7 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import StepError
 from upbeat.core.expr import ONE, Cell, Expr, Kernel, cells, directional_derivative
 from upbeat.core.ports import Kind, Signal, Value
+from upbeat.core.replay import Allowance
 from upbeat.engine.interpreter.calls import Action
 from upbeat.engine.interpreter.interpret import Interpreter, Kept
 from upbeat.engine.interpreter.values import evaluator
@@ -46,6 +47,8 @@ from upbeat.stability.linear.neighbour import Neighbour, opened
 from upbeat.units.solving.unit import SolvedUnit
 
 Row = npt.NDArray[np.float64]
+WORK = 3_000_000
+"""How many instructions and evaluations of equations one look at a step may take."""
 
 
 class Forms(Interpreter):
@@ -65,6 +68,8 @@ class Forms(Interpreter):
         """`around`: the machine that has this one inside one of its units."""
         self._active = False
         self._around = around
+        self.allowance: Allowance = Allowance(WORK) if around is None else around.allowance
+        """What one look may still take; whoever looks renews it."""
         self.rows: dict[int, Row] = {}
         self.courses: dict[tuple[str, str], tuple[float, list[Signal]]] = {}
         """What every input was given last, and when."""
@@ -94,6 +99,7 @@ class Forms(Interpreter):
     def _instantiated(self, model: Model, name: str, start: float) -> Any:
         if not opened(model):
             unit = super()._instantiated(model, name, start)
+            self.allowance.bound(unit)
             if self.valueless and isinstance(unit, SolvedUnit):
                 unit.advance = partial(self._passed, unit, unit.advance)  # type: ignore[method-assign]
             return unit
@@ -156,7 +162,10 @@ class Forms(Interpreter):
         if self._neighbour is not None:
             also = Interpreter._action(self._neighbour, instruction)
 
+        spend = self.allowance.spend
+
         def both() -> None:
+            spend()
             after = beside() if self.active else None
             action()
             if also is not None:

@@ -122,6 +122,7 @@ class Inducing:
         with machine.rows_alone():
             for _ in range(max(machine.depth, self._steps_to(time, step, machine))):
                 machine.go(step)
+                machine.renew()
             self._stand(machine, step)
             return replace(machine.over(step, self._steps), begun=at == "start")
 
@@ -237,6 +238,7 @@ class Inducing:
         looked = {machine.depth + (len(steps) - 1 - machine.depth) * k // LOOKED for k in range(LOOKED + 1)}
         self._steps = 1
         for number, step in enumerate(steps):
+            machine.renew()
             if number < machine.depth or number % every:
                 machine.go(step)
                 continue
@@ -266,6 +268,7 @@ class Inducing:
             machine.begin()
         for _ in range(self._steps_to(time, first, machine)):
             machine.go(first, policies[0][0])
+            machine.renew()
         for block, step in policies[:-1]:
             machine.go(step, block)
         block, step = policies[-1]

@@ -25,6 +25,9 @@ Report = Callable[[str], None]
 """Is told how far one has come."""
 PER_DECADE = 10
 """How many steps are looked at between one and ten times its size, in scenarios that are not large."""
+HUGE = 1e280
+DECADES = 20
+"""The most powers of ten that a scan goes over."""
 SECONDS = 60.0
 """How much work of the processor looking for stable steps may take, unless told."""
 LARGE = 250
@@ -195,6 +198,8 @@ def _unlooked(model: Induced, at: At) -> str:
     """Why other steps are not looked at unless somebody asks; nothing if they are."""
     if model.size > LARGE:
         return f"{model.size} entries make that slow; ask for it with scan"
+    if not 1.0 / HUGE < model.step < HUGE:
+        return f"steps around {model.step:g} s are beyond what numbers can tell"
     if not model.linear and at not in ("start", "rest"):
         return "every step would mean another run to that time; ask for it with scan"
     return ""
@@ -275,12 +280,22 @@ def _steps(
     else:
         # Linearisations are about steps that are not too different; and their points move with the step.
         wide = 10.0 if linear else 1.0
+        if not 1.0 / HUGE < step < HUGE:
+            raise InvalidInput(
+                f"steps around {step:g} s are beyond what numbers can tell: give both ends of scan"
+            )
         low, high = step / (10.0 * wide), max(2.0 * step, min(10.0 * wide**2 * step, span))
         with suppress(Spent):
             while low > 1e-8 * step and of(low).verdict == "unstable":
                 of(low / 100.0)  # there, or not at all
                 low /= 100.0
-    count = round(PER_DECADE * log10(high / low)) + 1 if points is None else points
+    decades = log10(high) - log10(low)
+    if decades > DECADES:
+        raise InvalidInput(
+            f"a scan from {low:g} to {high:g} goes over {decades:.0f} powers of ten, and {DECADES} are the "
+            "most: look at fewer (scan=…, --scan)"
+        )
+    count = round(PER_DECADE * decades) + 1 if points is None else points
     if count < 2:
         raise InvalidInput(f"points must be at least 2, not {points!r}")
     # Steps that fit others are no continuum, and operating points move with the step.

@@ -120,6 +120,7 @@ def radius(matrix: Array) -> float:
     return float(np.abs(values).max(initial=0.0))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # how well something is known may be beyond all numbers
 def spectrum(model: Induced) -> Spectrum:
     """The eigenvalues of an induced model."""
     if not np.isfinite(model.matrix).all():

@@ -10,6 +10,7 @@ from typing import Any
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.packed import pack_values, unpack_values
 from upbeat.core.ports import Port, Signal, Value
+from upbeat.core.replay import Allowance
 from upbeat.units.inputs import Conversion, Courses, check_packed, packed_size
 from upbeat.units.numbers import conversions
 from upbeat.units.solving.choice import Choice
@@ -129,6 +130,16 @@ class SolvedUnit:
 
     def _rhs(self, t: float, x: list[float]) -> Sequence[float]:
         return self._is.derivatives(t, x, self._courses.at(t))
+
+    def counted(self, allowance: Allowance) -> None:
+        """Let evaluations of the derivatives count from now on."""
+        rhs = self._rhs
+
+        def counting(t: float, x: list[float]) -> Sequence[float]:
+            allowance.spend()
+            return rhs(t, x)
+
+        self._rhs = counting  # type: ignore[method-assign]
 
     def get(self, port: str) -> Signal:
         """The value of an output now."""
