@@ -23,6 +23,7 @@ import os
 import random
 import re
 import resource
+import select
 import shutil
 import signal
 import struct
@@ -648,22 +649,32 @@ def _batch(kind: Kind, numbers: range, seed: int, folder: Path) -> Iterator[tupl
         out.flush()
         os._exit(0)
     os.close(writing)
-    last = numbers.start - 1
-    with os.fdopen(reading) as lines:
-        for line in lines:
-            if not line.endswith("\n"):
-                break
-            number, outcome, where, seconds = json.loads(line)
-            last = number
-            yield number, outcome, where, seconds
-    _, status = os.waitpid(child, 0)
-    if last + 1 < numbers.stop:
-        yield (
-            last + 1,
-            "crash",
-            f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {status}",
-            0.0,
-        )
+    last, died = numbers.start - 1, "crash"
+    for line in _lines(reading):
+        number, outcome, where, seconds = json.loads(line)
+        last = number
+        yield number, outcome, where, seconds
+    if last + 1 < numbers.stop:  # else it is about to end by itself
+        ended, status, tries = *os.waitpid(child, os.WNOHANG), 100
+        while not ended and tries:
+            time.sleep(0.02)
+            ended, status, tries = *os.waitpid(child, os.WNOHANG), tries - 1
+        if not ended:  # it hangs where no timer gets through
+            os.killpg(child, signal.SIGKILL)
+            died, (_, status) = "hang", os.waitpid(child, 0)
+        how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {status}"
+        yield last + 1, died, how, 0.0
+    else:
+        os.waitpid(child, 0)
+
+
+def _lines(pipe: int) -> Iterator[bytes]:
+    """Whole lines, until there are no more of them or none has come for too long."""
+    rest = b""
+    with os.fdopen(pipe, "rb", buffering=0) as stream:
+        while select.select([stream], [], [], 40 * SECONDS)[0] and (more := stream.read(1 << 16)):
+            *lines, rest = (rest + more).split(b"\n")
+            yield from lines
 
 
 def main() -> int:
