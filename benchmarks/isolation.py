@@ -63,7 +63,7 @@ def pipes(calls: int, rounds: int) -> tuple[float, float]:
     import pickle
 
     order = Order("unit", 0.0, pickle.dumps(PASS_ON), None, core=False)
-    remote = Piped(Child(order, PASS_ON.ports, 10.0, 0))
+    remote = Piped(Child(order, PASS_ON.ports, 10.0, 0), PASS_ON.ports)
     try:
         return call_us(remote, calls, rounds)
     finally:
