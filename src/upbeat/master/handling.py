@@ -190,9 +190,7 @@ def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handli
     followed = {(source, c.unit) for c in case.closed.connections for source, _ in c.sources}
     others_see = {source for source, unit in followed if source != unit}
     if not (
-        looked_at(case.closed)
-        or waiting(case.closed)
-        or others_see.intersection(with_own_events(case.closed))
+        looked_at(case.closed) or waiting(case.closed) or any(with_own_events(case.closed, others_see))
     ):  # units see to what happens inside them, and nobody else notices
         return Handling(case.pace, case.coupling, ())
     steady = [unit for unit, model in case.units.items() if getattr(model, "steady", False)]

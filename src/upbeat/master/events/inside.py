@@ -6,7 +6,7 @@ conditions it gives out.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -43,10 +43,15 @@ def _indicating(model: Model, conditions: bool) -> Model:
     return replace(model, model=made) if isinstance(model, Isolated) else made
 
 
-def with_own_events(scenario: Scenario) -> list[str]:
-    """The units that have events inside which a pace can see coming."""
-    indicating = with_indicators(scenario).units.items()
-    return [unit for unit, model in indicating if any(port.indicates for port in model.ports)]
+def with_own_events(scenario: Scenario, units: Collection[str] | None = None) -> Iterator[str]:
+    """The units, or those among some, that have events inside which a pace can see coming.
+
+    One by one, because it takes their equations with outputs for all conditions to know.
+    """
+    for name, model in scenario.units.items():
+        chosen = units is None or name in units
+        if chosen and any(port.indicates for port in _indicating(model, conditions=True).ports):
+            yield name
 
 
 def own_conditions(wiring: Wiring) -> dict[str, tuple[Expr, ...]]:

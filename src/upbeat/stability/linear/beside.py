@@ -114,7 +114,20 @@ class Beside(Protocol):
         ...
 
 
-class Moved(ABC):
+class Unstruck:
+    """What followers share whose units do nothing at events, or nothing that is looked at."""
+
+    def strike(self) -> Any:
+        return None
+
+    def struck(self, left: Any) -> None:
+        return None
+
+    def varies(self, step: float, driven: Sequence[str]) -> bool:
+        return False
+
+
+class Moved(Unstruck, ABC):
     """What goes beside any unit that moves: rows are kept here; how it moves is up to the kinds of unit."""
 
     linear: bool
@@ -207,15 +220,6 @@ class Moved(ABC):
         self._rows = states
         self._blur += blur
 
-    def strike(self) -> Any:
-        return None  # what happens then is left out
-
-    def struck(self, left: Any) -> None:
-        return None
-
-    def varies(self, step: float, driven: Sequence[str]) -> bool:
-        return False
-
     def save(self) -> Any:
         return self._rows, self._courses, self._blur
 
@@ -253,7 +257,7 @@ def _at(coefficients: Sequence[Rows], tau: float) -> Array:
     return total
 
 
-class Still:
+class Still(Unstruck):
     """Beside a unit that gives out nothing that moves with the others: all its rows are zero."""
 
     accuracy = 0.0
@@ -280,15 +284,6 @@ class Still:
 
     def arrive(self, left: None, t: float, to: float) -> None:
         pass
-
-    def strike(self) -> Any:
-        return None  # what happens then is left out
-
-    def struck(self, left: Any) -> None:
-        return None
-
-    def varies(self, step: float, driven: Sequence[str]) -> bool:
-        return False
 
     def save(self) -> None:
         pass

@@ -212,6 +212,8 @@ class Ode(_Model):
     def indicating(self, *, conditions: bool = True) -> Ode:
         """The same model with an output that counts its events, if it has any, and (with `conditions`)
         outputs for their conditions."""
+        if not self.equations.events:
+            return self
         found = with_indicators(self.equations, self.to_spec(), conditions=conditions)
         if found is None:
             return self
