@@ -110,3 +110,33 @@ def test_random_floors_hold() -> None:
         way = ways[number % len(ways)]
         scenario = sprung(*map(float, (e, m, k, c)), x)
         assert lies_or_says_why(scenario, step, engine="native", **way), (number, way)
+
+
+LIES = {"when": "ball.x <= 0", "then": {"ball.v": "0"}}
+PUT = {"when": "ball.x <= 0", "then": {"ball.v": "0", "ball.x": "0"}}
+
+
+@pytest.mark.parametrize(
+    ("event", "settings", "sinks"),
+    [
+        (LIES, {"pace": up.Fixed(0.05), "coupling": up.Interruptible()}, True),
+        (LIES, {"pace": up.Fixed(0.05)}, True),
+        (LIES, {"pace": 0.05}, True),  # events are landed on, and yet
+        (LIES, {"pace": up.LookAhead(0.05)}, True),
+        (LIES, {"pace": up.Revised(0.05)}, True),
+        (
+            LIES | {"then": {"ball.v": "-0.5*ball.v"}},
+            {"pace": up.Fixed(0.05), "coupling": up.Interruptible()},
+            True,
+        ),
+        (LIES | {"then": {"ball.v": "-ball.v"}}, {"pace": 0.05}, False),
+        (PUT, {"pace": 0.05}, False),  # it fell, ever deeper, to -1.1
+        (PUT, {"pace": up.LookAhead(0.05)}, False),
+        (PUT, {"pace": up.Fixed(0.05), "coupling": up.Interruptible()}, False),
+    ],
+)
+def test_what_sinks_is_told(event: Any, settings: Any, sinks: bool) -> None:
+    ball = up.Ode({"x": "v", "v": "-9.81"}, start={"x": 1.0}, outputs=["x", "v"], solver=SOLVER)
+    trace = up.simulate(up.Scenario({"ball": ball}, events={"hit": event}), until=4.0, **settings)
+    assert (trace["ball.x"].min() < -0.05) == sinks
+    assert any("sinks a little in every step" in note for note in trace.notes) == sinks

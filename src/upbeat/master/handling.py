@@ -72,22 +72,42 @@ def handled(
 
 def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None:
     """A remark where nobody deals with events that there are."""
-    if not isinstance(pace, Fixed | EventDriven | ErrorControl) or isinstance(coupling, Interruptible):
-        return None
     if not looked_at(closed):
         return None
+    if not isinstance(pace, Fixed | EventDriven | ErrorControl):
+        return sinking(closed)
+    if isinstance(coupling, Interruptible):
+        found = (sight.event for sight in sights(closed) if sight.event.turning)
+        return sinking(closed, [e.name for e in found if not set(e.turning) <= set(e.conditions)])
     usual = usual_step(pace)
     size = f" ({usual:g} s)" if usual else ""
     turning = [sight.event.name for sight in sights(closed) if sight.event.turning]
-    sinking = (
+    deeper = (
         f"; a body that event '{turning[0]}' stops lies too deep then, and sinks a little in every step "
         "unless the event sets its position, too"
         if turning
         else ""
     )
     return (
-        f"events between units are noticed where these communicate, up to a step{size} late{sinking}: "
+        f"events between units are noticed where these communicate, up to a step{size} late{deeper}: "
         'events="auto" (--events auto; in a file events = "auto" under [master]) sees to it'
+    )
+
+
+def sinking(closed: Scenario, stops: Sequence[str] | None = None) -> str | None:
+    """A remark about events that may go on holding where they have happened: landing on them is no help.
+
+    Unless `stops` says which, those whose own change lets their condition stay as it is.
+    """
+    found = (
+        stops if stops is not None else [sight.event.name for sight in sights(closed) if sight.event.rests]
+    )
+    if not found:
+        return None
+    return (
+        f"the condition of event '{found[0]}' may still hold where it has happened. It happens again at the "
+        "end of each step that goes deeper: a body that lies there sinks a little in every step. Let the "
+        "event set the position, too"
     )
 
 

@@ -15,7 +15,7 @@ from upbeat.master.events.inside import with_indicators
 from upbeat.master.events.instants import Instants, Simultaneous, instants
 from upbeat.master.events.standing import standing, without
 from upbeat.master.events.ways import Events, checked
-from upbeat.master.handling import handled, noticed_late
+from upbeat.master.handling import handled, noticed_late, sinking
 from upbeat.master.held import held_inputs, lost_between, without_rate
 from upbeat.master.inputs.approximation import Approximation, Hold
 from upbeat.master.inputs.derivatives import (
@@ -167,7 +167,9 @@ class Master:
     def late(self, scenario: Scenario) -> str | None:
         """A remark where events between units are not dealt with, and nobody has asked for that."""
         settled = self.settled(scenario)
-        return None if settled.why else noticed_late(settled.pace, settled.coupled, scenario.closed())
+        if settled.why:
+            return None if self.events == "off" else sinking(scenario.closed())
+        return noticed_late(settled.pace, settled.coupled, scenario.closed())
 
     def remarks(self, scenario: Scenario) -> tuple[str, ...]:
         """What units do not see of each other's steps, and whose rate depends on the step, in sentences."""

@@ -25,6 +25,7 @@ from upbeat.core.expr import (
     any_of,
     apply,
     names,
+    simplify,
     substitute,
     time_derivative,
 )
@@ -50,13 +51,15 @@ class Watched:
     """An event in the names of the watcher's own ports: `then` are its outputs, and what they send.
 
     `turning` is what says whether the event has turned its own condition, where it acts on that: it is not
-    below zero then. Of a ball that bounces at ``x <= 0``, the velocity.
+    below zero then. Of a ball that bounces at ``x <= 0``, the velocity. `rests`: the condition does not see
+    what the event changes, and stays where it is by that: a ball whose velocity becomes zero there.
     """
 
     name: str
     conditions: tuple[Expr, ...]
     then: tuple[tuple[str, tuple[Expr, ...]], ...] = ()
     turning: tuple[Expr, ...] = ()
+    rests: bool = False
 
     @property
     def indicator(self) -> Expr:
@@ -97,8 +100,10 @@ def with_watcher(parts: Parts) -> Parts:
             end = (change.unit, ports[change.unit, change.name])
             changed.setdefault(end, reading.new("new", change.unit, change.name))
             then.append((changed[end], tuple(map(reading.own, change.cells))))
-        turning = tuple(map(reading.own, _turning(event, parts.units)))
-        watched.append(Watched(event.name, conditions, tuple(then), turning))
+        turning = _turning(event, parts.units)
+        rests = _rests(event, turning, parts.units)
+        own = tuple(map(reading.own, turning))
+        watched.append(Watched(event.name, conditions, tuple(then), own, rests))
     heard = {(u, port.name): port for u, model in units.items() for port in model.ports}
     sent = {name: replace(heard[end], name=name, causality=Causality.OUTPUT) for end, name in changed.items()}
     links = tuple(_link(end, name, sent[name]) for end, name in changed.items())
@@ -154,6 +159,17 @@ def _turning(event: Event, units: Mapping[str, Model]) -> list[Expr]:
     known = [z for z in event.conditions if names(z) <= {"time", *rates}]
     found = (time_derivative(z, rates) for z in known)
     return [rate for rate in found if not names(rate).isdisjoint(changed)]
+
+
+def _rests(event: Event, turning: Sequence[Expr], units: Mapping[str, Model]) -> bool:
+    """Whether a condition that does not see what the event changes has no rate any more after it."""
+    new: dict[str, Expr] = {}
+    for change in event.then:
+        cells = cell_names(f"{change.unit}.{change.name}", _size(units[change.unit], change.name))
+        new |= dict(zip(cells, change.cells, strict=False))
+    if any(not names(z).isdisjoint(new) for z in event.conditions):
+        return False
+    return any(simplify(substitute(rate, new)) == _ZERO for rate in turning)
 
 
 def _size(model: Model, name: str) -> int | None:
@@ -248,9 +264,10 @@ class _Linked:
 class _Guard:
     """The names of what the watcher keeps of an event that changes something, so that it stays guarded.
 
-    `last`: when it happened last. `low`: its indicator then. `turned`: by its own change it is on its way up
-    from there. It need not have become false: a ball that bounces by less than it was noticed late never
-    leaves the floor. If it goes deeper than that again, it happens again, instead of never more.
+    `last`: when it happened last. `low`: its indicator then, or what its own change has lifted it to.
+    `turned`: by its own change it is on its way up from there. It need not have become false: a ball that
+    bounces by less than it was noticed late never leaves the floor. If it goes deeper than that again, it
+    happens again, instead of never more.
     """
 
     last: str
@@ -324,8 +341,14 @@ def _made(
             above = Apply(Op.MAX, (Name(guard.low), _ZERO))
             is_false[event.name] = Apply(Op.GT, (event.indicator, Apply(Op.ADD, (above, above))))
             kept.append((links[event.name].told, _ZERO))
-        for name, now in ((guard.last, _TIME), (guard.low, event.indicator)):
-            kept.append((name, Apply(Op.WHERE, (fired, now, Name(name)))))
+        # What its own change has lifted (a ball that is put where it lies) need not sink as deep again.
+        lifted = Apply(Op.MAX, (Name(guard.low), Apply(Op.MIN, (event.indicator, _ZERO))))
+        low = Apply(Op.WHERE, (turns[-1], lifted, Name(guard.low)))
+        for name, now, else_ in (
+            (guard.last, _TIME, Name(guard.last)),
+            (guard.low, event.indicator, low),
+        ):
+            kept.append((name, Apply(Op.WHERE, (fired, now, else_))))
         kept.append((guard.turned, Apply(Op.AND, (turned, Apply(Op.NOT, (fired,))))))
     again = [Apply(Op.AND, (Apply(Op.NOT, (Name(armed[e.name]),)), is_false[e.name])) for e in watched]
     waits = {e.name: Apply(Op.AND, (Name(armed[e.name]), Apply(Op.NOT, (fires[e.name],)))) for e in watched}
