@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -137,3 +138,49 @@ def test_bytes_of_another_unit_are_refused():
     for bad in (b"", b"[1]", b'{"tuple":[1.0,2,{"tuple":[]},{"dict":[]},{"bytes":""}]}'):
         with pytest.raises(up.ModelError, match="not a state of this unit"):
             unit.from_bytes(bad)
+
+
+class Listens:
+    """Notes how long its steps are."""
+
+    steps: ClassVar[list[float]] = []  # of all units
+
+    def __init__(self, name, start, parameters):
+        self.y = 0.0
+
+    def set(self, port, coefficients):
+        pass
+
+    def get(self, port):
+        return self.y
+
+    def advance(self, t, to, early):
+        Listens.steps.append(to - t)
+        self.y += 1.0
+        return to
+
+
+@pytest.mark.parametrize("sample_time", [None, 0.1])
+@pytest.mark.parametrize(
+    ("settings", "varies"),
+    [
+        ({"pace": up.Fixed(0.1), "until": 1.0}, False),
+        ({"pace": up.Fixed(0.1), "until": 0.95}, False),  # the last step is short, that is all
+        ({"pace": up.ErrorControl(1e-4, first=0.01, method="milne", correct="next"), "until": 2.0}, True),
+        ({"pace": up.LookAhead(0.1), "until": 1.0}, True),
+    ],
+)
+def test_a_unit_without_a_rate_in_steps_that_vary_is_told(settings, varies, sample_time, engine) -> None:
+    """The unit itself is the judge of how long its steps were."""
+    swing = up.Ode({"x": "v", "v": "-9*x"}, start={"x": 1.0}, outputs=["x", "v"])
+    unit = up.PythonUnit(Listens, inputs=["u"], outputs=["y"], sample_time=sample_time)
+    scenario = up.Scenario(
+        {"swing": swing, "c": unit}, {"c.u": "swing.x"}, events={"half": {"when": "swing.x <= 0.5"}}
+    )
+    Listens.steps = []
+    trace = up.simulate(scenario, engine=engine, **settings)
+    found = [note for note in trace.notes if "ran once per communication step" in note]
+    assert bool(found) == (varies and sample_time is None)
+    if found:
+        lengths = Listens.steps[:-1]
+        assert f"between {min(lengths):.3g} s and {max(lengths):.3g} s long" in found[0]

@@ -31,6 +31,7 @@ from upbeat.engine.realtime import Paced, RealTime
 from upbeat.engine.recording import recorder_for
 from upbeat.engine.schedule import Schedule
 from upbeat.engine.selection import select
+from upbeat.master.held import varied_rate
 from upbeat.master.paces.pace import Pace
 from upbeat.master.program import Program
 from upbeat.scenario.scenario import Scenario
@@ -304,6 +305,7 @@ class Run:
             "notes": (
                 *self._notes,
                 *slower,
+                *(varied_rate(self._scenario, drive.steps.extremes()) if drive else ()),
                 *self._by_hand.notes,
                 *([self._last_word] if self._last_word else []),
             ),

@@ -79,16 +79,34 @@ def without_rate(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
     rates = getattr(coupling, "rates", {})
     usual = usual_step(pace)
     found: dict[int, list[str]] = {}
-    for unit, model in closed.units.items():
-        plain = bare(model)
-        listens = any(port.causality is Causality.INPUT for port in plain.ports)
-        if listens and getattr(plain, "sample_time", 0.0) is None:
-            found.setdefault(rates.get(unit, 1), []).append(path_of(closed, unit))
+    for unit in _unrated(closed):
+        found.setdefault(rates.get(unit, 1), []).append(path_of(closed, unit))
     return [
         f"{_named(units)} runs {'once' if rate == 1 else f'{rate} times'} per communication step"
         + (f" (every {usual / rate:g} s)" if usual else "")
         + ", at another rate with another step: if its code has a rate of its own, give it a sample_time"
         for rate, units in found.items()
+    ]
+
+
+def varied_rate(closed: Scenario, steps: tuple[float, float] | None) -> list[str]:
+    """What is to be said about such units after a run whose steps were as short and as long as this."""
+    units = [path_of(closed, unit) for unit in _unrated(closed)]
+    if steps is None or not units:
+        return []
+    return [
+        f"{_named(units)} ran once per communication step, and these were between {steps[0]:.3g} s and "
+        f"{steps[1]:.3g} s long: code that counts on one rate has not had it; give it a sample_time"
+    ]
+
+
+def _unrated(closed: Scenario) -> list[str]:
+    """The units that are given something and could have a sample time, but have none."""
+    return [
+        unit
+        for unit, model in closed.units.items()
+        if getattr(bare(model), "sample_time", 0.0) is None
+        and any(port.causality is Causality.INPUT for port in bare(model).ports)
     ]
 
 

@@ -202,6 +202,20 @@ class StepLog:
         index = np.arange(len(size)) - np.repeat(begins, counts)
         return np.repeat(first, counts) + index * size, size
 
+    def extremes(self) -> tuple[float, float] | None:
+        """The sizes of the shortest and of the longest step; None if all are equal.
+
+        The last one does not count: it goes to the stop time.
+        """
+        counts = np.array(self._count, dtype=np.int64)
+        sizes = (np.array(self._last) - np.array(self._first)) / np.maximum(counts, 1)
+        if len(counts) and counts[-1] == 1:
+            sizes = sizes[:-1]
+        sizes = sizes[sizes > 0.0]
+        if not len(sizes) or sizes.max() <= sizes.min() * (1.0 + 1e-6):
+            return None
+        return float(sizes.min()), float(sizes.max())
+
     def to_data(self) -> dict[str, Any]:
         """Plain data for a file."""
         return {"words": self._written} | {
