@@ -287,3 +287,37 @@ def test_an_fmu_that_counts_can_be_set_back(fmu: Any, version: int) -> None:
             np.testing.assert_array_equal(trace["sum.x"], runs[0]["sum.x"])
         found.append(np.abs(1.0 + runs[0]["sum.x"] - fallen(runs[0].time)).max())
     assert found[1] == pytest.approx(found[0], rel=0.02)
+
+
+# ---------------------------------------------------------------- nests in which something jumps
+
+
+def nested(where: str) -> up.Nested:
+    """The ball as a scenario of its own: with its event in the unit, in the scenario, or one level deeper."""
+    if where == "deeper":
+        inner = up.Scenario({"nest": nested("unit")}, outputs={"h": "nest.h", "v": "nest.v"})
+        return up.Nested(inner, up.Master(up.Fixed(0.03)), flatten=False)
+    events = {"bounce": {"when": "ball.h <= 0 and ball.v < 0", "then": {"ball.v": "-0.7*ball.v"}}}
+    model = ball(outputs=["h", "v"], solver=SOLVER, events={"bounce": BOUNCE} if where == "unit" else {})
+    inner = up.Scenario(
+        {"ball": model}, outputs={"h": "ball.h", "v": "ball.v"}, events={} if where == "unit" else events
+    )
+    pace = up.Fixed(0.03) if where == "unit" else up.LookAhead(0.03, tolerance=1e-9)
+    return up.Nested(inner, up.Master(pace), flatten=False)
+
+
+@pytest.mark.parametrize("where", ["unit", "scenario", "deeper"])
+@pytest.mark.parametrize("coupling", [up.Jacobi(), up.GaussSeidel(), up.Iterated(corrections=2)], ids=str)
+@pytest.mark.parametrize("inputs", [up.Linear(), up.Polynomial(3)], ids=str)
+def test_what_follows_a_nest_in_which_something_jumps_begins_anew(
+    where: str, inputs: Any, coupling: Any
+) -> None:
+    """As well as with the event in a unit of the scenario itself."""
+    how: Any = {"pace": up.Fixed(0.03), "until": 1.4, "inputs": inputs, "coupling": coupling}
+    errors = []
+    for model in (ball(outputs=["h", "v"], solver=SOLVER), nested(where)):
+        runs = [up.simulate(follower_of(model, "v"), engine=engine, **how) for engine in ENGINES]
+        for trace in runs:
+            np.testing.assert_array_equal(trace["sum.x"], runs[0]["sum.x"])
+        errors.append(np.abs(1.0 + runs[0]["sum.x"] - fallen(runs[0].time)).max())
+    assert errors[1] == pytest.approx(errors[0], rel=0.02)

@@ -228,6 +228,10 @@ class Port:
         return number
 
 
+EVENTS = Port("events()", Causality.OUTPUT, Kind.INTEGER, internal=True)
+"""How often something has happened inside a unit that is no equations."""
+
+
 def _short(given: object, width: int = 60) -> str:
     """How messages show a value; a number of a thousand digits is no help."""
     if isinstance(given, int) and not -(2**64) < given < 2**64:

@@ -91,9 +91,14 @@ class PortRegisters:
                 self.inputs[end] = self._register(end, port)
         self._reached = {unit: self.registers.new(f"{self.called(unit)}′reached") for unit in scenario.units}
         self.results: dict[str, Reg] = {}
+        self.happened: Reg | None = None
+        """Where instants are counted, if somebody outside wants to know."""
         self._result_lets: list[Let] = []
         for output in scenario.outputs:
             formulas = tuple(substitute(cell, names) for cell in output.cells)
+            if output.port.counts and any(map(self.reacts, scenario.units)):
+                self.happened = self.registers.new("instants", Kind.INTEGER)
+                formulas = (formulas[0] + Cell(self.happened),)
             shared = self._shared(formulas, output.port)
             if shared is None:
                 origin, name = scenario.origin, output.port.name

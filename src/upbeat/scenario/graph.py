@@ -31,12 +31,11 @@ class Node(NamedTuple):
 class Graph:
     """Dependencies between ports at one instant: an input needs its sources, an output its `depends`.
 
-    An input also needs to know whether something has happened inside a unit that it follows
-    (`Port.counts`), because its course begins anew then. Event ports are not in it: they have no value that
-    others could wait for.
+    Event ports are not in it: they have no value that others could wait for.
 
     * `order`: every input and output, each after those it needs. Where that leaves a choice, and inside
-      loops, the order of declaration decides.
+      loops, the order of declaration decides; but first come the counts of what has happened inside units
+      (`Port.counts`), for the inputs whose course begins anew then.
     * `loops`: the algebraic loops (strong components), each as a cycle in the direction of the signals.
     """
 
@@ -44,23 +43,23 @@ class Graph:
     loops: tuple[tuple[Node, ...], ...]
 
     def __init__(self, units: Mapping[str, Model], connections: Iterable[Connection]) -> None:
-        nodes = [
-            Node("in" if port.causality is Causality.INPUT else "out", unit, port.name)
+        ports = [
+            (unit, port)
             for unit, model in units.items()
             for port in model.ports
             if port.causality is not Causality.PARAMETER and not port.event
         ]
+        ports.sort(key=lambda end: not end[1].counts)
+        nodes = [
+            Node("in" if port.causality is Causality.INPUT else "out", unit, port.name)
+            for unit, port in ports
+        ]
         number = {node: i for i, node in enumerate(nodes)}
-        counts = {
-            unit: [Node("out", unit, port.name) for port in model.ports if port.counts]
-            for unit, model in units.items()
-        }
         before: list[set[int]] = [set() for _ in nodes]
         for connection in connections:
             to = number[Node("in", connection.unit, connection.port)]
-            sources = [Node("out", *end) for end in connection.sources]
-            sources += [node for unit, _ in connection.sources for node in counts.get(unit, ())]
-            before[to] = {number[source] for source in sources if source in number}
+            sources = (number.get(Node("out", *end)) for end in connection.sources)
+            before[to] = {source for source in sources if source is not None}
         for unit, model in units.items():
             for port in model.ports:
                 if port.causality is Causality.OUTPUT and not port.event:

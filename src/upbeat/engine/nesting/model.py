@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from upbeat.core.abilities import Ability, Core, doubt, speaks_for_itself
 from upbeat.core.errors import MasterError
+from upbeat.core.expr import ZERO, Expr, Name, show
 from upbeat.core.names import objection_to_port, split
-from upbeat.core.ports import Causality, Port, Value
+from upbeat.core.ports import EVENTS, Causality, Port, Value
 from upbeat.engine.choose import EngineName, choose
 from upbeat.engine.inside import Inside
 from upbeat.engine.nesting.events import EventNestedUnit
@@ -22,11 +23,13 @@ from upbeat.engine.nesting.unit import MakesMachine, NestedUnit, Running
 from upbeat.engine.packing import fingerprint
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.couplings.negotiated import Negotiated
+from upbeat.master.events.inside import with_indicators
 from upbeat.master.master import Master
 from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.onwards import onwards
 from upbeat.master.paces.pace import Pace, twin, usual_step
 from upbeat.master.program import Program
+from upbeat.scenario.connection import ScenarioOutput
 from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.scenario import Scenario
 
@@ -136,7 +139,11 @@ class Nested:
     @cached_property
     def ports(self) -> tuple[Port, ...]:
         outputs = [
-            replace(output.port, causality=Causality.OUTPUT, depends=self._direct(output.sources))
+            replace(
+                output.port,
+                causality=Causality.OUTPUT,
+                depends=frozenset() if output.port.counts else self._direct(output.sources),
+            )
             for output in self.scenario.outputs
         ]
         events = (replace(output.port, causality=Causality.OUTPUT) for output in self.scenario.event_outputs)
@@ -259,6 +266,21 @@ class Nested:
     def instantiate(self, name: str, start: float, machine: MakesMachine | None = None) -> NestedUnit:
         """A unit, on another `machine` than that of its engine if somebody wants to look at what it does."""
         return (EventNestedUnit if self.has_events else NestedUnit)(self.running, name, start, machine)
+
+    def indicating(self, *, conditions: bool = True) -> Nested:
+        """The same scenario with an output that counts the events in it: those inside its units, and its own
+        instants. What leads to them is not given out."""
+        if EVENTS.name in {port.name for port in self.ports}:
+            return self
+        counting = with_indicators(self.scenario, conditions=False)
+        ends = [(u, port.name) for u, model in counting.units.items() for port in model.ports if port.counts]
+        if not ends and not any(Ability.NEXT_EVENT in m.abilities for m in self.whole.units.values()):
+            return self
+        total: Expr = ZERO
+        for end in ends:
+            total = total + Name(".".join(end))
+        count = ScenarioOutput(EVENTS, (total,), tuple(ends), show(total))
+        return replace(self, scenario=counting.with_parts(outputs=(*counting.outputs, count)))
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Nested:
         """Other values inside: ``{"motor.k": 2.0}``, or start values of the scenario's inputs."""

@@ -136,6 +136,7 @@ class _Instant:
         ask = dues.ask(unit for unit in self._units if unit not in self._standing)
         act = dues.choose({unit: (*self._act(unit), *self._stories.after(unit)) for unit in self._units})
         counts = (*self._counts.values(), *self._events_counted.values())
+        happened = self._happened()
         half = apply(Op.EQ, Cell(self._rounds), Number(float(self._most // 2)))
         whole: Block = (
             *ask,
@@ -149,6 +150,7 @@ class _Instant:
                         body=(
                             If(half, tuple(Let(count, ZERO) for count in counts)),
                             *act,
+                            *happened,
                             Let(self._rounds, Cell(self._rounds) + 1.0),
                         ),
                         until=apply(Op.NOT, dues.busy),
@@ -177,7 +179,13 @@ class _Instant:
             return told
         nothing = tuple(Let(present, ZERO) for present in self._events.leaving_presents())
         sent = dues.choose({unit: (*self._read(unit), *self._sent(unit)) for unit in self._units})
-        return replace(told, micro=(*ask, If(dues.busy, act)), send=(*ask, *nothing, If(dues.busy, sent)))
+        micro = (*ask, If(dues.busy, (*act, *happened)))
+        return replace(told, micro=micro, send=(*ask, *nothing, If(dues.busy, sent)))
+
+    def _happened(self) -> Block:
+        """After a micro-step: those outside can tell that there was one."""
+        count = self._wiring.happened
+        return () if count is None else (Let(count, Cell(count) + 1.0), *self._wiring.finish())
 
     # ---------------------------------------------------------------- what a unit does
 
@@ -268,7 +276,8 @@ class _Instant:
         scenario = self._wiring.scenario
         free = {unit for unit, port in scenario.free_inputs.values() if port.event}
         units = [unit for unit in self._units if unit in free and unit not in scenario.added_units]
-        return {unit: (*self._struck(unit), *self._settle(unit)) for unit in units}
+        happened = self._happened()
+        return {unit: (*self._struck(unit), *self._settle(unit), *happened) for unit in units}
 
     def _sent(self, unit: str) -> list[Instruction]:
         return [let for link in self._events.leaving(unit) for let in link.lets]

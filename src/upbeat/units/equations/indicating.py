@@ -29,15 +29,18 @@ def with_indicators(
         for event in equations.events
         if event.indicator is not None and foreign.isdisjoint(one.port.name for one in event.emit)
     ]
-    if not watched or any(output.port.description == COUNTS for output in equations.outputs):
+    ports = [output.port for output in equations.outputs]
+    known = next((port.name for port in ports if port.counts), None)
+    if not watched or (known and (not conditions or any(port.indicates for port in ports))):
         return None
     taken = {name for key in spec for name in (spec[key] if isinstance(spec[key], Mapping) else ())}
-    count, events = free_name(COUNT, taken), dict(spec["events"])
+    count, events = known or free_name(COUNT, taken), dict(spec["events"])
     outputs = {**spec["outputs"], count: {"value": count, "kind": "integer"}}
     made = {count: ""}
     for event, indicator in watched:
         written = events[event.name]
-        events[event.name] = {**written, "then": {**written.get("then", {}), count: f"{count} + 1"}}
+        if known is None:
+            events[event.name] = {**written, "then": {**written.get("then", {}), count: f"{count} + 1"}}
         for z in _conditions(indicator) if conditions else ():
             name = free_name(f"{event.name}_z", taken)
             outputs[name] = show(z)

@@ -16,11 +16,10 @@ from collections.abc import Callable, Sequence
 from math import inf, nan
 
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.ports import Causality, Kind, Port, Signal
+from upbeat.core.ports import EVENTS, Causality, Kind, Port, Signal
 from upbeat.units.fmi.clocks import Clocks
 from upbeat.units.fmi.courses import Course
 from upbeat.units.fmi.description import CoSimulation, Interface, ModelDescription, Variability, Variable
-from upbeat.units.fmi.exchange.shown import COUNT
 from upbeat.units.fmi.instance import FmuError, Instance, Reader, Writer
 from upbeat.units.fmi.interfaces import has_events, own_clocks
 from upbeat.units.fmi.next_event import NextEvents
@@ -107,7 +106,7 @@ class CoSimulationPorts:
             self._readers[port.name] = self._rate_reader(port) if rate else self._reader(port, variable)
         for port, _ in self._senders:
             self._readers[port.name] = self._event_reader(port.name)
-        self._readers.setdefault(COUNT.name, lambda: self._count)
+        self._readers.setdefault(EVENTS.name, lambda: self._count)
 
     @property
     def instance(self) -> Instance:

@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 from upbeat.core.abilities import Ability, Core, Unit
 from upbeat.core.errors import suggest
-from upbeat.core.ports import Port, Value, Values
+from upbeat.core.ports import EVENTS, Port, Value, Values
 from upbeat.units.fmi.about import notes_of
 from upbeat.units.fmi.arguments import categories, checked_tolerance, solver_for, texts, wrong
 from upbeat.units.fmi.binaries import objection as no_library
 from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
 from upbeat.units.fmi.entry import enter, runs_natively
-from upbeat.units.fmi.exchange import COUNT, indicator_names, shown
+from upbeat.units.fmi.exchange import indicator_names, shown
 from upbeat.units.fmi.interfaces import InterfaceName, abilities_of, has_events, interface_of, name_of
 from upbeat.units.fmi.known import content, known_to_fail
 from upbeat.units.fmi.launch import launch
@@ -151,7 +151,7 @@ class Fmu:
             for port in self.layout.ports
         )
         seen = shown(self.indicators) if self.watched else ()
-        return (*known, *seen, COUNT) if self.counted else known
+        return (*known, *seen, EVENTS) if self.counted else known
 
     @cached_property
     def abilities(self) -> frozenset[Ability]:
@@ -248,7 +248,7 @@ class Fmu:
         arrays = any(variable.dimensions for variable in named)  # how many there are is known in the run only
         watched = conditions and Ability.INDICATORS in self.abilities and not arrays
         tells = not self.abilities.isdisjoint({Ability.NEXT_EVENT, Ability.EARLY_RETURN})
-        if not tells or (self.counted and self.watched >= watched) or COUNT.name in self.layout.variables:
+        if not tells or (self.counted and self.watched >= watched) or EVENTS.name in self.layout.variables:
             return self
         changed = copy.copy(self)
         changed.__dict__.pop("ports", None)

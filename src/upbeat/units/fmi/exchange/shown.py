@@ -1,14 +1,10 @@
-"""Ports through which a pace sees the event indicators of an FMU in model exchange, and the one that counts
-the events inside any FMU."""
+"""Ports through which a pace sees the event indicators of an FMU in model exchange."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from upbeat.core.ports import Causality, Kind, Port
-
-COUNT = Port("events()", Causality.OUTPUT, Kind.INTEGER, internal=True)
-"""How often something has happened inside."""
+from upbeat.core.ports import Causality, Port
 
 
 def shown(indicators: Sequence[str]) -> tuple[Port, ...]:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.ports import Causality, Port, Signal
+from upbeat.core.ports import EVENTS, Causality, Port, Signal
 from upbeat.units.fmi.description import Variable
 from upbeat.units.fmi.exchange.clockwork import Clockwork
 from upbeat.units.fmi.exchange.inputs import Inputs
 from upbeat.units.fmi.exchange.motion import Motion
 from upbeat.units.fmi.exchange.noting import noting
-from upbeat.units.fmi.exchange.shown import COUNT
 from upbeat.units.fmi.exchange.slopes import rates
 from upbeat.units.fmi.exchange.state import Held, Mode, Ours
 from upbeat.units.fmi.instance import FmuError, Instance, end_request
@@ -58,7 +57,7 @@ class Exchange:
         self._outputs = {port.name: instance.reader(variables[port.name], port.size) for port in outputs}
         self._outputs |= self.clocks.readers
         self._outputs |= {name: self._shown(k) for k, name in enumerate(shown)}
-        self._outputs.setdefault(COUNT.name, lambda: self._count)
+        self._outputs.setdefault(EVENTS.name, lambda: self._count)
         inputs = [port for port in plain if port.causality is Causality.INPUT]
         self.inputs = Inputs(instance, inputs, variables, start)
         self._tunable = frozenset(port.name for port in tunable)
