@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 from upbeat.core.abilities import Ability, Core, doubt, speaks_for_itself
 from upbeat.core.errors import MasterError
-from upbeat.core.expr import ZERO, Expr, Name, show
+from upbeat.core.expr import ZERO, Expr, Name, names, show
 from upbeat.core.names import objection_to_port, split
 from upbeat.core.ports import EVENTS, Causality, Port, Value
 from upbeat.engine.choose import EngineName, choose
@@ -268,20 +269,38 @@ class Nested:
         return (EventNestedUnit if self.has_events else NestedUnit)(self.running, name, start, machine)
 
     def indicating(self, *, conditions: bool = True) -> Nested:
-        """The same scenario with an output that counts the events in it: those inside its units, and its own
-        instants. What leads to them is not given out."""
-        if EVENTS.name in {port.name for port in self.ports}:
+        """The same scenario with an output that counts the events in it, if there are any: those inside its
+        units, and its own instants; and (with `conditions`) outputs for what leads to them, as far as units
+        inside tell of it, and for the conditions of its own events on their outputs."""
+        known = {port.name for port in self.ports}
+        if any(port.indicates for port in self.ports) or (EVENTS.name in known and not conditions):
             return self
-        counting = with_indicators(self.scenario, conditions=False)
-        ends = [(u, port.name) for u, model in counting.units.items() for port in model.ports if port.counts]
-        if not ends and not any(Ability.NEXT_EVENT in m.abilities for m in self.whole.units.values()):
-            return self
-        total: Expr = ZERO
-        for end in ends:
-            total = total + Name(".".join(end))
-        count = ScenarioOutput(EVENTS, (total,), tuple(ends), show(total))
-        return replace(self, scenario=counting.with_parts(outputs=(*counting.outputs, count)))
+        inside = with_indicators(self.scenario, conditions=conditions)
+        ends = [(u, p) for u, m in inside.units.items() for p in m.ports if p.causality is Causality.OUTPUT]
+        counting = [f"{unit}.{port.name}" for unit, port in ends if port.counts]
+        found: list[tuple[Port, Expr]] = []
+        if counting or any(Ability.NEXT_EVENT in model.abilities for model in self.whole.units.values()):
+            found.append((EVENTS, reduce(add, map(Name, counting), ZERO)))
+        for unit, port in ends:
+            if port.indicates:
+                name = f"{unit}.{port.name}"
+                found.append((_condition(name, f"{unit}.{port.indicates}"), Name(name)))
+        signals = {f"{unit}.{port.name}": (unit, port.name) for unit, port in ends if port.size is None}
+        for event in self.scenario.events if conditions else ():
+            if all(names(z) <= signals.keys() for z in event.conditions):
+                conditions_of = enumerate(event.conditions)
+                found += [(_condition(f"{event.name}({k})", event.name), z) for k, z in conditions_of]
+        made = [
+            ScenarioOutput(port, (z,), tuple(signals[name] for name in sorted(names(z))), show(z))
+            for port, z in found
+            if port.name not in known
+        ]
+        return replace(self, scenario=inside.with_parts(outputs=(*inside.outputs, *made))) if made else self
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Nested:
         """Other values inside: ``{"motor.k": 2.0}``, or start values of the scenario's inputs."""
         return replace(self, scenario=self.scenario.with_values(values))
+
+
+def _condition(name: str, event: str) -> Port:
+    return Port(name, Causality.OUTPUT, internal=True, indicates=event)

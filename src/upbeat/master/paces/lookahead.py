@@ -62,8 +62,8 @@ class LookAhead:
     "approach" sees as well, but ends steps *before* an event, each at 0.8 of the way, until `tolerance` is
     left, and then goes over it in a step that is no longer than twice that: for units that notice events by
     themselves, on inputs that they do not see move within a step.
-    Events that units of equations or FMUs for model exchange have `inside` are followed, too: the units act,
-    and the step ends there.
+    Events that units of equations, FMUs for model exchange or nested scenarios have `inside` are followed,
+    too: the units act, and the step ends there.
 
     After an event everything begins anew: what conditions and inputs were before says nothing about what they
     will be. The first step then is `after` times the usual one (1 for "published", else one half); so is
