@@ -269,3 +269,41 @@ def test_what_cannot_be_told_is_undecided_and_named(kind: type, why: str) -> Non
     found = up.stability_of(pi(kind), pace=0.7, scan=False)
     assert found.verdict == "undecided"
     assert why in found.why
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_states_of_any_size_are_moved_on_their_own_scale(seed: int) -> None:
+    """x⁺ = x + h·r·(g²/x - x) rests at the gap g, with slope 1 - 2·r·h; a picoampere moves it."""
+    turn = np.random.default_rng(seed)
+    gap, rate, step, pico = 10.0 ** turn.uniform(-9.0, 2.0), turn.uniform(0.5, 30.0), 0.1, 1e-12
+
+    class Gap:
+        def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+            self.x, self.u = gap, 0.0
+
+        def get(self, port: str) -> float:
+            return pico * self.x / gap
+
+        def set(self, port: str, coefficients: Any) -> None:
+            self.u = float(coefficients[0])
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            self.x += (to - t) * (rate * (gap * gap / self.x - self.x) + gap * self.u / pico)
+            return to
+
+        def save(self) -> Any:
+            return (self.x, self.u)
+
+        def restore(self, token: Any) -> None:
+            self.x, self.u = token
+
+    unit = up.PythonUnit(Gap, ports(["u"], ["y"]), [up.Ability.ROLLBACK])
+    back = float(turn.uniform(-3.0, 3.0))
+    links = {"a.u": f"{back}*(a.y - {pico})"}
+    scenario = up.Scenario({"a": unit}, links)
+    model = up.induced(scenario, pace=step)
+    values = np.linalg.eigvals(model.matrix)
+    true = 1.0 - 2.0 * rate * step + step * back
+    assert np.abs(values).max() == pytest.approx(abs(true), rel=1e-4)
+    verdict = up.stability_of(scenario, pace=step, scan=False).verdict
+    assert verdict in ("undecided", "stable" if abs(true) < 1.0 else "unstable")

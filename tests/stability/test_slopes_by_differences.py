@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import upbeat as up
+from upbeat.stability.linear.fmus import _usual, usual_inputs
+from upbeat.stability.linear.jacobians import Differences
 
 
 def valve(start: float) -> up.Scenario:
@@ -64,3 +67,25 @@ def test_a_slope_that_two_lengths_do_not_agree_on_is_not_claimed_to_be_known() -
     unit = up.PythonOde(rates, {"x": 0.3}, outputs=["x"], solver="euler")
     found = up.stability_of(up.Scenario({"a": unit}), pace=0.1, scan=False)
     assert found.verdict == "undecided" or found.mode.uncertainty > 1e-3
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-6, 1e6])
+def test_what_is_zero_is_moved_by_its_nominal_value(size: float) -> None:
+    """A characteristic as wide as the nominal value: 6e-6 is far beyond one of picoamperes."""
+
+    def rates(t: float, x: Any, u: Any) -> list[float]:
+        return [3.0 * math.tanh(x[0] / size) + 0.5 * math.sin(u[0] / size)]
+
+    unit = up.PythonOde(lambda t, x, u, p: rates(t, x, u), {"x": 0.0}, inputs=["u"], outputs=["x"])
+    made = unit.instantiate("a", 0.0)
+    by = Differences(replace(made.behaviour, derivatives=rates), [size, size])
+    by_state, by_input = by.dynamics(made, 0.0, [0.0], [0.0])
+    assert by_state[0, 0] == pytest.approx(3.0 / size, rel=1e-6)
+    assert by_input[0, 0] == pytest.approx(0.5 / size, rel=1e-6)
+
+
+def test_nominal_values_come_from_the_description(fmu: Any) -> None:
+    model = up.Fmu(fmu("linear", 3), interface="co-simulation")
+    assert usual_inputs(model) == {"u": 1.0}
+    known = model.layout.variables["u"]
+    assert _usual(replace(known, properties=replace(known.properties, nominal=-1e-12))) == 1e-12

@@ -134,7 +134,23 @@ def exchange_jacobian(unit: Exchanged, model: Fmu) -> Jacobian:
     """What the FMU tells about its derivatives; where it tells nothing, differences."""
     if model.interface.directional_derivatives and scalar(model):
         return ExchangeSlopes(model)
-    return Differences(unit.behaviour)
+    states = [model.description.by_name[name] for name in model.description.states]
+    inputs = [model.layout.variables[port.name] for port in unit.behaviour.inputs]
+    return Differences(
+        unit.behaviour, [size for one in (*states, *inputs) for size in [_usual(one)] * one.cells]
+    )
+
+
+def _usual(variable: Variable) -> float:
+    """How large a variable usually is: 1, if its description has no nominal value."""
+    return abs(variable.properties.nominal or 1.0)
+
+
+def usual_inputs(model: Fmu) -> dict[str, float]:
+    """The same of the inputs, by port."""
+    return {
+        port.name: _usual(model.layout.variables[port.name]) for port in _real(model.ports, Causality.INPUT)
+    }
 
 
 LOOKED = 48

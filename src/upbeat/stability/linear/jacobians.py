@@ -198,8 +198,9 @@ class Differences:
 
     constant = False
 
-    def __init__(self, behaviour: Behaviour) -> None:
-        self._is = behaviour
+    def __init__(self, behaviour: Behaviour, sizes: Sequence[float] = ()) -> None:
+        """`sizes`: how large the cells of states, then of inputs, usually are, where that is known."""
+        self._is, self._sizes = behaviour, sizes
         self._real = [port.kind is Kind.REAL for port in behaviour.inputs for _ in range(port.cells)]
         self._given = [port.kind is Kind.REAL for port in behaviour.outputs for _ in range(port.cells)]
         self.accuracy = ROUGH
@@ -231,15 +232,36 @@ class Differences:
                 one, two = np.array(ends[0]), np.array(ends[1])
                 return (one - two) / (2.0 * step), ROUNDING * (np.abs(one) + np.abs(two)) / step
 
-            usual = STEP * max(1.0, abs(value))
-            found, doubt, length = _slopes(over, self._lengths.get((which, j), usual), usual)
+            usual = STEP * max(self._sizes[j] if self._sizes else 1.0, abs(value))
+            before, own = self._lengths.get((which, j), usual), STEP * abs(value)
+            found, doubt, length = best_slopes(over, before, usual, own)
             matrix[:, j] = found
             self._lengths[which, j] = length
             self.accuracy = max(self.accuracy, doubt)
         return matrix[:, : len(x)], matrix[:, len(x) :]
 
 
-def _slopes(
+def best_slopes(
+    over: Callable[[float], tuple[Array, Array]], begin: float, usual: float, own: float = 0.0
+) -> tuple[Array, float, float]:
+    """Slopes over a length at which two agree; their doubt, and that length.
+
+    Lengths that are all far longer than something is large may agree, too, on what it does far away. So a
+    length that goes with its `own` size is asked as well, and counts where it differs by more than rounding.
+    """
+    found = _agreeing(over, begin, usual)
+    if 0.0 < own < 0.25 * found[2]:
+        with np.errstate(all="ignore"):
+            slopes, noise = over(own)
+            apart = np.abs(slopes - found[0])
+            sizes = np.maximum(np.abs(slopes), SMALL * np.abs(slopes).max(initial=0.0))
+            real = apart > 4.0 * noise + max(10.0 * AGREE, 4.0 * found[1]) * sizes
+        if np.isfinite(slopes).all() and real.any():
+            return _agreeing(over, own, usual)
+    return found
+
+
+def _agreeing(
     over: Callable[[float], tuple[Array, Array]], begin: float, usual: float
 ) -> tuple[Array, float, float]:
     """Slopes over the length, from `begin` on, at which two agree best; their doubt, and that length."""

@@ -239,7 +239,7 @@ class Jumping(Tried):
                 def move(side: float, i: int = i) -> None:
                     self.kept.put({self.kept.paths[i]: values[i] + side})
 
-                by_state[:, i] = self._slope(token, 1.0 + abs(value), move, result)
+                by_state[:, i] = self._slope(token, 1.0 + abs(value), value, move, result)
         self._unit.restore(token)
         return by_state, by_input
 

@@ -29,6 +29,7 @@ from upbeat.stability.linear.fmus import (
     Readable,
     exchange_jacobian,
     scalar,
+    usual_inputs,
 )
 from upbeat.stability.linear.forms import Forms
 from upbeat.stability.linear.inner_steps import sizes_inside
@@ -159,7 +160,7 @@ def _beside_fmu(name: str, model: Fmu, unit: Any, given: Any, how: How) -> Besid
         )
     states = Readable(unit, model, InnerSteps(name, model, how.start))
     check_rollback(name, Told(name, unit), model.ports, states.read, how.start, how.step)
-    return Tried(name, unit, model.ports, states, given, how.step)
+    return Tried(name, unit, model.ports, states, given, how.step, usual_inputs(model))
 
 
 def continuous(model: Model) -> Iterator[str]:

@@ -8,6 +8,7 @@ unit goes on is fitted to what it did.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,11 +17,12 @@ from upbeat.core.errors import StepError
 from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.stability.linear.beside import LATER, Array, Moved, Rows, differ
 from upbeat.stability.linear.flows import Flow, Moving
+from upbeat.stability.linear.jacobians import ROUNDING, best_slopes
 
 STEP = 1e-4
-"""How far things are moved, relative to 1 + their size: further than the noise of a solver inside."""
-WIDER = 8.0
-"""How much further they are moved a second time: where that gives other slopes, they are known less well."""
+"""How far things are moved at first, relative to 1 + their size: further than the noise of a solver inside.
+Where that and a quarter of it give other slopes, things may be smaller than that: shorter ways are tried, and
+what the best two still differ by is how well slopes are known."""
 ACCURACY = 1e-7
 FAINT = 1e-7
 """States that move so little, beside the others, cannot be told apart."""
@@ -93,6 +95,7 @@ class Tried(Moved):
     """Finds derivatives by moving states and inputs a little, and setting the unit back after it."""
 
     linear = False
+    _sizes: Mapping[str, float] = MappingProxyType({})
 
     def __init__(
         self,
@@ -102,7 +105,10 @@ class Tried(Moved):
         handle: Handle,
         courses: Mapping[str, Callable[[], Course | None]],
         step: float,
+        sizes: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
+        """`sizes`: how large inputs usually are, where that is known; otherwise about 1."""
+        self._sizes = sizes
         real = [port for port in ports if port.kind is Kind.REAL and not port.event]
         inputs = [port for port in real if port.causality is Causality.INPUT]
         self._given_out = [port for port in real if port.causality is Causality.OUTPUT]
@@ -165,7 +171,8 @@ class Tried(Moved):
                 self._set(port, [[row[0]] for row in courses[port.name]])
             outputs.append(self._outputs_now())
         self._unit.restore(after)
-        if not np.allclose(outputs[0], outputs[1], rtol=1e-9, atol=1e-12):
+        largest = float(np.abs(outputs).max(initial=0.0))
+        if not np.allclose(outputs[0], outputs[1], rtol=1e-9, atol=1e-12 * largest):
             raise StepError(
                 f"'{self._name}' cannot be linearised: it remembers what its inputs were, but tells nothing "
                 f"of its states. {self._handle.advice}"
@@ -210,7 +217,8 @@ class Tried(Moved):
                         moved[cell][order] += side
                         self._set(port, moved)
 
-                    columns.append(self._slope(token, 1.0 + abs(course[cell][0]), move, result))
+                    value = course[cell][0]
+                    columns.append(self._slope(token, self._size(port, value), value, move, result))
                 number += 1
         self._unit.restore(token)
         return columns
@@ -223,27 +231,44 @@ class Tried(Moved):
             def move(side: float, i: int = i) -> None:
                 self._handle.write([*values[:i], values[i] + side, *values[i + 1 :]])
 
-            columns.append(self._slope(token, 1.0 + abs(value), move, result))
+            columns.append(self._slope(token, 1.0 + abs(value), value, move, result))
         self._unit.restore(token)
         return columns
 
     def _slope(
-        self, token: Any, size: float, move: Callable[[float], None], result: Callable[[], Array]
+        self,
+        token: Any,
+        size: float,
+        value: float,
+        move: Callable[[float], None],
+        result: Callable[[], Array],
     ) -> Array:
-        """How `result` reacts to one number that `move` moves, over two lengths, which have to agree."""
-        slopes = []
-        for far in (STEP * size, WIDER * STEP * size):
+        """How `result` reacts to one number that `move` moves, over lengths that agree."""
+        wide: Array | None = None
+
+        def over(length: float) -> tuple[Array, Array]:
+            nonlocal wide
             ends = []
-            for side in (far, -far):
+            for side in (length, -length):
                 self._unit.restore(token)
                 move(side)
                 ends.append(result())
-            slopes.append((ends[0] - ends[1]) / (2.0 * far))
-        largest = float(np.abs(slopes[0]).max(initial=0.0))
-        if largest > 0.0:
-            apart = float(np.abs(slopes[0] - slopes[1]).max()) / max(largest, 1.0)
-            self._doubt = max(self._doubt, apart if np.isfinite(apart) else np.inf)
-        return slopes[0]
+            slopes: Array = (ends[0] - ends[1]) / (2.0 * length)
+            wide = np.abs(slopes) if wide is None else np.maximum(wide, np.abs(slopes))
+            return slopes, ROUNDING * (np.abs(ends[0]) + np.abs(ends[1])) / length
+
+        return self._known_as(best_slopes(over, STEP * size, STEP * size, STEP * abs(value)), wide)
+
+    def _known_as(self, best: tuple[Array, float, float], wide: Array | None) -> Array:
+        """The best slopes. How well they are known counts; those of the flat parts of a staircase are not."""
+        found, doubt, _ = best
+        flat = wide is not None and bool(((found == 0.0) & (wide > 0.0)).any())
+        self._doubt = max(self._doubt, 1.0 if flat else doubt)
+        return found
+
+    def _size(self, port: Port, value: float) -> float:
+        """How far, relatively, an input is moved."""
+        return self._sizes.get(port.name, 1.0) + abs(value)
 
     def _gains(self) -> tuple[Array, Array]:
         if self._known is None:
@@ -357,29 +382,49 @@ class Tried(Moved):
                 states.append(np.array(self._handle.read()))
             return states, outputs
 
-        try:
-            base = run(np.zeros((length, self._cells)))
+        sizes = np.array([self._size(p, cell[0]) for p in self._ports for cell in self._course(p, t)])
+        ways = [sizes * turn.uniform(-1.0, 1.0, (length, self._cells)) for _ in range(runs)]
+        base = run(np.zeros((length, self._cells)))
+        unit.restore(token)
+        values = np.concatenate([np.abs(part).max(axis=0, initial=0.0) for part in base])
+
+        def fitted(far: float) -> tuple[Array, Array]:
+            """All of it flat, from inputs that are moved so far, and what rounding makes of it."""
             rows: list[Array] = []
             ends: list[Array] = []
-            for _ in range(runs):
-                moved = 10.0 * STEP * turn.uniform(-1.0, 1.0, (length, self._cells))
-                states, outputs = run(moved)
+            for way in ways:
+                states, outputs = run(far * way)
                 for k in range(length):
-                    rows.append(np.concatenate([states[k] - base[0][k], moved[k]]))
+                    rows.append(np.concatenate([states[k] - base[0][k], far * way[k]]))
                     ends.append(np.concatenate([states[k + 1] - base[0][k + 1], outputs[k] - base[1][k]]))
+            return _solved(np.array(rows), np.array(ends), values)
+
+        try:
+            best = best_slopes(fitted, 10.0 * STEP, 10.0 * STEP)
         finally:
             unit.restore(token)
-        data = np.array(rows)
-        sizes = np.linalg.svd(data / (np.abs(data).max(axis=0) + 1e-300), compute_uv=False)
-        if not len(sizes) or sizes[-1] < FAINT * sizes[0]:
+        if not np.isfinite(best[0]).all():
             raise StepError(
                 f"'{self._name}' cannot be linearised: its inputs do not move all of its states ("
                 f"{', '.join(self.labels)}), and these can neither be set nor are derivatives known. An FMU "
                 "for model exchange, or one with directional derivatives, could be."
             )
-        found: Array = np.asarray(np.linalg.lstsq(data, np.array(ends), rcond=None)[0].T, dtype=np.float64)
-        self._fitted = fitted = found[:size, :size], found[size:, :size]
-        return fitted
+        found = self._known_as(best, None).reshape(-1, size + self._cells)
+        self._fitted = fitted_to = found[:size, :size], found[size:, :size]
+        return fitted_to
+
+
+def _solved(data: Array, ends: Array, values: Array) -> tuple[Array, Array]:
+    """How ends follow from data, and what rounding of these values makes of it, both flat; not a number where
+    the data do not tell."""
+    scale = np.abs(data).max(axis=0) + 1e-300
+    sizes = np.linalg.svd(data / scale, compute_uv=False)
+    if not len(sizes) or not sizes[-1] >= FAINT * sizes[0]:
+        nothing = np.full(ends.shape[1] * data.shape[1], np.nan)
+        return nothing, nothing
+    found = np.linalg.lstsq(data / scale, ends, rcond=None)[0].T / scale
+    noise = ROUNDING * float(sizes[0] / sizes[-1]) * values[:, None] / scale[None, :]
+    return np.asarray(found, dtype=np.float64).ravel(), noise.ravel()
 
 
 def _by_place(moving: Moving, columns: list[Array]) -> list[Array]:
