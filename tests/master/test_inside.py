@@ -245,6 +245,21 @@ def test_what_follows_an_fmu_that_jumps_begins_anew(
     assert errors[1] == pytest.approx(errors[0], rel=0.02)
 
 
+def test_the_others_follow_an_fmu_that_stops_at_its_events(fmu: Any) -> None:
+    """Automatically; a coupling that was given stays, and the notes say what it does not do."""
+    boxed = up.Fmu(fmu("ball", 3), interface="co-simulation")
+    how: Any = {"pace": 0.03, "until": 1.4, "inputs": up.Linear()}
+    trace = up.simulate(follower_of(boxed, "v"), **how)
+    assert (
+        trace.notes[0] == "events of ball: it stops at them by itself, and the others follow (Interruptible)"
+    )
+    assert np.abs(1.0 + trace["sum.x"] - fallen(trace.time)).max() < 1e-9
+    beside = up.simulate(follower_of(boxed, "v"), coupling=up.Jacobi(), **how)
+    assert "not waited for: with Jacobi it goes on by itself" in beside.notes[0]
+    alone = up.simulate(up.Scenario({"ball": boxed}), **how)
+    assert not any("events of ball" in note for note in alone.notes)
+
+
 BLIND = up.LookAhead(0.05, symbolic=False)  # by parabolas, as it must for FMUs
 
 

@@ -211,7 +211,10 @@ def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handli
     others_see = {source for source, unit in followed if source != unit}
     if not (
         looked_at(case.closed) or waiting(case.closed) or any(with_own_events(case.closed, others_see))
-    ):  # units see to what happens inside them, and nobody else notices
+    ):  # units see to what happens inside them, and nobody else notices; unless one stops there, and says so
+        told = [unit for unit in case.stopping if Ability.NEXT_EVENT in case.units[unit].abilities]
+        if any(path_of(case.closed, unit) in told for unit in others_see):
+            return _followed(case, case.pace)
         return Handling(case.pace, case.coupling, ())
     steady = [unit for unit, model in case.units.items() if getattr(model, "steady", False)]
     if steady:
