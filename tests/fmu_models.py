@@ -146,7 +146,7 @@ HANGING = Fmu(
         Var("x2", "input", start=0.0),
         Var("v2", "input", start=0.0),
         *(_parameter(name, 1.0, "fixed") for name in ("m", "k1", "k2", "e")),
-        Var("z"),
+        Var("z", "output"),
     ),
     {"x": ("x",), "der(x)": ("v",), "v": ("v",), "der(v)": ("x", "v", "x2", "v2"), "z": ("x",)},
     derivatives=False,
