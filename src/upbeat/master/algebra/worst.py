@@ -23,12 +23,12 @@ def worst_of(errors: Iterable[Expr]) -> Expr:
 def excess(residual: Expr, tolerance: float, value: Expr | None = None) -> Expr:
     """A residual over what still counts as none: an iteration has arrived where no excess is above 1.
 
-    Where an expression must vanish (constraints, and `consistent` start values, which are found outside a
-    program), there is nothing to compare with and the tolerance is absolute. With `value` it is relative to
-    1 + |value|. Algebraic loops and iterated steps, where two values must agree, are judged relative to these
-    values themselves (`Torn.small`, `Iterated`). The unknowns inside a monolith are no iteration with a
-    tolerance: they are found as well as rounding allows (`upbeat.units.equations.implicit`), because others
-    are compared with it.
+    Where an expression must vanish (`consistent` start values, which are found outside a program), there is
+    nothing to compare with and the tolerance is absolute. With `value` it is relative to 1 + |value|.
+    Algebraic loops and iterated steps, where two values must agree, are judged relative to these values
+    themselves (`Torn.small`, `Iterated`), constraints relative to their terms (`Corrections.judge`). The
+    unknowns inside a monolith are no iteration with a tolerance: they are found as well as rounding allows
+    (`upbeat.units.equations.implicit`), because others are compared with it.
     """
     size = apply(Op.ABS, residual)
     return size / tolerance if value is None else size / (tolerance * (apply(Op.ABS, value) + 1.0))

@@ -28,10 +28,11 @@ class Constrained:
 
     A step of `coupling` is made with these, and once more for every unknown with that one changed by
     `difference` (relative to max(1, |value|)). This gives the sensitivities for a Newton correction, with
-    which the step is repeated: until no residual is above `tolerance`; not getting there within `most`
-    corrections ends the run. With `corrections` given, that many are made and the result is taken as it is.
-    `sensitivities` are for those who know them, at least roughly: expressions for the derivative of each
-    constraint with respect to its own unknown. Corrections then need no steps for finite differences.
+    which the step is repeated: until no residual is above `tolerance`, relative to the largest that the terms
+    of its constraint have been in the run; not getting there within `most` corrections ends the run. With
+    `corrections` given, that many are made and the result is taken as it is. `sensitivities` are for those
+    who know them, at least roughly: expressions for the derivative of each constraint with respect to its own
+    unknown. Corrections then need no steps for finite differences.
     All units need rollback.
 
     Choose constraints that leave nothing to swing. A force that is held over a step and must close a gap at
@@ -93,7 +94,7 @@ class Constrained:
         own = {wiring.now, wiring.next, problem.end}
         kept = live(wiring.registers.layout(), wiring.scenario.units, anew)
         save = Save(tuple(wiring.scenario.units), tuple(r for r in kept if r not in own), slot)
-        step = (*problem.begin(), save, *once, *problem.judge(), *corrected)
+        step = (*problem.begin(), save, *once, *problem.judge(first=True), *corrected)
         names = ", ".join(self.constraints)
         how = f"with {self.corrections} corrections"
         if self.corrections is None:

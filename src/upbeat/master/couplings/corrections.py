@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log
 from typing import TYPE_CHECKING
 
 from upbeat.core.errors import MasterError, suggest
-from upbeat.core.expr import Cell, Expr, Number, Op, apply, substitute
+from upbeat.core.expr import Apply, Cell, Expr, Number, Op, apply, fold, substitute
+from upbeat.core.expr.nodes import Inner
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.master.algebra.worst import excess, worst_of
+from upbeat.master.algebra.torn import SMALLEST
+from upbeat.master.algebra.worst import worst_of
 from upbeat.master.inputs.approximation import Hold
 from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End, cell_names
@@ -91,6 +94,9 @@ class Corrections:
         self._mark = wiring.registers.unique(f"constraints {', '.join(unknowns.names)}")
         self.end = self._new("end")
         self._values, self._residual, self._error = self._new("x", n), self._new("r", n), self._new("error")
+        self._largest = wiring.registers.new(f"{self._mark}′largest", Kind.INTEGER, n, (SMALLEST,) * n)
+        """The exponents (of 2) of the largest that the terms of each constraint have been after the first try
+        of a step. Later tries may be far off, and say nothing about sizes. No real number, as in `Torn`."""
         length = Cell(self.end) - Cell(wiring.now)
         self._equations = [
             _expression("constraint", name, settings.constraints[name], wiring, length)
@@ -111,12 +117,20 @@ class Corrections:
         values = [Let(self._values + i, Cell(cell)) for i, cell in enumerate(self._unknowns.before())]
         return [Let(self.end, Cell(self._wiring.next)), *values]
 
-    def judge(self) -> list[Instruction]:
+    def judge(self, *, first: bool = False) -> list[Instruction]:
         """The residuals after a step, and the largest one over the tolerance."""
-        tolerance = self._settings.tolerance
-        worst = worst_of(excess(Cell(self._residual + i), tolerance) for i in range(self._size))
-        lets = [Let(self._residual + i, equation) for i, equation in enumerate(self._equations)]
-        return [*lets, Let(self._error, worst)]
+        lets: list[Instruction] = [Let(self._residual + i, e) for i, e in enumerate(self._equations)]
+        worst: list[Expr] = []
+        for i, equation in enumerate(self._equations):
+            largest, residual = self._largest + i, Cell(self._residual + i)
+            if first:
+                size = apply(Op.CLIP, _terms(equation), 2.0**SMALLEST, 1e300)
+                exponent = apply(Op.FLOOR, apply(Op.LOG, size) / log(2.0))
+                lets.append(Let(largest, apply(Op.MAX, Cell(largest), exponent)))
+            size = apply(Op.EXP, log(2.0) * Cell(largest))
+            part = apply(Op.ABS, residual) / (self._settings.tolerance * size)
+            worst.append(apply(Op.WHERE, apply(Op.EQ, residual, 0.0), 0.0, part))
+        return [*lets, Let(self._error, worst_of(worst))]
 
     def corrected(self, back: Block, anew: Block) -> list[Instruction]:
         """Corrections after a first step: `back` sets it back, `anew` repeats it with what is installed."""
@@ -183,6 +197,24 @@ class Corrections:
             sane = apply(Op.AND, sane, apply(Op.LT, apply(Op.ABS, Cell(move + i)), 1e100))
         names = ", ".join(self._unknowns.names)
         return _required(sane, f"finding {names}", self._shows, UNMOVED)
+
+
+def _terms(equation: Expr) -> Expr:
+    """How large the terms are that have to cancel each other: sums without their signs."""
+
+    def inner(node: Inner, sizes: list[Expr]) -> Expr:
+        match node:
+            case Apply(op=Op.ADD | Op.SUB):
+                return sizes[0] + sizes[1]
+            case Apply(op=Op.MUL):
+                return sizes[0] * sizes[1]
+            case Apply(op=Op.DIV):
+                return sizes[0] / apply(Op.ABS, node.args[1])
+            case Apply(op=Op.NEG):
+                return sizes[0]
+        return apply(Op.ABS, node)
+
+    return fold(equation, lambda leaf: apply(Op.ABS, leaf), inner)
 
 
 def _required(condition: Expr, what: str, shows: tuple[tuple[str, Reg], ...], advice: str) -> Repeat:
