@@ -464,7 +464,7 @@ static int dropped(Unit* unit, void** state) {
 }
 
 static int measured(size_t* size) {
-  *size = IS("hugestate") ? (size_t)1 << 60 : IS("bigstate") ? (size_t)64 << 20 : sizeof(Unit);
+  *size = IS("hugestate") ? (size_t)1 << 60 : IS("bigstate") ? (size_t)4 << 20 : sizeof(Unit);
   return 0;
 }
 

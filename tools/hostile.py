@@ -77,9 +77,9 @@ class Fault:
         """The rows that there are before it strikes."""
         if self.where in ("terminate", "free"):
             return STEPS + 1
-        if self.where in ("step", "answer"):
+        if self.where == "step":
             return STRIKES + 1
-        return STRIKES if self.where in ("set", "get", "text") else 0
+        return STRIKES if self.where in ("set", "get", "text", "answer") else 0
 
 
 def isolated_faults() -> list[Fault]:
@@ -201,7 +201,7 @@ def host(orders: Sequence[dict[str, Any]]) -> None:
     sound = up.Ode(states={"x": "-x/3 + sin(7*x)/9"}, start={"x": 1.0}, outputs=["x"])
     for order in orders:
         heard.clear()
-        model: Any = up.Fmu(order["fmu"])
+        model: Any = up.Fmu(order["fmu"], rollback="trust")  # otherwise it is tried out before
         saves = order["where"] in ("save", "restore", "drop")
         if order["isolated"]:
             model = up.Isolated(model, deadline=DEADLINE, restart=int(saves), keep_every=2)
@@ -254,7 +254,8 @@ class Verdict:
     @property
     def nameless(self) -> bool:
         """Whether an error does not say which unit it was."""
-        return bool(self.told.get("error")) and self.told.get("unit") != "hostile"
+        named = self.told.get("unit") == "hostile" or "unit 'hostile'" in self.told.get("words", "")
+        return bool(self.told.get("error")) and not named
 
     @property
     def lost(self) -> bool:

@@ -38,10 +38,10 @@ class Fmi3Values : public Caller {
   Real real(const Variable& variable) const { return {variable.reference, get_float64_, set_float64_}; }
   void* instance() const { return c_; }
   int get(const Real& real, void* c, double* to) {
-    return guarded("fmi3GetFloat64", [&] { return real.get(c, to); });
+    return quick("fmi3GetFloat64", [&] { return real.get(c, to); });
   }
   int set(const Real& real, void* c, const double* from) {
-    return guarded("fmi3SetFloat64", [&] { return real.set(c, from); });
+    return quick("fmi3SetFloat64", [&] { return real.set(c, from); });
   }
   bool got(int status) { return done(status, "fmi3GetFloat64"); }
   bool was_set(int status) { return done(status, "fmi3SetFloat64"); }

@@ -178,6 +178,18 @@ class Caller {
     if (arithmetic() != usual_) settle(call);
     return status;
   }
+  // The same for those that are called most. What matters to long double only is set back with the next step.
+  template <class Body>
+  int quick(const char* call, Body body) {
+    int status;
+    try {
+      status = body();
+    } catch (...) {
+      status = raised(call);
+    }
+    if (arithmetic_of_doubles() != static_cast<std::uint32_t>(usual_)) settle(call);
+    return status;
+  }
 
   const std::string& why() const { return why_; }
 

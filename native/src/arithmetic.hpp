@@ -7,14 +7,27 @@
 
 namespace upbeat {
 
+// What all arithmetic of doubles depends on.
+inline std::uint32_t arithmetic_of_doubles() {
+#if defined(__x86_64__)
+  std::uint32_t vector = 0;
+  asm volatile("stmxcsr %0" : "=m"(vector));
+  return vector & 0xFFC0u;
+#elif defined(__aarch64__)
+  std::uint64_t control;
+  asm volatile("mrs %0, fpcr" : "=r"(control));
+  return static_cast<std::uint32_t>(control);
+#else
+  return 0;
+#endif
+}
+
 // All of it as one number; which faults have happened so far is no part of it.
 inline std::uint64_t arithmetic() {
 #if defined(__x86_64__)
-  std::uint32_t vector = 0;
   std::uint16_t stack = 0;  // of the old unit, which long double uses
-  asm volatile("stmxcsr %0" : "=m"(vector));
   asm volatile("fnstcw %0" : "=m"(stack));
-  return (vector & 0xFFC0u) | static_cast<std::uint64_t>(stack) << 32;
+  return arithmetic_of_doubles() | static_cast<std::uint64_t>(stack) << 32;
 #elif defined(__aarch64__)
   std::uint64_t control;
   asm volatile("mrs %0, fpcr" : "=r"(control));

@@ -434,3 +434,12 @@ def test_csv_keeps_units_of_measure_and_labels_beside_it(tmp_path: Path) -> None
     up.simulate(up.Scenario({"h": heater}), step=0.5, until=1.0, out=file)
     up.simulate(up.Scenario({"x": up.Ode({"x": "-x"})}), step=0.5, until=1.0, out=file)
     assert not beside.exists(), "that of an earlier run does not stay"
+
+
+def test_texts_of_any_length_are_read_again(tmp_path: Path) -> None:
+    """What a unit says may be longer than fields of Python's csv module usually are."""
+    path = tmp_path / "run.csv"
+    recorder = Recorder([Column("a.s", Kind.STRING)], open_sink(path))
+    recorder.row(0.0, ["x" * 200_000])
+    recorder.close(Outcome.FINISHED)
+    assert read(path)["a.s"][0] == "x" * 200_000

@@ -46,7 +46,9 @@ def read_csv(path: Path, *, keep_last: bool = False, kinds: Sequence[Kind] | Non
     A last line without a line end may have been cut off anywhere, even inside a number: it is
     dropped with a warning, unless `keep_last`. `kinds` (time first) are found out when not given.
     """
+    limit = csv.field_size_limit()
     try:
+        csv.field_size_limit(max(limit, path.stat().st_size))  # what we have written we can read
         names, first = _head(path)
         if "time" not in names:
             raise FileProblem(
@@ -69,6 +71,8 @@ def read_csv(path: Path, *, keep_last: bool = False, kinds: Sequence[Kind] | Non
         raise FileProblem(f"'{path}' is not a text file: {error.reason} at byte {error.start}") from error
     except csv.Error as error:
         raise FileProblem(f"'{path}' is not readable as CSV: {error}") from error
+    finally:
+        csv.field_size_limit(limit)
     time = arrays.pop(names.index("time"))
     known = {} if kinds else read_columns(path)
     columns = (
