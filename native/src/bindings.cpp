@@ -169,7 +169,8 @@ NB_MODULE(_native, module) {
                     const std::vector<std::int32_t>&, const std::optional<std::vector<std::int32_t>>&, std::int64_t>(),
            "machine"_a, "pace"_a, "parameters"_a, "texts"_a, "blocks"_a, "columns"_a.none(), "every"_a)
       .def("begin", &Drive::begin, "chunk"_a.none(), "limit"_a = std::numeric_limits<double>::infinity())
-      .def("run", &Drive::run, "chunk"_a.none(), "limit"_a, "budget"_a, "most"_a)
+      .def("run", &Drive::run, "chunk"_a.none(), "limit"_a, "budget"_a, "most"_a,
+           "pause"_a = std::numeric_limits<double>::infinity())
       .def("rows", &Drive::rows)
       .def("reason", &Drive::reason)
       .def_prop_ro("state", &Drive::state)

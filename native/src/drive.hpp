@@ -36,11 +36,11 @@ class Drive {
     return left(visit, done ? Status::Paused : Status::Failed);
   }
 
-  nb::tuple run(const std::optional<Chunk>& chunk, double limit, double budget, std::int64_t most) {
+  nb::tuple run(const std::optional<Chunk>& chunk, double limit, double budget, std::int64_t most, double pause) {
     Host::Visit visit(host_);
     open(chunk);
     return left(visit, visit.work([&] {
-      return upbeat::run(visit.machine(), *pace_, recorder(), log_, limit, budget, most);
+      return upbeat::run(visit.machine(), *pace_, recorder(), log_, limit, budget, most, pause);
     }));
   }
 

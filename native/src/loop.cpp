@@ -162,7 +162,7 @@ bool step(Machine& machine, P& pace, StepLog* log, std::size_t mark, double t, d
 
 template <class P>
 Status drive(Machine& machine, P& pace, Recorder* recorder, StepLog& log, double limit, double budget,
-             std::int64_t most) {
+             std::int64_t most, double pause) {
   const double& now = machine.cells()[machine.tables().now].r;
   FiredLog& fired = machine.fired();
   std::size_t mark = 0;  // the first event that is not committed
@@ -177,6 +177,7 @@ Status drive(Machine& machine, P& pace, Recorder* recorder, StepLog& log, double
     for (std::int64_t k = 0; k < count; ++k) {
       const double t = now;
       if (t >= limit) return Status::Finished;
+      if (t >= pause) return Status::Paused;
       if (machine.asked_to_stop()) return Status::Stopped;
       Proposal wanted;
       double reached = t;
@@ -220,9 +221,11 @@ bool begin(Machine& machine, Pace& pace, Recorder* recorder, double limit) {
 // The commonest pace gets a loop of its own, in which its few operations are inlined: with units that do
 // little, three virtual calls a step can be seen.
 Status run(Machine& machine, Pace& pace, Recorder* recorder, StepLog& log, double limit, double budget,
-           std::int64_t most) {
-  if (auto* const fixed = dynamic_cast<Fixed*>(&pace)) return drive(machine, *fixed, recorder, log, limit, budget, most);
-  return drive(machine, pace, recorder, log, limit, budget, most);
+           std::int64_t most, double pause) {
+  if (auto* const fixed = dynamic_cast<Fixed*>(&pace)) {
+    return drive(machine, *fixed, recorder, log, limit, budget, most, pause);
+  }
+  return drive(machine, pace, recorder, log, limit, budget, most, pause);
 }
 
 Status follow(Machine& machine, Pace& pace, double limit, bool early) {

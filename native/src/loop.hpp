@@ -36,7 +36,7 @@ bool begin(Machine& machine, Pace& pace, Recorder* recorder,
 // about `budget` seconds, or until the machine is asked to stop. Events that fired outside any step
 // count as those of the next one; committed ones have an index, and stay in the machine until taken away.
 Status run(Machine& machine, Pace& pace, Recorder* recorder, StepLog& log, double limit, double budget,
-           std::int64_t most);
+           std::int64_t most, double pause = std::numeric_limits<double>::infinity());
 
 // The same for a machine inside another one, without log and clock, and events are forgotten: on to `limit`.
 // With `early` a step that a unit has ended before its proposed end is the last one.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import upbeat as up
 from scenario_models import typed
@@ -329,3 +332,129 @@ def test_what_is_held_keeps_its_value_from_row_to_row(engine: str) -> None:
     time = np.asarray(trace.time)
     expected = np.where(time < 28.99, 1.0, np.where(time < 31.0, 2.0, 3.0))
     np.testing.assert_array_equal(trace["one.y"], expected)
+
+
+# ---------------------------------------------------------------- parameters and strings, which a run sets
+
+
+def _decay(kind: str) -> tuple[up.Model, str]:
+    """x' = -k x; a nest of one, too, and one with an array and a whole number."""
+    ode = up.Ode({"x": "-k*x"}, start={"x": 1.0}, parameters={"k": 5.0}, outputs={"x": "x", "rate": "-k*x"},
+                 solver=up.DormandPrince(1e-11, 1e-13))  # fmt: skip
+    if kind != "nest":
+        return ode, "m.k"
+    inner = up.Scenario({"s": ode}, outputs={"x": "s.x", "rate": "s.rate"})
+    return up.Nested(inner, up.Master(up.Fixed(0.1)), flatten=False), "m.s.k"
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.integers(-4, 24), st.floats(0.1, 5.0)), min_size=1, max_size=6),
+    kind=st.sampled_from(["ode", "nest", "monolith"]),
+    start=st.sampled_from([0.0, 0.3]),
+)
+def test_columns_of_parameters_set_them(rows: Any, kind: str, start: float) -> None:
+    """Judged by the closed form: a value counts from the first communication point at or after its row.
+
+    Rows lie on halves of steps; two of one time are a jump, of which the second counts.
+    """
+    rows = sorted({(t, n): (t, k) for n, (t, k) in enumerate(rows)}.values(), key=lambda row: row[0])
+    rows = [row for i, row in enumerate(rows) if i < 2 or rows[i - 2][0] != row[0]]
+    model, name = _decay(kind)
+    scenario = up.Scenario({"m": model})
+    signals = Signals([t * 0.05 for t, _ in rows], {name: [k for _, k in rows]})
+    x, expected = 1.0, []
+    for step in range(11):
+        reached = [k for t, k in rows if t * 0.05 <= start + step * 0.1 + 1e-9]
+        k = reached[-1] if reached else [k for t, k in rows if t == rows[0][0]][-1]
+        expected.append((x, -k * x if step < 10 else None))
+        x *= math.exp(-k * 0.1)
+    traces = []
+    for engine in ("interpret", "native"):
+        plan = up.experiment(
+            scenario, pace=up.Fixed(0.1), start=start, until=start + 1.0, signals=signals, engine=engine
+        )
+        trace = (plan.monolithic() if kind == "monolith" else plan).run()
+        traces.append(trace)
+        for step, (value, rate) in enumerate(expected):
+            at = trace.at(start + step * 0.1)
+            assert at["m.x"] == pytest.approx(value, rel=1e-8)
+            assert rate is None or at["m.rate"] == pytest.approx(rate, rel=1e-8)
+    assert traces[0]["m.rate"].tobytes() == traces[1]["m.rate"].tobytes()
+    assert traces[0].time.tobytes() == traces[1].time.tobytes()
+
+
+class Echo:
+    def __init__(self, name: str, start: float, parameters: Any) -> None:
+        self.said = ""
+
+    def set(self, port: str, coefficients: Any) -> None:
+        (self.said,) = coefficients
+
+    def get(self, port: str) -> str:
+        return self.said
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        return to
+
+
+def test_columns_of_strings_and_arrays(csv: Any, engine: str) -> None:
+    heard = up.Port("says", up.Causality.INPUT, up.Kind.STRING, start="nothing")
+    told = up.Port("said", up.Causality.OUTPUT, up.Kind.STRING, depends=frozenset({"says"}))
+    line = up.Function([], {"y": "k[0] + 10*k[1] + 100*n"},
+                       parameters={"k": [1.0, 2.0], "n": {"value": 0, "kind": "integer"}})  # fmt: skip
+    scenario = up.Scenario({"e": up.PythonUnit(Echo, [heard, told]), "f": line})
+    path = csv('time,e.says,f.k[0],f.k[1],f.n\n0.1,"a, b",1,2,3\n0.2,,1,2,3\n0.2,c,4,5,3\n9,d,0,0,0\n')
+    signals = read_signals(path, scenario)
+    trace = up.simulate(scenario, pace=0.1, until=0.3, signals=signals, engine=engine)
+    assert [trace.at(t)["e.said"] for t in (0.0, 0.1, 0.2, 0.3)] == ["a, b", "a, b", "c", "c"]
+    assert [trace.at(t)["f.y"] for t in (0.0, 0.1, 0.2, 0.3)] == [321.0, 321.0, 354.0, 354.0]
+    assert len(trace) == 5
+    assert "the parameter 'f.k' was set by its signal: (4, 5) at t = 0.2" in trace.notes
+    run = up.start(scenario, pace=0.1, until=0.3, signals=signals, engine=engine)
+    with run, pytest.raises(InvalidInput, match=r"'f.k' follows a signal"):
+        run.set("f.k", [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("time,m.k\n0,1\n", r"signal for the parameter 'm.k', which cannot change.*event 'low' reads it"),
+        (
+            "time,u.limit\n0,1\n",
+            r"signal for the parameter 'u.limit', which cannot change.*PythonUnit is given",
+        ),
+        ("time,m.kk\n0,1\n", r"no input 'm.kk'.*'m.k'"),
+        ("time,m.a[0]\n0,1\n", r"column for 'm.a\[1\]' is missing"),
+        ("time,m.a[0],m.a[1]\n0,1,x\n", r"line 2, column 'm.a\[1\]': 'x' is not a number"),
+    ],
+)
+def test_columns_that_cannot_be_set_are_refused(text: str, words: str, csv: Any) -> None:
+    ode = up.Ode({"x": "-k*x + a[0]*a[1]"}, start={"x": 1.0}, parameters={"k": 5.0, "a": [0.0, 0.0]})
+    unit = up.PythonUnit(Echo, outputs=["y"], parameters={"limit": 1.0})
+    scenario = up.Scenario({"m": ode, "u": unit}, events={"low": {"when": "m.x <= m.k - 4.5"}})
+    with pytest.raises(up.UpbeatError, match=words):
+        up.simulate(scenario, pace=0.1, until=0.3, signals=read_signals(csv(text), scenario))
+
+
+def test_a_resumed_run_goes_on_with_its_signals(tmp_path: Path, engine: str) -> None:
+    scenario = up.Scenario({"m": _decay("ode")[0]})
+    signals = Signals([0.0, 0.2, 0.4, 0.75], {"m.k": [1.0, 3.0, 2.0, 0.5]})
+    how: Any = {"pace": up.Fixed(0.1), "until": 1.0, "signals": signals, "engine": engine}
+    whole = up.simulate(scenario, **how)
+    plan = up.experiment(scenario, **how, checkpoint=tmp_path / "c")
+    with plan.open() as run:
+        for _ in range(4):
+            run.step()
+    resumed = up.resume(tmp_path / "c", experiment=plan)
+    assert resumed["m.x"].tobytes() == whole["m.x"].tobytes()
+    assert resumed.info["parameters"] == whole.info["parameters"]
+
+
+def test_a_verdict_is_about_one_set_of_parameters() -> None:
+    scenario = up.Scenario({"m": _decay("ode")[0]})
+    settings: Any = {"pace": up.Fixed(0.1), "until": 1.0}
+    with pytest.raises(InvalidInput, match=r"changes 'm.k' at t = 0.5.*--set m.k"):
+        up.stability_of(scenario, **settings, signals=Signals([0.0, 0.5], {"m.k": [1.0, -2.0]}))
+    growing = up.stability_of(scenario, **settings, signals=Signals([0.0], {"m.k": [-2.0]}))
+    assert growing.spectral_radius == pytest.approx(math.exp(0.2), rel=1e-6)

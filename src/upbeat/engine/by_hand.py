@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -44,9 +45,18 @@ class ByHand:
     """What has been set in one run, and which of it has not been exchanged yet.
 
     `changes` are those of parameters so far: where they are is no part of a unit's state, nor of a trace.
+    `later` is what signals say: from a time on, this one has these values.
     """
 
-    def __init__(self, program: Program, scenario: Scenario, changes: Changes | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        scenario: Scenario,
+        changes: Changes | None = None,
+        later: Iterable[tuple[float, str, Values]] = (),
+    ) -> None:
+        self._later = deque(sorted(later, key=lambda change: change[0]))
+        self._planned = {name for _, name, _ in self._later}
         self._program = program
         self._scenario = scenario
         self._stale = False
@@ -61,6 +71,11 @@ class ByHand:
 
     def checked(self, name: str, value: Signal) -> Given:
         """The input or the parameter of this name, if it can be set to this value."""
+        if name in self._planned:
+            raise InvalidInput(f"'{name}' follows a signal: leave out the signal to set it by hand")
+        return self._given(name, value)
+
+    def _given(self, name: str, value: Signal) -> Given:
         free = self._scenario.free_inputs
         if name not in free and name not in self._parameters:
             known = [*free, *self._parameters]
@@ -76,6 +91,20 @@ class ByHand:
                 "model can have one: an input that nothing drives keeps its value until run.set gives another"
             )
         return Given(name, unit, port, port.values(value, name))
+
+    @property
+    def pause(self) -> float:
+        """When the next one is to be set that signals tell of."""
+        return self._later[0][0] if self._later else inf
+
+    def follow(self, machine: Machine, drive: Drive, *, done: bool = False) -> None:
+        """Set what signals say up to the present time, unless that is `done`."""
+        due: dict[str, Values] = {}
+        while self._later and self._later[0][0] <= drive.time:
+            _, name, values = self._later.popleft()
+            due[name] = values
+        for name, values in due.items() if not done else ():
+            self.set(machine, drive, self._given(name, values), restart=True)
 
     def set(self, machine: Machine, drive: Drive, given: Given, *, restart: bool) -> None:
         """Hand it over, and let whoever follows it forget what was before, if `restart` says so."""
@@ -102,7 +131,7 @@ class ByHand:
     def again(self, machine: Machine) -> None:
         """Give parameters the values that they had got, before a state of then is restored."""
         for name, made in self.changes.items():
-            given = self.checked(name, made[-1][1:])
+            given = self._given(name, made[-1][1:])
             machine.set_input(given.unit, given.port.name, given.signal)
 
     @property
@@ -112,7 +141,8 @@ class ByHand:
         for name, made in self.changes.items():
             told = [f"{_shown(values)} at t = {t:.9g}" for t, *values in made[-SHOWN:]]
             before = f"{len(made) - SHOWN:,} times before, then " if len(made) > SHOWN else ""
-            found.append(f"the parameter '{name}' was set by hand: {before}{', '.join(told)}")
+            how = "by its signal" if name in self._planned else "by hand"
+            found.append(f"the parameter '{name}' was set {how}: {before}{', '.join(told)}")
         return found
 
     def refresh(self, drive: Drive) -> None:

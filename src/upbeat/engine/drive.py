@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 from typing import Protocol
 
 from upbeat.engine.loop import ENDLESS
@@ -32,8 +33,9 @@ class Drive(Protocol):
 
     def step(self) -> None: ...
 
-    def go(self, seconds: float, most: int = ENDLESS) -> None:
-        """Step until the end, until about `seconds` have passed, or `most` steps."""
+    def go(self, seconds: float, most: int = ENDLESS, pause: float = inf) -> None:
+        """Step until the end, until about `seconds` have passed, `most` steps, or until the first one that
+        has reached the time `pause`."""
         ...
 
     @property

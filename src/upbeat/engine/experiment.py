@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, MasterError, Problem, Problems, suggest
-from upbeat.core.ports import Causality
+from upbeat.core.ports import Causality, Values
 from upbeat.core.time import Span
 from upbeat.engine.changes import measured_changes, wants_changes, with_changes
 from upbeat.engine.checking.remarks import step_remarks
@@ -30,7 +30,7 @@ from upbeat.master.paces.pace import Fixed, Pace
 from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.scenario.signals import Signals
+from upbeat.scenario.signals import Signals, cells_of_inputs
 from upbeat.trace.trace import Trace
 from upbeat.units.solving.solvers import Solver
 
@@ -75,7 +75,24 @@ class Experiment:
     @property
     def closed(self) -> Scenario:
         """The scenario with its inputs driven by the signals, or held at their start values."""
-        return self.scenario.driven(self.signals) if self.signals is not None else self.scenario.closed()
+        if self.signals is None:
+            return self.scenario.closed()
+        return self.scenario.driven(self.signals, self.span.start)
+
+    def later(self) -> list[tuple[float, str, Values]]:
+        """What signals say about parameters and strings after the start."""
+        if self.signals is None:
+            return []
+        found = self.scenario.changes(self.signals, self.span.start).items()
+        return [(t, name, values) for name, (_, *later) in found for t, values in later]
+
+    @property
+    def _set_later(self) -> Signals | None:
+        """The signals of parameters, which remain when the others have become a unit."""
+        if self.signals is None or not self.scenario.changes(self.signals, self.span.start):
+            return None
+        own = cells_of_inputs(self.scenario.settable)
+        return Signals(self.signals.time, {k: v for k, v in self.signals.values.items() if k in own})
 
     @property
     def flat(self) -> Flat:
@@ -167,6 +184,7 @@ class Experiment:
             real_time=self.real_time,
             keeper=keeper,
             resumed=resumed,
+            later=self.later(),
             warnings=remarks,
             force=self.force,
         )
@@ -201,7 +219,7 @@ class Experiment:
             scenario=closed.monolith(solver),
             master=Master(as_pace(pace)),
             isolation=Isolation(),
-            signals=None,
+            signals=self._set_later,
             record=_outputs(closed) if self.record is None else self.record,
         )
 

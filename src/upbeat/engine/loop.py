@@ -248,10 +248,10 @@ class Loop:
         """Go on in a step log that were made elsewhere."""
         self.steps = steps
 
-    def go(self, seconds: float, most: int = ENDLESS) -> None:
-        """Step until the end, until about `seconds` have passed, or `most` steps."""
+    def go(self, seconds: float, most: int = ENDLESS, pause: float = inf) -> None:
+        """Step until the end, until about `seconds` have passed, `most` steps, or up to the time `pause`."""
         deadline = time.perf_counter() + seconds
-        while not self.finished and most > 0 and time.perf_counter() < deadline:
+        while not self.finished and most > 0 and self.time < pause and time.perf_counter() < deadline:
             self.step()
             most -= 1
 

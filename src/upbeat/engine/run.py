@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from upbeat.core.errors import EndRequest, Interrupted, InvalidInput, RunError, StepError, UnitError, suggest
-from upbeat.core.ports import Signal, Value
+from upbeat.core.ports import Signal, Value, Values
 from upbeat.core.time import Span
 from upbeat.engine.building import built
 from upbeat.engine.by_hand import ByHand
@@ -69,6 +69,7 @@ class Run:
         real_time: RealTime | None = None,
         keeper: Keeper | None = None,
         resumed: Stored | None = None,
+        later: Iterable[tuple[float, str, Values]] = (),
         warnings: Sequence[str] = (),
         force: bool = False,
     ) -> None:
@@ -80,7 +81,7 @@ class Run:
         before = {} if resumed is None else resumed.document["info"]
         self._began = time.perf_counter() - before.get("wall_seconds", 0.0)
         self._ended = 0.0
-        self._by_hand = ByHand(program, scenario, before.get("parameters"))
+        self._by_hand = ByHand(program, scenario, before.get("parameters"), later)
         self._outcome: Outcome | None = None
         self._no_numbers: dict[str, float] = {}
         self._worked_before = before.get("solvers", {})
@@ -113,6 +114,7 @@ class Run:
             else:
                 self._by_hand.again(self._machine)
                 set_back(self._machine, loop, resumed)
+                self._by_hand.follow(self._machine, loop, done=True)
             if real_time is not None:
                 self._drive = self._paced = Paced(self._drive, real_time, before.get("lateness"))
             if keeper is not None and resumed is None:
@@ -138,6 +140,7 @@ class Run:
             with self._guarded():
                 self._by_hand.refresh(drive)
                 self._move(drive.step)
+                self._follow(drive)
                 self._keep(drive)
             if drive.finished:
                 self._outcome = self._end()
@@ -153,12 +156,14 @@ class Run:
                     self._by_hand.refresh(drive)
                     most = ENDLESS if self._keeper is None else self._keeper.most(drive)
                     try:
-                        self._move(lambda most=most: drive.go(BUDGET_SECONDS, most))  # type: ignore[misc]
+                        pause = self._by_hand.pause
+                        self._move(lambda most=most, pause=pause: drive.go(BUDGET_SECONDS, most, pause))  # type: ignore[misc]
                     except (StepError, UnitError):
                         if not (asked.is_set() and isinstance(self._machine, Heeds)):
                             raise
                         self._whole = False
                     if self._whole:
+                        self._follow(drive)
                         self._keep(drive)
                 if report is not None:
                     report(drive.time)
@@ -232,6 +237,12 @@ class Run:
             assert self._machine is not None
             self._by_hand.refresh(drive)
             self._keeper.take(self._machine, drive, self._recorder, self._story())
+
+    def _follow(self, drive: Drive) -> None:
+        """Set what signals of parameters and of strings say for the time that has been reached."""
+        if not drive.finished and drive.time >= self._by_hand.pause:
+            assert self._machine is not None
+            self._by_hand.follow(self._machine, drive)
 
     def _keep(self, drive: Drive) -> None:
         if self._keeper is not None and not drive.finished and self._keeper.due(drive):

@@ -15,7 +15,15 @@ from upbeat.scenario.connection import Connection, ScenarioOutput, closed
 from upbeat.scenario.directory import INPUTS, by_hand
 from upbeat.scenario.events.connection import EventConnection, EventOutput, closed_senders
 from upbeat.scenario.events.relay import relay
-from upbeat.scenario.signals import TIME, Happenings, Signals, cells_of_inputs, column_names
+from upbeat.scenario.signals import (
+    ROUNDED,
+    TIME,
+    Happenings,
+    Signals,
+    as_signals,
+    cells_of_inputs,
+    column_names,
+)
 from upbeat.units.equations.ode import Function
 from upbeat.units.shorthand import plain, port_spec
 
@@ -49,8 +57,7 @@ def inputs_model(inputs: Sequence[Port], signals: Signals | Mapping[str, Any]) -
     An input with a signal is looked up over `time`. Any other is handed through from the unit's own
     input ``set_<name>``, so that it can be set during a run.
     """
-    if not isinstance(signals, Signals):
-        signals = Signals(signals.get(TIME, (0.0,)), {k: v for k, v in signals.items() if k != TIME})
+    signals = as_signals(signals)
     known = cells_of_inputs(inputs)
     known |= {port.name: port for port in inputs if port.event}
     for name in (*signals.values, *signals.events):
@@ -116,10 +123,6 @@ def _played(name: str, port: Port, signals: Signals, tables: dict[str, Table1]) 
     return f"{key}(time)"
 
 
-_ROUNDED = 2.0**-50
-"""The part of a time by which a communication point may lie before it and still be meant."""
-
-
 def _with_jumps(
     times: Sequence[float], values: Sequence[float], *, linear: bool
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -132,7 +135,7 @@ def _with_jumps(
         before = k + 1 < len(pairs) and pairs[k + 1][0] == t
         if before and (k == 0 or not linear):
             continue  # nobody sees it: a table begins with its first value, a held one has the second
-        early = 0.0 if linear and not (after or before) else (2 if before else 1) * _ROUNDED * abs(t)
+        early = 0.0 if linear and not (after or before) else (2 if before else 1) * ROUNDED * abs(t)
         made.append((t - early, value))
     return tuple(t for t, _ in made), tuple(value for _, value in made)
 

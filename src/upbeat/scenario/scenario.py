@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from upbeat.core.abilities import Model, why_fixed
 from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.core.expr import Expr
-from upbeat.core.ports import Causality, Port
+from upbeat.core.ports import Causality, Kind, Port, Values
 from upbeat.scenario.assemble import Parts, assemble
 from upbeat.scenario.checks import check_measures
 from upbeat.scenario.connection import Connection, ScenarioOutput
@@ -18,6 +19,7 @@ from upbeat.scenario.directory import CONDITIONS, EVENTS, INPUTS, by_hand
 from upbeat.scenario.events.connection import EventConnection, EventOutput
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.graph import Graph
+from upbeat.scenario.signals import as_signals
 from upbeat.scenario.values import with_values
 
 if TYPE_CHECKING:
@@ -238,13 +240,54 @@ class Scenario:
     def _with(self, parts: Parts) -> Scenario:
         return Scenario.from_parts(parts, self.name, self.opened_inputs, self.origin)
 
-    def driven(self, signals: Signals | Mapping[str, Any] | None = None) -> Scenario:
+    @property
+    def settable(self) -> tuple[Port, ...]:
+        """What signals may set besides the scenario's own inputs, by the names that people know: parameters,
+        and inputs of strings that nothing drives."""
+        return tuple(replace(port, name=name) for name, (_, port) in self._settable.items())
+
+    @property
+    def _settable(self) -> dict[str, tuple[str, Port]]:
+        free = self.free_inputs.items()
+        texts = {name: end for name, end in free if end[1].kind is Kind.STRING and not end[1].event}
+        return {**texts, **self.parameters}
+
+    def changes(self, signals: Signals, start: float) -> dict[str, list[tuple[float, Values]]]:
+        """What is to be set during a run from `start` on; one that has a value at the start begins with it.
+
+        A parameter that cannot change is refused.
+        """
+        found: dict[str, list[tuple[float, Values]]] = {}
+        for name, (unit, port) in self._settable.items():
+            changes = signals.changes(replace(port, name=name))
+            if not changes:
+                continue
+            if port.causality is Causality.PARAMETER and (why := self.why_fixed(unit, port.name)) is not None:
+                raise InvalidInput(
+                    f"there is a signal for the parameter '{name}', which cannot change during a run: {why}. "
+                    f"Leave out the column, and give the value before the run (--set {name}=…)"
+                )
+            before = max(sum(t <= start for t, _ in changes) - 1, 0)
+            found[name] = [(min(changes[before][0], start), changes[before][1]), *changes[before + 1 :]]
+        return found
+
+    def driven(
+        self, signals: Signals | Mapping[str, Any] | None = None, start: float = -math.inf
+    ) -> Scenario:
         """The scenario without inputs of its own: the unit ``inputs``, added in front, drives them.
 
         Nor has it events of its own: the unit ``events`` watches for them.
 
-        Inputs that `signals` does not mention stay at their start value and can be set during a run.
+        Inputs that `signals` does not mention stay at their start value and can be set during a run. Those
+        of parameters count as they are at the `start`; what they are later is for a run to set (`changes`).
         """
+        if signals and (changes := self.changes(as_signals(signals), start)):
+            settable, units = self._settable, dict(self.units)
+            for name, ((_, cells), *_) in changes.items():
+                unit, port = settable[name]
+                units[unit] = units[unit].with_values({port.name: cells[0] if port.size is None else cells})
+            ports = [port for port in self.settable if port.name in changes]
+            return self.with_units(units).driven(as_signals(signals).without(ports))
         if self.events:
             return self.watched().driven(signals)
         if not self.inputs and not signals:

@@ -5,6 +5,9 @@ Real inputs are interpolated linearly, all others keep the value of the last row
 first row and after the last one the value is that of the row. Two rows of one time are a jump: at that time
 the value is that of the second one. An event input has an event in every row
 with a value, and nothing in between; its cell is empty where nothing happens.
+
+Columns may also be named after parameters that can change during a run, and after inputs of strings that
+nothing drives (``unit.port``): these are set at the first communication point that reaches a row.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from upbeat.core.errors import FileProblem, InvalidInput, ModelError, cannot_read, suggest
-from upbeat.core.ports import Kind, Port, Value
+from upbeat.core.ports import Kind, Port, Value, Values
 
 if TYPE_CHECKING:
     from upbeat.scenario.scenario import Scenario
@@ -62,6 +65,41 @@ class Signals:
 
     def __bool__(self) -> bool:
         return bool(self.values or self.events)
+
+    def without(self, ports: Iterable[Port]) -> Signals:
+        """The same without those of these ports."""
+        names = {name for port in ports for name in column_names(port)}
+        rest: dict[str, Any] = {name: column for name, column in self.values.items() if name not in names}
+        events = {name: {"at": e.at, "value": e.values} for name, e in self.events.items()}
+        return Signals(self.time, rest | events, self.held)
+
+    def changes(self, port: Port) -> list[tuple[float, Values]]:
+        """From which times on a port that is set now and then has which values; nothing without columns.
+
+        A time that is rounded to just before one of these counts as that.
+        """
+        names = column_names(port)
+        if not any(name in self.values for name in names):
+            return []
+        for name in names:
+            if name not in self.values:
+                raise InvalidInput(f"'{port.name}' has a signal, but there is none for '{name}'")
+        found: list[tuple[float, Values]] = []
+        try:
+            for t, *row in zip(self.time, *(self.values[name] for name in names), strict=True):
+                given: Any = row if port.size is not None else row[0]
+                cells, at = port.values(given, port.name), t - ROUNDED * abs(t)
+                if found and found[-1][0] == at:
+                    del found[-1]
+                if not found or found[-1][1] != cells:
+                    found.append((at, cells))
+        except ModelError as error:
+            raise InvalidInput(f"signal '{port.name}': {error}") from None
+        return found
+
+
+ROUNDED = 2.0**-50
+"""The part of a time by which a communication point may lie before it and still be meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +147,26 @@ def _bare(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
+def as_signals(given: Signals | Mapping[str, Any]) -> Signals:
+    """``{"time": […], "force": […]}`` is as good."""
+    if isinstance(given, Signals):
+        return given
+    return Signals(given.get(TIME, (0.0,)), {name: v for name, v in given.items() if name != TIME})
+
+
 # -------------------------------------------------------------------- from a file
 
 
 def read_signals(path: str | Path, scenario: Scenario) -> Signals:
     """The signals in a CSV file, for inputs that `scenario` has. Its errors name file and line."""
-    return read_columns(path, scenario.inputs)
+    return read_columns(path, scenario.inputs, scenario.settable)
 
 
-def read_columns(path: str | Path, inputs: Sequence[Port]) -> Signals:
-    """The same for any inputs."""
-    return _opened(path, lambda rows: _read(rows, str(path), cells_of_inputs(inputs)))
+def read_columns(path: str | Path, inputs: Sequence[Port], others: Sequence[Port] = ()) -> Signals:
+    """The same for any inputs, and for `others` that columns may set."""
+    return _opened(
+        path, lambda rows: _read(rows, str(path), cells_of_inputs(inputs), cells_of_inputs(others))
+    )
 
 
 def header_of(path: str | Path) -> list[str]:
@@ -153,9 +200,12 @@ def column_names(port: Port) -> tuple[str, ...]:
     return (port.name,) if port.size is None else tuple(f"{port.name}[{i}]" for i in range(port.size))
 
 
-def _read(rows: Iterator[list[str]], path: str, known: Mapping[str, Port]) -> Signals:
+def _read(
+    rows: Iterator[list[str]], path: str, inputs: Mapping[str, Port], others: Mapping[str, Port]
+) -> Signals:
     header = _header(rows)
-    _check_header(header, path, known)
+    _check_header(header, path, inputs, others)
+    known = {**others, **inputs}
     time: list[float] = []
     columns: dict[str, list[Value | None]] = {name: [] for name in header if name != TIME}
     for row in rows:
@@ -187,12 +237,14 @@ def _read(rows: Iterator[list[str]], path: str, known: Mapping[str, Port]) -> Si
     return Signals(time, columns)
 
 
-def _check_header(header: list[str], path: str, known: Mapping[str, Port]) -> None:
+def _check_header(
+    header: list[str], path: str, known: Mapping[str, Port], others: Mapping[str, Port]
+) -> None:
     if not header:
         raise FileProblem(
             f"{path}: is empty; the first line must name the columns: {','.join([TIME, *known])}"
         )
-    if not known:
+    if not known and not any(name in others or "." in name for name in header):
         raise FileProblem(
             f"{path}: the scenario has no inputs that signals could drive. Declare them: "
             '[inputs] with a line such as force = { unit = "N" }.'
@@ -205,11 +257,12 @@ def _check_header(header: list[str], path: str, known: Mapping[str, Port]) -> No
     for i, name in enumerate(header):
         if name in header[:i]:
             raise FileProblem(f"{path}: line 1: the column '{name}' is there twice")
-        if name != TIME and name not in known:
-            raise FileProblem(
-                f"{path}: line 1: the scenario has no input '{name}'. {suggest(name, known, 'inputs')}"
-            )
-    for port in dict.fromkeys(known.values()):
+        if name != TIME and name not in known and name not in others:
+            near = suggest(name, known, "inputs")
+            if "." in name:
+                near = suggest(name, {**known, **others}, "inputs and parameters")
+            raise FileProblem(f"{path}: line 1: the scenario has no input '{name}'. {near}")
+    for port in dict.fromkeys((*known.values(), *others.values())):
         missing = [name for name in column_names(port) if name not in header]
         if missing and len(missing) < port.cells:
             raise FileProblem(
@@ -237,6 +290,8 @@ def _cell(text: str, port: Port) -> Value | None:
 
 def _value(text: str, port: Port) -> Value:
     match port.kind:
+        case Kind.STRING:
+            return text
         case Kind.INTEGER if port.items and not text.lstrip("+-").isdigit():
             if text not in port.items:
                 raise ValueError(f"{text!r} is not a label. {suggest(text, port.items, 'labels')}")

@@ -15,6 +15,7 @@ import pytest
 import upbeat as up
 from fmu_maker import COMPILER, make
 from fmu_models import MODELS, bounces, height
+from upbeat.engine.formats.fmus import fmu_experiment
 from upbeat.trace import read
 from upbeat.units.fmi.cosimulation import CoSimulationUnit
 
@@ -480,3 +481,28 @@ def test_a_tunable_parameter_may_change_during_a_run(
         trace = run.finish()
     assert before == pytest.approx(3.0 * np.exp(-1.0), rel=1e-2)
     assert trace["one.y"][-1] / before == pytest.approx(2.0 * np.exp(-0.25), rel=1e-2)
+
+
+@BOTH
+def test_columns_of_an_input_file_for_strings_and_tunable_parameters(
+    fmu: Made, engine: str, version: int, tmp_path: Path
+) -> None:
+    """Of one FMU by short names; y = c x of a decay that is judged by its closed form."""
+    table = tmp_path / "t.csv"
+    table.write_text("time,c,a\n0,3,-2\n0.5,6,-0.5\n")
+    path = fmu("linear", version)
+    settings: Any = {"until": 1.0, "pace": up.Fixed(0.1), "engine": engine}
+    trace = fmu_experiment([path], settings, table=table).experiment.run()
+    unit = next(name.removesuffix(".y") for name in trace.names if name.endswith(".y"))
+    y = [trace.at(t)[f"{unit}.y"] for t in (0.0, 0.4, 0.5, 1.0)]
+    assert y[1] / y[0] == pytest.approx(np.exp(-0.8), rel=1e-2)
+    assert y[2] / y[1] == pytest.approx(2.0 * np.exp(-0.2), rel=1e-2)
+    assert y[3] / y[2] == pytest.approx(np.exp(-0.25), rel=1e-2)
+    table.write_text("time,k\n0,1\n")
+    with pytest.raises(up.InvalidInput, match=r"parameter '.*k', which cannot change.*\"fixed\".*--set"):
+        fmu_experiment([fmu("gain", version)], settings, table=table).experiment.run()
+    table.write_text("time,string_in,int32_in\n0,größer,1\n0.5,kleiner,2\n")
+    trace = fmu_experiment([fmu("types", version)], settings, table=table).experiment.run()
+    unit = next(name.removesuffix(".string_out") for name in trace.names if name.endswith(".string_out"))
+    said = [trace.at(t)[f"{unit}.string_out"] for t in (0.0, 0.4, 0.5, 1.0)]
+    assert said == ["größer", "größer", "kleiner", "kleiner"]

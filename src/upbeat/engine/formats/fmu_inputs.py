@@ -1,6 +1,7 @@
 """Signals for free inputs of FMUs without a scenario file: a table with columns named ``unit.input``.
 
-With one FMU the name of the input will do. Real inputs that are discrete are held from row to row.
+With one FMU the name of the input will do. Real inputs that are discrete are held from row to row. Columns of
+strings and of tunable parameters are set by the run.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ class Driven:
             f"{unit}.{port.name}": replace(port, name=f"{unit}.{port.name}", start=None)
             for unit, model in units.items()
             for port in model.ports
-            if port.causality is Causality.INPUT and port.kind is not Kind.STRING and not port.event
+            if port.causality is not Causality.OUTPUT and not port.event
             if f"{unit}.{port.name}" not in connected
         }
+        self._set = {name for name, port in self._free.items()
+                     if port.causality is Causality.PARAMETER or port.kind is Kind.STRING}  # fmt: skip
         alone = f"{next(iter(units))}." if len(units) == 1 else ""
         short = {name.removeprefix(alone): name for name in self._free} if alone else {}
         self._meant: dict[str, str] = {}  # the input, by the name that the table has for it
@@ -47,7 +50,7 @@ class Driven:
                 raise FileProblem(f"{path}: line 1: the columns '{other}' and '{name}' are one input")
             self._meant[name] = full
         self.inputs: dict[str, Port] = {}
-        for full in self._meant.values():
+        for full in (full for full in self._meant.values() if full not in self._set):
             self.inputs[full] = replace(self._free[full], name=self._own_name(full))
 
     def _own_name(self, name: str) -> str:
@@ -62,12 +65,15 @@ class Driven:
     def signals(self) -> Signals:
         """The table, with every complaint in the names that it has itself."""
         rest = {name: name for name in self._free if name not in self._meant.values()}
-        ports = [replace(self._free[full], name=name) for name, full in (self._meant | rest).items()]
-        found = read_columns(self._path, ports)
+        named = [(full, replace(self._free[full], name=name)) for name, full in (self._meant | rest).items()]
+        own = [port for full, port in named if full not in self._set]
+        found = read_columns(self._path, own, [port for full, port in named if full in self._set])
         renamed = {}
         for column, values in found.values.items():
             name, cell = resolve(column, self._meant)
-            renamed[self.inputs[self._meant[name]].name + ("" if cell is None else f"[{cell}]")] = values
+            full = self._meant[name]
+            given = full if full in self._set else self.inputs[full].name
+            renamed[given + ("" if cell is None else f"[{cell}]")] = values
         return Signals(
             found.time, renamed, [port.name for name, port in self.inputs.items() if self._held(name)]
         )

@@ -67,10 +67,18 @@ class CoreLoop:
         """Everything that happens at the start time of a run to `limit`; its row goes into `chunk`."""
         return self._stretch(self._loop.begin, chunk, limit)
 
-    def run(self, chunk: Chunk | None, limit: float, budget_s: float, most: int = 1 << 62) -> Stretch:
+    def run(
+        self,
+        chunk: Chunk | None,
+        limit: float,
+        budget_s: float,
+        most: int = 1 << 62,
+        pause: float = math.inf,
+    ) -> Stretch:
         """Go on to the time `limit`, until `chunk` (rows × (1 + cells)) or the core's log is full, for about
-        `budget_s` seconds, or for `most` steps. The row at `limit` is always kept."""
-        return self._stretch(self._loop.run, chunk, limit, budget_s, most)
+        `budget_s` seconds, for `most` steps, or until one has reached the time `pause`. The row at `limit` is
+        always kept."""
+        return self._stretch(self._loop.run, chunk, limit, budget_s, most, pause)
 
     @property
     def rows(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 
@@ -58,10 +59,10 @@ class NativeLoop(Loop):
         chunk = self._chunk(1)
         self._take(chunk, self._core.run(chunk, self.limit, FOREVER, most=1))
 
-    def go(self, seconds: float, most: int = ENDLESS) -> None:
+    def go(self, seconds: float, most: int = ENDLESS, pause: float = inf) -> None:
         chunk = self._chunk(0 if self._recorder is None else self._recorder.chunk_rows)
         self._filling = chunk
-        self._take(chunk, self._core.run(chunk, self.limit, seconds, most))
+        self._take(chunk, self._core.run(chunk, self.limit, seconds, most, pause))
 
     def after(self, steps: StepLog) -> None:
         super().after(steps)

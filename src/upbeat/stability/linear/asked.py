@@ -25,12 +25,22 @@ def experiment_of(given: Scenario | Experiment, settings: Settings, step: float 
                 f"an experiment has its settings already: leave out {', '.join(settings)}, or change them "
                 "with up.load(file, …) or experiment.with_(…)"
             )
-        return given
+        return _unchanged(given)
     if settings.get("until") is None:
         settings = {**settings, "until": (settings.get("start") or 0.0) + 1e9}
     if settings.get("pace") is None and step is not None:
         settings = {**settings, "pace": checked_step(step, "the step of stability")}
-    return experiment(given, **settings)
+    return _unchanged(experiment(given, **settings))
+
+
+def _unchanged(given: Experiment) -> Experiment:
+    """Refuse what is another system later: a verdict would hold for its beginning only."""
+    for t, name, _ in given.later():
+        raise InvalidInput(
+            f"a signal changes '{name}' at t = {t:.9g}, and a verdict on steps is about one set of values: "
+            f"leave out the column, and judge each of them by itself (--set {name}=…)"
+        )
+    return given
 
 
 def step_of(made: Experiment, step: float | None) -> float:
