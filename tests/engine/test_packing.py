@@ -347,8 +347,8 @@ def test_a_newer_format_is_named(engine: str) -> None:
 
     there = machine(engine)
     data = there.to_bytes(there.save())
-    newer = MARK + b"\x02\0\0\0" + data[len(MARK) + 4 : -4]
-    with pytest.raises(up.ModelError, match="version 2 of the format, and this Upbeat reads 1"):
+    newer = MARK + b"\x03\0\0\0" + data[len(MARK) + 4 : -4]
+    with pytest.raises(up.ModelError, match="version 3 of the format, and this Upbeat reads 2"):
         there.from_bytes(with_checksum(newer))
 
 

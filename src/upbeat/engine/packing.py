@@ -26,7 +26,7 @@ from upbeat.master.program import Program
 from upbeat.units.process import bare
 
 MARK = b"UPBEAT state\n"
-VERSION = 1
+VERSION = 2
 
 _NUMBERS = {Kind.REAL: "<d", Kind.INTEGER: "<q", Kind.BOOLEAN: "<q"}
 
