@@ -75,3 +75,12 @@ def test_steps_of_any_size_have_a_verdict_or_a_reason(step: float) -> None:
     found = up.stability_of(still, pace=step, until=1e301)
     assert found.steps is None
     assert "beyond what numbers can tell" in found.unlooked
+
+
+def test_steps_far_below_those_inside_are_refused_with_the_reason() -> None:
+    inner = up.Scenario(
+        {"x": up.Ode({"x": "-x*abs(x)"}, outputs=["x"], start={"x": 1.0})}, outputs={"y": "x.x"}
+    )
+    nest = up.Scenario({"n": up.Nested(inner, up.Master(up.Fixed(0.05)), flatten=False)})
+    with pytest.raises(up.UpbeatError, match=r"0\.05"):
+        up.stability_of(nest, pace=5e-324, scan=False)

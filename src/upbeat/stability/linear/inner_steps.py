@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import floor
+from math import floor, inf
 
 from upbeat.core.errors import InvalidInput
 from upbeat.master.paces.pace import EventDriven, Fixed, Pace
@@ -128,7 +128,7 @@ def different(sizes: Iterable[float]) -> tuple[float, ...]:
 
 
 def _whole(ratio: float) -> bool:
-    return ratio > 0.5 and abs(ratio - round(ratio)) <= WHOLE * ratio
+    return 0.5 < ratio < inf and abs(ratio - round(ratio)) <= WHOLE * ratio
 
 
 def _near(step: float, own: float) -> float:
