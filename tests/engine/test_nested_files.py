@@ -115,7 +115,7 @@ def test_few_files_cannot_stand_for_too_many_units(tmp_path: Path) -> None:
     bottom = '[units.m]\nstates = { x = "-x" }\n[outputs]\nx = "m.x"\n[master]\nstep = 0.1\n'
     names = ["outer", *(f"l{k}" for k in range(6))]
     texts = {name: level(below) for name, below in pairwise(names)}
-    with pytest.raises(up.ScenarioError, match="stands for more than 10,000 units"):
+    with pytest.raises(up.ScenarioError, match="more than 10,000 units in all"):
         up.load(written(tmp_path, **texts, **{names[-1]: bottom}))
 
 

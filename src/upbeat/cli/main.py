@@ -13,7 +13,7 @@ from typing import Any
 
 from upbeat.cli import console, failure, fmu_log, fmu_options, last_words, terminated
 from upbeat.cli.exits import Exit, exit_for
-from upbeat.core.errors import UpbeatError
+from upbeat.core.errors import FileProblem, UpbeatError
 from upbeat.version import __version__
 
 _EPILOG = """exit codes:
@@ -151,8 +151,11 @@ def _call(options: argparse.Namespace) -> int:
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        failure.tell(Defect(error), as_json=getattr(options, "json", False))
-        return Exit.INTERNAL
+        told: Exception = Defect(error)
+        if isinstance(error, OSError) and error.filename is not None:  # about a file, whoever needed it
+            told = FileProblem(f"cannot use '{error.filename}': {error.strerror}")
+        failure.tell(told, as_json=getattr(options, "json", False))
+        return exit_for(told) if isinstance(told, FileProblem) else Exit.INTERNAL
 
 
 if __name__ == "__main__":

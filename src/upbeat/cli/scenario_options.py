@@ -136,7 +136,7 @@ def _by_option(error: ScenarioError) -> ScenarioError:
     """The same problems, where the command line is to blame under the names of its options."""
     found = [replace(problem, where=_option(problem.where)) for problem in error.problems]
     ours = all(problem.where and problem.where[0].startswith("--") for problem in found)
-    return ScenarioError(found, "the command line" if ours else error.source)
+    return ScenarioError(found, "the command line" if ours else error.source, more=error.more)
 
 
 def _option(where: tuple[str, ...]) -> tuple[str, ...]:

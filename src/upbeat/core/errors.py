@@ -84,17 +84,24 @@ class Problem:
 
     def __str__(self) -> str:
         place = f"line {self.line}: " if self.line is not None else ""
-        path = f"[{' › '.join(self.where)}] " if self.where else ""
+        path = f"[{' › '.join(map(str, self.where))}] " if self.where else ""
         return f"{place}{path}{self.what}" + (f"\n      {self.hint}" if self.hint else "")
 
 
-class ScenarioError(InvalidInput):
-    """All the problems of a scenario at once, in `problems`."""
+MOST_PROBLEMS = 200
+"""Of a file with more, nobody reads all; what is wrong with it is not looked for any further."""
 
-    def __init__(self, problems: Sequence[Problem], source: str = "") -> None:
-        self.problems = tuple(problems)
+
+class ScenarioError(InvalidInput):
+    """All the problems of a scenario at once, in `problems`; of very many, the first."""
+
+    def __init__(self, problems: Sequence[Problem], source: str = "", *, more: bool = False) -> None:
+        self.problems = tuple(problems[:MOST_PROBLEMS])
         self.source = source
+        self.more = more or len(problems) > MOST_PROBLEMS
         count = f"{len(self.problems)} problem{'s' if len(self.problems) != 1 else ''}"
+        if self.more:
+            count = f"more than {count}, of which these are the first"
         title = f"{source}: {count}" if source else f"the scenario has {count}"
         super().__init__("\n".join([title, *(f"  • {problem}" for problem in self.problems)]))
 
@@ -119,6 +126,15 @@ def cannot_write(path: object, error: OSError | str) -> FileProblem:
 
 def _reason(error: OSError | str) -> str:
     return str(error) if isinstance(error, str) else error.strerror or str(error)
+
+
+def check_type(value: object, kinds: type | tuple[type, ...], what: str) -> None:
+    """`InvalidInput` that names the argument, unless its value is of one of these kinds."""
+    if not isinstance(value, kinds):
+        known = kinds if isinstance(kinds, tuple) else (kinds,)
+        text = repr(value)
+        shown = text if len(text) <= 60 else f"{text[:57]}…"
+        raise InvalidInput(f"{what} must be {' or '.join(kind.__name__ for kind in known)}, not {shown}")
 
 
 class RunError(UpbeatError):
@@ -187,12 +203,21 @@ _ELSEWHERE = {
 _MEANT = {name: own for own, names in _ELSEWHERE.items() for name in names.split()}
 
 
+_MANY, _LONG = 300, 200
+"""So many names are compared with a wrong one, and so much of that."""
+
+
 def suggest(name: str, known: Iterable[str], noun: str = "names") -> str:
     """A sentence that helps with a wrong `name`: the nearest of `known`, or all of them."""
-    choices = sorted(known)
+    name, choices = str(name), sorted(map(str, known))
+    if len(choices) > _MANY:  # looking closely at all of them would take long: those that begin or end alike
+        alike = [c for c in choices if c[:2] == name[:2] or c[-3:] == name[-3:]]
+        near_by = alike[:: 1 + len(alike) // _MANY]
+    else:
+        near_by = choices
     if _MEANT.get(name.lower()) in choices:
         return f"Did you mean '{_MEANT[name.lower()]}'?"
-    near = difflib.get_close_matches(name, choices, n=3, cutoff=0.6)
+    near = difflib.get_close_matches(name[:_LONG], near_by, n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(repr(n) for n in near)}?"
     if not choices:
@@ -200,6 +225,10 @@ def suggest(name: str, known: Iterable[str], noun: str = "names") -> str:
     most = 30 if noun == "settings" else 12  # of settings, all: the one that is meant may be any
     shown = ", ".join(choices[:most]) + (f", … ({len(choices)} in all)" if len(choices) > most else "")
     return f"The {noun} are: {shown}."
+
+
+class TooManyProblems(ScenarioError):
+    """There are so many that looking for more is no use."""
 
 
 @dataclass(slots=True)
@@ -210,6 +239,8 @@ class Problems:
 
     def add(self, where: tuple[str, ...], what: str, hint: str = "") -> None:
         self.found.append(Problem(where, what, hint))
+        if len(self.found) > MOST_PROBLEMS:
+            raise TooManyProblems(self.found)
 
     def raise_if_any(self, source: str = "") -> None:
         if self.found:

@@ -92,6 +92,8 @@ class Port:
     def __post_init__(self) -> None:
         if objection := objection_to_port(self.name):
             raise ModelError(f"{_short(self.name)} is not a port name: {objection}")
+        if self.size is not None and (isinstance(self.size, bool) or not isinstance(self.size, int)):
+            raise ModelError(f"port '{self.name}': size must be a whole number, not {_short(self.size)}")
         if self.size is not None and self.size < 1:
             raise ModelError(f"port '{self.name}': an array needs at least one cell, not {self.size}")
         if self.size is not None and self.size > MAX_CELLS:
@@ -101,6 +103,10 @@ class Port:
             labels = Labels(self.items, self.codes)
         except ModelError as error:
             raise ModelError(f"port '{self.name}': {error}") from None
+        except TypeError:
+            raise ModelError(
+                f"port '{self.name}': items and codes must be lists, of texts and numbers"
+            ) from None
         object.__setattr__(self, "items", labels)
         object.__setattr__(self, "codes", labels.codes)
         if self.start is not None:

@@ -72,7 +72,10 @@ class Experiment:
         checked_every(self.every)
         checked_cores(self.cores)
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        return {own.name: getattr(self, own.name) for own in fields(self)}  # and nothing that follows from it
+
+    @cached_property
     def closed(self) -> Scenario:
         """The scenario with its inputs driven by the signals, or held at their start values."""
         if self.signals is None:
@@ -94,13 +97,13 @@ class Experiment:
         own = cells_of_inputs(self.scenario.settable)
         return Signals(self.signals.time, {k: v for k, v in self.signals.values.items() if k in own})
 
-    @property
+    @cached_property
     def flat(self) -> Flat:
         """What runs: the closed scenario, nested ones flattened where possible, and the master for it."""
         flat = self._flattened
         return with_changes(flat, self._changes) if wants_changes(flat.master) else flat
 
-    @property
+    @cached_property
     def _flattened(self) -> Flat:
         placed = planned(separated(self.closed, self.isolation), self.span.stop, self.master.pace)
         closed = placed if self.flatten else kept_nested(placed)
@@ -191,6 +194,8 @@ class Experiment:
 
     def run(self, report: Report | None = None) -> Trace:
         """Run to the end and return the trace."""
+        if report is not None and not callable(report):
+            raise InvalidInput(f"report must be a function of the time reached, not {report!r}")
         with self.open() as run:
             return run.finish(report)
 
@@ -299,7 +304,7 @@ _EXAMPLES = {
 
 def _sentence(problem: Problem) -> str:
     """A problem with an argument, and what to write instead."""
-    name, *rest = (part.removesuffix("=") for part in problem.where)
+    name, *rest = (str(part).removesuffix("=") for part in problem.where)
     place = f"{name}[{rest[0]!r}]" if rest else name
     hint = f" {problem.hint}" if problem.hint else ""
     return f"{place}: {problem.what.removesuffix('.')}.{hint} Write for example {_EXAMPLES[name]}."

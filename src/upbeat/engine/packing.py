@@ -153,9 +153,9 @@ def fingerprint(program: Program, models: Mapping[str, Model]) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def foreign(unit: str, reason: str | Exception) -> ModelError:
+def foreign(unit: str, reason: str | BaseException) -> ModelError:
     """The error for bytes that a unit does not take."""
-    if isinstance(reason, Exception):
+    if isinstance(reason, BaseException):
         reason = str(reason) if isinstance(reason, ModelError) else text_of(reason)
     return ModelError(f"unit '{unit}' does not take these bytes: {reason}")
 

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from math import inf, isfinite
+from math import inf
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
@@ -69,7 +69,7 @@ class RealTime:
     def __post_init__(self) -> None:
         for name in ("factor", "tolerance"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+            if isinstance(value, bool) or not isinstance(value, Real) or not abs(value) < 1e300:  # type: ignore[operator]
                 raise InvalidInput(f"the {name} of real time must be a number, not {value!r}")
             object.__setattr__(self, name, float(value))
         if self.factor <= 0:

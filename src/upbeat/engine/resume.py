@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.abilities import Ability, doubt
-from upbeat.core.errors import FileProblem, InvalidInput, UpbeatError, cannot_read
+from upbeat.core.atomic import as_path
+from upbeat.core.errors import FileProblem, InvalidInput, UpbeatError, cannot_read, check_type
 from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored, read_checkpoint
 from upbeat.engine.checkpoints.keeper import Keeper
 from upbeat.engine.experiment import Experiment, Report
@@ -37,7 +38,9 @@ def resume(
     checked. `out` is where the results so far are, if not in the folder of the checkpoint: a checkpoint alone
     does not decide about files elsewhere.
     """
-    path = Path(checkpoint)
+    path = as_path(checkpoint, "checkpoint")
+    if experiment is not None:
+        check_type(experiment, Experiment, "experiment")
     stored = read_checkpoint(path)
     results = _results(path, stored, experiment, out)
     done = _finished(path, stored, results)
@@ -99,7 +102,7 @@ def _results(
             raise InvalidInput(f"the run of '{path}' has no result file: leave out '{out}'")
         return None
     if out is not None:
-        return Path(out)
+        return as_path(out, "out")
     found = Path(os.path.normpath(path.parent / named))
     if Path(named).name == named:
         return found

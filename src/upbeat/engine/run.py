@@ -120,6 +120,9 @@ class Run:
             if keeper is not None and resumed is None:
                 self.checkpoint()
 
+    def __reduce__(self) -> Any:
+        raise InvalidInput("a run cannot be pickled: keep its state with a checkpoint, or pickle its trace")
+
     # ---------------------------------------------------------------- stepping
 
     @property

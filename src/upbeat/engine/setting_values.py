@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 def checked_every(every: Any) -> int:
     """How many communication points there are to a row."""
-    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+    if isinstance(every, bool) or not isinstance(every, int) or not 1 <= every < 2**62:
         raise InvalidInput(f"every must be a whole number of at least 1, not {every!r}")
     return every
 

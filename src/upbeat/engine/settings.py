@@ -259,7 +259,10 @@ def _as_in_a_file(name: str, value: Any, before: Any) -> Any:
     if name == "late":
         return with_policy(before, value)
     if name in ("until", "start") and isinstance(value, Real) and not isinstance(value, bool):
-        return float(value)  # NumPy's numbers, too
+        try:
+            return float(value)  # NumPy's numbers, too
+        except OverflowError:
+            raise InvalidInput(f"{name} must be a finite time, in seconds, not {value!r:.60}") from None
     if name == "record":
         return [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else value
     return value

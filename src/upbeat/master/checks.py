@@ -8,16 +8,23 @@ from math import isfinite
 from upbeat.core.errors import MasterError
 
 
+def _finite(value: float) -> bool:
+    try:
+        return isfinite(value)
+    except OverflowError:  # a whole number that no real can hold
+        return False
+
+
 def positive(value: object, what: str) -> float:
     """`value` if it is a positive finite number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not (value > 0 and isfinite(value)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not (value > 0 and _finite(value)):
         raise MasterError(f"{what} must be a positive number, not {value!r}")
     return float(value)
 
 
 def natural(value: object, what: str) -> float:
     """`value` if it is a finite number of at least zero."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not (value >= 0 and isfinite(value)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not (value >= 0 and _finite(value)):
         raise MasterError(f"{what} must be a number of at least 0, not {value!r}")
     return float(value)
 

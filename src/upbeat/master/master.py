@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Causality, Kind
@@ -93,7 +94,10 @@ class Master:
 
     def program(self, scenario: Scenario) -> Program:
         """The program that runs `scenario` the way this master says."""
-        return self.build(scenario)[0]
+        known = scenario.kept.get("program")
+        if known is None or known[0] is not self:
+            known = scenario.kept["program"] = self, self.build(scenario)[0]
+        return cast(Program, known[1])
 
     def build(
         self, scenario: Scenario, *, driven: bool = False, inside: bool = False
@@ -152,6 +156,13 @@ class Master:
         was given is replaced but steps of one size."""
         if self.events is None:
             return replace(self, coupling=self.coupled, inputs=self.approximated)
+        known = scenario.kept.get("settled")
+        if known is None or known[0] is not self:
+            known = scenario.kept["settled"] = self, self._settled(scenario)
+        return cast(Master, known[1])
+
+    def _settled(self, scenario: Scenario) -> Master:
+        assert self.events is not None
         chosen = handled(self.events, self.pace, self.coupling, self.inputs, self.ports, scenario.closed())
         return replace(
             self,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, check_type
 from upbeat.report.plot import checked_target
 from upbeat.report.stability_plot import saved
 from upbeat.report.style import INK, SMALL, TEXT
@@ -32,6 +32,7 @@ def plot_automaton(
     What may follow what is proven to be stable, or is what a pace lets through; the picture says which.
     Returns the matplotlib figure; with `out` it is saved as PNG, SVG or PDF.
     """
+    check_type(found, (Certified, Held), "found")
     figures = need("matplotlib.figure", "plot", "drawing a picture")
     patches = need("matplotlib.patches", "plot", "drawing a picture")
     shades = need("matplotlib", "plot", "drawing a picture").colormaps["viridis"]

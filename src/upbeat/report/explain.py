@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from upbeat.core.errors import check_type
 from upbeat.engine.experiment import Experiment
 from upbeat.report.cores import cores_lines
 from upbeat.report.explain_data import explain_data
@@ -19,6 +20,7 @@ MOST_VALUES = 40
 
 def explain(experiment: Experiment, *, program: bool = True) -> str:
     """The whole explanation as text."""
+    check_type(experiment, Experiment, "experiment")
     data = explain_data(experiment)
     parts = [_opening(data)]
     if data["monolith"]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from upbeat.core.errors import FileProblem, InvalidInput
+from upbeat.core.atomic import as_path
+from upbeat.core.errors import FileProblem, InvalidInput, check_type
 from upbeat.report import lanes
 from upbeat.report import steps as step_sizes
 from upbeat.report.panels import CROWD, LINES, Line, Panel, arrange, event_panels, select_events
@@ -46,8 +47,17 @@ def plot(
     figures = need("matplotlib.figure", "plot", "drawing a picture")
     target = checked_target(out)
     named = _named(traces)
+    if isinstance(width, bool) or not isinstance(width, (int, float)) or not 1.0 <= width <= 100.0:
+        raise InvalidInput(f"width must be a number of inches from 1 to 100, not {width!r:.60}")
     if between is not None:
+        if not isinstance(between, (tuple, list)) or len(between) != 2:
+            raise InvalidInput(f"between must be two times, such as (2.0, 2.5), not {between!r:.60}")
         named = _named({label: trace.between(*between) for label, trace in named.items()})
+    if signals is not None and not isinstance(signals, str):
+        check_type(signals, Iterable, "signals")
+        signals = list(signals)
+        for name in signals:
+            check_type(name, str, "the name of a signal")
     wanted = None if signals is None else [signals] if isinstance(signals, str) else list(signals)
     panels = arrange(named, wanted) + (event_panels(named, wanted) if events else [])
     sizes = step_sizes.step_panel(named)
@@ -106,7 +116,7 @@ def checked_target(path: Path | str | None) -> Path | None:
     """Where a picture goes; `FileProblem` if it cannot go there."""
     if path is None:
         return None
-    target = Path(path)
+    target = as_path(path, "out")
     if target.suffix.lower() not in _SUFFIXES:
         raise FileProblem(
             f"cannot draw '{target}': the suffix must be {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}"
@@ -121,12 +131,15 @@ def check_picture(path: Path, *, force: bool = False) -> None:
 
 
 def _named(traces: Trace | Mapping[str, Trace] | Sequence[Trace]) -> dict[str, Trace]:
+    check_type(traces, (Trace, Mapping, Sequence), "traces")
     if isinstance(traces, Trace):
         named = {"": traces}
     elif isinstance(traces, Mapping):
         named = dict(traces)
     else:
         named = {f"run {number}": trace for number, trace in enumerate(traces, 1)}
+    for label, trace in named.items():
+        check_type(trace, Trace, f"the trace {label!r}")
     if not named:
         raise InvalidInput("there is nothing to draw: no trace was given")
     for label, trace in named.items():

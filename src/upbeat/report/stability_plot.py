@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from upbeat.core.errors import check_type
 from upbeat.report.plot import checked_target
 from upbeat.report.style import COLOURS, FRAME, INK, SMALL, TEXT, frame
 from upbeat.stability.verdicts.grid import StabilityMap
@@ -23,6 +24,7 @@ def plot_stability(found: Stability, *, out: Path | str | None = None, title: st
 
     Returns the matplotlib figure; with `out` it is saved as PNG, SVG or PDF.
     """
+    check_type(found, Stability, "found")
     figures = need("matplotlib.figure", "plot", "drawing a picture")
     target = checked_target(out)
     wide = found.steps is not None
@@ -37,6 +39,7 @@ def plot_stability(found: Stability, *, out: Path | str | None = None, title: st
 
 def plot_map(found: StabilityMap, *, out: Path | str | None = None, title: str | None = None) -> Any:
     """Draw a map of stability: shades of the spectral radius, its line at 1, dots for what is undecided."""
+    check_type(found, StabilityMap, "found")
     figures = need("matplotlib.figure", "plot", "drawing a picture")
     colours = need("matplotlib.colors", "plot", "drawing a picture")
     target = checked_target(out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from upbeat.core.errors import check_type
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Column
 from upbeat.trace.lateness import Lateness
@@ -18,6 +19,7 @@ _HEAD = ("signal", "unit", "min", "mean", "max", "final")
 
 def summary(trace: Trace) -> str:
     """How the run ended, and a table with the least, mean (over time), greatest and final values."""
+    check_type(trace, Trace, "trace")
     return "\n".join([*_opening(trace), *_table(trace)])
 
 

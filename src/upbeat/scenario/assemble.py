@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from upbeat.core.abilities import Model
-from upbeat.core.errors import InvalidInput, Problems, suggest
+from upbeat.core.errors import InvalidInput, Problems, check_type, suggest
 from upbeat.core.names import bare
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.checks import check_cells, check_measures, check_own_name, is_unit
@@ -63,6 +63,11 @@ def assemble(
 
     `broken` names units whose models could not be made: what depends on them is not complained about.
     """
+    check_type(units, Mapping, "units")
+    check_type(parameters, Mapping, "parameters")
+    check_type(connections, Iterable, "connections")
+    for name in parameters:
+        check_type(name, str, "the name of a parameter")
     good = {name: model for name, model in units.items() if is_unit(name, model, problems)}
     broken = {*broken, *units.keys() - good.keys()}
     if not units and not broken:
@@ -75,6 +80,9 @@ def assemble(
     unclear = {*broken, *(name for name, port in own.items() if port is None)}
     directory = Directory(good, own_inputs, unclear)
     pairs = list(connections.items() if isinstance(connections, Mapping) else connections)
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise InvalidInput(f'connections must be pairs of input and source ("a.u", "b.y"), not {pair!r}')
     links = _connections(pairs, directory, problems)
     given = _outputs(outputs, directory, problems)
     parts = Parts(

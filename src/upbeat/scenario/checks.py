@@ -40,10 +40,10 @@ def is_unit(name: object, model: Any, problems: Problems) -> bool:
             'Give a model, such as Ode(states={"x": "-x"}), and not its class.',
         )
         return False
-    inputs = [port.name for port in model.ports if port.causality is Causality.INPUT and not port.event]
-    events = [port.name for port in model.ports if port.causality is Causality.INPUT and port.event]
+    inputs = {port.name for port in model.ports if port.causality is Causality.INPUT and not port.event}
+    events = {port.name for port in model.ports if port.causality is Causality.INPUT and port.event}
     for port in model.ports:
-        for other in sorted(port.depends - set(inputs)):
+        for other in sorted(port.depends - inputs):
             what = f"output '{port.name}' of unit '{name}' depends on '{other}', which is no input"
             hint = suggest(other, inputs, "inputs")
             if other in events:
@@ -55,7 +55,7 @@ def is_unit(name: object, model: Any, problems: Problems) -> bool:
     for cell, array in doubled.items():
         what = f"unit '{name}' has a port '{cell}', and an array '{array}' with a cell of that name"
         problems.add(where, what, "Rename one of them: nobody could tell the two apart.")
-    return not doubled and all(port.depends <= set(inputs) for port in model.ports)
+    return not doubled and all(port.depends <= inputs for port in model.ports)
 
 
 def _cells_that_are_ports(model: Model) -> dict[str, str]:

@@ -34,6 +34,10 @@ Value = str | float | Expr | Mapping[str, Any]
 An event input also takes a table, and a list of which the first one that is present counts."""
 
 
+_DERIVED = {"graph", "ports", "kept", "_closed", "added_units", "_event_names", "_opened_by_hand"}
+"""What is computed from the rest when it is first needed."""
+
+
 class Scenario:
     """Coupled models.
 
@@ -306,7 +310,16 @@ class Scenario:
 
     def closed(self) -> Scenario:
         """The scenario with its inputs left to be set by hand; what masters make programs from."""
+        return self if not self.inputs and not self.events else self._closed
+
+    @cached_property
+    def _closed(self) -> Scenario:
         return self.driven()
+
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What others have found out about this scenario and may need again; not a part of it."""
+        return {}
 
     def monolith(self, solver: Solver | str | Mapping[str, Any] | None = None) -> Scenario:
         """The scenario with all units merged into one: no coupling, hence no error of coupling.
@@ -354,7 +367,7 @@ class Scenario:
         raise AttributeError(f"a scenario is frozen: {name} cannot be deleted")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("graph", "ports")}
+        return {key: value for key, value in self.__dict__.items() if key not in _DERIVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

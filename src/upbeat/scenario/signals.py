@@ -20,7 +20,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from upbeat.core.errors import FileProblem, InvalidInput, ModelError, cannot_read, suggest
+from upbeat.core.atomic import as_path, check_regular
+from upbeat.core.errors import FileProblem, InvalidInput, ModelError, cannot_read, check_type, suggest
 from upbeat.core.ports import Kind, Port, Value, Values
 
 if TYPE_CHECKING:
@@ -48,6 +49,17 @@ class Signals:
     held: frozenset[str]
 
     def __init__(self, time: Sequence[float], values: Mapping[str, Any], held: Iterable[str] = ()) -> None:
+        check_type(values, Mapping, "values of Signals")
+        for name, entry in values.items():
+            check_type(name, str, "the name of a signal")
+            if isinstance(entry, str):
+                raise InvalidInput(f"signal '{name}' must be a list of values, not {entry!r}")
+            check_type(entry, Iterable, f"signal '{name}'")
+        if isinstance(held, str):
+            raise InvalidInput(f"held must be a list of names, not {held!r}")
+        check_type(held, Iterable, "held of Signals")
+        for name in held:
+            check_type(name, str, "a name in held of Signals")
         times = _times(time, "signals need at least one point in time", jumps=True)
         events = {name: entry for name, entry in values.items() if isinstance(entry, Mapping)}
         columns = {
@@ -128,7 +140,10 @@ def happenings(name: str, entry: Mapping[str, Any]) -> Happenings:
 
 
 def _times(given: Iterable[float], empty: str, *, jumps: bool = False) -> tuple[float, ...]:
-    times = tuple(float(t) for t in given)
+    try:
+        times = tuple(float(t) for t in given)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"the times of signals must be a list of numbers, not {given!r}") from None
     if not times:
         raise InvalidInput(empty)
     if not all(map(math.isfinite, times)):
@@ -159,6 +174,8 @@ def as_signals(given: Signals | Mapping[str, Any]) -> Signals:
 
 def read_signals(path: str | Path, scenario: Scenario) -> Signals:
     """The signals in a CSV file, for inputs that `scenario` has. Its errors name file and line."""
+    if not hasattr(scenario, "settable"):
+        raise InvalidInput(f"scenario must be a Scenario, not {scenario!r}")
     return read_columns(path, scenario.inputs, scenario.settable)
 
 
@@ -179,8 +196,10 @@ def _header(rows: Iterator[list[str]]) -> list[str]:
 
 
 def _opened(path: str | Path, read: Callable[[Iterator[list[str]]], T]) -> T:
+    path = as_path(path)
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+        check_regular(path)
+        with path.open(encoding="utf-8-sig", newline="") as file:
             return read(csv.reader(file))
     except OSError as error:
         raise cannot_read(path, error) from None

@@ -9,7 +9,7 @@ from upbeat.core.errors import InvalidInput
 
 def checked_seconds(given: Any) -> float:
     """How much work a search may take: none at all, or some."""
-    if not _number(given) or not given >= 0.0:
+    if not _number(given) or not 0.0 <= given < 1e300:
         raise InvalidInput(f"seconds are a number from 0 on, such as 60, not {given!r}")
     return float(given)
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, check_type
 from upbeat.core.plain import same_length, shown
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Pool, check_strings
@@ -32,7 +32,10 @@ class EventColumns:
     """
 
     def __init__(self, kinds: Iterable[EventKind] = (), strings: list[str] | None = None) -> None:
+        check_type(kinds, Iterable, "kinds")
         self._kinds = list(kinds)
+        for kind in self._kinds:
+            check_type(kind, EventKind, "a kind of event")
         self._pool = Pool(strings)
         self._codes_of: dict[str, list[int]] = {}
         for code, kind in enumerate(self._kinds):

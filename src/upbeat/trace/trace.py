@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upbeat.core.atomic import as_path
 from upbeat.core.errors import FileProblem, InvalidInput, suggest
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column, Pool, labels_of
@@ -244,7 +245,7 @@ class Trace:
 
         A file that is there and is not a result of Upbeat is replaced with `force` only.
         """
-        events = self.events
+        events, path = self.events, as_path(path)
         check_suffix(path)
         check_ours(path, self.columns, force=force)
         sink, pool = open_file(path), Pool(list(events.strings))
@@ -315,5 +316,5 @@ def read(path: Path | str, *, keep_last: bool = False) -> Trace:
     with a line end was cut off, perhaps in the middle of a number: its last line is dropped, unless
     `keep_last`.
     """
-    stored = load(path, keep_last)
+    stored = load(as_path(path), keep_last)
     return Trace(stored.columns, stored.source, stored.ending)

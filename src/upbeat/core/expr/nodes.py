@@ -185,15 +185,18 @@ def ordered(roots: Iterable[Expr]) -> list[Expr]:
     """Every distinct node below `roots`, arguments before the nodes that use them."""
     order: list[Expr] = []
     seen: set[int] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(tuple(roots))]
+    stack: list[Any] = [*roots]
+    stack.reverse()
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
+        node = stack.pop()
+        if node is None:  # what follows on the stack has its arguments in `order`
+            order.append(stack.pop())
         elif id(node) not in seen:
             seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((arg, False) for arg in reversed(node.args))
+            if args := node.args:
+                stack += (node, None, *args[::-1])
+            else:
+                order.append(node)
     return order
 
 

@@ -17,7 +17,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from upbeat.core.atomic import replace_file
+from upbeat.core.atomic import as_path, check_regular, replace_file
 from upbeat.core.errors import FileProblem, InvalidInput, cannot_read
 from upbeat.core.packed import Reader, chunk, with_checksum, without_checksum
 from upbeat.core.plain import Fields, parsed, shown
@@ -48,9 +48,7 @@ class Checkpoint:
     """The command line that has set up the run, for `upbeat resume`."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.path, (str, Path)):
-            raise InvalidInput(f"a checkpoint is a file, not {self.path!r}")
-        object.__setattr__(self, "path", Path(self.path))
+        object.__setattr__(self, "path", as_path(self.path, "checkpoint"))
         interval(self.every)
 
     @property
@@ -104,6 +102,7 @@ class Stored:
 def read_checkpoint(path: Path) -> Stored:
     """What is in a file; `FileProblem` says why it is no checkpoint, or none for this Upbeat."""
     try:
+        check_regular(path)
         data = path.read_bytes()
     except FileNotFoundError:
         raise FileProblem(

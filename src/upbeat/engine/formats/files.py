@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from upbeat.core.errors import Problems
+from upbeat.core.atomic import as_path, is_file
+from upbeat.core.errors import Problems, check_type
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.formats.nested import master_table, nested_table, nesting
 from upbeat.engine.isolation import isolation_table
@@ -46,6 +47,8 @@ def read_experiment(
     writing: bool,
 ) -> Experiment:
     """As `load`; with `writing` it also is a problem if the results cannot go where they should."""
+    path = as_path(path)
+    check_type(values, Mapping, "values")
     made = _read(path, settings, values=values, allow_python=allow_python, writing=writing)
     measured = usable(Path(path)) if made.cores > 1 else None
     return made if measured is None else made.with_(profile=measured)
@@ -80,13 +83,13 @@ def _read(
 def is_fmu(path: str | Path) -> bool:
     """Whether this is an FMU by its name, or a folder with an unpacked one."""
     path = Path(path)
-    return path.suffix.lower() == ".fmu" or (path / "modelDescription.xml").is_file()
+    return path.suffix.lower() == ".fmu" or is_file(path / "modelDescription.xml")
 
 
 def is_system(path: str | Path) -> bool:
     """Whether this is an SSP or an SSD by its name, or a folder with an unpacked SSP."""
     path = Path(path)
-    return path.suffix.lower() in (".ssp", ".ssd") or (path / "SystemStructure.ssd").is_file()
+    return path.suffix.lower() in (".ssp", ".ssd") or is_file(path / "SystemStructure.ssd")
 
 
 def completed(
@@ -107,7 +110,8 @@ def write_scenario(what: Experiment | Scenario, path: str | Path) -> None:
     Signals are not part of it: give them to `load`, or to ``upbeat run --input``. Nested scenarios go to
     files of their own beside it: that of the unit ``motor`` in ``car.toml`` to ``car_motor.toml``.
     """
-    path = Path(path)
+    path = as_path(path)
+    check_type(what, (Scenario, Experiment), "what")
     file = file_of(what) if isinstance(what, Experiment) else what
     files.write_scenario(file, path, lambda name, model: nested_table(name, model, path))
 

@@ -19,8 +19,6 @@ from upbeat.scenario.files.definitions import Nest
 from upbeat.scenario.files.reading import ScenarioFile, read_scenario
 
 DEEPEST = 50
-MOST_UNITS = 10_000
-"""In all nested scenarios of a file: a few small files that nest each other can stand for any number."""
 
 
 def nesting(path: Path, allow_python: bool) -> Nest:
@@ -34,6 +32,7 @@ class _Nesting:
     def __init__(self, allow_python: bool) -> None:
         self._allow_python = allow_python
         self._read: dict[Path, tuple[ScenarioFile, Master]] = {}
+        self._broken: set[Path] = set()
         self._made: dict[tuple[Path, EngineName, bool], Nested] = {}
 
     def inside(self, chain: tuple[Path, ...]) -> Nest:
@@ -53,15 +52,18 @@ class _Nesting:
             raise InvalidInput(f"the files nest each other in a circle: {way}")
         if len(chain) > DEEPEST:
             raise InvalidInput(f"scenarios are nested more than {DEEPEST} deep")
+        if resolved in self._broken:  # and what is wrong with it has been told
+            raise InvalidInput(f"{path} has problems")
         if resolved not in self._read:
-            self._read[resolved] = self._file(path, chain)
+            try:
+                self._read[resolved] = self._file(path, chain)
+            except InvalidInput:
+                self._broken.add(resolved)
+                raise
         file, master = self._read[resolved]
         # Units of one file are of one model: what it builds to know itself is built once for all of them.
         key = (resolved, engine, flatten)
-        made = self._made.setdefault(key, Nested(file.scenario, master, engine, flatten))
-        if _units(made, {}) > MOST_UNITS:
-            raise InvalidInput(f"{path} stands for more than {MOST_UNITS:,} units")
-        return made
+        return self._made.setdefault(key, Nested(file.scenario, master, engine, flatten))
 
     def _file(self, path: Path, chain: tuple[Path, ...]) -> tuple[ScenarioFile, Master]:
         found: list[Master] = []
@@ -89,15 +91,6 @@ def _path(given: object, folder: Path | None) -> Path:
     if folder is None:
         raise InvalidInput(f"there is no folder in which to look for {given!r}")
     return folder / given
-
-
-def _units(model: Model, known: dict[int, int]) -> int:
-    """How many units a model stands for."""
-    if not isinstance(model, Nested):
-        return 1
-    if id(model) not in known:
-        known[id(model)] = sum(_units(inner, known) for inner in model.scenario.units.values())
-    return known[id(model)]
 
 
 def nested_table(name: str, model: Model, path: Path) -> dict[str, Any] | None:

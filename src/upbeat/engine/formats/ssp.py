@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from upbeat.core.errors import FileProblem, Problems, cannot_write
+from upbeat.core.atomic import as_path
+from upbeat.core.errors import FileProblem, Problems, cannot_write, check_type
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.formats.fmus import STEPS
 from upbeat.engine.settings import Settings
@@ -41,6 +42,9 @@ def read_ssp(
     """
     from upbeat.engine.formats.files import completed  # which reads SSPs, too
 
+    path = as_path(path)
+    if variant is not None:
+        check_type(variant, str, "variant")
     given = {"step": step, **settings}
     file = system_file(path, given, values=values or {}, variant=variant)
     return completed(file, given, Problems(), writing=False)
@@ -83,7 +87,9 @@ def write_ssp(
     """
     from upbeat.engine.formats.files import file_of
 
-    kept = None if like is None else kept_of(Path(like))
+    check_type(what, (Scenario, Experiment), "what")
+    path = as_path(path)
+    kept = None if like is None else kept_of(as_path(like, "like"))
     for sentence in () if kept is None else kept.lost:
         _log.warning("%s", sentence)
     file = file_of(what) if isinstance(what, Experiment) else ScenarioFile(what)

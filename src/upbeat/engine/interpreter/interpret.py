@@ -18,6 +18,7 @@ from upbeat.engine.interpreter.values import Cells, evaluator
 from upbeat.engine.machine import Fired
 from upbeat.engine.packing import Contents, Packing, foreign
 from upbeat.engine.texts import (
+    FAULTS,
     UNPACKABLE,
     exhausted_error,
     text_of,
@@ -97,7 +98,7 @@ class Interpreter:
                 action()
             except RunError:
                 raise
-            except Exception as cause:
+            except FAULTS as cause:
                 kind = EndRequest if isinstance(cause, Ended) else UnitError
                 raise self._calls.blamed(instruction, text_of(cause), kind) from cause
 
@@ -170,7 +171,7 @@ class Interpreter:
             return function(*arguments)
         except (UnitError, StepError, MissingExtra):  # a nested run says itself what happened
             raise
-        except Exception as cause:
+        except FAULTS as cause:
             raise UnitError(text_of(cause), unit=unit, call=call, time=self._clock[unit]) from cause
 
     def _kept(self, units: Sequence[str]) -> Kept:
@@ -252,7 +253,7 @@ class Interpreter:
                 raise UnitError(UNPACKABLE, unit=name, call="from_bytes()", time=self._clock[name])
             try:
                 kept[name] = unit.from_bytes(state), time
-            except Exception as cause:
+            except FAULTS as cause:
                 raise foreign(name, cause) from cause
         return kept, cells
 

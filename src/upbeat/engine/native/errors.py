@@ -15,6 +15,7 @@ from upbeat.engine.loop import MOST_RETRIES
 from upbeat.engine.native.tables import KINDS, Tables
 from upbeat.engine.packing import foreign
 from upbeat.engine.texts import (
+    FAULTS,
     NO_SLOPES,
     NO_TIME,
     REJECTED,
@@ -199,14 +200,14 @@ def not_taken(error: CoreError, tables: Tables) -> ModelError | None:
     """The error to raise if it was a unit that did not take the bytes of a state."""
     if error.fault != Fault.REFUSED or error.call != UNPACK:
         return None
-    if error.cause is not None and not isinstance(error.cause, Exception):
+    if error.cause is not None and not isinstance(error.cause, FAULTS):
         return None  # Ctrl-C
     return foreign(tables.units[error.unit], error.cause or error.message)
 
 
 def _refusal(error: CoreError, by_address: bool) -> str:
     cause, message = error.cause, error.message
-    if isinstance(cause, RunError) or (cause is not None and not isinstance(cause, Exception)):
+    if isinstance(cause, RunError) or (cause is not None and not isinstance(cause, FAULTS)):
         raise cause
     if cause is not None:
         return message or text_of(cause)

@@ -23,7 +23,7 @@ from upbeat.engine.native.lower import lower, port_numbers, slopes_asked
 from upbeat.engine.native.tables import KINDS, Tables
 from upbeat.engine.packing import Packing
 from upbeat.engine.schedule import Schedule
-from upbeat.engine.texts import text_of
+from upbeat.engine.texts import FAULTS, text_of
 from upbeat.master.paces.pace import Twin
 from upbeat.master.program import Program
 from upbeat.units.solving.effort import Effort
@@ -125,7 +125,7 @@ class Machine:
             return entry.callback(model, unit)
         except (UnitError, StepError, MissingExtra):
             raise
-        except Exception as cause:
+        except FAULTS as cause:
             raise UnitError(text_of(cause), unit=name, call="instantiate", time=start) from cause
 
     # ---------------------------------------------------------------- the machine of the loop

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from upbeat.core.atomic import replace_file
+from upbeat.core.atomic import is_file, replace_file
 from upbeat.core.errors import FileProblem
 from upbeat.engine.parallel.operations import Operation
 from upbeat.trace.files.output import kept_from
@@ -87,7 +87,7 @@ def usable(file: Path) -> Profile | None:
 def recalled(file: Path) -> Profile | None:
     """The profile beside a scenario file, if there is one. One that cannot be read is an error."""
     path = place(file)
-    if not path.exists():
+    if not is_file(path):
         return None
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ other until nothing is due.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from upbeat.core.abilities import Ability
@@ -45,6 +45,8 @@ class Simultaneous:
     most: int | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.order, Iterable):
+            raise MasterError(f"the order of simultaneous events must be a list of units, not {self.order!r}")
         if isinstance(self.order, str) or not all(isinstance(unit, str) for unit in self.order):
             raise MasterError(f"the order of simultaneous events must be a list of units, not {self.order!r}")
         object.__setattr__(self, "order", tuple(self.order))

@@ -85,7 +85,7 @@ class EventWiring:
         origin, model = self._wiring.scenario.origin, self._wiring.scenario.units[end[0]]
         if self._wiring.port(end).internal:
             return False
-        if isinstance(model, Watcher) and all(event.name != end[1] for event in model.events):
+        if isinstance(model, Watcher) and end[1] not in model.event_names:
             return False
         return origin is None or end[0] not in origin.paths
 

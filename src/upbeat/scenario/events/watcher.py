@@ -8,9 +8,10 @@ happen one after the other, in the order in which they are written, each from wh
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import reduce
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, reduce
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +81,13 @@ class Watcher(Discrete):
     """The parameters (``unit.name``) that stand in its expressions with their values before the run, and
     the events that read them."""
 
+    @cached_property
+    def event_names(self) -> frozenset[str]:
+        """Those of `events`."""
+        return frozenset(event.name for event in self.events)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(getattr(self, field.name) for field in fields(Watcher))
+        return type(self), tuple(getattr(self, own.name) for own in fields(Watcher))
 
 
 def with_watcher(parts: Parts) -> Parts:
@@ -91,6 +97,7 @@ def with_watcher(parts: Parts) -> Parts:
     parts = with_functions(parts, _behind(parts))
     units, ports = _opened(parts)
     reading = _Reading(parts, {event.name for event in parts.events})
+    rates = _rates(parts.units)
     watched: list[Watched] = []
     changed: dict[End, str] = {}
     for event in parts.events:
@@ -100,7 +107,7 @@ def with_watcher(parts: Parts) -> Parts:
             end = (change.unit, ports[change.unit, change.name])
             changed.setdefault(end, reading.new("new", change.unit, change.name))
             then.append((changed[end], tuple(map(reading.own, change.cells))))
-        turning = _turning(event, parts.units)
+        turning = _turning(event, parts.units, rates)
         rests = _rests(event, turning, parts.units)
         own = tuple(map(reading.own, turning))
         watched.append(Watched(event.name, conditions, tuple(then), own, rests))
@@ -139,15 +146,8 @@ def _link(end: End, name: str, port: Port) -> EventConnection:
     return EventConnection(*end, (Sender((EVENTS, name), None, cells),), f"{EVENTS}.{name}")
 
 
-def _turning(event: Event, units: Mapping[str, Model]) -> list[Expr]:
-    """The conditions of an event that read what it changes; if none does, the rates of its conditions that
-    depend on that, as far as outputs say it."""
-    changed = {
-        cell for c in event.then for cell in cell_names(f"{c.unit}.{c.name}", _size(units[c.unit], c.name))
-    }
-    direct = [z for z in event.conditions if not names(z).isdisjoint(changed)]
-    if direct:
-        return direct
+def _rates(units: Mapping[str, Model]) -> dict[str, Expr]:
+    """The rates of change of what outputs give, as far as outputs say them, and of parameters."""
     rates: dict[str, Expr] = {}
     for unit, port in ((unit, port) for unit, model in units.items() for port in model.ports):
         cells = cell_names(f"{unit}.{port.name}", port.size)
@@ -156,7 +156,19 @@ def _turning(event: Event, units: Mapping[str, Model]) -> list[Expr]:
         elif port.derivative is not None:
             made = map(Name, cell_names(f"{unit}.{port.derivative}", port.size))
             rates |= dict(zip(cells, made, strict=True))
-    known = [z for z in event.conditions if names(z) <= {"time", *rates}]
+    return rates
+
+
+def _turning(event: Event, units: Mapping[str, Model], rates: Mapping[str, Expr]) -> list[Expr]:
+    """The conditions of an event that read what it changes; if none does, the rates of its conditions that
+    depend on that, as far as outputs say it."""
+    changed = {
+        cell for c in event.then for cell in cell_names(f"{c.unit}.{c.name}", _size(units[c.unit], c.name))
+    }
+    direct = [z for z in event.conditions if not names(z).isdisjoint(changed)]
+    if direct:
+        return direct
+    known = [z for z in event.conditions if all(name == "time" or name in rates for name in names(z))]
     found = (time_derivative(z, rates) for z in known)
     return [rate for rate in found if not names(rate).isdisjoint(changed)]
 
@@ -315,14 +327,21 @@ def _made(
             unarmed = Apply(Op.NOT, (Name(armed[event.name]),))
             due[event.name] = Apply(Op.OR, (due[event.name], Apply(Op.AND, (unarmed, deeper))))
     fires: dict[str, Expr] = {}
-    for i, event in enumerate(watched):
-        own = {port for port, _ in event.then}
-        rivals = [due[e.name] for e in watched[:i] if not own.isdisjoint(port for port, _ in e.then)]
+    before: dict[str, _Growing] = defaultdict(_Growing)
+    """By port: the events so far that change it, each of which has precedence over those that follow."""
+    for event in watched:
+        rivals = [before[port].any() for port, _ in event.then if before[port].truths]
         alone = Apply(Op.NOT, (any_of(rivals),)) if rivals else ONE
         fires[event.name] = Apply(Op.AND, (due[event.name], alone)) if rivals else due[event.name]
+        for port, _ in event.then:
+            before[port].truths.append(due[event.name])
     emissions = [Emission(event.name, fires[event.name], (ONE,)) for event in watched]
+    writing: dict[str, list[tuple[Expr, tuple[Expr, ...]]]] = defaultdict(list)
+    for event in watched:
+        for port, values in dict(event.then).items():
+            writing[port].append((fires[event.name], values))
     for port in (port.name for port in sent):
-        writers = [(fires[e.name], dict(e.then)[port]) for e in watched if port in dict(e.then)]
+        writers = writing[port]
         cells = writers[-1][1]
         for fired, others in reversed(writers[:-1]):
             pairs = zip(others, cells, strict=True)
@@ -379,6 +398,30 @@ def _made(
         limits=tuple((name, link.limit) for name, link in links.items()),
         constants=constants,
     )
+
+
+@dataclass
+class _Growing:
+    """Truths, and whether one of those so far holds: made of blocks that all answers share."""
+
+    truths: list[Expr] = field(default_factory=list)
+    _blocks: dict[tuple[int, int], Expr] = field(default_factory=dict)
+
+    def any(self) -> Expr:
+        blocks, at = [], 0
+        for bit in reversed(range(len(self.truths).bit_length())):
+            if len(self.truths) >> bit & 1:
+                blocks.append(self._block(at, 1 << bit))
+                at += 1 << bit
+        return any_of(blocks)
+
+    def _block(self, at: int, size: int) -> Expr:
+        if size == 1:
+            return self.truths[at]
+        if (at, size) not in self._blocks:
+            halves = self._block(at, size // 2), self._block(at + size // 2, size // 2)
+            self._blocks[at, size] = Apply(Op.OR, halves)
+        return self._blocks[at, size]
 
 
 def _guard(event: Watched, taken: set[str]) -> _Guard:

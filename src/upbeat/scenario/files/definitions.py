@@ -46,6 +46,12 @@ Nest = Callable[[Table, Path | None], Model]
 _CELL = re.compile(r"\[(\d+)\]\Z")
 
 
+MOST_EVENTS = 1_000
+"""Of a scenario in a file, between units."""
+MOST_UNITS = 10_000
+"""Of a scenario in files, with those of all scenarios inside: a few small files can stand for any number."""
+
+
 class Definitions:
     """Makes the units of a file. Problems are collected; a unit that has one is left out."""
 
@@ -64,15 +70,24 @@ class Definitions:
         self._folder = folder
         self._nest = nest
         self._made: dict[str, Model | None] = {}
-        self._cells = 0
+        self._cells = self._units = 0
 
     def unit(self, name: str, table: object) -> Model | None:
         """The model of `[units.name]`: one of its own, or one of `[models]` with other values."""
-        if self._cells > MAX_CELLS_IN_ALL:
-            return None  # `assemble` says so; making the others would only take the memory
+        if self._cells > MAX_CELLS_IN_ALL or self.full:
+            return None  # somebody says so; making the others would only take time and memory
         model = self._unit(name, table)
         self._cells += cells_of(model) if model is not None else 0
+        self._units += 1 if model is None else stands_for(model)
+        if self.full:
+            hint = f"A scenario in files has at most {MOST_UNITS:,}. Scenarios in Python may have more."
+            self._problems.add(("units",), f"there are more than {MOST_UNITS:,} units in all", hint)
         return model
+
+    @property
+    def full(self) -> bool:
+        """Whether there are more units than a file may have."""
+        return self._units > MOST_UNITS
 
     def _unit(self, name: str, table: object) -> Model | None:
         where = ("units", name)
@@ -198,6 +213,16 @@ def isolation_table(model: Isolated) -> dict[str, Any]:
     usual = {"deadline": DEADLINE, "restart": 0, "keep_every": KEEP_EVERY}
     told = {key: getattr(model, key) for key, value in usual.items() if getattr(model, key) != value}
     return {"isolation": model.isolation, **told}
+
+
+def stands_for(model: Model) -> int:
+    """How many units a model means: a nested scenario, all that are in it."""
+    inner = getattr(model, "scenario", None)
+    if inner is None:
+        return 1
+    if "stands for" not in inner.kept:
+        inner.kept["stands for"] = sum(map(stands_for, inner.units.values()))
+    return int(inner.kept["stands for"])
 
 
 def cells_of(model: Model) -> int:

@@ -30,14 +30,16 @@ class Lines:
     """The line of every key in a text, found under the key's path."""
 
     def __init__(self, text: str) -> None:
-        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._starts: list[int] = []
         self._found: dict[str, int] = {}
         self._text = text
         self._at = 0
-        self._scan()
 
     def of(self, path: Iterable[str]) -> int | None:
         """The line of the key at `path`, or of the nearest table around it that has a line."""
+        if not self._starts:  # only of files with problems does anybody want to know
+            self._starts = [0, *(match.end() for match in re.finditer("\n", self._text))]
+            self._scan()
         parts = ".".join(path).split(".")
         while parts:
             line = self._found.get(".".join(parts))
@@ -122,6 +124,9 @@ class Lines:
 
     def _note(self, path: Path, at: int) -> None:
         line = bisect_right(self._starts, at)
-        for depth in range(1, len(path) + 1):  # a table begins where its first part is written
+        for depth in range(len(path), 0, -1):  # a table begins where its first part is written
             # joined, so that "left.F" = … and left.F = … are found the same way
-            self._found.setdefault(".".join(path[:depth]), line)
+            key = ".".join(path[:depth])
+            if key in self._found:
+                break  # and so are the tables around it
+            self._found[key] = line

@@ -59,16 +59,18 @@ from typing import Any
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import (
+    MOST_PROBLEMS,
     FileProblem,
     Problem,
     Problems,
     ScenarioError,
+    TooManyProblems,
     cannot_read,
     cannot_write,
     suggest,
 )
 from upbeat.scenario.assemble import assemble
-from upbeat.scenario.files.definitions import Definitions, Nest
+from upbeat.scenario.files.definitions import MOST_EVENTS, Definitions, Nest
 from upbeat.scenario.files.fmu_models import fmu_table
 from upbeat.scenario.files.lines import Lines
 from upbeat.scenario.files.written import Special, scenario_tables, toml_text
@@ -76,6 +78,8 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.values import with_values
 
 VERSION = 1
+MOST_ENTRIES = 15_000
+"""Keys with values, and texts in lists: more than anybody writes, and looked at in seconds."""
 LARGEST = 10_000_000
 """In bytes. A file that is larger is not a scenario; its data belong into a CSV file."""
 
@@ -129,7 +133,10 @@ def read_scenario(
                 f"{path}: is larger than {LARGEST / 1e6:.0f} MB, which no scenario needs. "
                 "Put long tables of data into a CSV file and use --input"
             )
-        data = path.read_bytes()
+        with path.open("rb") as file:  # a pipe will do, too; a device that never ends, up to here
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise FileProblem(f"{path}: does not end after {LARGEST / 1e6:.0f} MB, as a scenario would")
     except OSError as error:
         raise cannot_read(path, error) from None
     try:
@@ -160,11 +167,32 @@ def read_text(
 ) -> ScenarioFile:
     """The scenario in a text; Python modules that it names are looked for in `folder`."""
     content = parse(text, source or "the text")
-    lines = Lines(text)
     problems = Problems()
+    try:
+        return _read(content, source, Lines(text), problems, allow_python, values, folder, also, nest)
+    except TooManyProblems:
+        raise _located(problems, source, Lines(text)) from None
+
+
+def _read(
+    content: Mapping[str, Any],
+    source: str,
+    lines: Lines,
+    problems: Problems,
+    allow_python: bool,
+    values: Mapping[str, Any] | None,
+    folder: Path | None,
+    also: Also | None,
+    nest: Nest | None,
+) -> ScenarioFile:
     tables = _tables(content, problems)
     definitions = Definitions(tables["models"], problems, allow_python=allow_python, folder=folder, nest=nest)
     made = {name: definitions.unit(name, table) for name, table in tables["units"].items()}
+    if len(tables["events"]) > MOST_EVENTS:
+        hint = f"A scenario in a file has at most {MOST_EVENTS:,}. Scenarios in Python may have more."
+        problems.add(("events",), f"there are {len(tables['events']):,} events", hint)
+    if definitions.full or len(tables["events"]) > MOST_EVENTS:
+        raise _located(problems, source, lines)
     definitions.unused()
     units = {name: model for name, model in made.items() if model is not None}
     broken = made.keys() - units.keys()
@@ -188,6 +216,7 @@ def read_text(
 
 
 _BEYOND = 10**308
+_DEEPEST = 50
 _DEEP = re.compile(r"""(?<![\w-])(?>(?>[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){50}""")
 
 
@@ -197,7 +226,23 @@ def parse(text: str, source: str) -> dict[str, Any]:
         line = text.count("\n", 0, deep.start()) + 1
         raise FileProblem(f"{source}: line {line}: a key of more than 50 parts is nested too deeply")
     content = _parsed(text, source)
-    beyond = [path for path, value in _leaves(content) if isinstance(value, int) and abs(value) >= _BEYOND]
+    beyond, entries = [], 0
+    for path, value in _leaves(content):
+        if len(path) > _DEEPEST:
+            raise FileProblem(
+                f"{source}: [{' › '.join(path[:3])}] is nested more than {_DEEPEST} levels deep"
+            )
+        if isinstance(value, int) and abs(value) >= _BEYOND:
+            beyond.append(path)
+        if isinstance(value, str):
+            entries += 1 + len(value) // 50  # long texts are many in one
+        else:
+            entries += not path[-1].isdigit()  # the numbers of long lists do not count
+    if entries > MOST_ENTRIES:
+        raise FileProblem(
+            f"{source}: has {entries:,} entries, and a scenario file may have {MOST_ENTRIES:,}. Put parts of "
+            "it into files of their own (units with a scenario), and long tables of data into a CSV file"
+        )
     if beyond:
         problems = Problems()
         for path in beyond:
@@ -211,7 +256,9 @@ def _leaves(content: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]
     waiting: list[tuple[tuple[str, ...], Any]] = [((), content)]
     while waiting:
         path, value = waiting.pop()
-        if isinstance(value, dict):
+        if len(path) > _DEEPEST:
+            yield path, value
+        elif isinstance(value, dict):
             waiting += [((*path, key), entry) for key, entry in value.items()]
         elif isinstance(value, list):
             waiting += [((*path, str(index)), entry) for index, entry in enumerate(value)]
@@ -296,7 +343,7 @@ def _locate(problem: Problem, lines: Lines | None) -> Problem:
 
 def _located(problems: Problems, source: str, lines: Lines | None) -> ScenarioError:
     found = [_locate(problem, lines) for problem in problems.found]
-    found.sort(key=lambda problem: problem.line or 0)
+    found[:MOST_PROBLEMS] = sorted(found[:MOST_PROBLEMS], key=lambda problem: problem.line or 0)
     return ScenarioError(found, source)
 
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from upbeat.core.atomic import check_regular
 from upbeat.core.errors import FileProblem, InvalidInput, cannot_read, suggest
 from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.model import Description, System
@@ -181,6 +182,7 @@ class _Package:
 
     def _read(self, file: Path, findings: Findings) -> xml.Element | None:
         try:
+            check_regular(file)
             data = file.read_bytes() if file.stat().st_size <= _LIMITS.size else bytes(_LIMITS.size + 1)
             return xml.parse(data, file.name, _LIMITS)
         except OSError as error:

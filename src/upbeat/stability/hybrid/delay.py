@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, check_type
 from upbeat.engine.experiment import Experiment
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.hybrid.bimodal import FINE, PURPOSE, Bimodal, Field, Vector
@@ -64,6 +64,7 @@ def largest_delay(
     then distances and delays to look at follow from these, unless given. Orbits that take very long to follow
     (a field that is much faster than the orbit is, for instance) end the search with `InvalidInput`.
     """
+    check_type(system, (Bimodal, Scenario, Experiment), "system")
     optimize = need("scipy.optimize", "stability", PURPOSE)
     if not isinstance(system, Bimodal):
         found = planar(system.scenario if isinstance(system, Experiment) else system)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from math import isfinite
 from types import TracebackType
 from typing import Any, Literal
 
@@ -194,7 +193,7 @@ class Inducing:
         span = self._experiment.span
         if at in ("start", "rest"):
             return span.start
-        if not isinstance(at, (int, float)) or isinstance(at, bool) or not isfinite(at):
+        if not isinstance(at, (int, float)) or isinstance(at, bool) or not abs(at) < 1e300:
             raise InvalidInput(f'at is "start", "rest" or a time of the run, not {at!r}')
         if not span.start <= at <= span.stop:
             raise InvalidInput(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from upbeat.core.errors import check_type
 from upbeat.stability.budget import Budget
 from upbeat.stability.limits import checked_degree, checked_whole
 from upbeat.stability.linear.followed import Verdict
@@ -80,6 +81,7 @@ def decide(
     solver, so that the last of them may go beyond it. All limits and times of switched
     systems are of this kind.
     """
+    check_type(system, SwitchedSystem, "system")
     budget = Budget(seconds)
     checked_whole(longest, "longest", 1)
     checked_degree(lift)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from upbeat.core.errors import check_type
 from upbeat.stability.budget import Budget
 from upbeat.stability.switched.automaton import Automaton
 from upbeat.stability.switched.cuts import Graph, best_cut, smallest
@@ -22,6 +23,7 @@ def stabilise_best(system: SwitchedSystem, *, lift: int = 1, seconds: float = 60
     Cycles are collected until the best cut for those that are known breaks all there are. `best` is true if
     so; it is false where the search was given up, or a sequence had to go that nobody has proven to grow.
     """
+    check_type(system, SwitchedSystem, "system")
     budget = Budget(seconds)
     lifted = Lift(system.automaton.irreducible(), lift)
     pool = Pool(system, lifted)
@@ -77,6 +79,7 @@ def stabilise_greedily(system: SwitchedSystem, *, lift: int = 1, seconds: float 
     First the edge that breaks most growing cycles of up to three policies, until there are none; then, as
     long as a growing cycle is found, the edge of it that costs least entropy. Kept to compare with.
     """
+    check_type(system, SwitchedSystem, "system")
     budget = Budget(seconds)
     lifted = Lift(system.automaton.irreducible(), lift)
     cut: frozenset[int] = frozenset()

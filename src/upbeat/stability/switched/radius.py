@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from upbeat.core.errors import check_type
 from upbeat.stability.budget import Budget
 from upbeat.stability.limits import checked_degree, checked_tolerance, checked_whole
 from upbeat.stability.linear.followed import Verdict
@@ -48,6 +49,7 @@ def joint_radius(
 
     With an automaton this is the constrained joint spectral radius.
     """
+    check_type(system, SwitchedSystem, "system")
     budget = Budget(seconds)
     checked_tolerance(tolerance)
     checked_whole(longest, "longest", 1)

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from upbeat.core.errors import check_type
 from upbeat.stability.budget import Budget
 from upbeat.stability.switched.automaton import Automaton
 from upbeat.stability.switched.certificate import Certificate
@@ -103,6 +104,7 @@ def stabilise(
     lift; cycles found there join the others, and so on. Chasing every last one of them would take long: with
     every round cycles go, too, that come a little less near to growing.
     """
+    check_type(system, SwitchedSystem, "system")
     budget = Budget(seconds)
     lifted = Lift(system.automaton.irreducible(), lift)
     slow = max((r for r in system.radii if r < MARGINAL), default=0.5)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import isfinite, log10
 from typing import Any, Unpack
 
-from upbeat.core.errors import InvalidInput, RunError, StepError
+from upbeat.core.errors import InvalidInput, RunError, StepError, check_type
 from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
@@ -28,6 +28,8 @@ PER_DECADE = 10
 HUGE = 1e280
 DECADES = 20
 """The most powers of ten that a scan goes over."""
+MOST_POINTS = 10_000
+"""The most steps that a scan looks at."""
 SECONDS = 60.0
 """How much work of the processor looking for stable steps may take, unless told."""
 LARGE = 250
@@ -168,6 +170,11 @@ def stability_of(
     steps that it does not come to then are undecided. `report` is told how far it has come.
     """
     _check_scan(scan)
+    check_type(block, str, "block")
+    if points is not None and (isinstance(points, bool) or not isinstance(points, int)):
+        raise InvalidInput(f"points must be a whole number, not {points!r:.60}")
+    if report is not None and not callable(report):
+        raise InvalidInput(f"report must be a function, not {report!r}")
     made = experiment_of(given, settings, step)
     size = step_of(made, step)
     with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
@@ -298,6 +305,8 @@ def _steps(
     count = round(PER_DECADE * decades) + 1 if points is None else points
     if count < 2:
         raise InvalidInput(f"points must be at least 2, not {points!r}")
+    if count > MOST_POINTS:
+        raise InvalidInput(f"a scan looks at {MOST_POINTS:,} steps at most, not at {count:,} (points=…)")
     # Steps that fit others are no continuum, and operating points move with the step.
     models = of.model if linear and not of.inducing.inside else None
     found = stable_steps(of, low, high, count, deep=6 if linear else 2, models=models)

@@ -22,6 +22,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from upbeat.core.atomic import check_regular
 from upbeat.core.errors import FileProblem, cannot_read
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Column
@@ -48,6 +49,7 @@ def read_csv(path: Path, *, keep_last: bool = False, kinds: Sequence[Kind] | Non
     """
     limit = csv.field_size_limit()
     try:
+        check_regular(path)
         csv.field_size_limit(max(limit, path.stat().st_size))  # what we have written we can read
         names, first = _head(path)
         if "time" not in names:
@@ -144,6 +146,8 @@ def _open(path: Path) -> TextIO:
 def _reader(file: TextIO) -> Any:
     """A CSV reader; a file without commas in its first line may use semicolons or tabs."""
     start = file.readline(1 << 24)
+    if len(start) == 1 << 24:
+        raise csv.Error("its first line does not end after 16 MB")
     file.seek(0)
     delimiter = next((mark for mark in ",;\t" if mark in start), ",")
     return csv.reader(file, delimiter=delimiter, strict=True)

@@ -41,7 +41,12 @@ def kept_from(path: Path, ours: Callable[[Path], bool], what: str, *, force: boo
     Empty files, pipes and devices have nothing to lose.
     """
     try:
-        if force or not path.is_file() or path.stat().st_size == 0 or ours(path):
+        if force or not path.is_file() or path.stat().st_size == 0:
+            return
+    except OSError:  # a name that no file can have: there is none
+        return
+    try:
+        if ours(path):
             return
     except (OSError, ValueError, LookupError, TypeError, RecursionError, csv.Error):
         pass

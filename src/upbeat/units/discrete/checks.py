@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from upbeat.core.errors import ModelError, suggest
-from upbeat.core.expr import Expr, names
+from upbeat.core.errors import ModelError, check_type, suggest
+from upbeat.core.expr import Expr, Name, names
+from upbeat.core.expr.nodes import ordered
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, check_variable
 from upbeat.units.equations.data import TIME
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 def check(model: Discrete) -> None:
     """Raise a `ModelError` with everything that is wrong."""
+    check_type(model.ports, Iterable, "ports")
+    for port in model.ports:
+        check_type(port, Port, "a port")
     complaints = Complaints()
     _check_names(model, complaints)
     complaints.raise_if_any()  # what follows looks for names
@@ -28,12 +33,12 @@ def check(model: Discrete) -> None:
     quiet = _quiet_names(model)
     _check_assignments(model, "initial", model.initial, _start_names(model), complaints)
     for i, mode in enumerate(model.modes):
-        _check_expressions(f"modes[{i}].due", [mode.due], known, complaints)
+        _check_expressions([(f"modes[{i}].due", [mode.due])], known, complaints)
         _check_emissions(model, f"modes[{i}].emissions", mode.emissions, complaints)
         _check_assignments(model, f"modes[{i}].internal", mode.internal, known, complaints)
         _check_assignments(model, f"modes[{i}].external", mode.external, known, complaints)
-    for name, cells in model.outputs:
-        _check_expressions(f"outputs.{name}", cells, quiet, complaints)
+    shown = [(f"outputs.{name}", cells) for name, cells in model.outputs]
+    _check_expressions(shown, quiet, complaints)
     complaints.raise_if_any()
 
 
@@ -107,7 +112,7 @@ def _check_modes(model: Discrete, complaints: Complaints) -> None:
 
 def _check_outputs(model: Discrete, complaints: Complaints) -> None:
     ports = {port.name: port for port in model.shown}
-    given = [name for name, _ in model.outputs]
+    given = Counter(name for name, _ in model.outputs)
     for name, cells in model.outputs:
         where = f"outputs.{name}"
         if name not in ports:
@@ -115,7 +120,7 @@ def _check_outputs(model: Discrete, complaints: Complaints) -> None:
             complaints.add(where, f"there is no ordinary output '{name}'. {hint}")
         elif len(cells) != ports[name].cells:
             complaints.add(where, f"{ports[name].cells} expression(s) needed, not {len(cells)}")
-        if given.count(name) > 1:
+        if given[name] > 1:
             complaints.add(where, "given twice")
     for name in ports:
         if name not in given:
@@ -127,6 +132,7 @@ def _check_emissions(
 ) -> None:
     ports = {port.name: port for port in model.sent}
     seen: set[str] = set()
+    used: list[tuple[str, Sequence[Expr]]] = []
     for emission in emissions:
         here = f"{where}.{emission.port}"
         if emission.port not in ports:
@@ -139,14 +145,16 @@ def _check_emissions(
             needed = ports[emission.port].cells
             complaints.add(here, f"{needed} expression(s) needed, not {len(emission.cells)}")
         seen.add(emission.port)
-        _check_expressions(here, [emission.present, *emission.cells], model.places, complaints)
+        used.append((here, [emission.present, *emission.cells]))
+    _check_expressions(used, model.places, complaints)
 
 
 def _check_assignments(
     model: Discrete, where: str, assignments: Assignments, known: Iterable[str], complaints: Complaints
 ) -> None:
-    variables = [variable.name for variable in model.variables]
+    variables = {variable.name for variable in model.variables}
     seen: set[str] = set()
+    used: list[tuple[str, Sequence[Expr]]] = []
     for name, value in assignments:
         if name not in variables:
             hint = suggest(name, variables, "variables")
@@ -154,15 +162,20 @@ def _check_assignments(
         if name in seen:
             complaints.add(f"{where}.{name}", "given twice")
         seen.add(name)
-        _check_expressions(f"{where}.{name}", [value], known, complaints)
+        used.append((f"{where}.{name}", [value]))
+    _check_expressions(used, known, complaints)
 
 
 def _check_expressions(
-    where: str, exprs: Iterable[Expr], known: Iterable[str], complaints: Complaints
+    used: Iterable[tuple[str, Sequence[Expr]]], known: Iterable[str], complaints: Complaints
 ) -> None:
-    for name in sorted({name for expr in exprs for name in names(expr)}):
-        if name not in known:
-            complaints.add(where, f"'{name}' is not known here. {suggest(name, list(known), 'names')}")
+    known, used = set(known), list(used)
+    together = ordered(expr for _, exprs in used for expr in exprs)  # they share parts
+    if all(node.id in known for node in together if isinstance(node, Name)):
+        return
+    for where, exprs in used:
+        for name in sorted({name for expr in exprs for name in names(expr)} - known):
+            complaints.add(where, f"'{name}' is not known here. {suggest(name, known, 'names')}")
 
 
 def _quiet_names(model: Discrete) -> list[str]:

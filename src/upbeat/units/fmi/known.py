@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,12 @@ _MEMORY: dict[Path, Any] = {}
 def folder() -> Path:
     """Where findings are kept: ``$XDG_CACHE_HOME/upbeat``, usually ``~/.cache/upbeat``."""
     given = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(given) if given and Path(given).is_absolute() else Path.home() / ".cache"
-    return base / "upbeat"
+    if given and Path(given).is_absolute():
+        return Path(given) / "upbeat"
+    try:
+        return Path.home() / ".cache" / "upbeat"
+    except RuntimeError:  # a user without a home, as in many containers
+        return Path(tempfile.gettempdir()) / f"upbeat-cache-{os.getuid()}"
 
 
 def content(path: Path) -> str:

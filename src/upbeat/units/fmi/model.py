@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from upbeat.core.abilities import Ability, Core, Unit
+from upbeat.core.atomic import as_path
 from upbeat.core.errors import suggest
 from upbeat.core.ports import EVENTS, Port, Value, Values
 from upbeat.units.fmi.about import notes_of
@@ -90,7 +91,7 @@ class Fmu:
         rollback: Rollback = "check",
         isolation: Isolation = "auto",
     ) -> None:
-        where = Path(path).resolve()
+        where = as_path(path).resolve()
         key, description = describe(where)
         chosen = interface_of(description, interface)
         steps = solver_for(solver, chosen, tolerance)
