@@ -89,3 +89,13 @@ def test_nominal_values_come_from_the_description(fmu: Any) -> None:
     assert usual_inputs(model) == {"u": 1.0}
     known = model.layout.variables["u"]
     assert _usual(replace(known, properties=replace(known.properties, nominal=-1e-12))) == 1e-12
+
+
+def test_functions_in_python_have_inputs_but_no_derivatives() -> None:
+    """x' = -x + y/2, with the y of the step before: one step is e^(-h) and (1 - e^(-h))/2 of them."""
+    plant = up.Ode({"x": "-x + u"}, inputs=["u"], start={"x": 1.0})
+    half = up.PythonFunction(lambda t, u, p: 0.5 * u.x, inputs=["x"], outputs=["y"])
+    scenario = up.Scenario({"p": plant, "f": half}, {"p.u": "f.y", "f.x": "p.x"})
+    found = up.stability_of(scenario, pace=0.1, scan=False, ideal=True)
+    assert found.verdict == "stable"
+    assert found.spectral_radius == pytest.approx(np.exp(-0.1) + 0.5 * (1.0 - np.exp(-0.1)), rel=1e-9)

@@ -257,7 +257,7 @@ def steps_of_period(found: Sequence[Factor], step: float) -> int:
             raise NoMatrix(
                 f"{factor.what} changes with the time, in a way that is not known to come again and again: "
                 "what a step does now says nothing about later ones. Follow a run (up.stability_along, "
-                "--along), or make it periodic: sin and cos of time times a number, or time % period."
+                "--along), or make it periodic: sin and cos of time times a number, or mod(time, period)."
             )
         periods |= dict.fromkeys(factor.periods, factor.what)
     for count in range(1, MOST + 1):
