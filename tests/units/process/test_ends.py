@@ -210,3 +210,34 @@ class TestThroughPipes:
         scenario = up.Scenario({"ball": up.Isolated(counter(), restart=1)})
         with pytest.raises(up.UnitError, match="restart needs the compiled part of Upbeat"):
             up.simulate(scenario, pace=0.25, until=5.0, engine="interpret")
+
+
+FROM_ELSEWHERE = """
+import sys
+sys.path[:0], sys.executable = sys.argv[1:3], sys._base_executable
+import upbeat
+upbeat.__path__.append(sys.argv[3])
+import upbeat as up
+scenario = up.Scenario({"a": up.Isolated(up.Ode(states={"x": "-x"}, start={"x": 1.0}, outputs=["x"]))})
+print(len(up.simulate(scenario, until=1.0, step=0.25, engine="native")))
+"""
+
+
+def test_the_core_is_found_where_the_run_has_found_it(tmp_path: Path) -> None:
+    """The package by a path, its core by another one, and neither is known to a new Python."""
+    core = pytest.importorskip("upbeat._native").__file__
+    source = Path(up.__file__).parent
+    (tmp_path / "upbeat").symlink_to(source, target_is_directory=True)
+    numpy = Path(__import__("numpy").__file__).parents[1]
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        FROM_ELSEWHERE,
+        str(tmp_path),
+        str(numpy),
+        str(Path(core).parent),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("5", "")

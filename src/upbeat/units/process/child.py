@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import FileIO
+from pathlib import Path
 from typing import IO, Any
 
 try:
@@ -32,7 +33,10 @@ from upbeat.units.process.told import Told
 
 SERVER = "upbeat.engine.serve"
 """The program of the process. It makes the unit as an engine would, so it lives with the engines."""
-_BOOT = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {SERVER} import main; main()"
+_BOOT = (
+    "import json, sys; sys.path[:], package = json.loads(sys.argv[1]); import upbeat; "
+    f"upbeat.__path__[:] = package; from {SERVER} import main; main()"
+)
 
 STARTING = 60.0
 """Seconds in which Python must have started: no fault of the unit, so no matter of its deadline."""
@@ -59,6 +63,13 @@ class Order:
     model: bytes
     slopes: tuple[tuple[str, str], ...] | None
     core: bool
+
+
+def _places() -> str:
+    """Where modules are found here, and those of Upbeat: its core may lie elsewhere than the rest."""
+    package = list(sys.modules["upbeat"].__path__)
+    core = getattr(sys.modules.get("upbeat._native"), "__file__", None)
+    return json.dumps([sys.path, package if core is None else [*package, str(Path(core).parent)]])
 
 
 class Child:
@@ -100,7 +111,7 @@ class Child:
         held.callback(remove_folder, self._folder)
         passed = [file.fileno() for file in (orders, replies, lifeline, self._memory, records)]
         self._process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, "-c", _BOOT, json.dumps(sys.path), *map(str, passed), str(self._size)],
+            [sys.executable, "-c", _BOOT, _places(), *map(str, passed), str(self._size)],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
