@@ -295,6 +295,7 @@ GOOD: dict[str, Any] = {
         ({"transitions": [{"to": "a", "after": 1}]}, "transitions.0: a transition starts somewhere"),
         ({"transitions": [{"from": "a", "to": "b"}]}, "transitions.0: say when it is taken"),
         ({"transitions": [{"from": "a", "on": "sotp"}]}, "no event input 'sotp'. Did you mean 'stop'?"),
+        ({"transitions": [{"from": "a", "on": {"stop": True}}]}, "must name event inputs"),
         ({"transitions": [{"from": "a", "on": "u"}]}, "transitions.0.on: 'u' is a signal"),
         ({"transitions": [{"from": "a", "after": "u"}]}, "'u' is a signal, but a delay is fixed"),
         ({"transitions": [{"from": "a", "after": -1}]}, "a delay is 0 or more, not -1"),

@@ -27,8 +27,8 @@ COARSE = 1e-7
 """The relative accuracy of the first look."""
 LOOKS = 24
 """Orbits of the first look."""
-WORK = 20_000
-"""How often fields may be evaluated for each look, on the average: several times what orbits mostly take."""
+WORK = 8_000
+"""How often fields may be evaluated for each look, on the average: about twice what orbits mostly take."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,9 @@ def heard_events(where: str, given: object, names: Vocabulary) -> tuple[str, ...
     """The event inputs in an `on`: one name, or a list of them."""
     found: list[str] = []
     for port in listed(given):
-        if port in names.events:
+        if not isinstance(port, str):
+            names.complaints.add(f"{where}.on", f"must name event inputs, not {port!r}")
+        elif port in names.events:
             found.append(port)
         elif port in names.signals:
             names.complaints.add(
