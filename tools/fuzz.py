@@ -384,7 +384,8 @@ def results(folder: Path) -> Kind:
             recorder.row(*row(i))
         recorder.close(Outcome.FINISHED, info={"engine": "interpret"}, notes=["a note"])
         for path in (place, ball):
-            beside = sorted(path.parent.glob(f"{path.stem}.*{suffix}"))
+            more = path.parent.glob(f"{path.stem}.columns.json") if suffix == ".csv" else ()
+            beside = sorted([*path.parent.glob(f"{path.stem}.*{suffix}"), *more])
             seeds.append(
                 {path.name: path.read_bytes(), **{p.name: p.read_bytes() for p in beside if p != path}}
             )
@@ -412,7 +413,28 @@ def _changed_result(files: Files, turn: random.Random, others: list[bytes]) -> F
         return files | {name: _changed_journal(data, turn, others)}
     if name.endswith(".parquet") and turn.random() < 0.7:
         return files | {name: _changed_parquet(data, turn)}
+    if name.endswith(".json"):
+        return files | {name: _changed_document(data, turn, others)}
+    if name.endswith(".csv") and turn.random() < 0.4:
+        return files | {name: _changed_fields(data, turn, others)}
     return files | {name: changed(data, turn, others)}
+
+
+def _changed_fields(data: bytes, turn: random.Random, others: list[bytes]) -> bytes:
+    """A table that ends after its first line or in it; or JSON of another kind inside a field."""
+    if turn.random() < 0.2:
+        head = data[: data.find(b"\n") + 1]
+        return turn.choice((head, head[:-1], head[: turn.randrange(len(head) + 1)]))
+    fields = [m.span() for m in re.finditer(rb'"(?:[^"]|"")*"|[^,\r\n"]+', data)]
+    quoted = [(start, end) for start, end in fields if data[start:end][:2] in (b'"{', b'"[')]
+    start, end = turn.choice(quoted if quoted and turn.random() < 0.7 else fields)
+    was = data[start:end].strip(b'"').replace(b'""', b'"')
+    now = (
+        _changed_document(was, turn, others)
+        if turn.random() < 0.7
+        else json.dumps(turn.choice(VALUES)).encode()
+    )
+    return data[:start] + b'"' + now.replace(b'"', b'""') + b'"' + data[end:]
 
 
 def _changed_journal(data: bytes, turn: random.Random, others: list[bytes]) -> bytes:

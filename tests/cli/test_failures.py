@@ -285,3 +285,72 @@ def test_ctrl_c_while_a_command_is_loaded(
         assert json.loads(said.out)["ok"] is False
     else:
         assert said.err.startswith("upbeat: interrupted")
+
+
+EXITS = """
+class Unit:
+    def __init__(self, *given):
+        self.v = 0.0
+
+    def get(self, port):
+        if "{call}" == "get" and self.v > 0.0:
+            raise {fault}(0)
+        return self.v
+
+    def advance(self, t, to, early=False):
+        if "{call}" == "advance":
+            raise {fault}(0)
+        self.v += to - t
+        return to
+"""
+
+
+@pytest.mark.parametrize("fault", ["SystemExit", "GeneratorExit"])
+@pytest.mark.parametrize("call", ["get", "advance"])
+def test_a_unit_that_exits_is_a_failed_unit(
+    call: str, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, path = f"exits_{call}_{fault}".lower(), tmp_path / "exits.toml"
+    (tmp_path / f"{module}.py").write_text(EXITS.format(call=call, fault=fault))
+    path.write_text(
+        f'units.x = {{ kind = "python", class = "{module}:Unit", outputs = ["y"] }}\n'
+        "master.step = 0.1\nrun.until = 1.0\n"
+    )
+    assert main.main(["run", str(path), "--allow-python", "--quiet"]) == 4
+    assert f"{call}(" in (said := capsys.readouterr().err)
+    assert fault in said
+    assert main.main(["run", str(path), "--allow-python", "--json"]) == 4
+    assert json.loads(capsys.readouterr().out)["error"]["unit"] == "x"
+    assert main.main(["check", str(path), "--allow-python", "--deep"]) == 0
+    assert (f"could not be tried: {fault}: 0" in capsys.readouterr().out) == (call == "advance")
+    with pytest.raises(up.UnitError, match=fault):
+        up.load(path, allow_python=True).run()
+
+
+def test_names_that_no_file_can_have(
+    decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    long = "a" * 246
+    for words, said in (
+        (["plot", "."], "it is a folder"),
+        (["plot", "/"], "it is a folder"),
+        (["plot", f"{long * 2}.csv"], "too long"),
+        (["check", f"{long * 2}"], "too long"),
+        (["check", "a/" * 3000], "too long"),
+        (["run", str(decay), "--out", f"{long * 2}.csv"], "too long"),
+        (["run", str(decay), "--out", f"{long}.csv"], f"'{long}.events.csv', which may come to stand"),
+        (["run", str(decay), "--out", f"{long}.parquet"], "too long"),
+    ):
+        assert main.main(words) == 3, words
+        assert said in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [decay.name]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "journal", "parquet"])
+def test_results_do_not_go_into_pipes(
+    suffix: str, decay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(pipe := tmp_path / f"pipe.{suffix}")
+    assert main.main(["run", str(decay), "--out", str(pipe)]) == 3
+    assert "it is a pipe or a device" in capsys.readouterr().err

@@ -161,3 +161,20 @@ def test_examples_give_the_same_bits_and_events(engine: str, name: str) -> None:
         return repr(columns), trace.time.tobytes(), repr(list(trace.events))
 
     assert outcome("process") == outcome("none")
+
+
+@pytest.mark.parametrize("engine", ["interpret", "native"])
+def test_a_process_finds_the_module_beside_the_file(engine: str, tmp_path: Path) -> None:
+    (tmp_path / f"beside_{engine}.py").write_text(
+        "class Unit:\n"
+        "    def __init__(self, *given):\n        self.v = 0.0\n"
+        "    def get(self, port):\n        return self.v\n"
+        "    def advance(self, t, to, early=False):\n        self.v = to\n        return to\n"
+    )
+    (tmp_path / "json.py").write_text("raise RuntimeError('not this one')\n")  # nobody asked for it
+    path = tmp_path / "beside.toml"
+    path.write_text(
+        f'units.x = {{ kind = "python", class = "beside_{engine}:Unit", outputs = ["y"] }}\n'
+        f'master.step = 0.25\n[run]\nuntil = 1.0\nengine = "{engine}"\nisolation = "process"\n'
+    )
+    assert up.load(path, allow_python=True).run()["x.y"].tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]

@@ -119,6 +119,31 @@ def right(name, start, parameters):
 """
 
 
+class Late(Lags):
+    """What it forgets moves only after a while."""
+
+    def __init__(self) -> None:
+        super().__init__("copy", 2)
+        self.forgotten = 0.0
+
+    def get(self, port: str) -> float:
+        return super().get(port) + self.forgotten
+
+    def advance(self, t: float, to: float, early: bool = False) -> float:
+        if t > 1.0:
+            self.forgotten += to - t
+        return super().advance(t, to, early)
+
+
+def test_what_is_forgotten_later_is_seen_by_a_strict_check() -> None:
+    late = up.PythonUnit(lambda *_: Late(), inputs=["u"], outputs=["y"], abilities=["rollback", "serialise"])
+    for ability in (up.Ability.ROLLBACK, up.Ability.SERIALISE):
+        assert broken_promise(late, ability, step=0.03) is None
+        assert "output 'y' was" in str(broken_promise(late, ability, step=0.03, strict=True))
+        right = lags("copy", 2)
+        assert broken_promise(right, ability, step=0.03, strict=True) is None
+
+
 @pytest.mark.parametrize("way", ["right", "wrong"])
 def test_a_deep_check_replays(way: str, tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / f"promises_{way}.py").write_text(MODULE)

@@ -223,6 +223,16 @@ def test_a_damaged_csv_of_events_says_where(tmp_path: Path) -> None:
     assert len(read(tmp_path / "run.csv").events) == 0
 
 
+@pytest.mark.parametrize("about", ["5", '"[1]"', '"{""units"": 5}"', '"{""units"": [5]}"', '"{"'])
+def test_details_of_another_kind_are_no_event(about: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.events.csv"
+    path.write_text(f"time,index,event,value,details\n0.5,0,a,1.0,{about}\n")
+    with pytest.raises(FileProblem, match="line 2"):
+        read_events(path)
+    path.write_text("time,index,event,value")  # cut off before the end of its first line
+    assert len(read_events(path)) == 0
+
+
 def test_csv_values_written_by_others(tmp_path: Path) -> None:
     path = tmp_path / "run.events.csv"
     path.write_text(

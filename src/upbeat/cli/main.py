@@ -13,7 +13,7 @@ from typing import Any
 
 from upbeat.cli import console, failure, fmu_log, fmu_options, last_words, terminated
 from upbeat.cli.exits import Exit, exit_for
-from upbeat.core.errors import FileProblem, UpbeatError
+from upbeat.core.errors import FAULTS, FileProblem, UpbeatError
 from upbeat.version import __version__
 
 _EPILOG = """exit codes:
@@ -133,7 +133,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 class Defect(Exception):
     """What nobody expected, in words; the traceback is for those who ask for it."""
 
-    def __init__(self, cause: Exception) -> None:
+    def __init__(self, cause: BaseException) -> None:
         super().__init__(
             f"a defect of Upbeat itself, not of your files ({type(cause).__name__}: {cause}). Please report "
             f"it, with the file and what you typed; {TRACEBACK}=1 in the environment shows where it happened."
@@ -148,7 +148,7 @@ def _call(options: argparse.Namespace) -> int:
         return exit_for(error)
     except (BrokenPipeError, console.OutputLost):
         raise
-    except Exception as error:
+    except FAULTS as error:
         if os.environ.get(TRACEBACK):
             raise
         told: Exception = Defect(error)

@@ -9,7 +9,7 @@ from pathlib import Path
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, cannot_read
 from upbeat.report.plot import check_picture, checked_target, plot
 from upbeat.trace.trace import Trace, read
 
@@ -45,6 +45,8 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 
 def call(options: argparse.Namespace) -> Exit:
+    if options.file.is_dir():
+        raise cannot_read(options.file, "it is a folder, not a result or a scenario")
     out = options.out or options.file.with_suffix(".png")
     if out == options.file:
         raise InvalidInput(f"the picture would overwrite '{options.file}'; give another name with --out")

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from upbeat.trace.trace import Trace
 
 
+FAULTS = (Exception, SystemExit, GeneratorExit)
+"""What counts as a failure of a unit that raises it: all but Ctrl-C."""
+
+
 class UpbeatError(Exception):
     """Base of every error that Upbeat raises on purpose."""
 

@@ -3,7 +3,8 @@
 A `save` that forgets a state, a token that the unit goes on writing into, a `restore` that works once: the
 run looks well and is wrong. So before a promise is relied on, a state is saved, the unit runs on, goes back
 and runs on again in the same way, twice: its outputs must be the same. Through bytes, too, into a second
-instance.
+instance. Before a run that is done near its start, which must not take long; a strict check does it at
+several times, since a unit may have nothing to forget at first.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from math import isfinite
 from typing import Any
 
 from upbeat.core.abilities import Ability, Model, instantiated
-from upbeat.core.errors import StepError
+from upbeat.core.errors import FAULTS, StepError
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
 
 NEARLY = 1e-6
@@ -23,6 +24,9 @@ _MOVES = (0.5, -0.75, 0.25, 1.0, -0.3)
 _STEPS = 6
 """As many as it may take until a state that was forgotten shows in an output."""
 _MOST_JUMPS = 100
+_EARLY = 2
+LATER = (32, 62, 92)
+"""Where a strict check replays as well; a deep check makes steps of a hundredth of the run."""
 
 WORK = 200_000
 """How many evaluations of its equations a unit that is tried out may take."""
@@ -67,7 +71,8 @@ def broken_promise(
 ) -> str | None:
     """Why a promise (`ROLLBACK`, `SERIALISE`) is not kept; None if it is, or if nobody can tell.
 
-    `strict`: outputs must be back as soon as the unit is, before anybody sets an input again.
+    `strict`: outputs must be back as soon as the unit is, before anybody sets an input again; and that is
+    tried again `LATER` steps after the start.
     """
     for fed in (True, False):  # a unit may not like the inputs that are made up here
         trials: list[_Trial] = []
@@ -75,11 +80,11 @@ def broken_promise(
             return _tried(model, ability, step, start, fed, strict, trials)
         except _Failed as failed:
             return str(failed)
-        except Exception:  # noqa: BLE001, S110 - whatever else a unit does says nothing of its states
+        except FAULTS:
             pass
         finally:
             for trial in trials:
-                with suppress(Exception):
+                with suppress(*FAULTS):
                     getattr(trial.unit, "close", lambda: None)()
     return None
 
@@ -87,29 +92,33 @@ def broken_promise(
 def _tried(
     model: Model, ability: Ability, step: float, start: float, fed: bool, strict: bool, trials: list[_Trial]
 ) -> str | None:
-    trial = _Trial(model, step, start, fed)
-    trials.append(trial)
-    trial.run(2)
-    at, before = (trial.time, trial.count), trial.seen()
-    token = trial.state("save")
-    wanted = trial.run(_STEPS)
-    if ability is Ability.SERIALISE:
-        data = trial.state("to_bytes", token)
-        trial = _Trial(model, step, start, fed)
-        trials.append(trial)
-        token = trial.state("from_bytes", data)
-    for _ in range(2):
-        trial.state("restore", token)
-        trial.time, trial.count = at
-        found = trial.seen() if strict else before
-        again = [found, *trial.run(_STEPS)]
-        if (what := _apart(trial.outputs, [before, *wanted], again)) is not None:
-            how = "its state has gone through bytes" if ability is Ability.SERIALISE else "it was set back"
-            return (
-                f"when this was tried, {what} after {how}. What save gives must hold everything that the "
-                "future depends on, inputs included, as a copy that the unit does not write into any more; "
-                "restore must bring all of it back, as often as it is asked to"
-            )
+    first = _Trial(model, step, start, fed)
+    trials.append(first)
+    for late in (_EARLY, *LATER) if strict else (_EARLY,):
+        first.run(late - first.count)
+        trial = first
+        at, before = (trial.time, trial.count), trial.seen()
+        token = trial.state("save")
+        wanted = trial.run(_STEPS)
+        if ability is Ability.SERIALISE:
+            data = trial.state("to_bytes", token)
+            trial = _Trial(model, step, start, fed)
+            trials.append(trial)
+            token = trial.state("from_bytes", data)
+        for _ in range(2):
+            trial.state("restore", token)
+            trial.time, trial.count = at
+            found = trial.seen() if strict else before
+            again = [found, *trial.run(_STEPS)]
+            if (what := _apart(trial.outputs, [before, *wanted], again)) is not None:
+                how = (
+                    "its state has gone through bytes" if ability is Ability.SERIALISE else "it was set back"
+                )
+                return (
+                    f"when this was tried, {what} after {how}. What save gives must hold everything that the "
+                    "future depends on, inputs included, as a copy that the unit does not write into any "
+                    "more; restore must bring all of it back, as often as it is asked to"
+                )
     return None
 
 
@@ -151,7 +160,7 @@ class _Trial:
         """One of the calls that have to do with states."""
         try:
             return getattr(self.unit, call)(*arguments)
-        except Exception as error:
+        except FAULTS as error:
             what = f"{type(error).__name__}: {error}"
             raise _Failed(f"when this was tried, {call} failed with {what}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 
+from upbeat.core.errors import FAULTS
 from upbeat.engine.texts import text_of
 
 
@@ -16,5 +17,5 @@ def close_all(units: Mapping[str, object]) -> None:
             continue
         try:
             close()
-        except Exception as error:  # noqa: BLE001  # whatever somebody's unit raises
+        except FAULTS as error:  # whatever somebody's unit raises
             warnings.warn(f"unit '{name}' failed in close(): {text_of(error)}", RuntimeWarning, stacklevel=2)

@@ -37,7 +37,7 @@ def main() -> None:
     frame = frames.wait()
     if frame is None:
         return
-    name, start, pickled, slopes, core, level = frame[0]
+    name, start, pickled, slopes, core, level, beside = frame[0]
     shared = _shared(memory, size) if core else None
     _end_with(lifeline, core)
     write_reply(replies, "hello")
@@ -47,6 +47,7 @@ def main() -> None:
     logger.setLevel(level)
     unit: Any = None
     try:
+        sys.path[:0] = beside  # only now: our own modules are loaded, and none there takes their place
         model = _unpickled(pickled)
         if core:
             unit, entered = _entered(model, name, start, slopes)

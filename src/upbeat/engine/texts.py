@@ -19,10 +19,6 @@ UNPACKABLE = "its states cannot be turned into bytes"
 """Of a unit without `Ability.SERIALISE`."""
 
 
-FAULTS = (Exception, SystemExit, GeneratorExit)
-"""What counts as a failure of a unit that raises it: all but Ctrl-C."""
-
-
 def text_of(cause: BaseException) -> str:
     """An exception of somebody's unit in one line."""
     if isinstance(cause, Told):

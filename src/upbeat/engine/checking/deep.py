@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.abilities import Ability, Model, doubt, instantiated
-from upbeat.core.errors import Problem
+from upbeat.core.errors import FAULTS, Problem
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
 from upbeat.core.replay import WORK, Allowance, broken_promise
 from upbeat.core.time import Span
@@ -182,7 +182,7 @@ def _tried(name: str, model: Model, span: Span) -> tuple[list[tuple[str, str]], 
                 break  # it cannot be led past its events without doing them
             for _ in range(2):
                 at = unit.advance(at, at + step, False)
-    except Exception as cause:  # noqa: BLE001 - whatever a unit does, it is a finding
+    except FAULTS as cause:  # whatever a unit does, it is a finding
         return list(found), text_of(cause)
     finally:
         if unit is not None:

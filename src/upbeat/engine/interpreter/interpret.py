@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from upbeat.core.abilities import Model, Rollback, Serialise, instantiated
-from upbeat.core.errors import EndRequest, MissingExtra, RunError, StepError, UnitError
+from upbeat.core.errors import FAULTS, EndRequest, MissingExtra, RunError, StepError, UnitError
 from upbeat.core.expr import Expr
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
@@ -18,7 +18,6 @@ from upbeat.engine.interpreter.values import Cells, evaluator
 from upbeat.engine.machine import Fired
 from upbeat.engine.packing import Contents, Packing, foreign
 from upbeat.engine.texts import (
-    FAULTS,
     UNPACKABLE,
     exhausted_error,
     text_of,

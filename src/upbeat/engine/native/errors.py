@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Any, NamedTuple
 
-from upbeat.core.errors import EndRequest, ModelError, RunError, StepError, UnitError
+from upbeat.core.errors import FAULTS, EndRequest, ModelError, RunError, StepError, UnitError
 from upbeat.core.ports import Kind, Port, Value
 from upbeat.core.reasons import EXPECTED, STOPPED, Reason
 from upbeat.engine.loop import MOST_RETRIES
 from upbeat.engine.native.tables import KINDS, Tables
 from upbeat.engine.packing import foreign
 from upbeat.engine.texts import (
-    FAULTS,
     NO_SLOPES,
     NO_TIME,
     REJECTED,

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any, NoReturn
 
 from upbeat.core.abilities import Ability, Model, Native, instantiated
-from upbeat.core.errors import MissingExtra, RunError, StepError, UnitError
+from upbeat.core.errors import FAULTS, MissingExtra, RunError, StepError, UnitError
 from upbeat.core.places import Place, Places
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
@@ -23,7 +23,7 @@ from upbeat.engine.native.lower import lower, port_numbers, slopes_asked
 from upbeat.engine.native.tables import KINDS, Tables
 from upbeat.engine.packing import Packing
 from upbeat.engine.schedule import Schedule
-from upbeat.engine.texts import FAULTS, text_of
+from upbeat.engine.texts import text_of
 from upbeat.master.paces.pace import Twin
 from upbeat.master.program import Program
 from upbeat.units.solving.effort import Effort

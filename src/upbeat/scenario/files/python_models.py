@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.abilities import Ability, Model
-from upbeat.core.errors import InvalidInput, ModelError, suggest
+from upbeat.core.errors import FAULTS, InvalidInput, ModelError, suggest
 from upbeat.core.ports import Causality
 from upbeat.units.custom import PythonUnit
 from upbeat.units.discrete.python import PythonDiscrete
+from upbeat.units.process.child import BESIDE
 from upbeat.units.python import PythonFunction, PythonOde
 from upbeat.units.shorthand import port_spec
 from upbeat.units.solving.solvers import solver_spec
@@ -98,7 +99,7 @@ def _from_class(table: Mapping[str, Any]) -> Model:
         model: Any = named(**arguments) if isinstance(named, type) or arguments else named
     except InvalidInput:
         raise
-    except Exception as error:
+    except FAULTS as error:
         raise ModelError(f"{table['class']} could not be made: {type(error).__name__}: {error}") from error
     if not (hasattr(model, "ports") and hasattr(model, "instantiate")):
         raise ModelError(
@@ -125,7 +126,7 @@ def _load(reference: object, key: str) -> Callable[..., Any]:
         raise ModelError(
             f"there is no Python module '{error.name}': it must lie beside the scenario file or be installed"
         ) from None
-    except Exception as error:  # whatever the user's module raises while it is imported
+    except FAULTS as error:  # whatever the user's module raises while it is imported
         raise ModelError(f"importing '{match[1]}' failed: {type(error).__name__}: {error}") from error
     for name in match[2].split("."):
         if not hasattr(found, name):
@@ -141,11 +142,14 @@ def _importing_from(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    sys.path.insert(0, str(folder.resolve()))
+    place = str(folder.resolve())
+    sys.path.insert(0, place)
+    if place not in BESIDE:
+        BESIDE.append(place)
     try:
         yield
     finally:
-        sys.path.remove(str(folder.resolve()))
+        sys.path.remove(place)
 
 
 # -------------------------------------------------------------------- back to a table

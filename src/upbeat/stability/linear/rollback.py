@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import FAULTS, InvalidInput
 from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.stability.linear.tokens import numbers
 from upbeat.stability.linear.tried import STEP
@@ -41,7 +41,7 @@ class Told:
     def _call(self, what: str, function: Any, *arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except Exception as cause:
+        except FAULTS as cause:
             raise InvalidInput(
                 f"'{self._name}' cannot be linearised: it failed in its own {what} while it was tried out: "
                 f"{type(cause).__name__}: {cause}.{self._advice}"

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from upbeat.core.errors import FileProblem, cannot_read
+from upbeat.core.errors import FileProblem, InvalidInput, cannot_read
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog
 from upbeat.trace.files.output import Appender, warn
@@ -107,6 +107,8 @@ def _text(value: Any, labelled: bool = False) -> str:
 def is_events(path: Path) -> bool:
     """Whether there is a file of events; one of another program that happens to have the name is not."""
     try:
+        if not path.is_file():
+            return False
         with path.open("rb") as file:
             head = file.readline(len(DETAILED) + 4).decode("utf-8-sig").strip()
             return head in (HEAD.strip(), DETAILED.strip())
@@ -124,14 +126,13 @@ def read_events(path: Path, kinds: Sequence[EventKind] = ()) -> EventLog:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise cannot_read(path, str(error)) from error
-    at = text.index("\n") + 1
+    at = text.find("\n") + 1 or len(text)
     while found := _LINE.match(text, at):
         time, index, name, value, about = found.groups()
         try:
-            details = dict(json.loads(unquote(about))) if about else {}
-            units = details.pop("units", ())
+            units, details = _told(about)
             log.append(unquote(name), float(time), int(index), _value(value), units, details)
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError, InvalidInput):
             raise _damaged(path, text, at) from None
         at = found.end()
     if rest := text[at:].strip():
@@ -139,6 +140,17 @@ def read_events(path: Path, kinds: Sequence[EventKind] = ()) -> EventLog:
             raise _damaged(path, text, at)
         warn(f"'{path}' ends in the middle of a line: {rest[:40]!r} was dropped")
     return log
+
+
+def _told(field: str | None) -> tuple[list[str], dict[str, Any]]:
+    """The units and details that `_details` wrote; `ValueError` if it was not."""
+    details = json.loads(unquote(field)) if field else {}
+    if not isinstance(details, dict):
+        raise ValueError("details are an object of JSON")
+    units = details.pop("units", [])
+    if not isinstance(units, list) or not all(isinstance(unit, str) for unit in units):
+        raise ValueError("units are a list of names")
+    return units, details
 
 
 def _damaged(path: Path, text: str, at: int) -> FileProblem:

@@ -67,6 +67,11 @@ def _check_place(path: Path) -> None:
             f"cannot write results to '{path}': there is no folder '{path.parent}'. "
             f"Create it first: mkdir -p '{path.parent}'"
         )
+    if path.exists() and not path.is_file():
+        raise FileProblem(
+            f"cannot write results to '{path}': it is a pipe or a device, which keeps nothing. "
+            "Give the name of a file."
+        )
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise unwritable(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upbeat.core.atomic import check_regular
 from upbeat.core.errors import FileProblem
 from upbeat.core.plain import Fields, parsed
 from upbeat.core.ports import Kind
@@ -195,6 +196,8 @@ class ParquetSource:
         column = self._columns[index]
         try:
             values = parquet.ParquetFile(self._path).read(columns=[column.name]).column(column.name)
+            if len(values) != self.rows:
+                raise ValueError(f"it has {len(values)} values instead of {self.rows}")
             if values.null_count and column.kind is not Kind.REAL:  # a real that is missing is NaN
                 raise ValueError(f"{values.null_count} values are missing")
             array: NDArray[Any] = values.cast(_type(pyarrow, column.kind)).to_numpy()
@@ -215,6 +218,7 @@ def read_parquet(path: Path, *, events: bool = True) -> Stored:
     pyarrow = need("pyarrow", "parquet", f"reading '{path}'")
     parquet = need("pyarrow.parquet", "parquet", f"reading '{path}'")
     try:
+        check_regular(path)
         file = parquet.ParquetFile(path)
         schema, rows = file.schema_arrow, file.metadata.num_rows
     except (OSError, pyarrow.ArrowException) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from upbeat.trace.files.csvevents import is_events
 from upbeat.trace.files.csvfile import columns_beside, is_columns, is_result, read_csv
 from upbeat.trace.files.csvsink import CsvSink
 from upbeat.trace.files.journal import JournalSink, is_journal, read_journal
-from upbeat.trace.files.output import kept_from
+from upbeat.trace.files.output import check_place, kept_from
 from upbeat.trace.files.parquet import ParquetSink, is_ours, read_parquet, unfinished
 from upbeat.trace.store import FileSink, MemorySink, Sink, Stored, events_beside
 
@@ -34,7 +35,25 @@ def open_sink(path: Path | str | None) -> Sink:
 def open_file(path: Path | str) -> FileSink:
     """As `open_sink`, of a path."""
     check_suffix(path)
-    return _SINKS[Path(path).suffix.lower()](path)
+    sink = _SINKS[Path(path).suffix.lower()]
+    check_place(Path(path))
+    _check_names(Path(path))
+    return sink(path)
+
+
+def _check_names(path: Path) -> None:
+    """`FileProblem` if a file beside the result cannot have its name: better now than after the run."""
+    others = {".csv": (events_beside, columns_beside), ".parquet": (events_beside, unfinished)}
+    for name in others.get(path.suffix.lower(), ()):
+        beside = name(path)
+        try:
+            beside.stat()
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise FileProblem(
+                    f"cannot write results to '{path}': '{beside.name}', which may come to stand beside it, "
+                    "is too long a name. Give a shorter one."
+                ) from None
 
 
 def check_ours(path: Path | str, columns: Sequence[Column], *, force: bool = False) -> None:

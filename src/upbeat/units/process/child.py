@@ -38,6 +38,9 @@ _BOOT = (
     f"upbeat.__path__[:] = package; from {SERVER} import main; main()"
 )
 
+BESIDE: list[str] = []
+"""Folders of scenario files that name Python modules: a process looks for them there first, too."""
+
 STARTING = 60.0
 """Seconds in which Python must have started: no fault of the unit, so no matter of its deadline."""
 MAKING = 10.0
@@ -128,7 +131,8 @@ class Child:
         level = listening(order.name)
         with contextlib.suppress(BrokenPipeError):
             write_order(
-                self._orders.fileno(), (order.name, order.start, order.model, order.slopes, order.core, level)
+                self._orders.fileno(),
+                (order.name, order.start, order.model, order.slopes, order.core, level, tuple(BESIDE)),
             )
         self.answer(STARTING)
         said = self.answer(max(self.deadline, MAKING))
