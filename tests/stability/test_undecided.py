@@ -171,3 +171,79 @@ def test_a_search_for_smaller_steps_ends_as_well() -> None:
     assert found.steps is not None
     assert (found.steps.stable, len(found.steps.looked)) == ((), 1)
     assert found.steps.undecided[0].low == found.steps.looked[0][0] == pytest.approx(0.001)
+
+
+def kicked(rate: float, factor: float, period: float) -> up.Scenario:
+    events = {"kick": {"when": "time >= n", "then": {"x": f"{factor}*x", "n": f"n + {period}"}}}
+    return alone({"x": f"{rate}*x"}, {"x": 1.0}, variables={"n": period}, events=events)
+
+
+@pytest.mark.parametrize(("rate", "factor", "period"), [(-1.0, 5.0, 1.0), (0.5, 0.1, 1.0), (-0.2, 1.9, 3.0)])
+def test_what_events_do_to_states_is_not_in_a_matrix(rate: float, factor: float, period: float) -> None:
+    """Between the kicks a motion does the opposite of what it does in the long run."""
+    scenario = kicked(rate, factor, period)
+    ran = up.simulate(scenario, pace=0.1, until=30.0)
+    assert (abs(ran["o.x"][-1]) < 1.0) == (rate > 0.0)  # as factor*exp(rate*period) says
+    found = up.stability_of(scenario, pace=0.1, scan=False)
+    assert found.verdict == "undecided"
+    assert found.spectral_radius == pytest.approx(np.exp(0.1 * rate), abs=1e-6)  # that of the time between
+    assert "unit 'o' has events that change x (kick): the matrix describes the time between" in sentence(
+        found
+    )
+    assert found.data()["why"] == found.model.unseen
+    with pytest.raises(up.RunError, match="events that change x"):
+        up.stability_along(scenario, pace=0.1, until=5.0)
+    with pytest.raises(up.RunError, match="events that change x"):
+        up.certified(scenario, [0.1, 0.2])
+    assert set(up.stability_map(scenario, "o.x", [1.0], [0.1]).verdicts.ravel()) == {"undecided"}
+
+
+CLOCK = {"clock": up.Function([], {"t": "time"})}
+OSCILLATOR = {"x": "v", "v": "-x - 0.1*v"}
+
+
+@pytest.mark.parametrize(
+    ("unit", "events", "changes"),
+    [
+        ({"states": {"x": "-s*x"}, "events": {"e": {"when": "time >= 5", "then": {"s": -1.0}}}}, {}, "s (e)"),
+        ({"states": OSCILLATOR, "events": {"e": {"when": "x <= 0 and v < 0", "then": {"v": "1.5*v"}}}},
+         {}, "v (e)"),
+        ({"states": {"x": "-x + s"}, "events": {"e": {"when": "time >= 5", "then": {"s": "2*x"}}}},
+         {}, "s (e)"),
+        ({"states": {"x": "-x + s"}, "events": {"e": {"when": "x <= 0.5", "then": {"s": 1.0}}}}, {}, "s (e)"),
+        ({"states": {"x": "-s*x"}}, {"late": {"when": "clock.t >= 5", "then": {"o.s": -1.0}}}, "s (late)"),
+        ({"states": {"x": "-x"}}, {"low": {"when": "o.x <= 0.5", "then": {"o.x": 1.0}}}, "x (low)"),
+        # What does not matter:
+        ({"states": {"x": "-x"}, "events": {"e": {"when": "x <= 0.5", "then": {"s": "s + 1"}}},
+          "outputs": {"x": "x", "s": "s"}}, {}, ""),
+        ({"states": {"x": "-x + s"}, "events": {"e": {"when": "time >= 5", "then": {"s": -1.0}}}}, {}, ""),
+        ({"states": {"x": "-x + s"}}, {"late": {"when": "clock.t >= 5", "then": {"o.s": -1.0}}}, ""),
+        ({"states": {"x": "-x"}}, {"low": {"when": "o.x <= 0.5"}}, ""),
+    ],
+)  # fmt: skip
+def test_events_decide_nothing_unless_they_do_not_matter(
+    unit: dict[str, Any], events: dict[str, Any], changes: str
+) -> None:
+    model = up.Ode(**unit, variables={"s": 1.0}, start={"x": 1.0})
+    found = up.stability_of(up.Scenario({"o": model, **CLOCK}, events=events), pace=0.1, scan=False)
+    assert found.verdict == ("undecided" if changes else "stable")
+    assert f"events that change {changes}" in found.model.unseen if changes else not found.model.unseen
+
+
+def test_coefficients_that_events_change_at_given_times_are_followed_along_a_run() -> None:
+    events = {"e": {"when": "time >= 5", "then": {"s": -1.0}}}
+    scenario = alone({"x": "-s*x"}, {"x": 1.0}, variables={"s": 1.0}, events=events)
+    assert up.stability_along(scenario, pace=0.1, until=4.0).verdict == "stable"
+    assert up.stability_along(scenario, pace=0.1, until=20.0).verdict == "unstable"  # exp(-5 + 15)
+
+
+def test_who_hears_of_an_event_at_a_state_is_not_decided() -> None:
+    """A unit that sends an event where its state says so, to one that pushes it."""
+    sends = {"e": {"when": "x <= 0 and v < 0", "emit": {"hit": "v"}}}
+    body = up.Ode(
+        {"x": "v", "v": "-x - 0.1*v + u"}, start={"x": 1.0}, inputs=["u"], events=sends,
+        outputs={"x": "x", "hit": {"event": True, "kind": "real"}},
+    )  # fmt: skip
+    scenario = up.Scenario({"o": body, "h": up.LastValue(0.0)}, {"h.event": "o.hit", "o.u": "h.value"})
+    found = up.stability_of(scenario, pace=0.1, scan=False)
+    assert found.verdict == "undecided"

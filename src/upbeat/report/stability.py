@@ -39,6 +39,13 @@ def sentence(found: Stability) -> str:
     mode = found.mode
     if found.why:
         return f"Undecided {head}: {found.why}"
+    if found.model.unseen:
+        how = (
+            "every motion decays"
+            if mode.radius < 1.0 and not found.spectrum.free
+            else "not all motions decay"
+        )
+        return f"Undecided {head}: {found.model.unseen} ({where}{how}: {mode.radius:.7g} with every step)."
     if found.verdict == "unstable":
         word = "Locally unstable" if found.local else "Unstable"
         after = log(2.0) / log(mode.radius) if mode.radius > 1.0 else inf

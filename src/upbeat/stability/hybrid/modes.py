@@ -58,8 +58,18 @@ def two_modes(equations: Equations, states: Sequence[str]) -> tuple[Mode, Mode]:
     if any(TIME in names(formula) for formula in (*rates, *(e.indicator for e in events if e.indicator))):
         raise NotBimodal("it depends on time")
     if not discrete:
+        for event in events:
+            _check_states(event, states)
         return _cases(rates, equations, states)
     return _switched(equations, rates, events, discrete, constants, states)
+
+
+def _check_states(event: EquationEvent, states: Sequence[str]) -> None:
+    for cell, new in event.then:
+        if cell in states and new != Name(cell):
+            raise NotBimodal(
+                f"the event '{event.name}' changes the state {cell}, and a switch leaves states as they are"
+            )
 
 
 def _fixed(equations: Equations) -> list[str]:
@@ -134,11 +144,8 @@ def _after(
         elif evaluate(here, {}) > 0.0:
             return None, ()
     values = dict(mode)
+    _check_states(event, states)
     for cell, new in event.then:
-        if cell in states and new != Name(cell):
-            raise NotBimodal(
-                f"the event '{event.name}' changes the state {cell}, and a switch leaves states as they are"
-            )
         if cell in values:
             value = substitute(new, given)
             if names(value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
@@ -21,7 +21,7 @@ from upbeat.stability.linear.beside import Array, NoMatrix
 from upbeat.stability.linear.extended import Extended, check_loops, extended, history_depth, looks_back
 from upbeat.stability.linear.forms import Forms
 from upbeat.stability.linear.jumping import Jumping
-from upbeat.stability.linear.linearise import How, adaptive, besides, doubts, reach
+from upbeat.stability.linear.linearise import How, adaptive, besides, doubts, reach, unseen_events
 from upbeat.stability.linear.neighbour import Neighbour, opened
 from upbeat.stability.linear.standing import Standing
 from upbeat.stability.linear.timed import Factor, driven, driven_inputs, factors, steps_of_period
@@ -78,6 +78,9 @@ class Induced:
     """What the matrix takes for granted, in sentences."""
     again: npt.NDArray[np.float64] | None = None
     """The same matrix, found at another point: how much they differ is how well it is known, too."""
+    unseen: str = ""
+    """Which events the matrix does not contain, in words: it describes the time between them only, and
+    decides nothing."""
 
     @property
     def size(self) -> int:
@@ -107,6 +110,7 @@ class Followed:
         self.reach = reach(scenario)
         """How far from a point slopes are looked at again, relatively; 0 where they cannot jump."""
         self.linear = not self.notes
+        self._unseen = () if self.linear else tuple(unseen_events(scenario))
         self._factors = () if self.linear else tuple(factors(scenario))
         self._driven = () if self.linear else tuple(driven_inputs(scenario, driven(scenario, {}), {}))
         self._called = called
@@ -157,6 +161,16 @@ class Followed:
     @property
     def _machines(self) -> tuple[Interpreter, ...]:
         return (self._forms,) if self._neighbour is None else (self._forms, self._neighbour)
+
+    @property
+    def unseen(self) -> str:
+        """Which events change what steps do and are in none of their matrices, in words."""
+        return _between(one.what for one in self._unseen)
+
+    @property
+    def unseen_along(self) -> str:
+        """The same where every step is looked at at its own time."""
+        return _between(one.what for one in self._unseen if not one.planned)
 
     def close(self) -> None:
         for machine in self._machines:
@@ -411,6 +425,7 @@ class Followed:
             notes=self.notes,
             assumed=self.assumed,
             again=again,
+            unseen=self.unseen,
         )
 
     def _from(self, token: Any, way: int, step: float, block: str | None) -> Array:
@@ -433,6 +448,11 @@ class Followed:
         finally:
             self._forms.active = False
         return self._here.rows(self.extended.size)
+
+
+def _between(found: Iterable[str]) -> str:
+    what = "; ".join(found)
+    return f"{what}: the matrix describes the time between them only" if what else ""
 
 
 def _check_size(size: int, besides: str = "") -> None:

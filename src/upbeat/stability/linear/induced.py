@@ -233,6 +233,8 @@ class Inducing:
     def along(self, steps: Sequence[float], every: int = 1) -> Iterator[Induced]:
         """The matrices of steps one after the other, after those that complete the histories."""
         machine = self.machine(steps[0], alike=False)
+        if machine.unseen_along:
+            raise NoMatrix(f"{machine.unseen_along}.")
         machine.begin()
         looked = {machine.depth + (len(steps) - 1 - machine.depth) * k // LOOKED for k in range(LOOKED + 1)}
         self._steps = 1
@@ -282,6 +284,8 @@ class Inducing:
         """That a single matrix is what a step does, whenever it comes and wherever a deviation is."""
         if found.linear:
             return
+        if found.unseen:
+            raise NoMatrix(f"{found.unseen}, so that no proof for steps holds.")
         if self._steps > 1:
             raise NoMatrix(
                 f"steps of {step:.6g} s are not all alike: only {self._steps} of them together come again, "

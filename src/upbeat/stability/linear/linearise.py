@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,11 +10,12 @@ from upbeat.core.abilities import Ability, Model, Rollback, doubt
 from upbeat.core.errors import InvalidInput
 from upbeat.core.expr import names
 from upbeat.core.names import cell_names
-from upbeat.core.ports import Causality, Kind, Signal
+from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.program import Block
 from upbeat.scenario.directory import EVENTS, INPUTS
+from upbeat.scenario.events.connection import Sender
 from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
@@ -45,7 +46,8 @@ from upbeat.units.custom import PythonUnit
 from upbeat.units.discrete.front import FrontEnd
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.discrete.python import PythonDiscrete
-from upbeat.units.equations.data import Equations
+from upbeat.units.equations.data import TIME, Equations
+from upbeat.units.equations.events import EquationEvent
 from upbeat.units.fmi.exchange import Exchange
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.python import PythonFunction, PythonOde
@@ -205,6 +207,185 @@ def doubts(scenario: Scenario, around: str = "") -> Iterator[str]:
         signals = {name for cell in connection.cells for name in names(cell)}
         if not affine(connection.cells, signals):
             yield f"the connection of {called[connection.unit]}.{connection.port} is not linear"
+
+
+class Unseen(NamedTuple):
+    """Events that change what a unit does, in a way that is in no matrix of a step."""
+
+    what: str
+    """Whose they are and what they change, in words."""
+    planned: bool
+    """Whether they come at times, and with values, that no state changes, and leave the states alone: then
+    the matrices of steps are right while nothing happens, and those along a run are all right."""
+
+
+def unseen_events(scenario: Scenario, around: str = "") -> Iterator[Unseen]:
+    """The events that no matrix of a step contains, unless it is proven that they do not matter.
+
+    They do not, if no derivative, and no output that others follow, depends on what they change; nor if that
+    is only added, at times and with values that no state changes, in a scenario that is linear otherwise.
+    """
+    followed = {end for c in scenario.connections if not _watches(scenario, c.unit) for end in c.sources}
+    sent: dict[tuple[str, str], list[Sender]] = {}
+    for connection in scenario.event_connections:
+        for sender in connection.senders:
+            followed |= set(sender.reads)
+            sent.setdefault((connection.unit, connection.port), []).append(sender)
+    if around:  # who is around it may follow them
+        followed |= {end for output in scenario.outputs for end in output.sources}
+    all_equations = [getattr(model, "equations", None) for model in scenario.units.values()]
+    added_only = all(
+        isinstance(model, Watcher) or (isinstance(own, Equations) and Symbolic(own).constant)
+        for model, own in zip(scenario.units.values(), all_equations, strict=True)
+    ) and all(affine(c.cells, {n for cell in c.cells for n in names(cell)}) for c in scenario.connections)
+    heard_from = {sender.source for senders in sent.values() for sender in senders}
+    for unit, model in scenario.units.items():
+        name, equations = around + path_of(scenario, unit), getattr(model, "equations", None)
+        if opened(model):
+            yield from unseen_events(model.running.scenario, f"{name}.")
+        elif isinstance(equations, Equations) and equations.events:
+            yield from _unseen_of(name, unit, equations, scenario, followed, sent, added_only)
+    for unit, model in scenario.units.items():
+        if isinstance(model, Watcher):
+            for event in model.events:
+                by_state = any(not names(z) <= {TIME} for z in event.conditions)
+                if by_state and (unit, event.name) in heard_from:
+                    yield Unseen(
+                        f"event '{around}{event.name}' depends on states and is sent to units", False
+                    )
+
+
+def _watches(scenario: Scenario, unit: str) -> bool:
+    return isinstance(scenario.units.get(unit), Watcher)
+
+
+def _unseen_of(
+    name: str,
+    unit: str,
+    equations: Equations,
+    scenario: Scenario,
+    followed: Collection[tuple[str, str]],
+    sent: Mapping[tuple[str, str], Sequence[Sender]],
+    added_only: bool,
+) -> Iterator[Unseen]:
+    """The same about one unit given by equations."""
+    rates = equations.derivatives.outputs if equations.derivatives is not None else ()
+    cells = [
+        (one.port.name, c) for one in equations.outputs for c in cell_names(one.port.name, one.port.size)
+    ]
+    given = [
+        e for (port, _), e in zip(cells, equations.computed.outputs, strict=True) if (unit, port) in followed
+    ]
+    used = {n for expression in (*rates, *given) for n in names(expression)}
+    states = set(_cells([state.port for state in equations.states]))
+    moving = states | set(_cells(equations.inputs))
+    in_slopes = {n for entry in Symbolic(equations).entries for n in names(entry)}
+    planned = _planned(unit, equations, scenario, sent, moving)
+    changes: dict[str, None] = {}
+    events: dict[str, None] = {}
+    all_planned = True
+    for event in equations.events:
+        if event.indicator is None and not any((unit, port) in sent for port in event.on):
+            continue  # nobody ever sends that
+        changed = [cell for cell, _ in event.then if cell in used]
+        if event.name in planned and added_only:
+            changed = [cell for cell in changed if cell in states or cell in in_slopes]
+        heard = [
+            one.port.name
+            for one in event.emit
+            if event.name not in planned and _listened(scenario, (unit, one.port.name))
+        ]
+        if changed or heard:
+            changes |= dict.fromkeys([*changed, *(f"what {port} tells others" for port in heard)])
+            events |= dict.fromkeys(_called_events(unit, event, scenario, sent))
+            all_planned &= event.name in planned and states.isdisjoint(changed)
+    if changes:
+        yield Unseen(
+            f"unit '{name}' has events that change {', '.join(changes)} ({', '.join(events)})", all_planned
+        )
+
+
+def _planned(
+    unit: str,
+    equations: Equations,
+    scenario: Scenario,
+    sent: Mapping[tuple[str, str], Sequence[Sender]],
+    moving: Collection[str],
+) -> set[str]:
+    """The events of a unit whose times and values depend on no state."""
+    free = set(moving) | set(_cells(equations.heard))
+    found = {event.name for event in equations.events}
+    while True:
+        odd = set()
+        for event in equations.events:
+            sendings = [e for one in event.emit for e in (one.present, *one.cells)]
+            read = {n for e in (*(value for _, value in event.then), *sendings) for n in names(e)}
+            if event.indicator is None:
+                told = all(_tells_plans(scenario, s) for port in event.on for s in sent.get((unit, port), ()))
+                own = set(_cells([p for p in equations.heard if p.name in event.on]))
+                read -= own if told else set()
+                plain = told and read.isdisjoint(free)
+            else:
+                plain = (read | names(event.indicator)).isdisjoint(free)
+            if not plain:
+                odd.add(event.name)
+        if odd.isdisjoint(found):
+            return found
+        found -= odd
+        # What an event with a time of its own has changed is known to nobody before.
+        free |= {cell for event in equations.events if event.name in odd for cell, _ in event.then}
+
+
+def _tells_plans(scenario: Scenario, sender: Sender) -> bool:
+    """Whether an event comes from the scenario, at times and with values that no state changes."""
+    source, port = sender.source
+    watcher = scenario.units.get(source)
+    if not isinstance(watcher, Watcher) or sender.when is not None:
+        return False
+    plain = {TIME}
+    for connection in scenario.connections:
+        if connection.unit == source and all(
+            _clock(scenario.units.get(unit)) for unit, _ in connection.sources
+        ):
+            plain |= {connection.port}
+    own = [(event, value) for event in watcher.events for to, value in event.then if to == port]
+    return all(names(e) <= plain for event, values in own for e in (*event.conditions, *values))
+
+
+def _clock(model: Model | None) -> bool:
+    """Whether a unit is a function of the time alone."""
+    equations = getattr(model, "equations", None)
+    return isinstance(equations, Equations) and not (equations.states or equations.inputs or equations.events)
+
+
+def _listened(scenario: Scenario, source: tuple[str, str]) -> bool:
+    """Whether an event goes to a unit that tells others anything."""
+    told = {end[0] for c in scenario.connections if not _watches(scenario, c.unit) for end in c.sources}
+    told |= {sender.source[0] for c in scenario.event_connections for sender in c.senders}
+    ends = (c.unit for c in scenario.event_connections if any(s.source == source for s in c.senders))
+    return any(
+        not _watches(scenario, unit)
+        and (unit in told or isinstance(getattr(scenario.units.get(unit), "equations", None), Equations))
+        for unit in ends
+    )
+
+
+def _called_events(
+    unit: str, event: EquationEvent, scenario: Scenario, sent: Mapping[tuple[str, str], Sequence[Sender]]
+) -> list[str]:
+    """What people call an event: that of the scenario, where it comes from there."""
+    found = []
+    for port in event.on:
+        for sender in sent.get((unit, port), ()):
+            watcher = scenario.units.get(sender.source[0])
+            if isinstance(watcher, Watcher):
+                found += [one.name for one in watcher.events if sender.source[1] in dict(one.then)]
+    return found or [event.name]
+
+
+def _cells(ports: Iterable[Port]) -> list[str]:
+    """The names of all cells of some ports."""
+    return [name for port in ports for name in cell_names(port.name, port.size)]
 
 
 EXACTLY, ROUGHLY, TRYING = 1e-8, 2e-4, 4e-3

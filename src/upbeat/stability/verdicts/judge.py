@@ -104,7 +104,7 @@ class Stability:
             "verdict": self.verdict,
             "local": self.local,
             "spectral_radius": None if self.why else self.spectral_radius,
-            "why": self.why or None,
+            "why": self.why or self.model.unseen or None,
             "margin": self.margin,
             "step": self.step,
             "largest_stable_step": self.largest_stable_step,
@@ -203,6 +203,8 @@ def _check_scan(scan: object) -> None:
 
 def _unlooked(model: Induced, at: At) -> str:
     """Why other steps are not looked at unless somebody asks; nothing if they are."""
+    if model.unseen:
+        return "of no step can be told more than that"
     if model.size > LARGE:
         return f"{model.size} entries make that slow; ask for it with scan"
     if not 1.0 / HUGE < model.step < HUGE:

@@ -47,7 +47,7 @@ def settled(inducing: Inducing, step: float, at: At) -> Induced:
     """
     found = inducing.model(step, at)
     far = inducing.reach
-    if not far or not found.size or not np.isfinite(found.matrix).all():
+    if not far or found.unseen or not found.size or not np.isfinite(found.matrix).all():
         return found
     kinks = _Judging(inducing, step, found, far)
     near = kinks.meet()

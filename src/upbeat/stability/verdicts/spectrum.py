@@ -32,10 +32,14 @@ class Judged(NamedTuple):
     radius: float
     uncertainty: float = 0.0
     free: bool = False
+    unseen: bool = False
+    """Whether something happens that the matrix does not contain: then its motions decide nothing."""
 
     @property
     def verdict(self) -> Verdict:
         """Stable or unstable only where no rounding error could make it the other."""
+        if self.unseen:
+            return "undecided"
         if self.radius - self.uncertainty > 1.0:
             return "unstable"
         if self.free or not self.radius + self.uncertainty < 1.0:
@@ -92,11 +96,14 @@ class Spectrum:
     values: npt.NDArray[np.complex128]
     dominant: Mode
     free: tuple[Mode, ...] = ()
+    unseen: bool = False
+    """Whether there are events that the matrix does not contain."""
 
     def each(self, steps: int) -> Spectrum:
         """The same for each of so many steps, which all this is about together."""
         values = np.abs(self.values) ** (1.0 / steps) * np.exp(1j * np.angle(self.values) / steps)
-        return Spectrum(values, self.dominant.each(steps), tuple(mode.each(steps) for mode in self.free))
+        free = tuple(mode.each(steps) for mode in self.free)
+        return replace(self, values=values, dominant=self.dominant.each(steps), free=free)
 
     @property
     def radius(self) -> float:
@@ -104,7 +111,7 @@ class Spectrum:
 
     @property
     def judged(self) -> Judged:
-        return Judged(self.dominant.radius, self.dominant.uncertainty, bool(self.free))
+        return Judged(self.dominant.radius, self.dominant.uncertainty, bool(self.free), self.unseen)
 
 
 NO_SPECTRUM = Spectrum(np.zeros(0, dtype=complex), Mode(complex(inf), inf, ()))
@@ -150,11 +157,12 @@ def spectrum(model: Induced) -> Spectrum:
                     free.append(mode)
                     continue
             candidates.append((abs(value), group, complex(value)))
+    unseen = bool(model.unseen)
     if not candidates:
-        found = Spectrum(values, free[0] if free else Mode(0j, 0.0, ()), tuple(free))
+        found = Spectrum(values, free[0] if free else Mode(0j, 0.0, ()), tuple(free), unseen)
     else:
         _, group, value = max(candidates, key=lambda one: one[0])
-        found = Spectrum(values, _mode(core, group, value), tuple(free))
+        found = Spectrum(values, _mode(core, group, value), tuple(free), unseen)
     return found if model.steps == 1 else found.each(model.steps)
 
 
