@@ -180,3 +180,45 @@ def test_nothing_is_proven_of_sequences_and_runs_that_rest_on_a_kink() -> None:
     away = up.Scenario({"o": up.Ode({"x": "-x - max(x, 0)"}, start={"x": 5.0})})
     assert up.certified(away, [0.1, 0.2]).verdict == "stable"
     assert up.stability_along(away, pace=0.1, until=2.0).verdict == "stable"
+
+
+def _judged(rate: str, at: Any = "start", **others: str) -> up.Stability:
+    unit = up.Ode({"x": rate, **others}, start=dict.fromkeys(["x", *others], 0.0))
+    return up.stability_of(up.Scenario({"a": unit}), pace=0.1, scan=False, at=at)
+
+
+@pytest.mark.parametrize("at", ["start", "rest"])
+@pytest.mark.parametrize(
+    "size",
+    ["sqrt(x*x)", "(x*x)**0.5", "(x**2)**0.5", "(4*x**4)**0.25", "acos(1 - x*x/2)", "x*tanh(1/x)",
+     "exp(log(x*x)/2)", "hypot(x, 0)", "(x**6)**(1/6)"],
+)  # fmt: skip
+def test_kinks_without_abs_are_kinks(size: str, at: Any) -> None:
+    """All are |x| or more, near 0: x' = -x + 2·|x| grows for x > 0, where the slopes of x < 0 decay."""
+    found = _judged(f"-x + 2*{size}", at)
+    assert found.verdict != "stable"
+    if found.verdict == "undecided":
+        assert "slope" in found.why or "jumps" in found.why
+
+
+@pytest.mark.parametrize("at", ["start", "rest"])
+def test_norms_have_pieces_without_end(at: Any) -> None:
+    assert _judged("-x + 2*sqrt(x*x + y*y)", at, y="-y").verdict != "stable"
+    open_ = _judged("-x + 0.2*sqrt(x*x + y*y)", at, y="-y")  # stable, but what proves that are no samples
+    assert open_.verdict == "undecided"
+    assert "pieces" in open_.why
+    assert _judged("-x + x*sqrt(x*x + y*y)", at, y="-y").verdict == "stable"  # there is a slope: -1
+
+
+def test_roots_and_quotients_have_slopes_elsewhere() -> None:
+    for rate in ("-x + sqrt(1 + x*x) - 1", "-x/(1 + x*x)", "-(x + 4)**0.5 + 2", "-x*log(2 + x)"):
+        assert _judged(rate).verdict == "stable", rate
+
+
+def test_steps_have_to_agree_with_slopes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should the form of equations ever hide a kink, steps from beside the point still show it."""
+    monkeypatch.setattr("upbeat.stability.linear.linearise.smooth", lambda *_: True)
+    found = _judged("-x - 0.5*abs(x)")
+    assert found.verdict == "undecided"
+    assert "slopes jump" in found.why
+    assert _judged("-x - x*abs(x)").verdict == "stable"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterable
 
-from upbeat.core.expr import Apply, Cell, Expr, Name, Op, fold
+from upbeat.core.expr import Apply, Cell, Expr, Name, Number, Op, fold
 from upbeat.core.expr.nodes import Inner, Leaf
 
 
@@ -34,20 +34,33 @@ def affine(expressions: Iterable[Expr], moving: Collection[str | int], offsets: 
     return all(fold(expression, leaf, _combined) is not Form.OTHER for expression in expressions)
 
 
-SMOOTH = {
-    Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.NEG, Op.POW, Op.SQRT, Op.EXP, Op.LOG, Op.LOG10, Op.SIN, Op.COS, Op.TAN,
-    Op.ASIN, Op.ACOS, Op.ATAN, Op.SINH, Op.COSH, Op.TANH,
-}  # fmt: skip
-"""What has slopes that do not jump, wherever it has any."""
+SMOOTH = {Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.EXP, Op.SIN, Op.COS, Op.ATAN, Op.SINH, Op.COSH, Op.TANH}
+"""What has slopes everywhere, and none that jumps."""
 
 
-def smooth(expressions: Iterable[Expr]) -> bool:
-    """Whether no slope of these can jump: decided by their form, so that a yes is a proof."""
+def smooth(expressions: Iterable[Expr], still: Collection[str] = ()) -> bool:
+    """Whether no slope of these can jump, wherever they have values: a yes by their form is a proof.
 
-    def inner(node: Inner, args: list[bool]) -> bool:
-        return isinstance(node, Apply) and node.op in SMOOTH and all(args)
+    Names that are `still` never move. Roots and quotients are smooth but at single points, and there they
+    hide kinks: sqrt(x*x) is abs(x), and so is acos(1 - x*x/2), nearly.
+    """
 
-    return all(fold(expression, lambda _: True, inner) for expression in expressions)
+    def leaf(node: Leaf) -> Form:
+        moves = isinstance(node, Cell) or (isinstance(node, Name) and node.id not in still)
+        return Form.AFFINE if moves else Form.CONSTANT
+
+    def inner(node: Inner, args: list[Form]) -> Form:
+        worst = max(args, default=Form.CONSTANT)
+        if worst in (Form.CONSTANT, Form.OTHER):
+            return worst
+        if isinstance(node, Apply):
+            if node.op in SMOOTH or (node.op is Op.DIV and args[1] is Form.CONSTANT):
+                return worst
+            if node.op is Op.POW and isinstance(power := node.args[1], Number):
+                return worst if power.value >= 0.0 and float(power.value).is_integer() else Form.OTHER
+        return Form.OTHER
+
+    return all(fold(expression, leaf, inner) is not Form.OTHER for expression in expressions)
 
 
 def _combined(node: Inner, args: list[Form]) -> Form:

@@ -49,7 +49,7 @@ class Inducing:
         sizes: Iterable[float] = (),
     ) -> None:
         self._experiment = experiment
-        self._ideal = ideal
+        self.ideal = ideal
         self._blocks = tuple(blocks)
         self._sizes = different(sizes)
         self._nested = any(type(model) is Nested for model in experiment.closed.units.values())
@@ -99,7 +99,7 @@ class Inducing:
             program = flat.master.program(flat.scenario)
             check_blocks(self._blocks, program)
             self._machine = Followed(
-                flat.scenario, program, self._start, step, ideal=self._ideal, blocks=self._blocks
+                flat.scenario, program, self._start, step, ideal=self.ideal, blocks=self._blocks
             )
         assert self._machine is not None
         return self._machine
@@ -134,7 +134,13 @@ class Inducing:
     def reach(self) -> float:
         """How far from the last point slopes have to be looked at, relatively; 0: nowhere else."""
         assert self._machine is not None
-        return self._machine.reach if self._point is not None and not self._machine.linear else 0.0
+        return self._machine.reach if self.looks else 0.0
+
+    @property
+    def looks(self) -> bool:
+        """Whether steps can, and have to, be made from beside the last point."""
+        assert self._machine is not None
+        return self._point is not None and not self._machine.linear
 
     @property
     def entries(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import StepError
 from upbeat.core.expr import Expr, Kernel, Number, differentiate, names, simplify
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
@@ -116,21 +116,32 @@ class _Part:
 
     def _slope(self, i: int, j: int, arguments: list[Any]) -> float:
         """By differences, where the rules give no number: at a negative x those of sqrt(max(x, 0)) say
-        infinity times zero. Where there is no slope, the differences do not agree."""
-        place, slopes = self._columns[j], []
+        infinity times zero. Where there is no slope, the differences do not agree. Where those to both sides
+        do, but not with each other (sqrt(x*x) at 0), it is one of several, as at a kink of abs: `Kinks` looks
+        at all of them."""
+        place = self._columns[j]
         middle = float(arguments[place])
-        for part in (1.0, 0.25):
-            step = part * STEP * max(1.0, abs(middle))
-            ends = []
-            for arguments[place] in (middle + step, middle - step):
-                ends.append(float(self._cells(arguments)[i]))
-            slopes.append((ends[0] - ends[1]) / (2 * step))
-        if not abs(slopes[0] - slopes[1]) <= ALIKE * max(1.0, *map(abs, slopes)):
-            raise InvalidInput(
+        length = STEP * max(1.0, abs(middle))
+
+        def cell(away: float) -> float:
+            arguments[place] = middle + away
+            return float(self._cells(arguments)[i])
+
+        def alike(one: float, other: float) -> bool:
+            return abs(one - other) <= ALIKE * max(1.0, abs(one), abs(other))
+
+        here = cell(0.0)
+        ahead, behind = (
+            [(cell(way * part * length) - here) / (way * part * length) for part in (1.0, 0.25)]
+            for way in (1.0, -1.0)
+        )
+        if not (alike(*ahead) and alike(*behind)):
+            raise StepError(
                 f"it cannot be linearised at this point, because {self._called[i]} has no slope there in "
-                f"{self._by[j]}. Choose another point: --at TIME (in Python: at=)"
+                f"{self._by[j]}. Choose another point: --at TIME (in Python: at=)",
+                unending=True,
             )
-        return slopes[1]
+        return 0.5 * (ahead[1] + behind[1]) if alike(ahead[1], behind[1]) else ahead[1]
 
 
 class _Rules:

@@ -24,6 +24,13 @@ JUMP = 1e-9
 LOOSE = 1e-5
 """The same where solvers choose their steps, so that their errors may jump as well."""
 
+LENGTHS = (1.0, 1.0 / 8.0, 1.0 / 64.0)
+"""At these distances steps from beside a point are compared with what its slopes say, in parts of …"""
+NEAR, OFF, ROUNDING = 1e-5, 1e-3, 1e-14
+"""… the first of these, relatively; slopes may be off by the second, and rounding makes the third …"""
+NEAR_LOOSE, OFF_LOOSE = 1e-2, 1e-2
+"""… or these where solvers choose their steps."""
+
 
 class Nearby(NamedTuple):
     """A step from beside an operating point: how far that was, where it led, its matrix over all of the
@@ -93,6 +100,39 @@ class Kinks:
         return float(np.abs((matrix - base) * units[None, :] / units[:, None]).max()) / (
             float(np.abs(scaled).max()) or 1.0
         )
+
+    def check_slopes(self) -> None:
+        """That a step from beside the point ends where its slopes say; `NoMatrix` if not.
+
+        What curvature adds shrinks with the distance, relatively, and what rounding adds grows. Slopes that
+        are not those of the step, or only those to one side, are off by the same at all distances.
+        """
+        loose, point = self._inducing.adaptive, np.abs(self._inducing.point)
+        long, off, noise = (NEAR_LOOSE, OFF_LOOSE, LOOSE) if loose else (NEAR, OFF, ROUNDING)
+        lengths = long * np.where(point > 0.0, point, 1.0)
+        way, here = self._random() * lengths, self._here
+        counts = here.moves & here.matrix.any(axis=0)  # what nothing depends on is not always followed
+        for side in (way, -way):
+            parts = []
+            for size in LENGTHS:
+                near = self._inducing.beside(self._step, size * side, rows=False)
+                left = np.abs(near.end - here.end - here.matrix @ near.away)
+                parts.append(np.maximum(left - noise * (1.0 + np.abs(here.end)), 0.0) / size)
+            far, middle, close = parts
+            same = (
+                (far <= 2.0 * middle)
+                & (middle <= 2.0 * far)
+                & (middle <= 2.0 * close)
+                & (close <= 2.0 * middle)
+            )
+            wrong = counts & same & (close > off * (np.abs(here.matrix) @ np.abs(side)))
+            if wrong.any():
+                place = int(np.argmax(np.where(wrong, close, 0.0)))
+                raise NoMatrix(
+                    "slopes jump at the operating point, or are not those of a step: beside it, "
+                    f"{self._inducing.entries[place]} ends elsewhere than they say, however small a "
+                    "deviation is. Choose another point (at=…, --at)."
+                )
 
     def _check_jump(self, one: Nearby, way: Array) -> None:
         """Values may not jump: where pieces fit together, a step ends as far away as slopes let expect."""

@@ -402,7 +402,8 @@ def reach(scenario: Scenario) -> float:
             far = reach(model.running.scenario)
         elif isinstance(equations, Equations):
             rates = equations.derivatives.outputs if equations.derivatives is not None else ()
-            far = 0.0 if smooth((*rates, *equations.computed.outputs)) else EXACTLY
+            parameters = equations.arguments[len(equations.arguments) - len(equations.values) :]
+            far = 0.0 if smooth((*rates, *equations.computed.outputs), parameters) else EXACTLY
         elif not any(continuous(model)):
             far = 0.0
         elif isinstance(model, (PythonOde, PythonFunction)) or (

@@ -37,6 +37,8 @@ GROWN = 1e3
 """What has grown so much, and still goes on, grows for ever: nothing in it depends on its size."""
 MOST = 24
 """Pieces that one form is looked for; others are tested with it."""
+NEW = 0.25
+"""Pieces that are still new, for so many of the directions looked at last, have no end."""
 SECONDS = 10.0
 
 
@@ -46,12 +48,15 @@ def settled(inducing: Inducing, step: float, at: At) -> Induced:
     `NoMatrix` where that leaves the verdict open.
     """
     found = inducing.model(step, at)
-    far = inducing.reach
-    if not far or found.unseen or not found.size or not np.isfinite(found.matrix).all():
+    if not inducing.looks or found.unseen or not found.size or not np.isfinite(found.matrix).all():
         return found
-    kinks = _Judging(inducing, step, found, far)
-    near = kinks.meet()
-    return kinks.judged(near, inducing.ports) if near else found
+    kinks = _Judging(inducing, step, found, inducing.reach)
+    near = kinks.meet() if inducing.reach else []
+    if near:
+        return kinks.judged(near, inducing.ports)
+    if not inducing.ideal:  # then slopes are not those of the solvers that steps are made with
+        kinks.check_slopes()
+    return found
 
 
 class _Motion(NamedTuple):
@@ -85,6 +90,14 @@ class _Judging(Kinks):
         moves = np.logical_or.reduce([one.moves for one in pieces])
         kept = np.flatnonzero(moves)
         matrices = self._different([one.matrix for one in pieces])
+        late = len(self._different([one.matrix for one in pieces[: len(pieces) // 2]]))
+        if len(matrices) - late > NEW * (len(pieces) - len(pieces) // 2):
+            raise NoMatrix(
+                f"slopes jump at the operating point: {len(matrices)} linear pieces were seen to meet there, "
+                "one in nearly every direction (the norm of a vector, a root), and there are more. No motion "
+                "across them was found that keeps growing, which proves nothing. Choose another point (at=…, "
+                "--at)."
+            )
         proven, why = self._proven([matrix[np.ix_(kept, kept)] for matrix in matrices])
         if proven is None:
             raise NoMatrix(
