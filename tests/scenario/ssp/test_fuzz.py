@@ -7,6 +7,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from ssp_maker import (
     ssd,
     units,
 )
+from upbeat.scenario.ssp.conversion import Affine, Unfit
 
 BOUNDED = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -200,3 +202,11 @@ def test_a_system_that_grows_without_end(tmp_path: Path) -> None:
     path = pack(tmp_path / "large.ssp", ssd(elements(*levels, last)))
     with pytest.raises(up.ScenarioError, match="more than 50,000 elements"):
         up.load(path)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 1e308])
+def test_numbers_that_cannot_be_converted_are_refused(value: float) -> None:
+    with pytest.raises(Unfit, match="cannot be converted"):
+        Affine(Fraction(1000)).of(value)
+    with pytest.raises(Unfit, match="too large"):
+        Affine(Fraction(10) ** 400)

@@ -20,10 +20,16 @@ class Unfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """``scale · value + offset``, exactly."""
+    """``scale · value + offset``, exactly. Raises `Unfit` where a real number cannot hold one of the two."""
 
     scale: Fraction = _ONE
     offset: Fraction = _ZERO
+
+    def __post_init__(self) -> None:
+        try:
+            float(self.scale), float(self.offset)
+        except OverflowError:
+            raise Unfit("a factor or an offset is too large for a real number") from None
 
     def then(self, other: Affine) -> Affine:
         return Affine(other.scale * self.scale, other.scale * self.offset + other.offset)
@@ -32,8 +38,11 @@ class Affine:
         return self.scale != 1 or self.offset != 0
 
     def of(self, value: float) -> float:
-        """The value of one number, rounded once."""
-        return float(self.scale * Fraction(value) + self.offset) if self else float(value)
+        """The value of one number, rounded once. Raises `Unfit` where there is none."""
+        try:
+            return float(self.scale * Fraction(value) + self.offset) if self else float(value)
+        except (OverflowError, ValueError):
+            raise Unfit(f"{value} cannot be converted to a real number") from None
 
     def expr(self, inner: Expr) -> Expr:
         if self.scale != 1:

@@ -160,8 +160,11 @@ def starts_of(leaf: Leaf, name: str, change: Affine) -> tuple[float, ...] | None
     variable = leaf.description.by_name[name]
     if variable.start is None or not change.scale or variable.causality is not Causality.INPUT:
         return None
-    inverse = Affine(1 / change.scale, -change.offset / change.scale)
     if any(isinstance(value, (str, bytes)) for value in variable.start):
         return None
     numbers = tuple(value for value in variable.start if not isinstance(value, (str, bytes)))
-    return tuple(inverse.of(float(value)) for value in numbers) if change else numbers
+    try:
+        inverse = Affine(1 / change.scale, -change.offset / change.scale)
+        return tuple(inverse.of(float(value)) for value in numbers) if change else numbers
+    except Unfit:
+        return None
