@@ -65,7 +65,22 @@ class Ending:
         """What `to_data` gave; `ValueError` if it is something else."""
         fields = Fields(data, "the end of the run")
         info = fields.table("info")
+        # Looked at here, so that nobody stumbles over it later.
+        known = fields.fields("info")
+        reads = {
+            "wall_seconds": known.number,
+            "engine": known.text,
+            "why": known.text,
+            "warnings": known.texts,
+        }
+        for name, read in reads.items():
+            if name in info:
+                read(name)
+        if "undefined" in info:
+            times = known.fields("undefined")
+            for event in known.table("undefined"):
+                times.number(event)
         if "lateness" in info:
-            Lateness.from_data(info["lateness"])  # looked at here, so that nobody stumbles over it later
+            Lateness.from_data(info["lateness"])
         steps = StepLog.from_data(fields.any("steps"))
         return cls(Outcome.named(fields.text("outcome")), steps, EventLog(), info, fields.texts("notes"))
