@@ -149,6 +149,13 @@ def test_a_count_that_matters_makes_a_longer_period_or_is_undecided() -> None:
     assert found.verdict != "stable"
 
 
+def test_a_count_that_matters_much_later_is_undecided() -> None:
+    def acts(x: Any, z: float) -> Any:
+        return ((-2.0 if x[1] < 150 else -70.0) * z, x[1] + 1)
+
+    assert up.stability_of(clocked(0.2, acts), pace=0.1, scan=False).verdict == "undecided"
+
+
 def test_a_count_that_nobody_reads_changes_nothing() -> None:
     found = up.stability_of(clocked(0.2, lambda x, z: (-2.0 * z, x[1] + 1)), pace=0.1, scan=False)
     e = np.exp(-0.2)

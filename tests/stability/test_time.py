@@ -132,6 +132,66 @@ def test_units_in_python_are_looked_at_at_other_times(kind: type, verdict: str, 
     assert ("changes with the time" in found.why) == (verdict == "undecided")
 
 
+class Later(Weighted):
+    """An integrator whose gain is another one later, by the time or by what it counts."""
+
+    by: Any = None
+    limit = 0.0
+
+    def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+        self.x, self.u, self.n = 1.0, 0.0, self.by(0) if self.by else 0.0
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.x += (0.2 if (self.n if self.by else t) < self.limit else 8.0) * (self.u - self.x)
+        self.n += self.by(1) if self.by else to - t
+        return to
+
+    def save(self) -> Any:
+        return {"x": self.x, "u": self.u, "n": self.n}
+
+    def restore(self, token: Any) -> None:
+        self.x, self.u, self.n = token["x"], token["u"], token["n"]
+
+
+@pytest.mark.parametrize("until", [None, 100.0])
+@pytest.mark.parametrize(
+    ("by", "limit"), [(int, 100), (int, 770), (float, 100), (np.int64, 100), (None, 20.0), (None, 83.0)]
+)
+def test_what_python_does_much_later_is_tried(by: Any, limit: float, until: float | None) -> None:
+    made = type("K", (Later,), {"by": staticmethod(by) if by else None, "limit": limit})
+    scenario = up.Scenario({"k": up.PythonUnit(made, ports(["u"], ["y"]), [up.Ability.ROLLBACK])})
+    found = up.stability_of(scenario, pace=0.1, until=until, scan=False)
+    assert found.verdict == "undecided"
+    assert "a coefficient of k changes with the time" in found.why
+    # A run that ends before is what was tried, and the verdict says how far that is.
+    before = 0.08 * limit if by else 0.8 * limit
+    found = up.stability_of(scenario, pace=0.1, until=before, scan=False)
+    assert found.verdict == "stable"
+    assert found.spectral_radius == pytest.approx(0.8)
+    assert "k: nobody can look inside" in found.model.assumed[0]
+    assert f"{before - 0.1:.4g} s" in found.model.assumed[0]
+
+
+@pytest.mark.parametrize("until", [None, 50.0])
+def test_equations_in_python_are_tried_much_later(until: float | None) -> None:
+    def of_time(switch: float) -> up.Scenario:
+        unit = up.PythonOde(lambda t, x, u, p: [(-1.0 if t < switch else 1.0) * x[0]], states={"x": 1.0})
+        return up.Scenario({"o": unit})
+
+    assert up.stability_of(of_time(5.0), pace=0.1, until=until, scan=False).verdict == "undecided"
+    found = up.stability_of(of_time(1e9), pace=0.1, until=until, scan=False)
+    assert found.verdict == "stable"
+    assert "o: nobody can look inside" in "".join(found.model.assumed)
+
+
+def test_what_fails_much_later_is_not_said_to_be_tried() -> None:
+    table = [1.0] * 15  # no run should go beyond 15 s
+    unit = up.PythonOde(lambda t, x, u, p: [table[int(t)] - x[0]], states={"x": 1.0})
+    found = up.stability_of(up.Scenario({"o": unit}), pace=0.1, scan=False)
+    assert found.verdict == "stable"
+    assert found.model.assumed[0].endswith("3.27, 10.4 s")
+
+
 @pytest.mark.parametrize(("factor", "verdict"), [(0.0, "stable"), (0.5, "undecided")])
 def test_functions_in_python_are_looked_at_at_other_times(factor: float, verdict: str) -> None:
     unit = up.PythonOde(

@@ -21,7 +21,20 @@ Course = tuple[float, tuple[Rows, ...]]
 
 
 LATER = (0.37, 1.0, 2.3, 7.1, 31.7)
-"""How many steps later slopes are looked at again, to see whether they change with the time."""
+"""How many steps later slopes are looked at again, to see whether they change with the time …"""
+MUCH_LATER = (103.0, 1009.0, 10_007.0, 100_003.0)
+"""… as long as that is before the end of the run …"""
+SHARES = (0.13, 0.38, 0.62, 0.87, 1.0)
+"""… and at these parts of what is left of it, unless it is so long that nobody knows its end."""
+LONG = 1e6
+"""So many steps are."""
+
+
+def later_steps(left: float) -> tuple[float, ...]:
+    """How many steps later slopes are looked at again, in a run with so many steps left."""
+    much = [k for k in MUCH_LATER if k < left]
+    parts = [share * (left - 1.0) for share in SHARES] if LATER[-1] < left <= LONG else []
+    return (*LATER, *sorted((*much, *parts)))
 
 
 def differ(one: Array, two: Array) -> bool:
@@ -101,8 +114,12 @@ class Beside(Protocol):
         """… and after it."""
         ...
 
-    def varies(self, step: float, driven: Sequence[str]) -> bool:
-        """Whether its slopes change with the time, or with inputs `driven` by it, as far as trying tells."""
+    def alike(self, step: float, driven: Sequence[str], later: Sequence[float]) -> Sequence[float] | None:
+        """How many steps later, of those in `later`, it was tried and had the same slopes.
+
+        None, if slopes change with the time, or with inputs `driven` by it, as far as trying tells. Nothing,
+        if they are known not to.
+        """
         ...
 
     def values(self) -> list[float]:
@@ -123,8 +140,8 @@ class Unstruck:
     def struck(self, left: Any) -> None:
         return None
 
-    def varies(self, step: float, driven: Sequence[str]) -> bool:
-        return False
+    def alike(self, step: float, driven: Sequence[str], later: Sequence[float]) -> Sequence[float] | None:
+        return ()
 
 
 class Moved(Unstruck, ABC):

@@ -96,12 +96,15 @@ class Boxed:
     def struck(self, left: None) -> None:
         """A scenario inside that has events is no box."""
 
-    def varies(self, step: float, driven: Sequence[str]) -> bool:
+    def alike(self, step: float, driven: Sequence[str], later: Sequence[float]) -> Sequence[float] | None:
         ends = [self._free[port] for port in driven]
-        return any(
-            one.varies(step, [inner.name for of, inner in ends if of == unit])
-            for unit, one in self._besides.items()
-        )
+        tried: list[float] = []
+        for unit, one in self._besides.items():
+            found = one.alike(step, [inner.name for of, inner in ends if of == unit], later)
+            if found is None:
+                return None
+            tried = tried or list(found)
+        return tried
 
     def save(self) -> Any:
         return dict(self._forms.rows), {unit: one.save() for unit, one in self._besides.items()}

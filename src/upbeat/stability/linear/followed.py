@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from upbeat.core.abilities import Ability
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, RunError
 from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.linear.beside import Array, NoMatrix
+from upbeat.stability.linear.beside import Array, NoMatrix, later_steps
 from upbeat.stability.linear.extended import Extended, check_loops, extended, history_depth, looks_back
 from upbeat.stability.linear.forms import Forms
 from upbeat.stability.linear.jumping import Jumping
@@ -38,6 +38,8 @@ TURNS = 8
 """After so many times the steps between events, at most, modes of discrete units come again."""
 COUNTED = 64
 """So many other values are tried for a number that counts on."""
+SHOWN = 8
+"""So many times at which units were tried are all named."""
 LONGEST = 1_000
 """… for at most so many steps."""
 LARGEST = 5000
@@ -97,16 +99,17 @@ class Followed:
 
     def __init__(
         self, scenario: Scenario, program: Program, start: float, length: float, *, ideal: bool,
-        blocks: Sequence[str] = (USUAL,),
+        blocks: Sequence[str] = (USUAL,), stop: float = inf,
     ) -> None:  # fmt: skip
-        """`blocks`: the step blocks among which each step chooses."""
+        """`blocks`: the step blocks among which each step chooses. `stop`: when the run ends."""
         models = scenario.units
         called = {unit: path_of(scenario, unit) for unit in models}
         self.notes = tuple(doubts(scenario))
         own_steps = list(adaptive(scenario))
         self.adaptive = bool(own_steps)
         """Whether some solver chooses its own steps."""
-        self.assumed = () if ideal else tuple(_assumed(own_steps))
+        self._assumed = () if ideal else tuple(_assumed(own_steps))
+        self._tried: tuple[str, ...] = ()
         self.reach = reach(scenario)
         """How far from a point slopes are looked at again, relatively; 0 where they cannot jump."""
         self.linear = not self.notes
@@ -114,7 +117,7 @@ class Followed:
         self._factors = () if self.linear else tuple(factors(scenario))
         self._driven = () if self.linear else tuple(driven_inputs(scenario, driven(scenario, {}), {}))
         self._called = called
-        self._program, self._start = program, start
+        self._program, self._start, self._stop = program, start, stop
         self._usual = blocks[0]
         steps = [program.steps[name] for name in blocks]
         self.depth = max(_depths(scenario, program))
@@ -260,9 +263,21 @@ class Followed:
         if self.linear:
             return 1
         found = [*self._factors, *self._ticks(step)]
+        later = later_steps((self._stop - self._time) / step)
+        told: dict[str, list[str]] = {}
         for unit, one in self._own.items():
-            if one.varies(step, [port for of, port in self._driven if of == unit]):
+            tried = one.alike(step, [port for of, port in self._driven if of == unit], later)
+            if tried is None:
                 found.append(Factor(f"a coefficient of {self._called[unit]}", None))
+            elif tried:
+                times = [f"{self._time + k * step:.4g}" for k in tried]
+                shown = times if len(times) <= SHOWN else [*times[:3], "…", *times[-5:]]
+                told.setdefault(", ".join(shown), []).append(self._called[unit])
+        self._tried = tuple(
+            f"{', '.join(units[:3])}{f' and {len(units) - 3} more' if len(units) > 3 else ''}: nobody can "
+            f"look inside; slopes stay what they were when tried at t = {times} s"
+            for times, units in told.items()
+        )
         count = steps_of_period(found, step)
         return count * self._turns_of(step, count) if self.sampled else count
 
@@ -315,7 +330,11 @@ class Followed:
             if not isinstance(value, int):
                 return True
             usual = later(value)
-            return any(later(value + by) != usual for by in range(1, COUNTED))
+            much = (round(k) for k in later_steps((self._stop - self._time) / step))
+            try:
+                return any(later(value + by) != usual for by in (*range(1, COUNTED), *much))
+            except (InvalidInput, RunError):
+                return True  # it refuses such a number: so it has read it
         finally:
             self.restore(here)
 
@@ -423,7 +442,7 @@ class Followed:
             at=at,
             accuracy=accuracy,
             notes=self.notes,
-            assumed=self.assumed,
+            assumed=(*self._assumed, *self._tried),
             again=again,
             unseen=self.unseen,
         )

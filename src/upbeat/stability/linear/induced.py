@@ -99,7 +99,13 @@ class Inducing:
             program = flat.master.program(flat.scenario)
             check_blocks(self._blocks, program)
             self._machine = Followed(
-                flat.scenario, program, self._start, step, ideal=self.ideal, blocks=self._blocks
+                flat.scenario,
+                program,
+                self._start,
+                step,
+                ideal=self.ideal,
+                blocks=self._blocks,
+                stop=self._experiment.span.stop,
             )
         assert self._machine is not None
         return self._machine

@@ -36,6 +36,8 @@ def carries_numbers(model: Any, unit: Any) -> bool:
 class Kept:
     """A handle for what a discrete unit keeps: its numbers, but for those that say when it jumps."""
 
+    counts = False
+
     writable = True
     advice = ""
 
@@ -193,8 +195,8 @@ class Jumping(Tried):
     def arrive(self, left: Any, t: float, to: float) -> None:
         self._time, self._known = to, None
 
-    def varies(self, step: float, driven: Sequence[str]) -> bool:
-        return False  # what a jump does is looked at for every jump of a period
+    def alike(self, step: float, driven: Sequence[str], later: Sequence[float]) -> Sequence[float] | None:
+        return ()  # what a jump does is looked at for every jump of a period
 
     def save(self) -> Any:
         return super().save(), self._pending

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from upbeat.core.errors import FAULTS
 from upbeat.stability.linear.beside import LATER, Array, Moved, differ
 from upbeat.stability.linear.flows import Flow, Moving, Rates, flow
-from upbeat.stability.linear.jacobians import Equated, Jacobian, Symbolic
+from upbeat.stability.linear.jacobians import Differences, Equated, Jacobian, Symbolic
+from upbeat.units.solving.unit import SolvedUnit
 
 KEPT = 64
 """How many flows of a linear unit are remembered."""
@@ -82,13 +84,11 @@ class Solved(Moved):
             slopes=self.slopes,
         )
 
-    def varies(self, step: float, driven: Sequence[str]) -> bool:
-        """Whether slopes are others at other times, or with other values of the `driven` inputs.
-
-        Of expressions that is known from their form.
-        """
+    def alike(self, step: float, driven: Sequence[str], later: Sequence[float]) -> Sequence[float] | None:
+        """Of expressions it is known from their form; an FMU is not sent further than a little way ahead."""
         if isinstance(self._jacobian, Symbolic):
-            return False
+            return ()
+        own = isinstance(self._unit, SolvedUnit)
         unit, now = self._unit, self._unit.time
         x, u = unit.state, unit.inputs_at(now)
 
@@ -96,15 +96,27 @@ class Solved(Moved):
             parts = (*self._jacobian.dynamics(unit, t, x, u), *self._jacobian.outputs(unit, t, x, u))
             return np.concatenate([part.ravel() for part in parts])
 
+        known = self._jacobian.accuracy  # how well is known what it does later, and elsewhere, is no matter
         base = slopes(now, u)
-        others = [slopes(now + k * step, u) for k in LATER]
+        others = []
+        tried: list[float] = []
+        for k in later if own else LATER:
+            try:
+                others.append(slopes(now + k * step, u))
+            except FAULTS:
+                if k in LATER:
+                    raise
+                break  # the run may never come there in this state
+            tried.append(k)
         for port in driven:
             first, count = self._inputs[port]
             for place in range(first, first + count):
                 for by in (0.3, -0.7):
                     moved = float(u[place]) + by * (1.0 + abs(float(u[place])))
                     others.append(slopes(now, [*u[:place], moved, *u[place + 1 :]]))
-        return any(differ(base, other) for other in others)
+        if isinstance(self._jacobian, Differences):
+            self._jacobian.accuracy = known
+        return None if any(differ(base, other) for other in others) else tried if own else ()
 
     def values(self) -> list[float]:
         return list(self._unit.state)

@@ -119,6 +119,10 @@ class Tokens:
         self._left_out = {*self._steady, *(p for p in moving if p in reacts)} - set(self._paths)
         self._fed = fed
         self._check_rest(points)
+        one, two = looks[-2:] if len(looks) > 1 else (looks[-1], looks[-1])
+        by = [two.numbers[p] - one.numbers[p] for p in (*self._steady, *self._whole) if p in one.numbers]
+        self.counts = any(far and far == round(far) for far in by if abs(far) < 1e15)
+        """Whether something goes on by a whole number from step to step."""
         self.labels = tuple(called(path) for path in self._paths)
 
     def _written_by_inputs(self, token: Any) -> set[Path]:
@@ -294,6 +298,9 @@ class Tokens:
         self._unit.advance(t, to, False)
         after = Look(self._unit.save()).numbers
         moved = {p: before[p] + steps * (after[p] - before[p]) for p in self._steady if before[p] != after[p]}
+        for p in self._whole:
+            if p in before and p in after and before[p] != after[p]:
+                moved[p] = int(before[p] + round(steps) * (after[p] - before[p]))
         self._unit.restore(rebuilt(token, moved))
 
 

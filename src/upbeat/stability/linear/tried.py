@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from upbeat.core.errors import StepError
+from upbeat.core.errors import InvalidInput, StepError
 from upbeat.core.ports import Causality, Kind, Port, Signal
-from upbeat.stability.linear.beside import LATER, Array, Moved, Rows, differ
+from upbeat.stability.linear.beside import Array, Moved, Rows, differ
 from upbeat.stability.linear.flows import Flow, Moving
 from upbeat.stability.linear.jacobians import ROUNDING, best_slopes
 
@@ -24,6 +24,8 @@ STEP = 1e-4
 Where that and a quarter of it give other slopes, things may be smaller than that: shorter ways are tried, and
 what the best two still differ by is how well slopes are known."""
 ACCURACY = 1e-7
+COUNTED = 32
+"""So many steps in a row are tried where something counts them."""
 FAINT = 1e-7
 """States that move so little, beside the others, cannot be told apart."""
 Course = tuple[float, list[Signal]]
@@ -53,6 +55,11 @@ class Handle(Protocol):
         """Let what goes its own way be what it is so many steps later; all else stays."""
         ...
 
+    @property
+    def counts(self) -> bool:
+        """Whether something goes on by a whole number from step to step."""
+        ...
+
     def check_length(self, step: float) -> None:
         """That steps of this length are all alike: `NoMatrix` if they are not."""
         ...
@@ -60,6 +67,8 @@ class Handle(Protocol):
 
 class Apart:
     """A handle that tells of nothing beside the states."""
+
+    counts = False
 
     def apart(self) -> Any:
         return None
@@ -317,9 +326,9 @@ class Tried(Moved):
         in_order = _by_place(moving, columns)
         return Flow(np.hstack([states, np.array(in_order).T]) if in_order else states, self.slopes)
 
-    def varies(self, step: float, driven: Sequence[str]) -> bool:
+    def alike(self, step: float, driven: Sequence[str], later: Sequence[float]) -> Sequence[float] | None:
         if not self._handle.writable:
-            return False  # an FMU's own business: its time is not ours to change
+            return ()  # an FMU's own business: its time is not ours to change
         unit, t = self._unit, self._time
         token = unit.save()
 
@@ -346,14 +355,25 @@ class Tried(Moved):
 
         try:
             base = slopes(0.0)
-            if any(differ(base, slopes(float(round(k)) or k)) for k in LATER):
-                return True
+            if self._handle.counts:  # every tenth step may do something else
+                later = sorted({*later, *map(float, range(1, COUNTED))})
+            tried: list[float] = []
+            for k in (float(round(k)) or k for k in later):
+                try:
+                    other = slopes(k)
+                except (InvalidInput, OverflowError):
+                    if k < COUNTED:
+                        raise
+                    break  # the run may never come there in this state
+                if differ(base, other):
+                    return None
+                tried.append(k)
             for port in self._ports:
                 if port.name in driven:
                     one, *others = (slopes(0.0, port, by) for by in (1e-9, 0.3, -0.7))
                     if any(differ(one, other) for other in others):
-                        return True
-            return False
+                        return None
+            return tried
         finally:
             unit.restore(token)
 
