@@ -247,3 +247,21 @@ def test_who_hears_of_an_event_at_a_state_is_not_decided() -> None:
     scenario = up.Scenario({"o": body, "h": up.LastValue(0.0)}, {"h.event": "o.hit", "o.u": "h.value"})
     found = up.stability_of(scenario, pace=0.1, scan=False)
     assert found.verdict == "undecided"
+
+
+@pytest.mark.parametrize("inside", [0.1, 0.05])
+@pytest.mark.parametrize(("then", "changes"), [({"x": "5*x"}, "x"), ({"n": "n + 1"}, "")])
+def test_events_inside_nested_scenarios_are_the_same(
+    inside: float, then: dict[str, str], changes: str
+) -> None:
+    events = {"e": {"when": "time >= n", "then": {**then, "n": "n + 1"}}}
+    body = up.Ode({"x": "-x + u"}, inputs=["u"], start={"x": 1.0}, variables={"n": 1.0}, events=events)
+    inner = up.Scenario({"o": body}, {"o.u": "f"}, inputs=["f"], outputs={"x": "o.x"})
+    units = {
+        "b": up.Nested(inner, up.Master(pace=up.Fixed(inside))),
+        "lag": up.Ode({"z": "y - z"}, inputs=["y"]),
+    }
+    scenario = up.Scenario(units, {"b.f": "0.1*lag.z", "lag.y": "b.x"})
+    found = up.stability_of(scenario, pace=0.1, scan=False)
+    assert found.verdict == ("undecided" if changes else "stable")
+    assert not changes or f"unit 'b.o' has events that change {changes} (e)" in found.model.unseen

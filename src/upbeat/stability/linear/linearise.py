@@ -270,11 +270,11 @@ def _unseen_of(
 ) -> Iterator[Unseen]:
     """The same about one unit given by equations."""
     rates = equations.derivatives.outputs if equations.derivatives is not None else ()
-    cells = [
-        (one.port.name, c) for one in equations.outputs for c in cell_names(one.port.name, one.port.size)
-    ]
+    ports = [one.port for one in equations.outputs for _ in range(one.port.cells)]
     given = [
-        e for (port, _), e in zip(cells, equations.computed.outputs, strict=True) if (unit, port) in followed
+        expression
+        for port, expression in zip(ports, equations.computed.outputs, strict=True)
+        if (unit, port.name) in followed and not port.internal  # masters look at these, and no unit
     ]
     used = {n for expression in (*rates, *given) for n in names(expression)}
     states = set(_cells([state.port for state in equations.states]))
