@@ -52,6 +52,8 @@ def test_values_of_every_cell() -> None:
         (port(), 10**400, "too large for a real"),
         (port(), "x" * 1000, "but was given 'xxxxx"),
         (port(), float("nan"), "NaN is not a value"),
+        (port(), float("inf"), "a value must be finite"),
+        (port(), float("-inf"), "a value must be finite"),
         (port(), True, "is real, but was given True"),
         (port(), {"a": 1}, "is real, but was given"),
         (port(size=2), [1.0, None], "is real, but was given None"),

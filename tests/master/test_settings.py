@@ -46,6 +46,8 @@ def test_settings_give_the_master_back(master: up.Master) -> None:
         ({"step": -1.0}, ["positive"]),
         ({"step": float("nan")}, ["positive and finite"]),
         ({"step": "fast"}, ["must be a number"]),
+        ({"step": True}, ["must be a number, not True"]),
+        ({"step": 0.1, "inputs": 5}, ["an approximation is a name"]),
         ({"step": 0.1, "pace": "fixed"}, ["both"]),
         ({"step": 0.1, "coupling": "jacoby"}, ["unknown coupling 'jacoby'.*Did you mean 'jacobi'"]),
         (

@@ -110,7 +110,9 @@ class Port:
         object.__setattr__(self, "items", labels)
         object.__setattr__(self, "codes", labels.codes)
         if self.start is not None:
-            object.__setattr__(self, "start", self.values(self.start))
+            object.__setattr__(
+                self, "start", self.values(self.start, finite=False)
+            )  # FMUs may have infinite ones
         if self.event:
             self._check_event()
 
@@ -154,7 +156,7 @@ class Port:
         """The `items` with their `codes`."""
         return Labels.of(self.items)
 
-    def values(self, given: object, called: str = "") -> Values:
+    def values(self, given: object, called: str = "", *, finite: bool = True) -> Values:
         """`given` as one checked value per cell: a single value for all of them, or a list of all.
 
         An enumeration takes labels and codes. A `ModelError` speaks of the port as `called`.
@@ -162,10 +164,10 @@ class Port:
         name = called or self.name
         given = given.tolist() if hasattr(given, "tolist") else given  # NumPy
         if not isinstance(given, (tuple, list)):
-            return (self.value(given, name),) * self.cells
+            return (self.value(given, name, finite=finite),) * self.cells
         if len(given) != self.cells:
             raise ModelError(f"port '{name}' has {self.cells} cell(s), but {len(given)} values were given")
-        return tuple(self.value(item, name) for item in given)
+        return tuple(self.value(item, name, finite=finite) for item in given)
 
     def accept(self, given: object) -> list[Value]:
         """What a unit gave, one value per cell; TypeError or ValueError, with the reason, if it does not fit.
@@ -193,7 +195,7 @@ class Port:
                 return self._whole(operator.index(entry))
         return str(entry)
 
-    def value(self, item: object, called: str = "") -> Value:
+    def value(self, item: object, called: str = "", *, finite: bool = True) -> Value:
         """`item` as a checked value of one cell."""
         name = called or self.name
         if hasattr(item, "item"):  # a NumPy scalar
@@ -203,6 +205,8 @@ class Port:
                 case Kind.REAL if isinstance(item, (int, float)) and not isinstance(item, bool):
                     if math.isnan(item):
                         raise ValueError("NaN is not a value")
+                    if finite and math.isinf(item):
+                        raise ValueError("a value must be finite: write a large number, such as 1e30")
                     return float(item)
                 case Kind.INTEGER if self.items and isinstance(item, str):
                     return self._index(item)

@@ -35,6 +35,8 @@ class Onwards(Span):
 def checked_step(step: float, what: str = "the step") -> float:
     """`step` as a float if it is positive and finite; otherwise an error that says so."""
     try:
+        if isinstance(step, bool):  # a flag is no number, though Python counts with it
+            raise TypeError
         value = float(step)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"{what} must be a number, not {step!r}") from None

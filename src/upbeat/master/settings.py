@@ -178,9 +178,10 @@ def _build(
 
     A number is a fixed pace.
     """
+    article = "an" if noun[0] in "aeiou" else "a"
     if isinstance(value, type):
         problems.add(
-            where, f"{value.__name__} is a class and not yet a {noun}", f"Write {value.__name__}(…)."
+            where, f"{value.__name__} is a class and not yet {article} {noun}", f"Write {value.__name__}(…)."
         )
         return None
     if hasattr(value, _MARKS[noun]):
@@ -191,7 +192,7 @@ def _build(
     if not isinstance(options, Mapping) or not isinstance(options.get("kind"), str):
         problems.add(
             where,
-            f"a {noun} is a name or a table with a kind, not {value!r}",
+            f"{article} {noun} is a name or a table with a kind, not {value!r}",
             f'Write "{next(iter(known))}".',
         )
         return None
