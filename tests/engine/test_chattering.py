@@ -82,6 +82,26 @@ def test_so_does_one_inside_a_unit(way: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"pace": up.LookAhead(0.1), "coupling": up.Interruptible()},
+        {"pace": 0.1, "coupling": up.Interruptible()},
+        {"pace": up.Revised(0.1)},
+    ],
+)
+def test_a_ball_that_never_rests_is_told_by_name_with_the_remedy(engine: str, way: dict[str, Any]) -> None:
+    """Its leaps add up to 2.56 s; what is behind that, no step however short gets to."""
+    ball = up.Ode({"x": "v", "v": "-9.81"}, start={"x": 1.0})
+    bounce = {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-0.7*ball.v"}}
+    text = told(up.Scenario({"ball": ball}, events={"bounce": bounce}), engine, **way)
+    assert "without end at t = 2.5" in text
+    assert "'bounce' (ball)" in text
+    assert "where a usual step is 0.1 s" in text
+    assert "a mode in which it rests" in text
+    assert ("take a step" in text) == ("coupling" not in way), "leaps of 1e-15 s are rounding"
+
+
 @pytest.mark.parametrize("part", [0.05, 0.01, 1e-4, 1e-5])
 def test_whatever_the_distance_between_events(part: float) -> None:
     """More than ten in a step for ever; the relay of half the rate goes on."""

@@ -474,7 +474,7 @@ def test_a_step_that_no_unit_ended_keeps_its_reason(engine: str) -> None:
 
 def test_a_chain_of_stops_without_end_ends_the_run(engine: str) -> None:
     scenario = up.Scenario({"fmu": stopping(1e-9)})
-    with pytest.raises(up.StepError, match=r"getting on with fmu.*chatters"):
+    with pytest.raises(up.StepError, match=r"without end at .*: stops of fmu.*chattering"):
         up.simulate(scenario, pace=up.Fixed(0.1), until=0.3, coupling=up.Interruptible(), engine=engine)
 
 

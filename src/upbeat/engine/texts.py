@@ -36,6 +36,10 @@ REJECTED = (
 """Advice for a step that was tried in vain."""
 
 
+NO_PACE = 1e-9
+"""Events closer together than this part of a step, or of the time, are not what anybody simulates."""
+
+
 def chattering_text(
     budget: Budget, latest: Iterable[Reason], happened: Iterable[str], t: float, every: float
 ) -> str:
@@ -50,14 +54,17 @@ def chattering_text(
     named += [f"stops of {unit}" for unit in dict.fromkeys(stopped)]
     ratio = f", where a usual step is {budget.step:.3g} s" if budget.step else ""
     if budget.step:
-        often = f"take a step of {PER_STEP * every:.2g} s at most"
+        often = f" Only if events really go on that often, take a step of {PER_STEP * every:.2g} s at most."
     else:
-        often = f"run it in pieces: {PER_RUN:.0f} in one are fine"
+        often = f" Only if events really go on that often, run it in pieces: {PER_RUN:.0f} in one are fine."
+    if every < NO_PACE * max(budget.step, abs(t)):  # rounding: no step would do
+        often = ""
     return (
         f"events follow each other without end at t = {t:.9g}: {', '.join(named)}, one about every "
-        f"{every:.3g} s{ratio}. What one of them changes brings the next (chattering), as with a relay "
-        "without hysteresis or a ball that comes to rest: give the conditions a wider hysteresis, or a mode "
-        f"in which they rest. If they really come that often, {often}."
+        f"{every:.3g} s{ratio}. What one of them changes brings the next (chattering). A relay needs a "
+        "hysteresis, or a wider one. A body that comes to rest, like a ball, never gets there by shorter "
+        "leaps, whatever the step: let the event itself end them, with a variable for a mode in which it "
+        f"rests below some speed ('A ball that comes to rest' in the documentation).{often}"
     )
 
 

@@ -28,7 +28,6 @@ from upbeat.master.couplings.coupling import (
 from upbeat.master.couplings.following import sweep
 from upbeat.master.couplings.leaders import Leader, able_to, believed, deciding, hidden, leaders_of
 from upbeat.master.couplings.leading import choice, chosen
-from upbeat.master.couplings.negotiated import getting_on
 from upbeat.master.events.conditions import Watch, followed, jumps
 from upbeat.master.inputs.approximation import Hold
 from upbeat.master.layout import Recordable, Reg
@@ -124,8 +123,8 @@ class Interruptible:
         refuse_reactive(wiring, "an Interruptible")
         order = unit_order(wiring.scenario)
         parts = exchange(wiring, Jacobi(self.outputs, self.loops), Sequence(order, frozenset()))
-        asked = wiring.registers.new("interruptible′asked")
-        begins = Let(asked, Cell(wiring.next))
+        wanted = wiring.registers.new("interruptible′wanted")
+        begins = Let(wanted, Cell(wiring.next))
         plain = Blocks(parts.start, {"step": (begins,)}, parts.again)
         made = followed(plain, wiring, self.derivatives)
         blocks, watch = made[:2] if made is not None else (plain, Watch())
@@ -146,15 +145,11 @@ class Interruptible:
         step += chosen(
             wiring, picked, watch, able, deciders, self.forecast, otherwise=own, beside=beside, jumped=jumped
         )
-        wanted, stops = (
-            wiring.registers.new("interruptible′wanted"),
-            wiring.registers.new("interruptible′stops"),
-        )
+        stops = wiring.registers.new("interruptible′stops")
         step.append(Let(wanted, Cell(wiring.next)))
         step += sweep(wiring, order, leaders, picked.first, quiet)
         sooner = apply(Op.LT, Cell(wiring.next), Cell(wanted))
         step.append(Let(stops, apply(Op.WHERE, sooner, Cell(picked.first), ZERO)))
-        step += getting_on(wiring, asked, tuple(leader.unit for leader in leaders))
         if quiet is None:
             fresh = wiring.registers.new("interruptible′fresh", Kind.BOOLEAN)
             step = [Let(fresh, Cell(jumped)), *step, *_anew(wiring, fresh)]

@@ -15,9 +15,6 @@ from upbeat.master.layout import Recordable, Reg
 from upbeat.master.program import If, Instruction, Let, Repeat, Restore, Save
 from upbeat.master.wiring import Wiring
 
-SHORT, MOST_SHORT = 1e-6, 1000
-"""So many steps in a row may be shorter than this part of what was asked."""
-
 
 @dataclass(frozen=True, slots=True)
 class Negotiated:
@@ -31,8 +28,7 @@ class Negotiated:
     cannot be set back are refused before the run.
 
     `coupling` is a `Jacobi` coupling: one after the other would mean that units follow values which a
-    later stop takes back. A thousand steps one after the other of less than a millionth of what was
-    asked end the run: it would never get anywhere.
+    later stop takes back. Stops that follow each other without end are chattering, which ends the run.
     """
 
     coupling: Jacobi = field(default_factory=Jacobi)
@@ -58,7 +54,7 @@ class Negotiated:
             )
         stops = wiring.registers.new("negotiated′stops")
         names = [unit for unit in able if Ability.EARLY_RETURN in able[unit]]
-        wanted, asked = wiring.registers.new("negotiated′wanted"), wiring.registers.new("negotiated′asked")
+        wanted = wiring.registers.new("negotiated′wanted")
         slot = wiring.registers.slot()
         follow = self._units(wiring, back, early=False)
         kept = live(wiring.registers.layout(), wiring.scenario.units, follow)
@@ -87,8 +83,7 @@ class Negotiated:
                 If(sooner, (Restore(slot), *follow)),
             ]
         if may_stop or stopping:
-            step += getting_on(wiring, asked, (*may_stop, *stopping))
-            step = [Let(asked, Cell(wiring.next)), Let(stops, ZERO), *step]
+            step = [Let(stops, ZERO), *step]
         step += self._units(wiring, steady, early=False)
         order = " → ".join(map(wiring.called, (*back, *stopping, *steady)))
         known = ", ".join(map(wiring.called, back)) or "none"
@@ -120,21 +115,3 @@ class Negotiated:
             )
             found += [Let(stops, who), Let(wiring.next, apply(Op.MIN, reached, Cell(wiring.next)))]
         return found
-
-
-def getting_on(wiring: Wiring, asked: Reg, units: tuple[str, ...]) -> list[Instruction]:
-    """End a run whose steps have become, and stay, so short that it would never end by itself."""
-    count = wiring.registers.new("short steps")
-    length, wanted = Cell(wiring.next) - Cell(wiring.now), Cell(asked) - Cell(wiring.now)
-    short = apply(Op.LT, length, SHORT * wanted)
-    moving = Repeat(
-        1,
-        (),
-        apply(Op.LE, Cell(count), float(MOST_SHORT)),
-        "fail",
-        f"getting on with {', '.join(map(wiring.called, units))}",
-        (("earliest stop", wiring.next),),
-        f"{MOST_SHORT} steps one after the other were shorter than {SHORT:g} of what was asked: a unit "
-        "that stops so often chatters, or tells its stops wrongly.",
-    )
-    return [Let(count, apply(Op.WHERE, short, Cell(count) + 1.0, 0.0)), moving]
