@@ -305,7 +305,8 @@ def test_declared_or_found_out_is_the_same(engine: str) -> None:
 
 
 def test_what_inputs_move_has_no_rate_of_its_own() -> None:
-    units = {"pushed": up.Ode({"x": "u"}, start={"x": 1.0}, inputs=["u"]), "pusher": up.Ode({"u": "-1"})}
+    pusher = up.PythonFunction(lambda t: {"u": -1.0}, outputs=["u"])
+    units = {"pushed": up.Ode({"x": "u"}, start={"x": 1.0}, inputs=["u"]), "pusher": pusher}
     scenario = up.Scenario(units, {"pushed.u": "pusher.u"}, events={"down": {"when": ["pushed.x"]}})
     told = up.explain(up.experiment(scenario, pace=up.LookAhead(0.1), until=1.0))
     assert "event 'down' is predicted from values and rates of its conditions, because how the time" in told

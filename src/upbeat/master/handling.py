@@ -286,8 +286,11 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation]) -> _Inputs:
     discrete-event units give out stands still between events, and so may what a unit gives out of which
     nothing is known."""
     units, looked = closed.units, {*looked_at(closed), *waiting(closed)}
-    wanted = {c.target: MOST for c in closed.connections}
-    counts, still = known(with_rates(closed, wanted), MOST), standing(closed)
+    wanted, once = ({c.target: most for c in closed.connections} for most in (MOST, 1))
+    counts, still = known(with_rates(closed, wanted, alone=True), MOST), standing(closed)
+    # Where several units go into a derivative, a second one gives little, and takes stability at long steps.
+    for target, count in known(with_rates(closed, once), 1).items():
+        counts[target] = counts.get(target) or count
     ports: dict[str, Approximation] = {}
     blind: list[str] = []
     for c in closed.connections:
@@ -308,15 +311,25 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation]) -> _Inputs:
         unit, port = split(target)
         ways.setdefault(chosen, []).append(f"{path_of(closed, unit)}.{port}")
     why = [f"inputs {', '.join(names)}: {_CHOSEN[chosen]}" for chosen, names in ways.items()]
-    return _Inputs(ports, why, [_blind(blind)] if blind else [])
+    warnings = [_blind(blind)] if blind else []
+    if lines := ways.get(Linear()):
+        warnings.append(
+            f"inputs follow straight lines during a step ({_few(lines)}), because no derivative is known of "
+            "what they follow: events may be missed, or late by more than the tolerance. Compare with a run "
+            "of half the step"
+        )
+    return _Inputs(ports, why, warnings)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
 
 def _blind(names: Sequence[str]) -> str:
-    few = ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
     return (
-        f"inputs are held during a step ({few}), because nobody says how what they follow changes: events "
-        'come at wrong times for that. Give outputs their derivative, or choose inputs="linear" if they '
-        "change steadily"
+        f"inputs are held during a step ({_few(names)}), because nobody says how what they follow changes: "
+        'events come at wrong times for that. Give outputs their derivative, or choose inputs="linear" if '
+        "they change steadily"
     )
 
 

@@ -23,6 +23,7 @@ from upbeat.master.inputs.derivatives import (
     fallen,
     fitted,
     grown,
+    rates_fed,
     with_derivative_sources,
     with_rates,
     with_states,
@@ -231,8 +232,11 @@ class Master:
         """How many derivatives of each input are asked for; the inputs of who watches are conditions."""
         looking = watchers(closed.units)
         waiting = {one.unit for one in waits(closed)} if followed else set()
+        fed = rates_fed(closed)
         return {
-            c.target: followed
+            c.target: 0
+            if c.target in fed
+            else followed
             if c.unit in looking
             else max(followed if c.unit in waiting else 0, self._approximation(c.target).derivatives)
             for c in closed.connections
@@ -244,7 +248,8 @@ class Master:
 
     def _special(self, closed: Scenario) -> dict[str, Approximation]:
         """The inputs that do something else than the others."""
-        return {**fitted(closed, self.approximated), **self.ports}
+        still = dict.fromkeys(rates_fed(closed), Hold())
+        return {**fitted(closed, self.approximated), **still, **self.ports}
 
     def _check_ports(self, scenario: Scenario) -> None:
         inputs = {

@@ -8,18 +8,21 @@ from typing import Any
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import ExpressionError, MasterError
-from upbeat.core.expr import Expr, Name, time_derivative
+from upbeat.core.expr import Expr, Name, show, time_derivative
 from upbeat.core.expr import names as expr_names
 from upbeat.core.names import resolve, split
-from upbeat.core.ports import Kind, Port
+from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.inputs.approximation import Approximation, Hermite, Hold, Linear
-from upbeat.scenario.directory import INPUTS
+from upbeat.scenario.connection import Connection
+from upbeat.scenario.directory import INPUTS, End
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.discrete.model import Discrete
+from upbeat.units.equations.data import Equations
 from upbeat.units.equations.ode import Function, Ode
+from upbeat.units.equations.rates import RATE, needed_rates
 from upbeat.units.process import Isolated, bare
 
 
@@ -36,28 +39,162 @@ def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Sc
     return scenario.with_parts(connections=tuple(connections))
 
 
-def with_rates(scenario: Scenario, wanted: Mapping[str, int], followed: int = 0) -> Scenario:
+def with_rates(
+    scenario: Scenario, wanted: Mapping[str, int], followed: int = 0, *, alone: bool = False
+) -> Scenario:
     """The scenario whose units of equations give out the derivatives that are `wanted` of inputs, and so many
-    of conditions of their own events, as far as these follow from their equations."""
-    asked: dict[str, dict[str, int]] = {}
+    of conditions of their own events, as far as these follow from the equations of all units.
+
+    What an output follows directly comes in with its derivatives, as more inputs of the unit: that of a force
+    between two masses follows from their velocities, wherever it is computed. Not if units are to tell what
+    they can `alone`.
+    """
+    asked: dict[End, int] = {}
     for unit, model in scenario.units.items():
-        if own := {port.name: followed for port in model.ports if port.indicates and followed}:
-            asked[unit] = own
+        asked |= {(unit, port.name): followed for port in model.ports if port.indicates and followed}
     for connection in scenario.connections:
         order = wanted.get(connection.target, 0)
-        for unit, port in connection.sources if order else ():
-            of_unit = asked.setdefault(unit, {})
-            of_unit[port] = max(order, of_unit.get(port, 0))
-    units = {unit: _giving_rates(scenario.units[unit], ports) for unit, ports in asked.items()}
-    return scenario.with_units({u: model for u, model in units.items() if model is not scenario.units[u]})
+        for end in connection.sources if order else ():
+            asked[end] = max(order, asked.get(end, 0))
+    limits: dict[End, int] = {}
+    while True:
+        plan = _Plan(scenario, limits, alone)
+        for end, order in asked.items():
+            plan.ask(end, next((k for k in range(order, 0, -1) if plan.can(end, k)), 0))
+        made = plan.grown()
+        lacking = plan.lacking(made)
+        if not lacking:
+            return made
+        limits |= lacking
 
 
-def _giving_rates(model: Model, ports: Mapping[str, int]) -> Model:
+def rates_fed(scenario: Scenario) -> set[str]:
+    """The inputs that `with_rates` has made. Nothing but outputs at communication points depends on them."""
+    return {
+        f"{unit}.{port.name}"
+        for unit, model in scenario.units.items()
+        for port in model.ports
+        if port.internal and port.causality is Causality.INPUT and port.description.startswith(RATE)
+    }
+
+
+class _Plan:
+    """Who gives out how many derivatives of what, and whose inputs need how many for it.
+
+    `limits`: outputs whose derivatives turned out not to go further, because they would be too large to be
+    written down, or look into a table.
+    """
+
+    def __init__(self, scenario: Scenario, limits: Mapping[End, int], alone: bool) -> None:
+        self._scenario, self._limits, self._alone = scenario, limits, alone
+        self._connections = {(c.unit, c.port): c for c in scenario.connections}
+        self._ports = _ports(scenario)
+        self._able: dict[tuple[End, int], bool] = {}
+        self.outputs: dict[str, dict[str, int]] = {}
+        self.inputs: dict[str, dict[str, int]] = {}
+
+    def can(self, end: End, order: int) -> bool:
+        """Whether so many derivatives of an output can be told. Not on an algebraic loop."""
+        if (end, order) not in self._able:
+            self._able[end, order] = False  # what needs itself
+            self._able[end, order] = self._can(end, order)
+        return self._able[end, order]
+
+    def _can(self, end: End, order: int) -> bool:
+        unit, port = end[0], self._ports.get(end)
+        if not order:
+            return True
+        if port is None or port.kind is not Kind.REAL:
+            return False
+        if port.derivative is not None:
+            return self.can((unit, port.derivative), order - 1)
+        if order > self._limits.get(end, order) or _equations(self._scenario.units[unit]) is None:
+            return False
+        needs = self._needs(end, order).items()
+        if needs and self._alone:
+            return False
+        return all(self._connections.get((unit, known)) is not None for known, _ in needs) and all(
+            self.can(source, k)
+            for known, most in needs
+            for source in self._connections[unit, known].sources
+            for k in range(1, most + 1)
+        )
+
+    def _needs(self, end: End, order: int) -> dict[str, int]:
+        equations = _equations(self._scenario.units[end[0]])
+        return needed_rates(equations, end[1], order) if equations is not None else {}
+
+    def ask(self, end: End, order: int) -> None:
+        """Let so many derivatives of an output be given out, and what it takes for that."""
+        unit, name = end
+        known = self.outputs.setdefault(unit, {})
+        if order <= known.get(name, 0):
+            return
+        known[name] = order
+        for port, most in self._needs(end, order).items():
+            fed = self.inputs.setdefault(unit, {})
+            fed[port] = max(most, fed.get(port, 0))
+            for source in self._connections[unit, port].sources:
+                self.ask(source, most)
+
+    def grown(self) -> Scenario:
+        """The scenario with all that was asked for, where it could be made."""
+        scenario = self._scenario
+        units = {
+            unit: _giving_rates(scenario.units[unit], ports, self.inputs.get(unit, {}))
+            for unit, ports in self.outputs.items()
+        }
+        units = {unit: model for unit, model in units.items() if model is not scenario.units[unit]}
+        made = scenario.with_units(units)
+        ports, more = _ports(made), list[Connection]()
+        for unit, fed in self.inputs.items():
+            before, after = (_equations(one.units[unit]) for one in (scenario, made))
+            if before is None or after is None or len(after.inputs) == len(before.inputs):
+                continue
+            names = iter(port.name for port in after.inputs[len(before.inputs) :])
+            for port, most in fed.items():
+                cells = self._connections[unit, port].cells
+                for _ in range(most):
+                    cells = tuple(rate(cell, ports, f"{unit}.{port}") for cell in cells)
+                    ends = (split(name) for cell in cells for name in sorted(expr_names(cell)))
+                    sources = tuple(dict.fromkeys((u, rest.partition("[")[0]) for u, rest in ends))
+                    more.append(Connection(unit, next(names), cells, sources, tuple(map(show, cells))))
+        return made.with_parts(connections=(*made.connections, *more)) if more else made
+
+    def lacking(self, made: Scenario) -> dict[End, int]:
+        """The outputs that give out fewer derivatives than they should, and how many these are."""
+        ports, found = _ports(made), dict[End, int]()
+        for unit, outputs in self.outputs.items():
+            for name, order in outputs.items():
+                if (count := _chain(ports, (unit, name), order)) < order:
+                    found[unit, name] = count
+        return found
+
+
+def _chain(ports: Mapping[End, Port], end: End, most: int) -> int:
+    """How many derivatives of an output are given out."""
+    count = 0
+    while count < most and (derivative := ports[end].derivative) is not None:
+        end, count = (end[0], derivative), count + 1
+    return count
+
+
+def _ports(scenario: Scenario) -> dict[End, Port]:
+    return {(unit, port.name): port for unit, model in scenario.units.items() for port in model.ports}
+
+
+def _equations(model: Model) -> Equations | None:
+    """The equations of a unit; None if it is something else, or something that somebody made of them."""
     inner: Any = model.model if isinstance(model, Isolated) else model
-    if type(inner) not in (Ode, Function):  # what somebody made of it may mean something else
+    return inner.equations if type(inner) in (Ode, Function) else None
+
+
+def _giving_rates(model: Model, ports: Mapping[str, int], fed: Mapping[str, int]) -> Model:
+    inner: Any = model.model if isinstance(model, Isolated) else model
+    if _equations(model) is None:
         return model
     try:
-        made = inner.giving_rates(ports)
+        made = inner.giving_rates(ports, fed)
     except ExpressionError:  # derivatives that are too large to be written down
         return model
     if made is inner:
@@ -150,9 +287,9 @@ def fitted(closed: Scenario, usual: Approximation) -> dict[str, Approximation]:
     internal = {
         f"{u}.{port.name}" for u, model in closed.units.items() for port in model.ports if port.internal
     }
-    still, found = standing(closed), dict[str, Approximation]()
+    still, fed, found = standing(closed), rates_fed(closed), dict[str, Approximation]()
     for target, count in known(closed, usual.derivatives).items():
-        if count == usual.derivatives or not (type(usual) is Hermite or target in internal):
+        if target in fed or count == usual.derivatives or not (type(usual) is Hermite or target in internal):
             continue
         line = Hold() if target in still else Linear()
         found[target] = Hermite(count) if count and type(usual) is Hermite else line

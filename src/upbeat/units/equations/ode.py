@@ -67,10 +67,11 @@ class _Model:
         """None: the kernels read every parameter where the unit keeps it."""
         return None
 
-    def giving_rates(self, wanted: Mapping[str, int]) -> Self:
+    def giving_rates(self, wanted: Mapping[str, int], fed: Mapping[str, int] | None = None) -> Self:
         """The same model with outputs for so many time derivatives of these outputs, where they follow from
-        the equations alone."""
-        grown = with_rates(self.equations, wanted)
+        the equations and, for the inputs in `fed`, from as many derivatives of these: more inputs, which come
+        last."""
+        grown = with_rates(self.equations, wanted, fed)
         return self if grown is self.equations else self._with(grown)
 
     def showing(self) -> Self:
