@@ -87,7 +87,8 @@ def test_it_closes_in_on_whatever_it_is_in_so_many_rounds(
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 8])
 def test_a_step_is_never_sent_back_more_often_than_it_says(engine: str, most: int) -> None:
     unit = up.Ode({"x": "1"}, outputs={"y": "1 - x**5"}, solver="rk4")
-    same = up.Function(inputs=["u"], outputs={"y": "u"})
+    line = {"line": {"x": [-100, 100], "y": [-100, 100]}}  # a table hides how fast it changes
+    same = up.Function(inputs=["u"], outputs={"y": "line(u)"}, tables=line)
     scenario = up.Scenario({"a": unit, "b": same}, {"b.u": "a.y"}, events={"low": {"when": "b.y <= 0.01"}})
     pace = up.Revised(2.0, after=1.0, tolerance=1e-9, most=most)
     trace = up.simulate(scenario, pace=pace, until=2.0, engine=engine)
