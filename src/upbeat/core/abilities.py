@@ -37,7 +37,7 @@ class Ability(enum.Enum):
             raise ModelError(f'abilities are a list of names, such as ["rollback"], not {given!r}')
         found: set[Ability] = set()
         for one in given:
-            if not isinstance(one, cls) and one not in names:
+            if not isinstance(one, cls) and (not isinstance(one, str) or one not in names):
                 raise ModelError(f"there is no ability {one!r}. {suggest(str(one), names, 'abilities')}")
             found.add(one if isinstance(one, cls) else names[str(one)])
         return frozenset(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,20 @@ class Port:
     def __post_init__(self) -> None:
         if objection := objection_to_port(self.name):
             raise ModelError(f"{_short(self.name)} is not a port name: {objection}")
+        for key, kind in (("causality", Causality), ("kind", Kind)):
+            if not isinstance(getattr(self, key), kind):
+                known = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
+                given = _short(getattr(self, key))
+                raise ModelError(f"port '{self.name}': {key} must be one of {known}, not {given}")
+        if self.unit is not None and not isinstance(self.unit, str):
+            raise ModelError(f"port '{self.name}': unit must be a text, not {_short(self.unit)}")
+        if not isinstance(self.depends, frozenset):
+            if isinstance(self.depends, str) or not isinstance(self.depends, Iterable):
+                raise ModelError(f"port '{self.name}': depends must be names, not {_short(self.depends)}")
+            listed = tuple(self.depends)
+            if not all(isinstance(name, str) for name in listed):
+                raise ModelError(f"port '{self.name}': depends must be names, not {_short(self.depends)}")
+            object.__setattr__(self, "depends", frozenset(listed))
         if self.size is not None and (isinstance(self.size, bool) or not isinstance(self.size, int)):
             raise ModelError(f"port '{self.name}': size must be a whole number, not {_short(self.size)}")
         if self.size is not None and self.size < 1:
@@ -113,6 +127,8 @@ class Port:
             object.__setattr__(
                 self, "start", self.values(self.start, finite=False)
             )  # FMUs may have infinite ones
+        if not isinstance(self.event, bool):
+            raise ModelError(f"port '{self.name}': event must be True or False, not {_short(self.event)}")
         if self.event:
             self._check_event()
 

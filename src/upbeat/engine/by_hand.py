@@ -9,7 +9,7 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.errors import InvalidInput, check_type, suggest
 from upbeat.core.ports import Causality, Port, Signal, Value, Values
 from upbeat.engine.drive import Drive
 from upbeat.engine.machine import Machine
@@ -71,6 +71,7 @@ class ByHand:
 
     def checked(self, name: str, value: Signal) -> Given:
         """The input or the parameter of this name, if it can be set to this value."""
+        check_type(name, str, "the name of an input or a parameter")
         if name in self._planned:
             raise InvalidInput(f"'{name}' follows a signal: leave out the signal to set it by hand")
         return self._given(name, value)

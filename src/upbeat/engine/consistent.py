@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, check_type
 from upbeat.engine.simulate import start
+from upbeat.master import checks
 from upbeat.master.algebra.loops import LoopSolver, Newton
 from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.corrections import read_constraint
@@ -40,9 +41,17 @@ def consistent(
     """
     import numpy as np
 
+    check_type(scenario, Scenario, "scenario")
+    check_type(constraints, Iterable, "constraints")
+    check_type(free, Iterable, "free")
+    checks.positive(tolerance, "tolerance")
+    checks.positive(difference, "difference")
+    checks.count(most, "most")
     loops = Newton() if loops is None else loops
     texts = [constraints] if isinstance(constraints, str) else list(constraints)
     names = list(free)
+    for name in names:
+        check_type(name, str, "the name of a start value in free")
     if isinstance(free, str) or not names or not texts:
         raise InvalidInput('name constraints and the start values that are free: free=["right.x"]')
     watched, residuals = _watched(scenario, texts)

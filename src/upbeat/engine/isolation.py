@@ -32,7 +32,7 @@ def isolation_from(run: Mapping[str, Any], problems: Problems) -> Isolation:
         run.get("deadline", DEADLINE),
         run.get("restart", 0),
     )
-    if when not in get_args(When):
+    if not isinstance(when, str) or when not in get_args(When):
         hint = suggest(str(when), get_args(When), "words")
         problems.add(("run", "isolation"), f"there is no isolation {when!r}. {hint}")
     if isinstance(deadline, bool) or not isinstance(deadline, (int, float)) or not deadline > 0:

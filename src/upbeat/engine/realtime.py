@@ -76,7 +76,7 @@ class RealTime:
             raise InvalidInput(f"the factor of real time must be more than 0, not {self.factor:g}")
         if self.tolerance < 0:
             raise InvalidInput(f"the tolerance of real time must not be negative, but is {self.tolerance:g}")
-        if self.late not in get_args(Late):
+        if not isinstance(self.late, str) or self.late not in get_args(Late):
             known = get_args(Late)
             raise InvalidInput(
                 f"'late' cannot be {self.late!r}. {suggest(str(self.late), known, 'policies')}"

@@ -12,7 +12,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from upbeat.core.errors import EndRequest, Interrupted, InvalidInput, RunError, StepError, UnitError, suggest
+from upbeat.core.errors import (
+    EndRequest,
+    Interrupted,
+    InvalidInput,
+    RunError,
+    StepError,
+    UnitError,
+    check_type,
+    suggest,
+)
 from upbeat.core.ports import Signal, Value, Values
 from upbeat.core.time import Span
 from upbeat.engine.building import built
@@ -264,6 +273,7 @@ class Run:
 
     def __getitem__(self, name: str) -> Signal:
         """The present value of a signal, by its column name (``unit.port``)."""
+        check_type(name, str, "the name of a signal")
         columns = self._program.columns
         if name in self._program.events:
             raise InvalidInput(f"'{name}' is an event, which has no present value: look into trace.events")

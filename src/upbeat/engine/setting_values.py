@@ -57,7 +57,7 @@ def checked_file(out: object, writing: bool) -> Path | None:
 def checked_engine(name: Any) -> Any:
     """Which engine, by name."""
     names = get_args(EngineName)
-    if name not in names:
+    if not isinstance(name, str) or name not in names:
         raise InvalidInput(f"there is no engine {name!r}. {suggest(str(name), names, 'engines')}")
     return name
 

@@ -39,7 +39,7 @@ def count(value: object, what: str) -> int:
 def choice(value: object, known: Iterable[str], what: str) -> None:
     """Refuse what is none of the words that can be chosen."""
     words = list(known)
-    if value not in words:
+    if not isinstance(value, str) or value not in words:
         one_of = (
             f'"{words[0]}" or "{words[1]}"' if len(words) == 2 else "one of " + ", ".join(map(_quoted, words))
         )

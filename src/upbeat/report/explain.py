@@ -21,6 +21,7 @@ MOST_VALUES = 40
 def explain(experiment: Experiment, *, program: bool = True) -> str:
     """The whole explanation as text."""
     check_type(experiment, Experiment, "experiment")
+    check_type(program, bool, "program")
     data = explain_data(experiment)
     parts = [_opening(data)]
     if data["monolith"]:

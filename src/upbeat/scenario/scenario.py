@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Model, why_fixed
-from upbeat.core.errors import InvalidInput, Problems, suggest
+from upbeat.core.errors import InvalidInput, Problems, check_type, suggest
 from upbeat.core.expr import Expr
 from upbeat.core.ports import Causality, Kind, Port, Values
 from upbeat.scenario.assemble import Parts, assemble
@@ -84,7 +84,8 @@ class Scenario:
         name: str = "",
     ) -> None:
         problems = Problems()
-        parts = assemble(units, connections, inputs, outputs or {}, parameters or {}, problems, events=events)
+        outputs, parameters = (given if given is not None else {} for given in (outputs, parameters))
+        parts = assemble(units, connections, inputs, outputs, parameters, problems, events=events)
         problems.raise_if_any(name)
         self._fill(parts, name)
 
@@ -228,6 +229,9 @@ class Scenario:
 
     def with_values(self, values: Mapping[str, Any]) -> Scenario:
         """The same scenario with other parameters and start values: ``{"left.m": 3, "push": 0.5}``."""
+        check_type(values, Mapping, "values")
+        for name in values:
+            check_type(name, str, "the name of a value")
         problems = Problems()
         parts = with_values(self._parts, values, problems)
         problems.raise_if_any(self.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upbeat.core.atomic import as_path
-from upbeat.core.errors import FileProblem, InvalidInput, suggest
+from upbeat.core.errors import FileProblem, InvalidInput, check_type, suggest
+from upbeat.core.plain import shown
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column, Pool, labels_of
 from upbeat.trace.events import EventLog, StoredEvents
@@ -53,8 +55,13 @@ class Trace:
         statistics: Statistics | None = None,
         events: EventLog | StoredEvents | None = None,
     ) -> None:
+        check_type(columns, Iterable, "columns")
+        if ending is not None:
+            check_type(ending, Ending, "ending")
         ending = ending or Ending()
         self.columns = tuple(columns)
+        for column in self.columns:
+            check_type(column, Column, "a column")
         self.source = source
         self.outcome: Outcome = ending.outcome
         self.steps: StepLog = ending.steps
@@ -150,6 +157,7 @@ class Trace:
         return name in self._index
 
     def __getitem__(self, name: str) -> NDArray[Any]:
+        check_type(name, str, "the name of a signal")
         if name in self._index:
             return self._column(self._index[name])
         cells = self._cells_of(name)
@@ -163,6 +171,7 @@ class Trace:
 
     def column(self, name: str) -> Column:
         """Kind, unit of measure and labels of a signal."""
+        check_type(name, str, "the name of a signal")
         if name not in self._index:
             raise self._unknown(name)
         return (TIME, *self.columns)[self._index[name]]
@@ -189,6 +198,8 @@ class Trace:
 
     def between(self, start: float, stop: float) -> Trace:
         """The part from `start` to `stop`, with the rows right before and after it; steps stay all."""
+        for bound in (start, stop):
+            check_type(bound, Real, "a time")
         if not start < stop:
             raise InvalidInput(
                 f"a part of a trace goes from an earlier to a later time, not {start} to {stop}"
@@ -208,7 +219,10 @@ class Trace:
         With a `name`, that signal's value, an array if `t` is one; without, a dict of all signals.
         Where an event left two rows at the same time, the later one counts.
         """
-        when = np.asarray(t, dtype=np.float64)
+        try:
+            when = np.asarray(t, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInput(f"t must be a time or an array of times, not {shown(t)}") from None
         time = self.time
         if len(time) == 0 or not np.all((when >= time[0]) & (when <= time[-1])):
             held = f"from {time[0]:g} to {time[-1]:g}" if len(time) else "no rows at all"

@@ -8,7 +8,7 @@ from ctypes import c_void_p
 from dataclasses import dataclass
 
 from upbeat.core.abilities import Ability, Core, replayed, speaks_for_itself
-from upbeat.core.errors import suggest
+from upbeat.core.errors import check_type, suggest
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.units.addressed import AddressedUnit, PackableUnit
 from upbeat.units.c_calls import SIGNATURES, Cell, NativeFailure, write
@@ -32,7 +32,11 @@ class NativeUnit:
     threads: bool = False
 
     def __init__(self, ports: Iterable[Port], functions: Mapping[str, int], *, threads: bool = False) -> None:
+        check_type(ports, Iterable, "ports")
+        check_type(functions, Mapping, "functions")
         object.__setattr__(self, "ports", tuple(ports))
+        for port in self.ports:
+            check_type(port, Port, "a port")
         object.__setattr__(self, "threads", threads)
         object.__setattr__(self, "functions", tuple(sorted(dict(functions).items())))
         complaints = Complaints()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -118,7 +117,7 @@ def _declared(
         return ()
     if any(part is not None for part in parts):
         complaints.add("ports", "given beside inputs, outputs or parameters: keep one of the two ways")
-    listed = (ports,) if isinstance(ports, (str, Port)) else tuple(ports)
+    listed = tuple(ports) if isinstance(ports, Iterable) and not isinstance(ports, str) else (ports,)
     odd = [port for port in listed if not isinstance(port, Port)]
     if odd:
         complaints.add(
@@ -131,7 +130,7 @@ def _declared(
 
 def _check_sampled(ports: Sequence[Port], sample_time: Any, complaints: Complaints) -> None:
     number = isinstance(sample_time, (int, float)) and not isinstance(sample_time, bool)
-    if not number or not 0.0 < sample_time < math.inf:
+    if not number or not 0.0 < sample_time < 1e300:
         complaints.add("sample_time", f"a sample time is a number of seconds above 0, not {sample_time!r}")
     for port in ports:
         if port.event:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from upbeat.core.abilities import Ability
-from upbeat.core.errors import suggest
+from upbeat.core.errors import check_type, suggest
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.units.calls import cells_of, check_callable, check_fields, flat, record, slopes_of
 from upbeat.units.inputs import EXACT
@@ -17,6 +17,7 @@ from upbeat.units.shorthand import (
     check_settable,
     check_unique,
     entries,
+    is_empty,
     read_outputs,
     read_ports,
     with_starts,
@@ -167,6 +168,7 @@ class PythonOde(_Coded):
         check_fields(arguments, complaints)
         with complaints.at("solver"):
             self._fix(solver=RK4() if solver is None else solver_from(solver))
+        check_type(sources, (tuple, list), "sources")
         complaints.raise_if_any()
         self._fix(
             derivatives=derivatives, states=tuple(known.values()), sources=tuple(sources), compute=compute
@@ -207,7 +209,7 @@ def _read_states(given: object, complaints: Complaints) -> dict[str, Port]:
     for port in ports:
         if port.kind is not Kind.REAL:
             complaints.add(f"states.{port.name}", "a state is real, and its start value a number")
-    if not given:
+    if is_empty(given):
         complaints.add("states", "an ode needs at least one state; without any it is a PythonFunction")
     return {port.name: port for port in ports}
 
@@ -270,7 +272,7 @@ class PythonFunction(_Coded):
         values = read_ports(parameters, Causality.PARAMETER, "parameters", complaints)
         check_unique((*given, *computed, *values), complaints)
         check_fields((*given, *values), complaints)
-        if not outputs:
+        if is_empty(outputs):
             complaints.add("outputs", "a function needs at least one output")
         complaints.raise_if_any()
         self._fix(function=function, inputs=given, outputs=computed, parameters=values, slopes=slopes)

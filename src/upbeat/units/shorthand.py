@@ -11,7 +11,7 @@ size, unless `kind` and `size` do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -27,6 +27,11 @@ KEYS = {
     Causality.OUTPUT: ("value", "unit", "kind", "size", "items", "derivative", "description", "event"),
     Causality.PARAMETER: ("value", "unit", "kind", "size", "items", "description"),
 }
+
+
+def is_empty(given: object) -> bool:
+    """Whether nothing was given. An array, which may have no truth value, is something, if wrong."""
+    return given is None or (isinstance(given, Sized) and len(given) == 0)
 
 
 class Complaints:
@@ -160,9 +165,10 @@ def _kind(given: object, start: object, items: tuple[str, ...]) -> Kind:
         if isinstance(first, bool):
             return Kind.BOOLEAN
         return Kind.STRING if isinstance(first, str) else Kind.REAL
+    names = [kind.value for kind in Kind]
     if isinstance(given, Kind):
         kind = given
-    elif given in (names := [kind.value for kind in Kind]):
+    elif isinstance(given, str) and given in names:
         kind = Kind(given)
     else:
         raise ModelError(f"there is no kind {given!r}. {suggest(str(given), names, 'kinds')}")

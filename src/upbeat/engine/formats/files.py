@@ -33,6 +33,8 @@ def load(
     about the master, the run and the record; `step` is short for a fixed `pace`. All problems of the
     file are reported together.
     """
+    if values is not None:
+        check_type(values, Mapping, "values")
     return read_experiment(
         path, {"step": step, **settings}, values=values or {}, allow_python=allow_python, writing=False
     )

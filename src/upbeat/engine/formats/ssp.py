@@ -45,6 +45,8 @@ def read_ssp(
     path = as_path(path)
     if variant is not None:
         check_type(variant, str, "variant")
+    if values is not None:
+        check_type(values, Mapping, "values")
     given = {"step": step, **settings}
     file = system_file(path, given, values=values or {}, variant=variant)
     return completed(file, given, Problems(), writing=False)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from upbeat.core.abilities import Model
-from upbeat.core.errors import ModelError, suggest
+from upbeat.core.errors import ModelError, check_type, suggest
 from upbeat.core.expr import ONE, Expr, Name, Number, names, parse, substitute
 from upbeat.core.names import cell_names, resolve
 from upbeat.core.ports import Causality, Kind, Port
@@ -41,6 +41,9 @@ def as_discrete(
     condition over the model's outputs has become true. Every output in `sample` becomes an event output with
     its value at the start and after every step of a fixed size.
     """
+    if events is not None:
+        check_type(events, Mapping, "events")
+    check_type(sample, Iterable, "sample")
     outputs = _ports(model, Causality.OUTPUT)
     units: dict[str, Model] = {INSIDE: model}
     connections: dict[str, Any] = {}
@@ -63,6 +66,7 @@ def as_discrete(
         connections[f"edge_{name}.signal"] = _inside(condition, outputs, f"events['{name}']")
         sent[name] = f"edge_{name}.rise"
     for name in sample:
+        check_type(name, str, "the name of an output in sample")
         if name not in outputs:
             raise ModelError(f"there is no output '{name}' to sample. {suggest(name, outputs, 'outputs')}")
         if name in sent:
@@ -99,6 +103,8 @@ def as_continuous(
     of `hold` becomes an output: what the last event said, through an event connection (see
     `upbeat.scenario.events.links`; expressions call the model `unit`), and `start` before.
     """
+    for what, table in (("events", events), ("hold", hold)):
+        check_type(table, Mapping, what)
     heard = _ports(model, Causality.INPUT, event=True)
     said = _ports(model, Causality.OUTPUT, event=True)
     units: dict[str, Model] = {INSIDE: model}
@@ -117,6 +123,7 @@ def as_continuous(
         connections[f"{INSIDE}.{name}"] = links[0] if len(links) == 1 else links
     outputs: dict[str, Any] = {}
     for name, options in hold.items():
+        check_type(options, Mapping, f"hold['{name}']")
         link = dict(options)
         if "event" not in link or link["event"] not in said:
             raise ModelError(
@@ -137,6 +144,8 @@ def as_continuous(
 
 
 def _ports(model: Model, causality: Causality, *, event: bool = False) -> dict[str, Port]:
+    if not (hasattr(model, "ports") and hasattr(model, "instantiate")):
+        raise ModelError(f"{model!r} is not a model")
     return {p.name: p for p in model.ports if p.causality is causality and p.event is event}
 
 

@@ -96,8 +96,8 @@ class Interruptible:
         checks.flag(self.parallel, "parallel of Interruptible")
         if checks.positive(self.forecast, "forecast of Interruptible") < 1.0:
             raise MasterError(f"forecast of Interruptible must be at least 1, not {self.forecast!r}")
-        if self.interruption is not None and self.interruption != 0.0:
-            checks.positive(self.interruption, "interruption of Interruptible")
+        if self.interruption is not None:
+            checks.natural(self.interruption, "interruption of Interruptible")
         check_outputs(self.outputs)
         check_loops(self.loops, "Interruptible")
 

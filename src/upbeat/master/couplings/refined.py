@@ -68,7 +68,7 @@ class Refined:
     changes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.method == "R":
+        if isinstance(self.method, str) and self.method == "R":
             object.__setattr__(self, "method", "refined")
         checks.choice(self.method, get_args(Method), "method of Refined")
         listed = isinstance(self.delays, (list, tuple)) and all(isinstance(d, str) for d in self.delays)

@@ -272,7 +272,7 @@ class _Instant:
             block += history.restart
         block += again
         moved = {self._inputs[resource] for resource in spoilt if resource in self._inputs}
-        return (*block, *self._dues.ask((moved | {unit}).intersection(self._dues.of)))
+        return (*block, *self._dues.ask({one for one in (*moved, unit) if one in self._dues.of}))
 
     def _arrivals(self) -> dict[str, Block]:
         scenario = self._wiring.scenario

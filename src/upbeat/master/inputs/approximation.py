@@ -114,7 +114,7 @@ class Hermite:
     derivatives: int = 1
 
     def __post_init__(self) -> None:
-        if self.derivatives not in (1, 2):
+        if not isinstance(self.derivatives, int) or self.derivatives not in (1, 2):
             raise MasterError(f"Hermite uses 1 or 2 derivatives, not {self.derivatives!r}")
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:

@@ -105,7 +105,7 @@ class ErrorControl:
         self._check_choices()
         for name in ("tolerance", "first", "shortest", "longest"):
             value = getattr(self, name)
-            if name == "longest" and value == inf:
+            if name == "longest" and isinstance(value, float) and value == inf:
                 continue
             if value is not None or name == "tolerance":
                 object.__setattr__(self, name, checked_step(value, f"{name} of ErrorControl"))

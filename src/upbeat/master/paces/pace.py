@@ -245,7 +245,7 @@ class EventDriven:
     longest: float = inf
 
     def __post_init__(self) -> None:
-        if self.longest != inf:
+        if not (isinstance(self.longest, float) and self.longest == inf):
             object.__setattr__(self, "longest", checked_step(self.longest, "the longest step of EventDriven"))
 
     @property

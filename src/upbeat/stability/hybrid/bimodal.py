@@ -39,7 +39,10 @@ class Bimodal:
 
     def __post_init__(self) -> None:
         for name in ("rest", "ray"):
-            values = np.asarray(getattr(self, name), dtype=float)
+            try:
+                values = np.asarray(getattr(self, name), dtype=float)
+            except (TypeError, ValueError, OverflowError):
+                values = np.zeros(0)
             if values.shape != (2,) or not np.isfinite(values).all():
                 raise InvalidInput(f"{name} of Bimodal is a pair of numbers, not {getattr(self, name)!r}")
         if not any(self.ray):

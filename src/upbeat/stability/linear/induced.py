@@ -203,7 +203,7 @@ class Inducing:
     def _checked(self, at: At) -> float:
         """The time of a point; that of a point at rest is the start."""
         span = self._experiment.span
-        if at in ("start", "rest"):
+        if isinstance(at, str) and at in ("start", "rest"):
             return span.start
         if not isinstance(at, (int, float)) or isinstance(at, bool) or not abs(at) < 1e300:
             raise InvalidInput(f'at is "start", "rest" or a time of the run, not {at!r}')

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, check_type
 
 Array = npt.NDArray[np.float64]
 
@@ -36,7 +36,12 @@ class Automaton:
     names: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edges", tuple(Edge(*map(int, edge)) for edge in self.edges))
+        check_type(self.nodes, int, "nodes")
+        check_type(self.names, (tuple, list), "names")
+        try:
+            object.__setattr__(self, "edges", tuple(Edge(*map(int, edge)) for edge in self.edges))
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInput("edges are triples of whole numbers: (source, target, policy)") from None
         for edge in self.edges:
             if not (0 <= edge.source < self.nodes and 0 <= edge.target < self.nodes and edge.symbol >= 0):
                 raise InvalidInput(

@@ -105,6 +105,8 @@ def stabilise(
     every round cycles go, too, that come a little less near to growing.
     """
     check_type(system, SwitchedSystem, "system")
+    if report is not None:
+        check_type(report, Callable, "report")  # type: ignore[arg-type]
     budget = Budget(seconds)
     lifted = Lift(system.automaton.irreducible(), lift)
     slow = max((r for r in system.radii if r < MARGINAL), default=0.5)

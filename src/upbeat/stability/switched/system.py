@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, check_type
 from upbeat.stability.switched.automaton import Array, Automaton
 
 
@@ -32,11 +32,14 @@ class SwitchedSystem:
         names: Iterable[str] = (),
     ) -> None:
         checked = _checked(matrices)
-        named = tuple(names) or tuple(str(k) for k in range(len(checked)))
+        check_type(names, Iterable, "names")
+        named = tuple(str(name) for name in names) or tuple(str(k) for k in range(len(checked)))
         if len(named) != len(checked) or len(set(named)) != len(named):
             raise InvalidInput(
                 f"{len(checked)} policies need as many different names, not {', '.join(named)}"
             )
+        if automaton is not None:
+            check_type(automaton, Automaton, "automaton")
         graph = Automaton.free(len(checked)) if automaton is None else automaton
         unknown = sorted({edge.symbol for edge in graph.edges if edge.symbol >= len(checked)})
         if unknown:

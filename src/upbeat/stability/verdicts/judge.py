@@ -171,6 +171,7 @@ def stability_of(
     """
     _check_scan(scan)
     check_type(block, str, "block")
+    check_type(ideal, bool, "ideal")
     if points is not None and (isinstance(points, bool) or not isinstance(points, int)):
         raise InvalidInput(f"points must be a whole number, not {points!r:.60}")
     if report is not None and not callable(report):

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Self
 
 from upbeat.core.errors import ModelError
@@ -68,4 +69,10 @@ def number(name: str, value: object, complaints: Complaints, unit: str | None = 
 
 def formula(text: str, **parts: Expr) -> Expr:
     """An expression, with parts put in for some of its names."""
-    return substitute(parse(text), parts)
+    return substitute(_parsed(text), parts) if parts else _parsed(text)
+
+
+@lru_cache(maxsize=128)
+def _parsed(text: str) -> Expr:
+    """The texts are our own, few, and the same for every unit of a kind."""
+    return parse(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 from upbeat.core.errors import ModelError
@@ -83,20 +84,24 @@ def _ticking(every: object, offset: object, complaints: Complaints) -> tuple[Por
 
 def _ticks(ports: Sequence[Port], emission: Emission, *parameters: Port) -> Discrete:
     """Something is sent at offset + k·every, k = 0, 1, …, but not before the start of the run."""
-    guess = formula("max(ceil((time - offset)/every), 0)")
-    # The division rounds, so that the first one may be the one before, or the one after.
-    first = formula(
-        "guess - 1 if guess > 0 and offset + (guess - 1)*every >= time "
-        "else guess if offset + guess*every >= time else guess + 1",
-        guess=guess,
-    )
     return Discrete(
         ports=(*ports, *parameters),
         variables=(Variable("k", Kind.INTEGER, 0),),
         modes=(
             Mode(due=formula("offset + k*every"), emissions=(emission,), internal=(("k", formula("k + 1")),)),
         ),
-        initial=(("k", first),),
+        initial=(("k", _first()),),
+    )
+
+
+@cache
+def _first() -> Expr:
+    """The number of the first tick that is not before the start."""
+    # The division rounds, so that the first one may be the one before, or the one after.
+    return formula(
+        "guess - 1 if guess > 0 and offset + (guess - 1)*every >= time "
+        "else guess if offset + guess*every >= time else guess + 1",
+        guess=formula("max(ceil((time - offset)/every), 0)"),
     )
 
 

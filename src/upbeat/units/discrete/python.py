@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,7 +103,7 @@ class PythonDiscrete:
         _check_together(given, ports[0], ports[1], complaints)
         check_unique((port for group in ports for port in group), complaints)
         check_fields(ports[2], complaints)
-        if isinstance(elapsed, bool) or not isinstance(elapsed, (int, float)) or not 0 <= elapsed < math.inf:
+        if isinstance(elapsed, bool) or not isinstance(elapsed, (int, float)) or not 0 <= elapsed < 1e300:
             complaints.add("elapsed", f"a time that has passed is 0 or more, not {elapsed!r}")
         complaints.raise_if_any()
         fields = {"inputs": ports[0], "outputs": ports[1], "parameters": ports[2], "start": start, **given}

@@ -20,7 +20,7 @@ from upbeat.units.equations.reaction_plan import reactions
 from upbeat.units.equations.spec import read_equations
 from upbeat.units.equations.stopping import Stops, marked_like, with_stops
 from upbeat.units.inputs import NUMBERS
-from upbeat.units.shorthand import Complaints
+from upbeat.units.shorthand import Complaints, is_empty
 from upbeat.units.solving.choice import Choice, plain_solvers
 from upbeat.units.solving.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
 from upbeat.units.solving.unit import Behaviour, Equation, SolvedUnit, from_number, remembered
@@ -194,7 +194,7 @@ class Ode(_Model):
             "locals": locals, "tables": tables, "variables": variables, "events": events,
         }  # fmt: skip
         if equations is None:
-            if not states:
+            if is_empty(states):
                 complaints.add("states", "an ode needs at least one state; without any it is a function")
             equations = read_equations(complaints, **sections)
         else:
@@ -275,12 +275,14 @@ class Function(_Model):
             "inputs": inputs, "outputs": outputs, "parameters": parameters, "locals": locals, "tables": tables
         }  # fmt: skip
         if equations is None:
-            if not outputs:
+            if is_empty(outputs):
                 complaints.add("outputs", 'a function needs at least one: outputs = { y = "…" }')
-            equations = read_equations(complaints, **{**sections, "outputs": outputs or ()})
+            equations = read_equations(
+                complaints, **{**sections, "outputs": () if outputs is None else outputs}
+            )
         else:
             _refuse(sections, complaints)
-        if choice is not None or solver not in (None, Euler()):
+        if choice is not None or not (solver is None or isinstance(solver, Euler)):
             complaints.add("solver", "a function has nothing to solve: leave it out")
         complaints.raise_if_any()
         super().__init__(equations, Euler())  # never used: there is nothing to integrate

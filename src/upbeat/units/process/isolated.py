@@ -59,7 +59,7 @@ class Isolated:
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, int) or given < least:
                 complaints.add(name, f"must be a whole number of at least {least}, not {given!r}")
-        if self.isolation not in get_args(When):
+        if not isinstance(self.isolation, str) or self.isolation not in get_args(When):
             hint = suggest(str(self.isolation), get_args(When), "words")
             complaints.add("isolation", f"there is no isolation {self.isolation!r}. {hint}")
         complaints.raise_if_any()

@@ -115,7 +115,7 @@ class Cvode:
 
     def __post_init__(self) -> None:
         _check_adaptive(self)
-        if self.formula not in ("bdf", "adams"):
+        if not isinstance(self.formula, str) or self.formula not in ("bdf", "adams"):
             raise ModelError(f'solver cvode: formula must be "bdf" or "adams", not {self.formula!r}')
 
 
