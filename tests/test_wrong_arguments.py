@@ -172,3 +172,10 @@ def test_a_run_cannot_be_pickled() -> None:
         pass
     with pytest.raises(up.InvalidInput, match="checkpoint"):
         pickle.dumps(run)
+
+
+def test_a_unit_in_another_process_cannot_be_pickled() -> None:
+    unit: Any = up.Isolated(up.Ode(states={"x": "-x"}, outputs=["x"])).instantiate("a", 0.0)
+    unit.close()
+    with pytest.raises(up.ModelError, match="pickle its model"):
+        pickle.dumps(unit)

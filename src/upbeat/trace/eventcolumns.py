@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upbeat.core.errors import InvalidInput, check_type
-from upbeat.core.plain import same_length, shown
+from upbeat.core.plain import Fields, same_length, shown
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Pool, check_strings
 from upbeat.trace.eventkinds import EventKind, usual_bits
@@ -283,8 +283,15 @@ def _checked(more: Iterable[Any], count: int) -> list[tuple[int, list[str], Mapp
             raise ValueError(f"there are {count} events, and none with number {shown(place)}")
         if not isinstance(details, Mapping) or not isinstance(units, (list, tuple)):
             raise ValueError(f"{shown(entry)} says nothing about an event")
-        found.append((place, list(map(str, units)), details))
+        found.append((place, list(map(str, units)), checked_details(details)))
     return found
+
+
+def checked_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is told of an event, with a number where others will look for one; `ValueError` if not."""
+    if "landed" in details:
+        Fields(dict(details), "what is told of an event").number("landed")
+    return details
 
 
 def _bits_of(cells: ArrayLike) -> NDArray[np.int64]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from tools.evidence.areas import (
+    anatomy,
     cores,
     engine,
     events,
     fmus,
     foundation,
+    hardening,
     hybrid,
     installs,
     loops,
@@ -26,5 +28,7 @@ AREAS: dict[str, tuple[Claim, ...]] = {
     "A combustion engine": engine.CLAIMS,
     "Stability": stability.CLAIMS,
     "Nothing wrong is silent": truth.CLAIMS,
+    "Nothing costs a user anything": hardening.CLAIMS,
+    "The code base": anatomy.CLAIMS,
     "Installs": installs.CLAIMS,
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.core.errors import FileProblem, InvalidInput, cannot_read
+from upbeat.trace.eventcolumns import checked_details
 from upbeat.trace.eventkinds import EventKind
 from upbeat.trace.events import EventLog
 from upbeat.trace.files.output import Appender, warn
@@ -150,7 +151,7 @@ def _told(field: str | None) -> tuple[list[str], dict[str, Any]]:
     units = details.pop("units", [])
     if not isinstance(units, list) or not all(isinstance(unit, str) for unit in units):
         raise ValueError("units are a list of names")
-    return units, details
+    return units, dict(checked_details(details))
 
 
 def _damaged(path: Path, text: str, at: int) -> FileProblem:

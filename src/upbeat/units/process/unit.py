@@ -73,6 +73,11 @@ class IsolatedUnit:
         if slope:
             self.slope = self._slope
 
+    def __reduce__(self) -> Any:
+        raise ModelError(
+            "a unit in a process of its own cannot be pickled: pickle its model, or what it saves"
+        )
+
     def get(self, port: str) -> Signal | None:
         """The value of an output now; None for an event that is absent."""
         value: Signal | None = self._remote.get(_number(port, self._outputs, "outputs"))
