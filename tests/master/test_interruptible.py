@@ -583,7 +583,7 @@ def test_what_it_adds_to_units_is_not_for_users() -> None:
         ({"parallel": "no"}, "parallel of Interruptible must be true or false"),
         ({"forecast": 0.5}, "forecast of Interruptible must be at least 1"),
         ({"forecast": math.inf}, "forecast of Interruptible must be a positive number"),
-        ({"interruption": -1.0}, "interruption of Interruptible must be a positive number"),
+        ({"interruption": -1.0}, "interruption of Interruptible must be a number of at least 0"),
         ({"outputs": "late"}, "outputs must be"),
         ({"loops": 3}, "loops of Interruptible"),
     ],
