@@ -169,24 +169,14 @@ class Caller {
   // good, and how the processor computes is set back.
   template <class Body>
   int guarded(const char* call, Body body) {
-    int status;
-    try {
-      status = body();
-    } catch (...) {
-      status = raised(call);
-    }
+    const int status = caught(call, body);
     if (arithmetic() != usual_) settle(call);
     return status;
   }
   // The same for those that are called most. What matters to long double only is set back with the next step.
   template <class Body>
   int quick(const char* call, Body body) {
-    int status;
-    try {
-      status = body();
-    } catch (...) {
-      status = raised(call);
-    }
+    const int status = caught(call, body);
     if (arithmetic_of_doubles() != static_cast<std::uint32_t>(usual_)) settle(call);
     return status;
   }
@@ -263,6 +253,14 @@ class Caller {
 
  private:
   UPBEAT_APART bool judged(int status, const char* call);
+  template <class Body>
+  int caught(const char* call, Body& body) {
+    try {
+      return body();
+    } catch (...) {
+      return raised(call);
+    }
+  }
   UPBEAT_APART int raised(const char* call);
   UPBEAT_APART void settle(const char* call);
   void warn(const std::string& text);

@@ -114,8 +114,8 @@ class FromFile(Protocol):
         """A hash of the file, wherever it lies."""
         ...
 
-    def undefined(self, port: str) -> str | None:
-        """The unit of measure of a port, if it is a name and nothing more."""
+    def undefined(self) -> Mapping[str, str]:
+        """The units of measure, by port, that are names and nothing more."""
         ...
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,19 +36,17 @@ def _opening(trace: Trace) -> list[str]:
         if trace.event_counts:
             facts.append(_counted(sum(trace.event_counts.values()), "event"))
         facts.append(_counted(len(trace), "row") + " recorded")
-        if (wall := _number(trace.info.get("wall_seconds"))) is not None:
-            facts.append(_seconds(wall))
+        if "wall_seconds" in trace.info:
+            facts.append(_seconds(float(trace.info["wall_seconds"])))
         lines.append(", ".join(facts) + ".")
     else:
         lines.append("Nothing was recorded.")
     if trace.event_counts:
         lines.append(f"Events: {_events(trace.event_counts)}.")
         lines += _between(trace)
-    warnings, undefined = trace.info.get("warnings"), trace.info.get("undefined")
-    lines += [f"Warning: {what}." for what in (warnings if isinstance(warnings, (list, tuple)) else ())]
-    for event, t in undefined.items() if isinstance(undefined, Mapping) else ():
-        when = "" if _number(t) is None else f" at t = {t:.9g} s"
-        lines.append(f"Event {event}: its condition was not a number{when}; that is never true.")
+    lines += [f"Warning: {what}." for what in trace.info.get("warnings", ())]
+    for event, t in trace.info.get("undefined", {}).items():
+        lines.append(f"Event {event}: its condition was not a number at t = {t:.9g} s; that is never true.")
     if trace.lateness is not None:
         lines.append(_lateness(trace.lateness))
     if "engine" in trace.info:
@@ -68,20 +65,13 @@ def between_units(trace: Trace) -> dict[str, Any] | None:
     if not found:
         return None
     predicted = sum("predicted" in details for details in found)
-    numbers = [_number(details.get("landed")) for details in found]
-    landed = [abs(number) for number in numbers if number is not None]
+    landed = [abs(details["landed"]) for details in found if "landed" in details]
     return {
         "count": len(found),
         "predicted": predicted,
         "landed": len(landed),
         "landed_within": max(landed, default=None),
     }
-
-
-def _number(told: object) -> float | None:
-    """What a trace tells of itself, if it is a number: it may come from a file that somebody has changed."""
-    number = isinstance(told, (int, float)) and abs(told) <= sys.float_info.max
-    return float(told) if number else None  # type: ignore[arg-type]
 
 
 def _between(trace: Trace) -> list[str]:

@@ -14,7 +14,8 @@ _log = logging.getLogger("upbeat.fmu")
 
 def tell_unconverted(scenario: Scenario) -> None:
     """Log a warning for each connection that may need a conversion which nobody can do."""
-    if not any(isinstance(bare(model), FromFile) for model in scenario.units.values()):
+    models = (bare(model) for model in scenario.units.values())
+    if not any(isinstance(model, FromFile) and model.undefined() for model in models):
         return
     for connection in scenario.connections:
         if isinstance(connection.text, dict):
@@ -39,6 +40,6 @@ def _unit(scenario: Scenario, end: End) -> tuple[str | None, bool]:
     if unit == INPUTS or unit not in scenario.units:
         return next((port.unit for port in scenario.inputs if port.name == name), None), False
     model = bare(scenario.units[unit])
-    if isinstance(model, FromFile) and (known := model.undefined(name)) is not None:
-        return known, True
+    if isinstance(model, FromFile) and name in model.undefined():
+        return model.undefined()[name], True
     return next((port.unit for port in model.ports if port.name == name), None), False

@@ -50,7 +50,6 @@ def read_experiment(
 ) -> Experiment:
     """As `load`; with `writing` it also is a problem if the results cannot go where they should."""
     path = as_path(path)
-    check_type(values, Mapping, "values")
     made = _read(path, settings, values=values, allow_python=allow_python, writing=writing)
     measured = usable(Path(path)) if made.cores > 1 else None
     return made if measured is None else made.with_(profile=measured)

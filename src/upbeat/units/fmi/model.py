@@ -282,9 +282,9 @@ class Fmu:
         """A hash of the file, wherever it lies."""
         return content(self.path)
 
-    def undefined(self, port: str) -> str | None:
-        """The unit of measure of a port, if it is a name and nothing more."""
-        return self.layout.undefined.get(port)
+    def undefined(self) -> Mapping[str, str]:
+        """The units of measure, by port, that are names and nothing more."""
+        return self.layout.undefined
 
     def instantiate(self, name: str, start: float) -> Unit:
         """A new instance, in initialization mode at time `start`."""
