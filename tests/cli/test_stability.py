@@ -115,6 +115,10 @@ def test_what_is_not_proven_is_a_warning(tmp_path: Path, capsys: pytest.CaptureF
         "[master]\nstep = 0.1\n[run]\nuntil = 1.0\n"
     )
     assert main(["run", str(file), "--certify"]) == 0
+    told = capsys.readouterr().err
+    assert "not proven to be stable. Undecided" in told
+    assert "the start is not a point of rest" in told
+    assert main(["run", str(file), "--certify", "--at", "rest"]) == 0
     assert "not proven to be stable. Locally stable" in capsys.readouterr().err
 
 
@@ -133,12 +137,12 @@ until = 10.0
 def test_the_point_is_honoured_and_named_everywhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Van der Pol: small motions decay at the start, and grow where it would be at rest."""
+    """Van der Pol: slopes at the start, which it leaves, say nothing; at rest motions grow."""
     file = tmp_path / "o.toml"
     file.write_text(OSCILLATOR)
     several = ["stability", str(file), "--steps", "0.05,0.1", "--quiet"]
-    assert main(several) == 0
-    assert capsys.readouterr().out.startswith("Locally stable: for small motions around the start, if")
+    assert main(several) == 4
+    assert "the start is not a point of rest" in capsys.readouterr().err
     assert main([*several, "--at", "rest"]) == 0
     assert capsys.readouterr().out.startswith("Locally unstable: for small motions around rest, ")
     assert main(["stability", str(file), "--at", "rest", "--quiet"]) == 0
@@ -367,10 +371,10 @@ def test_local_verdicts_are_labelled_in_a_comparison(
 ) -> None:
     file = tmp_path / "o.toml"
     file.write_text(OSCILLATOR)
-    assert main(["stability", str(file), "--compare", "--no-scan"]) == 0
+    assert main(["stability", str(file), "--compare", "--no-scan", "--at", "rest"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("Locally stable with steps of 0.1 s: for small motions around the start, ")
-    assert "locally stable" in next(line for line in text.splitlines() if line.startswith("* "))
+    assert text.startswith("Locally unstable with steps of 0.1 s: for small motions around rest, ")
+    assert "locally unstable" in next(line for line in text.splitlines() if line.startswith("* "))
 
 
 def test_the_sizes_will_do_for_a_file_without_a_step(

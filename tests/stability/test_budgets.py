@@ -42,7 +42,7 @@ def test_a_step_that_takes_too_many_evaluations_is_undecided(short: None, solver
 
 def test_slopes_are_followed_through_so_many_solver_steps_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flows, "STAGES", 20)
-    assert up.stability_of(one(solver=up.RK4(steps=5)), pace=0.1, scan=False).verdict == "stable"
+    assert up.stability_of(one(solver=up.RK4(steps=5)), pace=0.1, scan=False).spectral_radius < 1.0
     found = up.stability_of(one(solver=up.RK4(steps=6)), pace=0.1, scan=False)
     assert (found.verdict, "6 solver steps are too many" in found.why) == ("undecided", True)
 

@@ -102,7 +102,7 @@ def test_what_cannot_be_told_from_one_is_undecided() -> None:
 
 def test_verdicts_on_what_is_not_linear_are_local() -> None:
     body = up.Ode({"x": "-x**3 - x"}, start={"x": 1.0})
-    found = up.stability_of(up.Scenario(units={"body": body}), pace=0.1, scan=False)
+    found = up.stability_of(up.Scenario(units={"body": body}), pace=0.1, scan=False, at="rest")
     assert (found.verdict, found.local) == ("stable", True)
     assert "body is not linear" in found.model.notes
     from upbeat.report.stability import sentence

@@ -161,10 +161,10 @@ def test_what_is_not_linear_is_local() -> None:
         },
         connections={"a.u": "b.u", "b.x": "a.x"},
     )
-    found = up.certified(scenario, [0.1, 0.2])
+    found = up.certified(scenario, [0.1, 0.2], at="rest")
     assert found.verdict == "stable"
     assert not found.linear
-    assert str(found).startswith("Locally stable: for small motions around the start, if")
+    assert str(found).startswith("Locally stable: for small motions around rest, if")
     assert found.data()["local"] is True
 
 

@@ -80,11 +80,11 @@ def test_a_map_has_three_values() -> None:
 
 
 def test_a_map_is_made_where_it_is_asked_for() -> None:
-    """Van der Pol: its start is on a side of the cycle where motions decay, its rest is not stable."""
+    """Van der Pol: its start is soon left, and decides nothing; its rest is not stable."""
     oscillator = alone({"x": "v", "v": "(m - x*x)*v - x"}, {"x": 2.0}, parameters={"m": 1.0})
     start = up.stability_map(oscillator, "o.m", [1.0], [0.1])
     rest = up.stability_map(oscillator, "o.m", [1.0], [0.1], at="rest")
-    assert start.verdicts[0, 0] == "stable"
+    assert (start.verdicts[0, 0], rest.verdicts[0, 0]) == ("undecided", "unstable")
     assert rest.radius[0, 0] == pytest.approx(np.exp(0.05), rel=1e-5)  # |exp(h·(1 ± i√3)/2)|
 
 
@@ -117,7 +117,7 @@ def test_rest_is_a_point_that_has_come_to_rest() -> None:
 
 
 def test_it_is_said_why_other_steps_were_not_looked_at() -> None:
-    found = up.stability_of(alone({"x": "-x*x*x - x"}, {"x": 1.0}), pace=0.1, at=1.0)
+    found = up.stability_of(alone({"x": "-x*x*x - x"}), pace=0.1, at=1.0, until=9.0)
     assert found.steps is None
     assert "another run" in describe(found)
     found = up.stability_of(alone({"x": "-x"}), pace=0.1, scan=False)
@@ -265,3 +265,83 @@ def test_events_inside_nested_scenarios_are_the_same(
     found = up.stability_of(scenario, pace=0.1, scan=False)
     assert found.verdict == ("undecided" if changes else "stable")
     assert not changes or f"unit 'b.o' has events that change {changes} (e)" in found.model.unseen
+
+
+def _clocked(turn: np.random.Generator) -> up.Scenario:
+    """An oscillator whose stiffness a van der Pol clock changes: slopes at one point of it say nothing."""
+    mu, depth = turn.uniform(0.3, 2.0), turn.uniform(0.2, 0.8)
+    x, v = turn.uniform(0.5, 2.5), turn.uniform(-1.0, 1.0)
+    clock = up.Ode({"x": "v", "v": f"{mu}*(1 - x*x)*v - x"}, start={"x": x, "v": v}, outputs=["x"])
+    rates = {"x": "v", "v": f"-(1 + {depth}*g)*x - 0.05*v"}
+    other = up.Ode(rates, inputs=["g"], start={"x": 1e-3}, outputs=["x"])
+    return up.Scenario({"c": clock, "o": other}, {"o.g": "c.x"})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_slopes_at_a_point_that_the_run_leaves_decide_nothing(seed: int) -> None:
+    scenario = _clocked(np.random.default_rng(seed))
+    found = up.stability_of(scenario, pace=0.1, coupling="jacobi", at="start" if seed % 2 else 0.5)
+    assert found.verdict == "undecided"
+    assert np.isfinite(found.spectral_radius)
+    assert found.steps is None
+    assert "is not a point of rest" in sentence(found)
+    assert "--at rest" in found.data()["why"]
+
+
+@pytest.mark.parametrize("coupling", ["jacobi", "gauss_seidel"])
+def test_slopes_that_change_on_the_way_between_units_are_changes(coupling: Any) -> None:
+    """x' = y·x, and y goes from -1 to 1: the product is in the connection, and goes through registers."""
+    a = up.Ode({"x": "u"}, inputs=["u"], start={"x": 1e-3}, outputs=["x"])
+    b = up.Ode({"y": "1 - y"}, start={"y": -1.0}, outputs=["y"])
+    scenario = up.Scenario({"a": a, "b": b}, {"a.u": "a.x*b.y"})
+    found = up.stability_of(scenario, pace=0.1, coupling=coupling, inputs="hold", scan=False)
+    assert (found.verdict, found.spectral_radius < 1.0) == ("undecided", True)
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-6, 1e6])
+def test_the_size_of_what_moves_does_not_matter(size: float) -> None:
+    scaled = up.Ode({"x": "v", "v": f"(1 - (x/{size})**2)*v - x"}, start={"x": 2.0 * size})  # van der Pol
+    assert up.stability_of(up.Scenario({"c": scaled}), pace=0.1, scan=False).verdict == "undecided"
+    # Damping that comes to less than nothing, both next to nothing.
+    slow = up.Ode({"x": "-g*x", "g": "-1e-3*(g + 5e-7)"}, start={"x": size, "g": 1e-6})
+    assert up.stability_of(up.Scenario({"c": slow}), pace=0.1, scan=False).verdict == "undecided"
+
+
+def test_events_and_slopes_that_change_are_both_told() -> None:
+    event = {"e": {"when": "time >= n", "then": {"n": "n + 1"}}}
+    for rate, notes in (("-x", 1), ("-sin(x)", 2)):
+        unit = up.Ode({"x": rate}, start={"x": 1.0}, variables={"n": 1.0}, events=event)
+        found = up.stability_of(up.Scenario({"c": unit}), pace=0.1, scan=False)
+        assert found.verdict == ("stable" if notes == 1 else "undecided")
+        assert len(found.model.notes) == notes
+        assert "has events" in found.model.notes[0]
+        assert notes == 1 or found.model.notes[1] == "c is not linear"
+
+
+@pytest.mark.parametrize("rate", ["-1e-4", "-1e-6*(g + 5)"])
+def test_slow_changes_are_changes(rate: str) -> None:
+    """Damping that turns into excitation after 10,000 steps and more: x' = -g·x, where g falls slowly."""
+    unit = up.Ode({"x": "-g*x", "g": rate}, start={"x": 0.0, "g": 1.0}, outputs=["x"])
+    found = up.stability_of(up.Scenario({"a": unit}), pace=0.1, scan=False)
+    assert found.verdict == "undecided"
+    assert "a step moves a.g" in sentence(found)
+
+
+def test_points_of_rest_and_what_has_the_same_slopes_everywhere_are_judged() -> None:
+    pendulum = {"x": "v", "v": "-sin(x) - 0.3*v"}
+    hanging = up.Ode(pendulum, start={"x": 0.0}, outputs=["x"])
+    swinging = up.Ode(pendulum, start={"x": 1.0}, outputs=["x"])
+    assert up.stability_of(up.Scenario({"a": hanging}), pace=0.1, scan=False).verdict == "stable"
+    assert up.stability_of(up.Scenario({"a": swinging}), pace=0.1, scan=False).verdict == "undecided"
+    assert up.stability_of(up.Scenario({"a": swinging}), pace=0.1, scan=False, at="rest").verdict == "stable"
+    # What is not known to be linear, but has the same slopes wherever it goes; and what moves beside it.
+    python = up.PythonOde(lambda t, x, u, p: [-x[0]], states={"x": 1.0}, outputs=["x"])
+    decays = up.Ode({"x": "-x"}, start={"x": 1.0}, outputs=["x"])
+    for scenario in (up.Scenario({"a": python}), up.Scenario({"a": hanging, "b": decays})):
+        assert up.stability_of(scenario, pace=0.1, scan=False).verdict == "stable"
+
+
+def test_proofs_for_several_steps_need_a_point_of_rest_too() -> None:
+    swinging = up.Ode({"x": "v", "v": "-sin(x) - 0.3*v"}, start={"x": 1.0}, outputs=["x"])
+    with pytest.raises(up.RunError, match="is not a point of rest"):
+        up.certified(up.Scenario({"a": swinging}), steps=[0.1, 0.2])

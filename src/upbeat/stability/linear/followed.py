@@ -81,8 +81,8 @@ class Induced:
     again: npt.NDArray[np.float64] | None = None
     """The same matrix, found at another point: how much they differ is how well it is known, too."""
     unseen: str = ""
-    """Which events the matrix does not contain, in words: it describes the time between them only, and
-    decides nothing."""
+    """Why the matrix decides nothing though it is known, in words: it does not contain some events, and
+    describes the time between them only; or the run leaves its point, and slopes change on the way."""
 
     @property
     def size(self) -> int:
@@ -104,7 +104,10 @@ class Followed:
         """`blocks`: the step blocks among which each step chooses. `stop`: when the run ends."""
         models = scenario.units
         called = {unit: path_of(scenario, unit) for unit in models}
-        self.notes = tuple(doubts(scenario))
+        found = tuple(doubts(scenario))
+        self.notes = tuple(doubt.what for doubt in found)
+        self.curved = any(doubt.curved for doubt in found)
+        """Whether slopes may differ from point to point."""
         own_steps = list(adaptive(scenario))
         self.adaptive = bool(own_steps)
         """Whether some solver chooses its own steps."""
@@ -206,9 +209,7 @@ class Followed:
         for machine, token in zip(self._machines, self._first, strict=False):
             machine.restore(token)
         if states is not None:
-            self._here.put_states(states)
-            if self._there is not self._here:
-                self._there.put_states(states)
+            self.put_states(states)
         self._forms.active, self._time = False, self._start
         self._grid = (self._start, 0, 0.0)
         self._forms.write(self._program.now, self._start)
@@ -255,6 +256,12 @@ class Followed:
         self._here.put(values)
         if self._there is not self._here:
             self._there.put(values)
+
+    def put_states(self, values: Array) -> None:
+        """Other states of units, here and at the neighbour; what else `values` may hold is left alone."""
+        self._here.put_states(values)
+        if self._there is not self._here:
+            self._there.put_states(values)
 
     # ---------------------------------------------------------------- rows
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.errors import InvalidInput, RunError, suggest
 from upbeat.core.time import Span
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.isolation import Isolation, together
@@ -18,6 +18,7 @@ from upbeat.engine.nesting.model import Nested
 from upbeat.master.paces.pace import EventDriven, Fixed
 from upbeat.master.program import Program
 from upbeat.stability.linear.beside import Array, NoMatrix
+from upbeat.stability.linear.exponential import balanced
 from upbeat.stability.linear.followed import USUAL, Followed, Induced
 from upbeat.stability.linear.inner_steps import check_inside, different, fitting, fixed_inside
 from upbeat.stability.linear.kinks import Kinks, Nearby
@@ -28,6 +29,13 @@ LOOKED = 4
 """At so many points of a run, and at its start, it is looked whether slopes jump there."""
 WHOLE = 1_000
 """How many steps the run has that is thought of where only one is looked at."""
+RESTS = 1e-9
+"""A point that a step changes by less, relatively, is one of rest."""
+CHANGED = 1e-5
+"""Slopes that differ by less, and by far less than decides, relatively to all in balanced units, are the
+same …"""
+TOWARDS = 1e-2
+"""… where they are looked at again: so far away at most, relatively, on the way to where all would rest."""
 FOLLOWED = 200_000
 """The most steps of a run that are followed to a point of linearisation."""
 
@@ -129,7 +137,73 @@ class Inducing:
                 machine.go(step)
                 machine.renew()
             self._stand(machine, step)
-            return replace(machine.over(step, self._steps), begun=at == "start")
+            before = machine.values()
+            found = machine.over(step, self._steps)
+            return replace(
+                found,
+                begun=at == "start",
+                unseen=found.unseen or self._moving(before, step, found, named(at)),
+            )
+
+    def _moving(self, before: Array, step: float, found: Induced, where: str) -> str:
+        """Why a matrix decides nothing, if the run leaves its point, which was `before`, and slopes change.
+
+        They are looked at again a step later, and on the way to where it would rest: things that move
+        slowly change slopes slowly. What has the same slopes there counts as linear, as far as this goes.
+        """
+        assert self._machine is not None
+        machine = self._machine
+        change = machine.values() - before
+        own = np.array(machine.extended.own, dtype=bool)  # registers hold times, and histories of these
+        if not machine.curved or not found.size or not np.isfinite(machine.whole).all():
+            return ""
+        if not (np.abs(change) > RESTS * np.abs(before))[own].any():
+            return ""
+        whole, moves = machine.whole, machine.moves
+        _, units = balanced(whole)
+        margin = abs(1.0 - float(np.abs(np.linalg.eigvals(found.matrix)).max()))
+        limit = max(100.0 * found.accuracy, min(CHANGED, 0.1 * margin))
+
+        def carried(matrix: Array) -> Iterator[Array]:
+            """What the states of units come to over 1, 2, … such steps, whatever goes through registers.
+
+            Those hold times as well, and slopes by these change as time goes on.
+            """
+            power: Array = (matrix * units[None, :] / units[:, None])[:, own]
+            for _ in range(machine.depth + 2):
+                yield power[own]
+                power = (matrix * units[None, :] / units[:, None]) @ power
+
+        def differs() -> bool:
+            machine.over(step, self._steps)
+            return any(
+                not float(np.abs(one - other).max(initial=0.0)) <= limit * (float(np.abs(one).max()) or 1.0)
+                for one, other in zip(carried(whole), carried(machine.whole), strict=True)
+            )
+
+        try:
+            machine.renew()
+            changes = differs()
+            if not changes and self._point is not None:
+                still = np.eye(len(before)) - whole
+                away = np.linalg.lstsq(still, change, rcond=None)[0].astype(float)
+                drift = change - still @ away  # of what would never rest
+                machine.restore(self._point[0])
+                way = _towards(away * own, before) + _towards(drift * own / RESTS, before)
+                machine.put_states(before + way)
+                changes = differs()
+        except (RunError, InvalidInput, ArithmeticError, np.linalg.LinAlgError):
+            changes = True  # where the run leads there is not even a matrix
+        finally:
+            machine.whole, machine.moves = whole, moves
+        if not changes:
+            return ""
+        place = int(np.argmax(np.where(own, np.abs(change) / (1.0 + np.abs(before)), 0.0)))
+        return (
+            f"{where} is not a point of rest (a step moves {self.entries[place]} by {change[place]:.3g}), "
+            "and slopes change along the run: those of one point say nothing about what follows; "
+            'at="rest" (--at rest) judges the point where it settles, up.stability_along (--along) the run'
+        )
 
     def _stand(self, machine: Followed, step: float) -> None:
         """Find out how many steps it takes from here until all comes again, and remember the point."""
@@ -287,8 +361,11 @@ class Inducing:
         block, step = policies[-1]
         if not machine.linear:
             self._stand(machine, step)
+        before = machine.values()
         found = machine.induced(step, block)
         whole = machine.whole
+        if at != "rest" and self._steps == 1 and (moving := self._moving(before, step, found, named(at))):
+            raise NoMatrix(f"{moving}.")
         self._check_alike(step, found)
         return whole, found
 
@@ -350,6 +427,12 @@ class Inducing:
             f"still changes by {moved:.3g} over a communication step). Linearise at a time of the run "
             'instead (at=5.0, --at 5), or at the start (at="start").'
         )
+
+
+def _towards(away: Array, point: Array) -> Array:
+    """A part of the way there that leads away from a point by `TOWARDS`, relatively, at most."""
+    far = float(np.max(np.abs(away) / (1.0 + np.abs(point))))
+    return away if far <= TOWARDS else (TOWARDS / far) * away
 
 
 def named(at: At) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -157,7 +157,9 @@ class _Rules:
         self.rates = _Part(equations, rates, both, [f"der({name})" for name in states])
         self.values = _Part(equations, equations.computed.outputs, both, given)
         self.constants = equations.values
-        self.constant = affine((*rates, *equations.computed.outputs), both, {TIME}) and _continuous(equations)
+        self.constant = affine((*rates, *equations.computed.outputs), both, {TIME}) and _continuous(
+            equations, {*both, TIME}
+        )
 
 
 class Symbolic:
@@ -189,14 +191,21 @@ def _cells(ports: Sequence[Port]) -> tuple[str, ...]:
     return tuple(name for port in ports for name in cell_names(port.name, port.size))
 
 
-def _continuous(equations: Equations) -> bool:
+def _continuous(equations: Equations, moving: Collection[str]) -> bool:
     """Whether no value jumps between whole numbers: those have derivatives (zero) that say nothing.
 
-    What a master alone decides, such as which solver is next, is part of a step and no signal.
+    What a master alone decides, such as which solver is next, is part of a step and no signal; and a number
+    that only events change, such as a count, stays what it is between them.
     """
-    inputs = (port for port in equations.inputs if not port.internal)
-    ports = (*inputs, *(output.port for output in equations.outputs))
-    return all(port.kind is Kind.REAL for port in ports)
+    outputs = [output.port for output in equations.outputs for _ in range(output.port.cells)]
+    whole = (
+        cell
+        for port, cell in zip(outputs, equations.computed.outputs, strict=True)
+        if port.kind is not Kind.REAL
+    )
+    return all(port.kind is Kind.REAL or port.internal for port in equations.inputs) and all(
+        names(cell).isdisjoint(moving) for cell in whole
+    )
 
 
 class Differences:

@@ -183,30 +183,39 @@ def _labels(model: object, count: int) -> tuple[str, ...]:
     return found if len(found) == count else tuple(f"state {i + 1}" for i in range(count))
 
 
-def doubts(scenario: Scenario, around: str = "") -> Iterator[str]:
-    """Why a scenario is not proven to be linear, in sentences; none if it is."""
+class Doubt(NamedTuple):
+    """Why a scenario is not proven to be linear."""
+
+    what: str
+    """In a sentence."""
+    curved: bool = True
+    """Whether slopes may differ from point to point; otherwise only events are in the way."""
+
+
+def doubts(scenario: Scenario, around: str = "") -> Iterator[Doubt]:
+    """Why a scenario is not proven to be linear; none if it is."""
     whole = around.removesuffix(".") or "the scenario"
     called = {unit: around + path_of(scenario, unit) for unit in scenario.units}
     called |= {INPUTS: f"the course of an input of {whole}", EVENTS: whole}
     for unit, model in scenario.units.items():
-        equations = getattr(model, "equations", None)
+        equations, name = getattr(model, "equations", None), called[unit]
         if opened(model):
-            yield from doubts(model.running.scenario, f"{called[unit]}.")
-        elif not isinstance(equations, Equations):
-            if isinstance(model, (Discrete, FrontEnd, PythonDiscrete)) and not isinstance(model, Watcher):
-                yield f"{called[unit]} acts at events, and what they do is tried out at this point"
-            elif any(continuous(model)):
-                yield f"{called[unit]} is a {type(model).__name__}, and nobody knows whether it is linear"
-            else:
-                yield f"the events of {called[unit]} are left out"
-        elif equations.events:
-            yield f"{called[unit]} has events, and a matrix describes the time between them"
-        elif not Symbolic(equations).constant:
-            yield f"{called[unit]} is not linear"
+            yield from doubts(model.running.scenario, f"{name}.")
+        elif isinstance(equations, Equations):
+            if equations.events:
+                yield Doubt(f"{name} has events, and a matrix describes the time between them", False)
+            if not Symbolic(equations).constant:
+                yield Doubt(f"{name} is not linear")
+        elif isinstance(model, (Discrete, FrontEnd, PythonDiscrete)) and not isinstance(model, Watcher):
+            yield Doubt(f"{name} acts at events, and what they do is tried out at this point")
+        elif any(continuous(model)):
+            yield Doubt(f"{name} is a {type(model).__name__}, and nobody knows whether it is linear")
+        else:
+            yield Doubt(f"the events of {name} are left out", False)
     for connection in scenario.connections:
         signals = {name for cell in connection.cells for name in names(cell)}
         if not affine(connection.cells, signals):
-            yield f"the connection of {called[connection.unit]}.{connection.port} is not linear"
+            yield Doubt(f"the connection of {called[connection.unit]}.{connection.port} is not linear")
 
 
 class Unseen(NamedTuple):
