@@ -345,3 +345,20 @@ def test_proofs_for_several_steps_need_a_point_of_rest_too() -> None:
     swinging = up.Ode({"x": "v", "v": "-sin(x) - 0.3*v"}, start={"x": 1.0}, outputs=["x"])
     with pytest.raises(up.RunError, match="is not a point of rest"):
         up.certified(up.Scenario({"a": swinging}), steps=[0.1, 0.2])
+
+
+@pytest.mark.parametrize("followed", [True, False])
+def test_what_a_state_machine_does_at_states_is_not_in_a_matrix(followed: bool) -> None:
+    """Below 0.5 it lets the plant grow."""
+    machine = up.StateMachine(
+        inputs=["x"], initial="a", states={"a": {}, "b": {}},
+        transitions=[{"from": "a", "to": "b", "when": "x < 0.5"}],
+        outputs={"g": "-1 if state == 'a' else 1"},
+    )  # fmt: skip
+    plant = up.Ode({"x": "g*x"}, inputs={"g": {"start": -1.0}}, start={"x": 1.0})
+    connections = {"m.x": "p.x"} | ({"p.g": "m.g"} if followed else {})
+    scenario = up.Scenario({"p": plant, "m": machine}, connections)
+    assert (up.simulate(scenario, pace=0.01, until=5.0)["p.x"][-1] > 1.0) == followed
+    found = up.stability_of(scenario, pace=0.0005, scan=False)  # long before it happens
+    assert found.verdict == ("undecided" if followed else "stable")
+    assert ("when 'm' has events depends on x" in found.model.unseen) == followed

@@ -255,6 +255,15 @@ def unseen_events(scenario: Scenario, around: str = "") -> Iterator[Unseen]:
         elif isinstance(equations, Equations) and equations.events:
             yield from _unseen_of(name, unit, equations, scenario, followed, sent, added_only)
     for unit, model in scenario.units.items():
+        discrete = getattr(model, "discrete", model)
+        if isinstance(discrete, Discrete) and not isinstance(model, Watcher):
+            given = {c.port for c in scenario.connections if c.unit == unit}
+            read = [
+                cell for mode in discrete.modes for cell in names(mode.due) if cell.split("[")[0] in given
+            ]
+            if read and any(of == unit for of, _ in (*followed, *heard_from)):
+                name = around + path_of(scenario, unit)
+                yield Unseen(f"when '{name}' has events depends on {', '.join(sorted(set(read)))}", False)
         if isinstance(model, Watcher):
             for event in model.events:
                 by_state = any(not names(z) <= {TIME} for z in event.conditions)
