@@ -339,3 +339,61 @@ def test_a_dense_loop_has_as_many_unknowns_as_outputs(slopes: str) -> None:
         found = np.array([trace[f"m{i}.y"][-1] for i in range(n)])
         np.testing.assert_allclose(found, 1 + np.array(w) @ np.tanh(found), rtol=1e-9)
     assert counts[24] < 1.3 * 4**2 * counts[6]
+
+
+@pytest.mark.parametrize("loops", SOLVERS, ids=lambda s: type(s).__name__)
+def test_a_loop_that_any_value_fulfils_is_an_error(engine: str, loops: object) -> None:
+    """x = y, y = x: the first guess is a solution, and so is any other."""
+    coupling = up.Jacobi(loops=loops)
+    for units in (ring([1.0, 1.0], [0.0, 0.0]), ring([3.0, 1 / 3], [0.0, 0.0])):
+        with pytest.raises(up.StepError, match=r"m0\.u.* → m1\.y failed at t = 0\. Other values") as caught:
+            up.simulate(units, pace=0.5, until=1.0, coupling=coupling, engine=engine)
+        assert "Change a gain" in str(caught.value)
+
+
+def test_a_point_without_slopes_that_is_the_only_solution_is_none(engine: str) -> None:
+    """x = x - x² has the solution 0 alone, where the slope of the loop is 1 as well."""
+    square = up.Function(inputs=["u"], outputs={"y": "u - u**2"})
+    loop = up.Scenario(units={"m": square}, connections={"m.u": "m.y"})
+    assert list(up.simulate(loop, pace=0.02, until=1.0, engine=engine)["m.y"]) == [0.0] * 51
+
+
+def test_a_loop_at_rest_that_becomes_undetermined_later_is_told(engine: str) -> None:
+    """Its residual stays exactly 0, so the solver has no reason of its own to look at slopes."""
+    gain = up.Function(inputs=["u"], outputs={"y": "u if time > 0.45 else 0.5*u"})
+    loop = up.Scenario(units={"m": gain}, connections={"m.u": "m.y"})
+    with pytest.raises(up.StepError, match=r"m\.u → m\.y.* multiply to 1"):
+        up.simulate(loop, pace=0.01, until=1.0, engine=engine)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_loops_are_called_undetermined_where_their_matrix_is_singular(seed: int) -> None:
+    """Judge: singular values of 1 - J, scaled as in loops of several units of measure."""
+    random = np.random.default_rng(seed)
+    n = int(random.integers(1, 5))
+    left, right = (np.linalg.qr(random.normal(size=(n, n)))[0] for _ in range(2))
+    least = [0.0, 1e-9, 0.2][seed % 3]
+    scales = 10.0 ** random.uniform(-5, 5, n)
+    gains = np.eye(n) - scales[:, None] * (left @ np.diag([1.0] * (n - 1) + [least]) @ right) / scales
+    inputs, outputs = [f"u{i}" for i in range(n)], [f"y{i}" for i in range(n)]
+    terms = {y: " + ".join(f"({float(g)!r})*{u}" for g, u in zip(row, inputs, strict=True))
+             for y, row in zip(outputs, gains, strict=True)}  # fmt: skip
+    loop = up.Scenario(
+        units={"m": up.Function(inputs=inputs, outputs=terms)},
+        connections={f"m.{u}": f"m.{y}" for u, y in zip(inputs, outputs, strict=True)},
+    )
+    found = []
+    for engine in ENGINES:
+        for slopes in ("units", "differences"):
+            coupling = up.Jacobi(loops=up.Newton(slopes=slopes))  # type: ignore[arg-type]
+            try:
+                trace = up.simulate(loop, pace=0.5, until=0.5, coupling=coupling, engine=engine)
+            except up.StepError as error:
+                assert least == 0.0
+                assert "Other values" in str(error)  # noqa: PT017
+                continue
+            assert least > 0.0
+            (warning,) = trace.info.get("warnings", ["none"])
+            assert ("condition number" in warning) == (least == 1e-9)
+            found.append(warning)
+    assert len(set(found)) <= 2  # one for each way to find slopes: the engines say the same

@@ -149,9 +149,7 @@ def test_a_loop_that_every_value_solves_is_told(loops: Any, nested: bool) -> Non
     if nested:
         inside = up.Nested(echo(), up.Master(up.Fixed(0.1), coupling=coupling), flatten=False)
         scenario = up.Scenario(units={"box": inside})
-    said = (
-        r"the algebraic loop a.u → a.y → b.u → b.y: the loop is singular, because every value of (box\.)?b\.y"
-    )
+    said = "the algebraic loop a.u → a.y → b.u → b.y failed at t = 0.* Other values of its inputs fulfil"
     with pytest.raises(up.RunError, match=said):
         up.stability_of(scenario, pace=0.1, coupling=coupling)
 

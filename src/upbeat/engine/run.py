@@ -93,6 +93,7 @@ class Run:
         self._by_hand = ByHand(program, scenario, before.get("parameters"), later)
         self._outcome: Outcome | None = None
         self._no_numbers: dict[str, float] = {}
+        self._doubtful: tuple[str, ...] = ()
         self._worked_before = before.get("solvers", {})
         self._worked: Told = {}
         self._notes = (*program.notes, *notes)
@@ -321,7 +322,7 @@ class Run:
                 if self._ended
                 else time.perf_counter() - self._began,
                 **({} if paced is None else {"lateness": paced.lateness.to_data()}),
-                **({"warnings": list(self._warnings)} if self._warnings else {}),
+                **({"warnings": warnings} if (warnings := [*self._warnings, *self._doubts()]) else {}),
                 **({"parameters": changes} if (changes := self._by_hand.changes) else {}),
                 **({"undefined": undefined} if (undefined := self._undefined()) else {}),
                 **({"solvers": worked} if (worked := self._efforts()) else {}),
@@ -342,6 +343,15 @@ class Run:
             seen = {event: float(self._machine.read(place)) for event, place in places}
             self._no_numbers = {event: t for event, t in seen.items() if t < inf}
         return self._no_numbers
+
+    def _doubts(self) -> tuple[str, ...]:
+        """What the program has noticed that makes results doubtful."""
+        if self._machine is not None:
+            read = self._machine.read
+            cells = [[float(read(one.register + k)) for k in range(3)] for one in self._program.doubts]
+            told = (one.sentence(values) for one, values in zip(self._program.doubts, cells, strict=True))
+            self._doubtful = tuple(sentence for sentence in told if sentence is not None)
+        return self._doubtful
 
     def _on_cores(self) -> tuple[str, ...]:
         """What the first steps have shown about several cores."""
@@ -370,6 +380,8 @@ class Run:
 
     def _let_go(self, outcome: Outcome) -> None:
         self._undefined()  # while there is somebody to ask
+        for doubt in self._doubts() if self._machine is not None else ():
+            _log.warning("%s", doubt)
         self._efforts()
         self._on_cores()
         machine, self._machine = self._machine, None

@@ -147,6 +147,7 @@ class Master:
             send=instant.send,
             histories=wiring.histories,
             undefined=instant.undefined,
+            doubts=tuple(wiring.doubts),
             budget=budget,
         )
         check_abilities(program, pace, closed.units, wiring.called)

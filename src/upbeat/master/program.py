@@ -9,13 +9,13 @@ master" is running.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from typing import Literal
 
-from upbeat.core.expr import Expr, Number
+from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.reasons import STOPPED, Reason
 from upbeat.master.layout import Layout, Recordable, Reg
 
@@ -190,6 +190,36 @@ class History:
         return tuple(Let(register, Number(-inf)) for register in self.times)
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Something that a program may notice while it runs and that makes results doubtful: a warning.
+
+    `register` has three cells: when it was first (infinity: never), how often, and a number. In the sentence
+    `parts` a whole number is the place of the cell that is shown there.
+    """
+
+    register: Reg
+    parts: tuple[str | int, ...]
+
+    def noted(self, time: Expr, number: Expr) -> Block:
+        """Take note of it; the largest number counts."""
+        first, count, largest = (Cell(self.register + k) for k in range(3))
+        return (
+            Let(self.register, apply(Op.MIN, first, time)),
+            Let(self.register + 1, count + 1.0),
+            Let(self.register + 2, apply(Op.MAX, largest, number)),
+        )
+
+    def sentence(self, cells: Sequence[float]) -> str | None:
+        """What to say, given what the cells hold; None if there was nothing."""
+        if not cells[0] < inf:
+            return None
+        return "".join(
+            part if isinstance(part, str) else f"{cells[part]:.{9 if part == 0 else 3}g}"
+            for part in self.parts
+        )
+
+
 @dataclass(frozen=True)
 class Budget:
     """How many steps may still end at events that depend on states, and what to say if too many did.
@@ -244,6 +274,8 @@ class Program:
     """What a unit does with an event that somebody has set by hand, for units whose event inputs are free."""
     undefined: Mapping[str, Reg] = field(default_factory=dict)
     """Where, by event, the time is at which a condition was first seen not to be a number; or infinity."""
+    doubts: tuple[Doubt, ...] = ()
+    """What a run may notice that makes its results doubtful."""
     budget: Budget | None = None
     """Where steps may end at events that nobody knows beforehand: against chattering."""
 

@@ -15,7 +15,7 @@ from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.inputs.course import Course, Place
 from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End, Interval, PortRegisters
-from upbeat.master.program import Advance, Get, History, If, Instruction, Let, Set
+from upbeat.master.program import Advance, Doubt, Get, History, If, Instruction, Let, Set
 from upbeat.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class Wiring(PortRegisters):
     ) -> None:
         super().__init__(scenario, default, special)
         self.notes: dict[str, None] = {}
+        self.doubts: list[Doubt] = []
+        """What blocks may notice while they run."""
         self.predictions: dict[str, Reg] = {}
         """By event: two registers in which the pace says when it first saw it coming, and for when."""
         self.struck: dict[str, list[Let]] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal, Protocol, get_args
 
 from upbeat.core.errors import MasterError
@@ -16,14 +17,16 @@ from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master import checks
 from upbeat.master.algebra.slopes import chain_rule, products, unable
-from upbeat.master.algebra.torn import ROUNDING, Torn, all_of
+from upbeat.master.algebra.torn import LOOP, ROUNDING, Torn, all_of
 from upbeat.master.algebra.worst import worst_of
 from upbeat.master.layout import Reg
-from upbeat.master.program import If, Instruction, Let, Repeat, Solve
+from upbeat.master.program import Doubt, If, Instruction, Let, Repeat, Solve
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import Node
 
 Slopes = Literal["auto", "units", "differences"]
+DIFFERENCE = 1e-7
+"""How far unknowns are moved to see slopes, as part of their size."""
 MOST_PRODUCTS = 20_000
 """A loop whose chain rule may need more than this is solved with differences, unless told otherwise."""
 
@@ -43,6 +46,23 @@ PROBE = 1e-12
 
 DEEPEST = 50
 """The most rounds that `Anderson` looks back."""
+
+AT_REST = 16
+"""So many times the number of unknowns a first guess may be exact before slopes are looked at again."""
+MOST_JUDGED = 32
+"""A loop with more unknowns, whose units do not know slopes, is not looked at whether it is determined."""
+NEARLY = 1e-6
+"""Gains that would have to change by this part only, and any value would fulfil the loop: a warning."""
+ROUNDED = 1e-10
+"""By less than this: nothing but rounding tells the one value from any other."""
+PART = 2.0**-6
+"""How far beside a solution another one is looked for, as part of the unknowns' size."""
+UNDETERMINED = (
+    "Other values of its inputs fulfil the loop as well, to ten digits: nothing determines them, and other "
+    "start values would only give other results. Change a gain on the loop, or break it: with a unit that "
+    'has a state (a delay), or with outputs="lagged", where the values of the step before count.'
+)
+"""For a loop whose equations repeat each other."""
 
 
 class LoopSolver(Protocol):
@@ -89,7 +109,7 @@ class FixedPoint:
             *judged.judge(),
             If(Cell(torn.solved), (), step),
         ]
-        return torn.repeat(self.most, body, judged.start())
+        return [*torn.repeat(self.most, body, judged.start()), *determined(torn)]
 
 
 class _Secant:
@@ -153,7 +173,7 @@ class Newton:
 
     tolerance: float = 1e-10
     most: int = 200
-    difference: float = 1e-7
+    difference: float = DIFFERENCE
     slopes: Slopes = "auto"
 
     def __post_init__(self) -> None:
@@ -201,6 +221,10 @@ class Newton:
             loud = self.tolerance * apply(Op.ABS, Cell(x + i)) + torn.rounding(i) + 16.0 * Cell(noise + i)
             quiet.append(apply(Op.LE, apply(Op.ABS, Cell(r + i)), loud))
         arrived = apply(Op.OR, all_of(near), all_of([Cell(close), *still]))
+        # A first guess that is exact says nothing about other values, which might fulfil the loop as well:
+        # now and then slopes are looked at nevertheless. (At the start they are, see `determined`.)
+        rests = torn.register("rests", kind=Kind.INTEGER)
+        exact.append(apply(Op.LT, Cell(rests), float(AT_REST * n)))
         arrived = apply(Op.WHERE, Cell(known), arrived, all_of(exact))
         shorter = (1.0 - 0.25 * apply(Op.MIN, Cell(part), 1.0)) * length(step, base)
         # The first evaluation has no step to be judged; nor has one after a step that nothing made shorter.
@@ -272,7 +296,10 @@ class Newton:
         begin += [Let(known, Number(0.0)), Let(part, Number(1.0))]
         begin += [Let(shift, Number(0.0)), Let(stuck, Number(0.0)), Let(close, Number(0.0))]
         blurs = [(f"rounding of {name}", blur + i) for i, name in enumerate(torn.names)]
-        return torn.repeat(self.most, body, begin, blurs)
+        rested = Let(rests, apply(Op.WHERE, Cell(known), 0.0, Cell(rests) + 1.0))
+        # With slopes that are known, `blur` has told whether values are determined.
+        unseen = [] if warm else [If(Cell(known), (), tuple(determined(torn)))]
+        return [*torn.repeat(self.most, body, begin, blurs), rested, *unseen]
 
     def _blurred(self, torn: Torn, matrix: Reg, noise: Reg, blur: Reg) -> list[Instruction]:
         """What rounding may do to each residual (`noise`), and through it to the unknowns (`blur`)."""
@@ -332,47 +359,152 @@ class Newton:
 
     def _differences(self, torn: Torn, matrix: Reg, change: Reg) -> list[Instruction]:
         """The change of x, from one more evaluation of the loop for every unknown, one a round."""
-        n, x, r = torn.size, torn.guess, torn.residual
-        before, at, width = (torn.register(name, n) for name in ("g", "at", "d"))
-        count = torn.register("unknown", kind=Kind.INTEGER)
-        cells = torn.cells
-        largest: Expr = Number(0.0)
-        block: list[Instruction] = [Let(before + i, Cell(value)) for i, value in enumerate(torn.values())]
-        sizes: list[Expr] = []
-        for i in cells:
-            own, found = apply(Op.ABS, Cell(x + i)), apply(Op.ABS, Cell(before + i))
-            # Where the unknown is zero, its new value tells its size, unless it is wild.
-            tells = apply(Op.AND, apply(Op.EQ, own, 0.0), apply(Op.LT, found, 1e30))
-            sizes.append(own + apply(Op.WHERE, tells, found, 0.0))
-        usual = torn.register("usual")
-        for size in sizes:
-            largest = apply(Op.MAX, largest, size)
-        block.append(Let(usual, apply(Op.WHERE, apply(Op.GT, largest, 0.0), largest, 1.0)))
-        for i, size in enumerate(sizes):
-            # An unknown that is zero, and stays zero, says nothing about its size: the others do.
-            known = apply(Op.WHERE, apply(Op.GT, size, 0.0), size, Cell(usual))
-            moved = Cell(x + i) + self.difference * known
-            block.append(Let(width + i, moved - Cell(x + i)))  # what rounding leaves of it
-        block.append(Let(count, Number(0.0)))
-        body: list[Instruction] = []
-        for i in cells:
-            chosen = apply(Op.EQ, Cell(count), float(i))
-            body.append(Let(at + i, apply(Op.WHERE, chosen, Cell(x + i) + Cell(width + i), Cell(x + i))))
-        body += torn.evaluate(at)
-        for j in cells:
-            chosen = apply(Op.EQ, Cell(count), float(j))
-            for i, value in enumerate(torn.values()):
-                slope = (Cell(value) - Cell(before + i)) / Cell(width + j)
-                entry = 1.0 - slope if i == j else -slope
-                k = matrix + i * n + j
-                body.append(Let(k, apply(Op.WHERE, chosen, entry, Cell(k))))
-        body.append(Let(count, Cell(count) + 1.0))
-        block.append(Repeat(n, tuple(body), apply(Op.GE, Cell(count), float(n)), "accept"))
-        # What is evaluated last is not at x; but its outputs are looked at once more.
-        block += [Let(value, Cell(before + i)) for i, value in enumerate(torn.values())]
-        block.append(Solve(n, matrix, r, change))
+        n = torn.size
+        block = [*_differences(torn, matrix, self.difference), Solve(n, matrix, torn.residual, change)]
         finite = _finite(range(change, change + n))
         return [*block, If(finite, (), self._substitution(torn, change))]
+
+
+def _differences(torn: Torn, matrix: Reg, difference: float) -> list[Instruction]:
+    """1 - ∂g/∂x at the guess that was evaluated last, from one more evaluation for every unknown."""
+    n, x = torn.size, torn.guess
+    before, at, width = (torn.register(name, n) for name in ("g", "at", "d"))
+    count = torn.register("unknown", kind=Kind.INTEGER)
+    cells = torn.cells
+    block: list[Instruction] = [Let(before + i, Cell(value)) for i, value in enumerate(torn.values())]
+    sizes: list[Expr] = []
+    for i in cells:
+        own, found = apply(Op.ABS, Cell(x + i)), apply(Op.ABS, Cell(before + i))
+        # Where the unknown is zero, its new value tells its size, unless it is wild.
+        tells = apply(Op.AND, apply(Op.EQ, own, 0.0), apply(Op.LT, found, 1e30))
+        sizes.append(own + apply(Op.WHERE, tells, found, 0.0))
+    usual = torn.register("usual")
+    block.append(Let(usual, _usual(sizes)))
+    for i, size in enumerate(sizes):
+        # An unknown that is zero, and stays zero, says nothing about its size: the others do.
+        known = apply(Op.WHERE, apply(Op.GT, size, 0.0), size, Cell(usual))
+        moved = Cell(x + i) + difference * known
+        block.append(Let(width + i, moved - Cell(x + i)))  # what rounding leaves of it
+    block.append(Let(count, Number(0.0)))
+    body: list[Instruction] = []
+    for i in cells:
+        chosen = apply(Op.EQ, Cell(count), float(i))
+        body.append(Let(at + i, apply(Op.WHERE, chosen, Cell(x + i) + Cell(width + i), Cell(x + i))))
+    body += torn.evaluate(at)
+    for j in cells:
+        chosen = apply(Op.EQ, Cell(count), float(j))
+        for i, value in enumerate(torn.values()):
+            slope = (Cell(value) - Cell(before + i)) / Cell(width + j)
+            entry = 1.0 - slope if i == j else -slope
+            k = matrix + i * n + j
+            body.append(Let(k, apply(Op.WHERE, chosen, entry, Cell(k))))
+    body.append(Let(count, Cell(count) + 1.0))
+    block.append(Repeat(n, tuple(body), apply(Op.GE, Cell(count), float(n)), "accept"))
+    # What is evaluated last is not at x; but its outputs are looked at once more.
+    return block + [Let(value, Cell(before + i)) for i, value in enumerate(torn.values())]
+
+
+def _usual(sizes: Sequence[Expr]) -> Expr:
+    """The largest of some sizes, or 1 where all are zero."""
+    largest: Expr = Number(0.0)
+    for size in sizes:
+        largest = apply(Op.MAX, largest, size)
+    return apply(Op.WHERE, apply(Op.GT, largest, 0.0), largest, 1.0)
+
+
+def determined(torn: Torn) -> list[Instruction]:
+    """Fails where values beside the solution solve the loop as well, and warns where they nearly do.
+
+    Looked at once, at the start: a solver may be done at its first guess, without having seen any slopes.
+    The direction in which unknowns react most comes from the matrix; how well another value in that direction
+    solves the loop is evaluated. So a point without slopes that is the only solution (x = x - x²) is none.
+    """
+    if torn.warm:
+        return []
+    n, x = torn.size, torn.guess
+    knows = not unable(torn) and products(torn) <= MOST_PRODUCTS
+    if not knows and n > MOST_JUDGED:
+        torn.wiring.note(
+            f"whether other values fulfil the loop {torn.ports} as well was not looked at: it has {n} "
+            "unknowns, and not all of its units know their slopes"
+        )
+        return []
+    matrix, usual = torn.register("1-J", n * n), torn.register("usual size")
+    size, gain, right, way, at, moved, far = (
+        torn.register(name, n) for name in ("size", "gain", "right", "way", "beside", "moved", "far")
+    )
+    largest, left = torn.register("reaction"), torn.register("left")
+
+    def terms(i: int, sizes: Reg) -> Expr:
+        """What the residual of an unknown is the difference of, for changes of these sizes."""
+        total: Expr = (1.0 + Cell(gain + i)) * Cell(sizes + i)
+        for j in torn.cells:
+            if i != j:
+                total = total + apply(Op.ABS, Cell(matrix + i * n + j)) * Cell(sizes + j)
+        return total
+
+    block = chain_rule(torn, matrix) if knows else _differences(torn, matrix, DIFFERENCE)
+    own = [apply(Op.ABS, Cell(x + i)) for i in torn.cells]
+    block.append(Let(usual, _usual(own)))
+    for i, one in enumerate(own):
+        pivot = Cell(matrix + i * n + i)
+        least = 1e-3 * ROUNDED * (1.0 + Cell(gain + i))  # nothing is divided by zero
+        block += [
+            Let(size + i, apply(Op.WHERE, apply(Op.GT, one, 0.0), one, Cell(usual))),
+            Let(gain + i, apply(Op.ABS, 1.0 - pivot)),
+            Let(matrix + i * n + i, pivot + apply(Op.WHERE, apply(Op.LT, pivot, 0.0), -least, least)),
+        ]
+    for i in torn.cells:  # with weights of no pattern, so that no direction is missed
+        weight = (1.0 if i % 3 else -1.0) * (1.0 + (i * 0.6180339887498949) % 1.0)
+        block.append(Let(right + i, weight * terms(i, size)))
+    block.append(Solve(n, matrix, right, way))
+    reactions = [apply(Op.ABS, Cell(way + i)) / Cell(size + i) for i in torn.cells]
+    block.append(Let(largest, worst_of(reactions)))
+    beside: list[Instruction] = []
+    rests: list[Instruction] = []
+    for i, value in enumerate(torn.values()):
+        beside.append(Let(at + i, Cell(x + i) + PART / Cell(largest) * Cell(way + i)))
+        beside.append(Let(moved + i, apply(Op.ABS, Cell(at + i) - Cell(x + i))))
+        beside.append(Let(far + i, own[i] + Cell(moved + i)))
+        rest = apply(Op.ABS, Cell(value) - Cell(at + i) - Cell(torn.residual + i))
+        rests.append(Let(way + i, apply(Op.MAX, rest - 8.0 * ROUNDING * terms(i, far), 0.0)))
+        rests.append(Let(right + i, terms(i, moved)))
+    parts = [  # where nothing moves, nothing is left
+        apply(Op.WHERE, apply(Op.GT, Cell(way + i), 0.0), Cell(way + i) / Cell(right + i), 0.0)
+        for i in torn.cells
+    ]
+    fails = Repeat(
+        1,
+        (),
+        apply(Op.NOT, apply(Op.LE, Cell(left), ROUNDED)),
+        "fail",
+        f"{LOOP}{torn.ports}",
+        (),
+        UNDETERMINED,
+    )
+    told = Doubt(
+        torn.register("nearly undetermined", 3, start=(inf, 0.0, 0.0)),
+        (
+            f"the algebraic loop {torn.ports} is nearly undetermined at t = ",
+            0,
+            ": its condition number is ",
+            2,
+            ", by which small errors of outputs may grow in its solution. Look at the gains on the loop",
+        ),
+    )
+    torn.wiring.doubts.append(told)
+    singular = apply(Op.AND, apply(Op.GE, Cell(largest), 1.0 / NEARLY), apply(Op.LT, Cell(largest), 1e300))
+    search = (
+        *beside,
+        *torn.evaluate(at),
+        *rests,
+        Let(left, worst_of(parts)),
+        *torn.evaluate(x),
+        fails,
+        If(apply(Op.LE, Cell(left), NEARLY), told.noted(Cell(torn.wiring.next), 1.0 / Cell(left))),
+    )
+    block.append(If(singular, search, () if knows else tuple(torn.evaluate(x))))
+    return block
 
 
 def _finite(cells: Iterable[Reg]) -> Expr:
@@ -443,4 +575,5 @@ class Anderson:
         step += [Let(x + i, Cell(x + i) + move) for i, move in enumerate(moves)]
         reset = [Let(d + i, Number(0.0)) for group in (dx, dr) for d in group for i in cells]
         body = [*torn.evaluate(x), *torn.residuals(), *judged.judge(), If(Cell(torn.solved), (), tuple(step))]
-        return torn.repeat(self.most, body, [*reset, *judged.start(), Let(rounds, Number(0.0))])
+        begin = [*reset, *judged.start(), Let(rounds, Number(0.0))]
+        return [*torn.repeat(self.most, body, begin), *determined(torn)]

@@ -17,8 +17,9 @@ from upbeat.scenario.graph import Node
 ADVICE = (
     "Begin with other start values of these inputs, solve the loop in another way (loops: Newton, Anderson, "
     'FixedPoint with damping, each with most and tolerance), or break it with outputs="lagged". Where values '
-    "are nearly undetermined, rounding leaves more doubt than the tolerance allows: raise it, as in "
-    "Newton(tolerance=1e-6). An output that jumps may leave a loop without a solution."
+    "are nearly undetermined (gains around the loop that multiply to 1), rounding leaves more doubt than the "
+    "tolerance allows: raise it, as in Newton(tolerance=1e-6), or change a gain. An output that jumps "
+    "may leave a loop without a solution."
 )
 """For a loop that was not solved."""
 LOOP = "solving the algebraic loop "
@@ -56,7 +57,7 @@ class Torn:
         self.size = len(self.names)
         self.cells = range(self.size)
         self._mark = wiring.registers.unique(f"loop {self.names[0]}")
-        self._warm = warm
+        self.warm = warm
         self.guess = self.register("x", self.size)
         self.residual = self.register("r", self.size)
         self.solved = self.register("solved", kind=Kind.BOOLEAN)
@@ -69,7 +70,8 @@ class Torn:
     def register(
         self, name: str, size: int = 1, kind: Kind = Kind.REAL, start: Sequence[float] | None = None
     ) -> Reg:
-        return self.wiring.registers.new(f"{self._mark}′{name}", kind, size, start)
+        registers = self.wiring.registers
+        return registers.new(registers.unique(f"{self._mark}′{name}"), kind, size, start)
 
     def values(self) -> list[Reg]:
         """The cells that hold g(x) after an evaluation."""
@@ -82,9 +84,9 @@ class Torn:
         w = self.wiring
         first: list[Expr] = [Cell(value) for value in self.values()]
         instructions: list[Instruction] = []
-        if not self._warm and self.at_outputs:  # what they are at the start values of the inputs
+        if not self.warm and self.at_outputs:  # what they are at the start values of the inputs
             instructions += [Get(*end, w.outputs[end], trial=True) for end in self.tears]
-        elif not self._warm:
+        elif not self.warm:
             first = [Number(float(value)) for end in self.tears for value in w.port(end).initial]
         instructions += [Let(self.guess + i, value) for i, value in enumerate(first)]
         for i in self.cells:
