@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.units.fmi.archive import unpack
-from upbeat.units.fmi.binding import instantiate
 from upbeat.units.fmi.description import InterfaceKind, Variable, read_description
-from upbeat.units.fmi.instance import Instance
+from upbeat.units.fmi.instance import Instance, instantiate
 
 CS, ME = InterfaceKind.CO_SIMULATION, InterfaceKind.MODEL_EXCHANGE
 

@@ -270,9 +270,7 @@ class Verdict:
     @property
     def problems(self) -> list[str]:
         """What must not be."""
-        # On the interpreter nobody stands between an exception of C++ and Python, which is C.
-        deadly = self.fault.deed == "throw" and self.engine == "interpret"
-        bears = self.isolated or (self.fault.deed in LIVES and not deadly)
+        bears = self.isolated or self.fault.deed in LIVES
         keeps = bears or self.fault.where in ("terminate", "free") or self.fault.deed == "sleep"
         silent = (
             not self.isolated

@@ -1,21 +1,332 @@
-// See cosimulation.hpp.
-#include "fmi/cosimulation.hpp"
-
+// An FMU for co-simulation as a unit.
+//
+// It stays in initialization mode until the first jump, which a run asks for when values have been exchanged, or until
+// time begins to pass. An FMU that asks for the end of the simulation shows its last values until the next step, which
+// is refused.
+//
+// Inputs: a value is handed to the FMU as soon as it is set. Those that a clock guards wait until it ticks. A discrete one
+// of an FMU with event mode that changes is an event of its own: the FMU enters event mode for it, and the unit is due
+// at once. So is a tunable parameter, which the FMU alone remembers.
+//
+// Derivatives of outputs: FMI lets them be asked for after a step only, neither while the FMU is initialized nor in event
+// mode. Those that somebody has asked for are read at the end of every step and kept; until the first one, and after an
+// event until the next one, nobody knows them, and they are NaN.
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
 
-#include "fmi/entered.hpp"
-#include "fmi/event_mode.hpp"
+#include "fmi/callbacks.hpp"
 #include "fmi/fmi2.hpp"
 #include "fmi/fmi3.hpp"
 #include "fmi/memory.hpp"
-#include "fmi/moving.hpp"
-#include "fmi/states.hpp"
-#include "fmi/steady.hpp"
+#include "fmi/unit.hpp"
+#include "fmi/units.hpp"
 #include "text.hpp"
 
 namespace upbeat::fmi {
 
+constexpr double rounded = 0x1p-50;  // by how much a difference of times may be off, as a part of them
+
+double nominal(double t, double to, double grid) {
+  constexpr double small = 0x1p-20;
+  const double length = to - t;
+  const double slack = rounded * std::max(std::fabs(t), std::fabs(to));
+  if (!(slack < small * std::min(grid, length))) return length;
+  if (std::fabs(length - grid) <= slack) return grid;
+  const double ratio = length / grid;
+  const double count = std::nearbyint(ratio > 1.0 ? ratio : 1.0 / ratio);  // ties to even, as in Python
+  const double found = ratio > 1.0 ? count * grid : grid / count;
+  return std::fabs(length - found) <= slack ? found : length;
+}
+
 namespace {
+
+// Watches that all steps are as long as the first, for FMUs that take only steps of one length.
+//
+// A shorter one may be the last of a run, so that it is an error only once another follows. Where the FMU itself stops,
+// at an event of its own or because it returns early, the lengths around are its own doing.
+class SteadySteps {
+ public:
+  // Steps with a length strictly between these need not be looked at; all of them if any length will do.
+  double above = 0.0;
+  double below = std::numeric_limits<double>::infinity();
+
+  explicit SteadySteps(bool needed = false) : needed_(needed) { look_at_all(); }
+
+  // A step is to be tried, which ends at an event of the FMU itself if it is its `own`. Empty, or what is wrong.
+  std::string begin(double now, double until, bool own) {
+    if (!needed_) return {};
+    if (now >= odd_until_) return sentence(odd_from_, odd_until_);
+    odd_from_ = odd_until_ = nan_;
+    look_at_all();
+    if (own || now == stopped_) return {};
+    const double length = until - now;
+    if (std::isnan(first_)) first_ = length;
+    const double slack = 1e-9 * first_ + 1e-15 * std::max(std::fabs(now), std::fabs(until));
+    if (length > first_ + slack) return sentence(now, until);
+    if (length < first_ - slack) {  // which is well if it is the last one
+      odd_from_ = now;
+      odd_until_ = until;
+    } else {
+      above = first_ - 1e-9 * first_;
+      below = first_ + 1e-9 * first_;
+    }
+    return {};
+  }
+
+  // The FMU ended a step by itself.
+  void stopped(double at) {
+    stopped_ = at;
+    odd_from_ = odd_until_ = nan_;
+    look_at_all();
+  }
+
+ private:
+  static constexpr double nan_ = std::numeric_limits<double>::quiet_NaN();
+
+  void look_at_all() {
+    if (needed_) above = std::numeric_limits<double>::infinity();
+  }
+  std::string sentence(double now, double until) const {
+    const std::string first = shorter(first_);
+    return "the FMU takes only steps of one length (canHandleVariableCommunicationStepSize is false): the first was " +
+           first + " long, the one from " + shorter(now) + " to " + shorter(until) + " is " + shorter(until - now) +
+           ". Take a fixed step (--step " + first + ", pace=" + first +
+           ") without what ends steps elsewhere (events of other units, error control, a negotiated coupling), or "
+           "export the FMU with variable steps";
+  }
+
+  bool needed_;
+  double first_ = nan_;
+  double odd_from_ = nan_, odd_until_ = nan_;
+  double stopped_ = nan_;
+};
+
+// What an input does from the time on at which it was set:
+// [number of coefficients, origin, coefficients, each of all cells], somewhere in the cells of a unit.
+struct Course {
+  const Cell* at;
+
+  std::int64_t count() const { return at[0].i; }
+  double origin() const { return at[1].r; }
+
+  // The value at `t` of a course with coefficients, by Horner's rule.
+  void value(double t, std::int32_t width, double* to) const {
+    const double tau = t - origin();
+    for (std::int32_t i = 0; i < width; ++i) {
+      const Cell* coefficient = at + 2 + (count() - 1) * width + i;
+      double now = coefficient->r;
+      for (std::int64_t k = 1; k < count(); ++k) {
+        coefficient -= width;
+        now = now * tau + coefficient->r;
+      }
+      to[i] = now;
+    }
+  }
+
+  // The derivative of a single real input at `t`, by Horner's rule.
+  double derivative(int order, double t) const {
+    const double tau = t - origin();
+    double value = 0.0;
+    for (auto k = static_cast<int>(count()) - 1; k >= order; --k) {
+      double factor = 1.0;  // k! / (k - order)!
+      for (int i = 0; i < order; ++i) factor *= k - i;
+      value = value * tau + factor * at[2 + k].r;
+    }
+    return value;
+  }
+};
+
+// Inputs that move within a step, and how the FMU hears of it: in FMI 2 by derivatives before the step, in FMI 3 by values
+// whenever the FMU calls back within it.
+template <class F>
+class MovingInputs final : private Follower {
+ public:
+  MovingInputs(F& fmu, Memory& memory, std::size_t widest) : fmu_(fmu), memory_(memory), column_(widest), cells_(widest) {}
+
+  // Whether any input is more than a constant.
+  bool any() const { return count_ > 0; }
+
+  // The input does this from now on.
+  bool keep(const Port& input, const Cell* coefficients, int count) {
+    if (!fmu_.set(input, coefficients)) return false;
+    count_ += static_cast<int>(count > 1) - static_cast<int>(course(input).count() > 1);
+    memory_.keep(input, coefficients, count > 1 ? count : 0);  // a constant is nothing to follow
+    return true;
+  }
+
+  // The memory is another one now.
+  void count_again() {
+    count_ = 0;
+    for (const std::int32_t number : inputs()) count_ += static_cast<int>(course(memory_.port(number)).count() > 1);
+  }
+
+  // A step from `t` on, which `attempt` tries.
+  template <class Attempt>
+  bool within(double t, Attempt attempt) {
+    if (count_ == 0) return attempt();
+    if (F::version == 2) return tell(t) && attempt();
+    const Follower::Within here(this);
+    misled_ = false;
+    return attempt() && !misled_;
+  }
+
+ private:
+  const std::vector<std::int32_t>& inputs() const { return memory_.all(Port::Followed); }
+  Course course(const Port& input) const { return {memory_.own(input)}; }
+
+  // The values of inputs whose courses began earlier, and the derivatives of all.
+  bool tell(double t) {
+    static constexpr int orders[] = {1, 2, 3, 4, 5};
+    static_assert(UPBEAT_MAX_DEGREE == 5, "one order for each coefficient but the first");
+    for (const std::int32_t number : inputs()) {
+      const Port& input = memory_.port(number);
+      const Course its = course(input);
+      if (its.count() < 2) continue;
+      Cell value;
+      its.value(t, 1, &value.r);
+      if (t != its.origin() && !fmu_.set(input, &value)) return false;
+      double slopes[UPBEAT_MAX_DEGREE];
+      const auto count = static_cast<int>(its.count());
+      for (int k = 1; k < count; ++k) slopes[k - 1] = its.derivative(k, t);
+      if (!fmu_.give_slopes(input, orders, static_cast<std::size_t>(count - 1), slopes)) return false;
+    }
+    return true;
+  }
+
+  void look_in(double time) override {
+    for (const std::int32_t number : inputs()) {
+      const Port& input = memory_.port(number);
+      if (course(input).count() < 2 || misled_) continue;
+      course(input).value(time, input.cells, column_.data());
+      for (std::size_t i = 0; i < column_.size(); ++i) cells_[i].r = column_[i];
+      misled_ = !fmu_.set(input, cells_.data());
+    }
+  }
+
+  F& fmu_;
+  Memory& memory_;
+  int count_ = 0;        // of those that are more than a constant
+  bool misled_ = false;  // one could not be set within a step
+  std::vector<double> column_;
+  std::vector<Cell> cells_;
+};
+
+// Event mode: what leads into it, what a round of it does, and when the next is due.
+template <class F>
+class EventMode {
+ public:
+  // `clock` is where others look for the time.
+  EventMode(F& fmu, Memory& memory, const FmuTables& tables, double* clock)
+      : fmu_(fmu),
+        memory_(memory),
+        ticking_(fmu, memory, tables),
+        exists_(tables.event_mode),
+        clock_(clock) {}
+
+  bool exists() const { return exists_; }
+
+  // Of the events that the FMU, or one of its clocks, has planned.
+  double next() { return std::min(memory_.next_event(), ticking_.due()); }
+  double due() {
+    if (fmu_.over()) return std::numeric_limits<double>::infinity();
+    if (memory_.mode() == Memory::Initialization || waits() || ticking_.sending()) return memory_.now();
+    return next();
+  }
+  bool happens() { return !fmu_.over() && (waits() || next() <= memory_.now()); }
+
+  bool leave_initialization() {
+    if (!fmu_.steps() || !fmu_.leave_initialization()) return false;
+    memory_.mode() = exists_ ? Memory::Event : Memory::Stepping;
+    memory_.pending() = exists_ ? 1 : 0;
+    return !exists_ || ticking_.begin();
+  }
+
+  // A discrete input that changes is an event of its own.
+  bool hear(const Port& given, const Cell* value) {
+    Cell* const mine = memory_.own(given);
+    const bool known = mine[0].i != 0 && std::equal(value, value + given.cells, mine + 1, [&](Cell a, Cell b) {
+                         return given.kind() == Kind::Real ? a.r == b.r : a.i == b.i;
+                       });
+    if (memory_.mode() != Memory::Initialization) {
+      if (known) return true;
+      if (!enter()) return false;
+      memory_.pending() = 1;
+    }
+    std::copy_n(value, given.cells, mine + 1);
+    mine[0].i = 1;
+    return fmu_.set(given, value);
+  }
+
+  // So is a parameter that is set.
+  bool tune(const Port& given, const Cell* value) {
+    if (exists_ && memory_.mode() != Memory::Initialization) {
+      if (!enter()) return false;
+      memory_.pending() = 1;
+    }
+    return fmu_.set(given, value);
+  }
+
+  // Into step mode, with everything done that is to be done at this time.
+  bool leave() {
+    if (exists_ && !settle()) return false;
+    if (memory_.mode() == Memory::Event && !fmu_.over()) {
+      if (!fmu_.enter_step_mode()) return false;
+      memory_.mode() = Memory::Stepping;
+    }
+    sent();
+    return true;
+  }
+
+  // Rounds until nothing is left to do at this time.
+  bool settle() {
+    for (int rounds = 0; rounds < most_rounds; ++rounds) {
+      if (!happens()) return true;
+      if (!round()) return false;
+    }
+    return fmu_.refuse("event iteration at t = " + shorter(memory_.now()) + " did not end within " +
+                       std::to_string(most_rounds) + " rounds");
+  }
+
+  // One round: what ticks is told, clocked values are exchanged, discrete states renewed.
+  bool round() {
+    *clock_ = memory_.now();
+    memory_.count() += 1;
+    if (!enter()) return false;
+    if (!ticking_.tick(memory_.now())) return false;
+    Updated updated;
+    if (!fmu_.update(updated)) return false;
+    if (updated.terminate) fmu_.end(memory_.now());
+    memory_.pending() = updated.again ? 1 : 0;
+    memory_.next_event() = fmu_.next_event(memory_.now(), updated.next);
+    return ticking_.look(memory_.now());
+  }
+
+  // What ticked has been seen by others.
+  void sent() { ticking_.sent(); }
+
+ private:
+  static constexpr int most_rounds = 1000;  // of event iteration at one instant
+
+  // Whether something is to be done that is not a matter of time.
+  bool waits() { return exists_ && (memory_.pending() != 0 || ticking_.heard()); }
+
+  bool enter() {
+    if (memory_.mode() == Memory::Event) return true;
+    if (!fmu_.enter_event_mode()) return false;
+    memory_.mode() = Memory::Event;
+    memory_.forget_rates();
+    return true;
+  }
+
+  F& fmu_;
+  Memory& memory_;
+  Ticking<F> ticking_;
+  bool exists_;
+  double* clock_;
+};
 
 constexpr int most_pieces = 1000;  // that a step falls into
 constexpr double near_enough = 1e-9;  // a step that ends this near to where it should, by its length, has got there
@@ -34,16 +345,18 @@ struct Hot {
 };
 
 template <class F>
-class CoSimulation final : private Hot<F>, private Memory {
+class CoSimulation final : public Face, private Hot<F>, private Memory {
  public:
-  explicit CoSimulation(const FmuTables& tables)
+  CoSimulation(const FmuTables& tables, std::shared_ptr<F> fmu)
       : Memory(tables),
-        fmu_(tables),
+        held_(std::move(fmu)),
+        fmu_(*held_),
         states_(fmu_, static_cast<Memory&>(*this)),
         events_(fmu_, static_cast<Memory&>(*this), tables, tables.clock ? tables.clock : &own_clock_),
         moving_(fmu_, static_cast<Memory&>(*this), widest_of(tables)),
         start_(tables.start),
         slopes_(tables) {
+    fmu_.reserve(widest_of(tables));
     hot().instance = fmu_.instance();
     hot().steady = SteadySteps(tables.steady);
     hot().now = &now();
@@ -181,6 +494,19 @@ class CoSimulation final : private Hot<F>, private Memory {
 
   const char* message() const { return message_.c_str(); }
 
+  void use(Strings& strings) override {
+    fmu_.use(strings);
+    Memory::use(strings);
+  }
+  double time() const override { return *Hot<F>::now; }
+  void take_any_length() override { hot().steady = SteadySteps(); }
+
+  // The status tells the host whether the FMU itself failed, so that its log may say more.
+  int refused() override {
+    refuse(fmu_.why());
+    return fmu_.status();
+  }
+
  private:
   Hot<F>& hot() { return *this; }
   UPBEAT_APART int got(int status) { return fmu_.got(status) ? 0 : refused(); }
@@ -286,17 +612,13 @@ class CoSimulation final : private Hot<F>, private Memory {
            " pieces: the FMU stops again and again, last at " + shorter(now()) + ". Take a smaller step (--step)";
   }
 
-  // The status tells the host whether the FMU itself failed, so that its log may say more.
-  int refused() {
-    refuse(fmu_.why());
-    return fmu_.status();
-  }
   int refuse(const std::string& why) {
     message_ = "FmuError: " + why;
     return 1;
   }
 
-  F fmu_;
+  std::shared_ptr<F> held_;
+  F& fmu_;
   States<F, Memory> states_;
   EventMode<F> events_;
   MovingInputs<F> moving_;
@@ -309,14 +631,20 @@ class CoSimulation final : private Hot<F>, private Memory {
   std::string message_;
 };
 
+template <class F>
+Entered made(const FmuTables& tables, std::shared_ptr<F> fmu) {
+  if (!fmu) fmu = std::make_shared<F>(tables);
+  Entered unit = entered(std::make_unique<CoSimulation<F>>(tables, std::move(fmu)), tables, tables.event_mode);
+  unit.table.jump = Calls<CoSimulation<F>>::jump;  // ends initialization mode
+  return unit;
+}
+
 }  // namespace
 
-upbeat_unit make_cosimulation(const FmuTables& tables) {
-  const bool second = tables.version == 2;
-  upbeat_unit unit = second ? entered<CoSimulation<Fmi2>>(tables, tables.event_mode)
-                            : entered<CoSimulation<Fmi3>>(tables, tables.event_mode);
-  unit.jump = second ? Calls<CoSimulation<Fmi2>>::jump : Calls<CoSimulation<Fmi3>>::jump;  // ends initialization mode
-  return unit;
+Entered make_cosimulation(const FmuTables& tables, const AnyFmu& fmu) {
+  if (tables.version == 2) return made(tables, std::get<std::shared_ptr<Fmi2>>(fmu));
+  const auto* const third = std::get_if<std::shared_ptr<Fmi3>>(&fmu);
+  return made(tables, third ? *third : nullptr);
 }
 
 }  // namespace upbeat::fmi

@@ -1,20 +1,289 @@
-// See exchange.hpp.
-#include "fmi/exchange.hpp"
-
+// An FMU for model exchange as a unit: one of our solvers integrates it and locates its events.
+//
+// It stays in initialization mode until the first jump (`due` asks for one at the start) or until time begins to pass. A
+// root of an indicator, a wish of the FMU after a completed step and the time of the next event end a step: with `early`
+// the unit returns there and asks for a jump, otherwise it goes through the event itself and on. An input that changes
+// in event mode asks for another round, and one that may change only there leads to it. What crosses because an input
+// has jumped in continuous time is an event at the start of the next step.
 #include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
 
-#include "fmi/entered.hpp"
-#include "fmi/exchange_inputs.hpp"
-#include "fmi/exchange_memory.hpp"
+#include "courses.hpp"
 #include "fmi/fmi2.hpp"
 #include "fmi/fmi3.hpp"
-#include "fmi/shown.hpp"
-#include "fmi/states.hpp"
+#include "fmi/memory.hpp"
+#include "fmi/unit.hpp"
+#include "fmi/units.hpp"
 #include "text.hpp"
 
 namespace upbeat::fmi {
 
 namespace {
+
+// Whether a port is a clock, or a variable that clocks guard.
+bool guarded(const PortTables& port) { return !port.tunable && (port.event || !port.clocks.empty()); }
+bool is_input(const PortTables& port) { return port.input && !guarded(port); }
+
+std::vector<upbeat::PortTables> real_inputs(const ExchangeTables& tables) {
+  std::vector<upbeat::PortTables> found;
+  for (const PortTables& port : tables.ports) {
+    if (is_input(port) && port.kind() == Kind::Real) found.push_back({port.cells, Kind::Real, port.port});
+  }
+  return found;
+}
+
+// The part of the tables that clocks are about.
+FmuTables guarded_part(const FmuTables& tables) {
+  FmuTables part;
+  part.start = tables.start;
+  part.clocks = tables.clocks;
+  part.event_mode = true;
+  for (const PortTables& port : tables.ports) {
+    if (guarded(port)) part.ports.push_back(port);
+  }
+  return part;
+}
+
+// What a unit remembers besides what the FMU does.
+//
+// As bytes, everything little-endian. A word has eight bytes: a double, or an integer where it is said and for the
+// cells of integers and booleans; a text is a chunk (its length in bytes as a word, then UTF-8).
+//
+//   time · mode (integer: 0 initialization, 1 event, 2 continuous) · whether an event waits (integer: 0, 1)
+//   rounds of event iteration so far (integer)
+//   next event time · the step that the solver will try next (0: none is known)
+//   the continuous states · the event indicators as they were last seen
+//   of each real input: origin · number of coefficients · all that there may be, unused ones zero
+//   of each other input: its cells
+//   of an FMU with clocks: what memory.hpp says of them
+//
+// The FMU's own bytes follow, as a chunk.
+class ExchangeMemory {
+ public:
+  enum Mode : std::int64_t { Initial = 0, Event = 1, Continuous = 2 };
+
+  explicit ExchangeMemory(const ExchangeTables& tables)
+      : now(tables.start),
+        x(tables.states),
+        z(tables.indicators),
+        courses(real_inputs(tables), tables.input_start, tables.start),
+        values(tables.input_start),
+        guards(guarded_part(tables)),
+        clocks_(!guarded_part(tables).ports.empty() || !tables.clocks.empty()),
+        texts_(tables.texts) {
+    for (const std::int64_t start : tables.held_start) held.push_back(integer(start));
+    for (const PortTables& port : tables.ports) {
+      if (!is_input(port) || port.kind() == Kind::Real) continue;
+      held_kinds_.insert(held_kinds_.end(), static_cast<std::size_t>(port.cells), port.kind());
+    }
+    row_.resize(size());
+  }
+  ExchangeMemory(const ExchangeMemory&) = delete;
+  ExchangeMemory& operator=(const ExchangeMemory&) = delete;
+
+  double now = 0.0;
+  Mode mode = Initial;
+  bool pending = true;
+  std::int64_t count = 0;  // rounds of event iteration so far
+  double next = std::numeric_limits<double>::infinity();
+  double h = 0.0;
+  std::vector<double> x;
+  std::vector<double> z;  // of the watch, as far as they are to be kept
+  Courses courses;
+  std::vector<double> values;  // of the real inputs
+  std::vector<Cell> held;      // of the others
+  Memory guards;               // of clocks, and of what they guard
+
+  // The pool that texts are numbers of.
+  void use(Strings& strings) {
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      if (held_kinds_[i] != Kind::String) continue;
+      held[i].i = strings.intern(strings_ ? strings_->text(held[i].i) : texts_.at(static_cast<std::size_t>(held[i].i)));
+    }
+    guards.use(strings);
+    strings_ = &strings;
+  }
+
+  // All of that in a row, and back.
+  const std::vector<Cell>& cells() {
+    row_[0].r = now;
+    row_[1].i = mode;
+    row_[2].i = pending ? 1 : 0;
+    row_[3].i = count;
+    row_[4].r = next;
+    row_[5].r = h;
+    auto to = row_.begin() + first_state;
+    const std::vector<double>* const all[] = {&x, &z, &courses.state()};
+    for (const std::vector<double>* numbers : all) to = std::transform(numbers->begin(), numbers->end(), to, real);
+    to = std::copy(held.begin(), held.end(), to);
+    std::copy(guards.cells().begin(), guards.cells().end(), to);
+    return row_;
+  }
+  void restore(const std::vector<Cell>& cells) {
+    now = cells[0].r;
+    mode = static_cast<Mode>(cells[1].i);
+    pending = cells[2].i != 0;
+    count = cells[3].i;
+    next = cells[4].r;
+    h = cells[5].r;
+    const Cell* from = cells.data() + first_state;
+    for (auto* const numbers : {&x, &z}) {
+      for (double& number : *numbers) number = (from++)->r;
+    }
+    std::vector<double> kept(courses.state().size());
+    for (double& number : kept) number = (from++)->r;
+    courses.restore(kept.data(), now, values.data());
+    std::copy_n(from, held.size(), held.begin());
+    from += held.size();
+    guards.restore(std::vector<Cell>(from, from + guards.cells().size()));
+  }
+
+  void write(const std::vector<Cell>& cells, Bytes& to) const {
+    const std::size_t first = first_held();
+    append_cells(to, Kind::Real, cells.data(), first, strings_);
+    for (std::size_t i = 0; i < held.size(); ++i) append_cells(to, held_kinds_[i], &cells[first + i], 1, strings_);
+    const auto rest = cells.begin() + static_cast<std::ptrdiff_t>(first + held.size());
+    if (clocks_) guards.write(std::vector<Cell>(rest, cells.end()), to);
+  }
+  // Why these bytes are no state of this unit, or an empty text.
+  std::string read(Reader& from, std::vector<Cell>& cells) const {
+    cells.assign(size(), integer(0));
+    const std::size_t first = first_held();
+    take_cells(from, Kind::Real, cells.data(), first, strings_);
+    for (std::size_t i = 0; i < held.size(); ++i) take_cells(from, held_kinds_[i], &cells[first + i], 1, strings_);
+    if (!from.sound()) return "they end too early";
+    if (cells[1].i < Initial || cells[1].i > Continuous || cells[2].i < 0 || cells[2].i > 1) {
+      return "there is no mode " + std::to_string(cells[1].i);
+    }
+    std::vector<double> kept;
+    const std::size_t course = first_state + x.size() + z.size();
+    for (std::size_t i = 0; i < courses.state().size(); ++i) kept.push_back(cells[course + i].r);
+    for (const double count : courses.impossible(kept.data())) return "an input with " + shortest(count) + " coefficients";
+    std::vector<Cell> ticks = guards.cells();
+    const std::string problem = clocks_ ? guards.read(from, ticks) : "";
+    std::copy(ticks.begin(), ticks.end(), cells.begin() + static_cast<std::ptrdiff_t>(first + held.size()));
+    return problem;
+  }
+
+ private:
+  static constexpr std::size_t first_state = 6;
+
+  std::size_t first_held() const { return first_state + x.size() + z.size() + courses.state().size(); }
+  std::size_t size() const { return first_held() + held.size() + guards.cells().size(); }
+
+  bool clocks_;
+  std::vector<std::string> texts_;  // at the start
+  std::vector<Kind> held_kinds_;
+  Strings* strings_ = nullptr;
+  std::vector<Cell> row_;
+};
+
+// One port. Of outputs only the variable counts. Real inputs have a course, all others hold their cells.
+struct Input : Variable {
+  bool discrete = false;
+  bool real = true;
+  bool guarded = false;    // by a clock, or a clock itself
+  std::size_t number = 0;  // of its course, if it is real
+  std::size_t first = 0;   // of its cells among those of all real inputs, or of all others
+};
+
+template <class F>
+class ExchangeInputs {
+ public:
+  ExchangeInputs(F& fmu, ExchangeMemory& memory, const ExchangeTables& tables)
+      : fmu_(fmu), memory_(memory), before_(widest_of(tables)), cells_(widest_of(tables)) {
+    std::size_t real_cells = 0;
+    std::size_t other_cells = 0;
+    for (const PortTables& port : tables.ports) {
+      const auto number = static_cast<std::size_t>(port.port);
+      if (number >= ports_.size()) ports_.resize(number + 1);
+      Input& mine = ports_[number];
+      static_cast<Variable&>(mine) = port;
+      mine.guarded = fmi::guarded(port);
+      if (!is_input(port)) continue;
+      mine.real = port.kind() == Kind::Real;
+      mine.discrete = port.discrete || !mine.real;
+      std::size_t& cell = mine.real ? real_cells : other_cells;
+      mine.first = cell;
+      cell += static_cast<std::size_t>(port.cells);
+      if (!mine.real) continue;
+      mine.number = reals_.size();
+      reals_.push_back(number);
+    }
+  }
+
+  // The engine asks for ports of the model only, whose numbers it has checked.
+  const Input& port(int number) const { return ports_[static_cast<std::size_t>(number)]; }
+
+  // Keeps what an input does from now on; whether it has another value now. A discrete one takes the first
+  // coefficient alone.
+  bool change(const Input& given, const Cell* coefficients, int count) {
+    if (!given.real) return change_cells(given, coefficients);
+    const double* const value = memory_.values.data() + given.first;
+    std::copy_n(value, given.cells, before_.begin());
+    memory_.courses.set(given.number, memory_.now, coefficients, given.discrete ? 1 : count, memory_.values.data());
+    return !std::equal(value, value + given.cells, before_.begin());
+  }
+
+  // Gives the FMU the values at `t` of all that move.
+  bool follow(double t) {
+    if (!memory_.courses.moving()) return true;
+    memory_.courses.follow(t, memory_.values.data());
+    for (const std::size_t number : reals_) {
+      const Input& input = ports_[number];
+      if (!memory_.courses.moves(input.number)) continue;
+      const double* const from = memory_.values.data() + input.first;
+      std::transform(from, from + input.cells, cells_.data(), real);
+      if (!fmu_.set(input, cells_.data())) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool change_cells(const Input& given, const Cell* cells) {
+    Cell* const mine = memory_.held.data() + given.first;
+    const bool same = std::equal(cells, cells + given.cells, mine, [](Cell a, Cell b) { return a.i == b.i; });
+    std::copy_n(cells, given.cells, mine);
+    return !same;
+  }
+
+  F& fmu_;
+  ExchangeMemory& memory_;
+  std::vector<Input> ports_;        // by number
+  std::vector<std::size_t> reals_;  // the numbers of the real inputs
+  std::vector<double> before_;
+  std::vector<Cell> cells_;
+};
+
+// The event indicators as ports that others read, in the order that ExchangeTables says.
+template <class F>
+class ShownIndicators {
+ public:
+  ShownIndicators(F& fmu, const ExchangeTables& tables) : fmu_(fmu), first_(tables.shown), values_(tables.indicators) {}
+
+  bool has(int port) const { return first_ >= 0 && port >= first_; }
+
+  // The unit is not what it was when somebody looked last.
+  void forget() { current_ = false; }
+
+  // An indicator, or the reverse of one. The FMU gives all at once, so it is asked once for all of them, as long as
+  // nothing moves.
+  bool get(int port, Cell* to) {
+    const auto place = static_cast<std::size_t>(port - first_);
+    if (!current_ && !fmu_.get_indicators(values_.data(), values_.size())) return false;
+    current_ = true;
+    to->r = place % 2 == 0 ? values_[place / 2] : -values_[place / 2];
+    return true;
+  }
+
+ private:
+  F& fmu_;
+  std::int32_t first_;
+  std::vector<double> values_;
+  bool current_ = false;
+};
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int most_rounds = 1000;  // of event iteration at one instant, and events within a millionth of a step
@@ -23,15 +292,18 @@ constexpr int most_rounds = 1000;  // of event iteration at one instant, and eve
 struct Refused {};
 
 template <class F>
-class Exchange final : private Dynamics, private Watch {
+class Exchange final : public Face, private System, private Dynamics, private Watch {
  public:
-  explicit Exchange(const ExchangeTables& tables)
+  Exchange(const ExchangeTables& tables, std::shared_ptr<F> fmu)
       : Watch(tables.indicators, tables.states),
-        fmu_(tables),
+        held_(std::move(fmu)),
+        fmu_(*held_),
         own_(tables),
         states_(fmu_, own_),
         solver_(tables.solver, tables.states),
-        adaptive_(tables.solver.method == Method::Adaptive),
+        other_(tables.other),
+        adaptive_(tables.other || tables.solver.method == Method::Adaptive),
+        ticking_(fmu_, own_.guards, tables),
         completes_(tables.completes),
         final_(!tables.saves),
         nominals_(tables.states),
@@ -40,6 +312,7 @@ class Exchange final : private Dynamics, private Watch {
         shown_(fmu_, tables),
         counted_(tables.counted),
         clock_(tables.clock ? tables.clock : &own_clock_) {
+    fmu_.reserve(widest_of(tables));
     *clock_ = tables.start;
   }
 
@@ -54,6 +327,16 @@ class Exchange final : private Dynamics, private Watch {
       to->i = own_.count;
       return 0;
     }
+    if (!shown_.has(number) && port(number).guarded) {
+      const Port& asked = own_.guards.port(number);
+      const Cell* const seen = own_.guards.own(asked);
+      if (asked.role == Port::Sent) {
+        to[0].i = to[1].i = seen->i;  // the value, and whether it is there
+      } else {
+        std::copy_n(seen, asked.cells, to);
+      }
+      return 0;
+    }
     const bool got = shown_.has(number) ? shown_.get(number, to) : fmu_.get(port(number), to);
     return got ? 0 : refused();
   }
@@ -62,6 +345,15 @@ class Exchange final : private Dynamics, private Watch {
     shown_.forget();
     if (fmu_.over()) return 0;
     const Input& given = port(number);
+    if (given.guarded) {  // a clock ticks in the next round; what one guards waits for it
+      const Port& mine = own_.guards.port(number);
+      if (mine.role == Port::Heard) {
+        own_.guards.own(mine)->i = 1;
+      } else {
+        own_.guards.keep(mine, coefficients, 1);
+      }
+      return 0;
+    }
     if (given.tunable) {  // may change in event mode only
       if (own_.mode == ExchangeMemory::Continuous && !enter_event_mode()) return refused();
       own_.pending = true;
@@ -94,15 +386,16 @@ class Exchange final : private Dynamics, private Watch {
   const Effort& effort() const { return solver_.effort(); }
 
   int due(double* time) {
-    *time = fmu_.over() ? infinity : own_.pending ? own_.now : own_.next;
+    *time = due();
     return 0;
   }
 
   int jump(int* again) {
-    if (!own_.pending || fmu_.over()) return 0;
+    ticking_.sent();
+    if (fmu_.over() || (!own_.pending && !ticking_.heard())) return 0;
     shown_.forget();
     if (!round()) return refused();
-    *again = own_.pending ? 1 : 0;
+    *again = due() <= own_.now ? 1 : 0;
     return 0;
   }
 
@@ -112,12 +405,14 @@ class Exchange final : private Dynamics, private Watch {
 
   int save(int slot) {
     std::copy_n(Watch::values(), own_.z.size(), own_.z.begin());
+    if (other_) other_->forget();  // its past cannot be saved: go on as one that is set back would
     return states_.save(slot) ? 0 : refused();
   }
   int restore(int slot) {
     shown_.forget();
     if (!states_.restore(slot)) return refused();
     fmu_.go_on();
+    if (other_) other_->forget();
     std::copy(own_.z.begin(), own_.z.end(), Watch::values());
     touched_ = true;  // it may have been: looking once more changes nothing
     scaled_ = false;
@@ -132,37 +427,84 @@ class Exchange final : private Dynamics, private Watch {
 
   const char* message() const { return message_.c_str(); }
 
+  // -- what those ask who know that it is an FMU ---------------------------------------------------
+
+  void use(Strings& strings) override {
+    fmu_.use(strings);
+    own_.use(strings);
+  }
+  double time() const override { return own_.now; }
+  System* system() override { return this; }
+  const std::vector<double>* states() const override { return &own_.x; }
+  bool put(const std::vector<double>& x) override {
+    if (!continuous()) return true;
+    shown_.forget();
+    if (other_) other_->forget();
+    own_.x = x;
+    return place(own_.now, own_.x.data());
+  }
+  bool look(std::vector<double>& to) override {
+    to.resize(own_.z.size());
+    return to.empty() || fmu_.get_indicators(to.data(), to.size());
+  }
+  std::vector<double> inputs_at(double t) override {
+    std::vector<double> values = own_.values;
+    own_.courses.follow(t, values.data());
+    return values;
+  }
+  const std::vector<double>* courses() const override { return &own_.courses.state(); }
+  bool moving() const override { return own_.courses.moving(); }
+  bool continuous() const override { return own_.mode == ExchangeMemory::Continuous; }
+
+  int refused() override {
+    refused_ = refused_ || !fmu_.over();
+    message_ = "FmuError: " + fmu_.why();
+    return fmu_.status();
+  }
+
  private:
   const Input& port(int number) const { return inputs_.port(number); }
 
   // -- what the solver asks ------------------------------------------------------------------------
 
   // Brings the FMU to a time and a state, with what the inputs are there.
-  bool place(double t, const double* x) {
+  bool place(double t, const double* x) override {
+    shown_.forget();
     *clock_ = t;
     if (!fmu_.set_time(t)) return false;
     if (!own_.x.empty() && !fmu_.set_states(x, own_.x.size())) return false;
     return inputs_.follow(t);
   }
 
-  void derivatives(double t, const double* x, double* out) override {
-    if (place(t, x) && fmu_.get_derivatives(out, own_.x.size())) return;
-    if (!adaptive_ || !fmu_.discarded()) throw Refused();
+  bool derivatives_at(double t, const double* x, double* to) override {
+    if (place(t, x) && fmu_.get_derivatives(to, own_.x.size())) return true;
+    if (!adaptive_ || !fmu_.discarded()) return false;
     // A solver that chooses its steps takes it as: not so far.
-    std::fill_n(out, own_.x.size(), std::numeric_limits<double>::quiet_NaN());
+    std::fill_n(to, own_.x.size(), std::numeric_limits<double>::quiet_NaN());
+    return true;
   }
-
-  void indicators(double t, const double* x, double* to) override {
-    if (!place(t, x) || !fmu_.get_indicators(to, own_.z.size())) throw Refused();
+  bool indicators_at(double t, const double* x, double* to) override {
+    return place(t, x) && fmu_.get_indicators(to, own_.z.size());
   }
-
-  bool accepted(double t, const double* x) override {
-    if (!completes_) return false;
+  bool accepted_at(double t, const double* x, bool* stop) override {
     bool event = false;
     bool end = false;
-    if (!place(t, x) || !fmu_.completed(final_, &event, &end)) throw Refused();
+    if (completes_ && (!place(t, x) || !fmu_.completed(final_, &event, &end))) return false;
     if (end) fmu_.end(t);
-    return event || end;
+    *stop = event || end;
+    return true;
+  }
+
+  void derivatives(double t, const double* x, double* out) override {
+    if (!derivatives_at(t, x, out)) throw Refused();
+  }
+  void indicators(double t, const double* x, double* to) override {
+    if (!indicators_at(t, x, to)) throw Refused();
+  }
+  bool accepted(double t, const double* x) override {
+    bool stop = false;
+    if (!accepted_at(t, x, &stop)) throw Refused();
+    return stop;
   }
 
   // -- time --------------------------------------------------------------------------------------
@@ -179,15 +521,13 @@ class Exchange final : private Dynamics, private Watch {
         *reached = to;
         return 0;
       }
-      const double until = smaller(to, own_.next);
+      const double until = smaller(to, next());
       if (until > own_.now) {
-        if (!solver_.advance(*this, own_.now, until, own_.x.data(), own_.h, this)) return unsolved(solver_.message());
-        own_.now = Watch::time();
-        own_.pending = Watch::stopped();
+        if (!integrate(until)) return unsolved(other_ ? "" : solver_.message());
         if (!place(own_.now, own_.x.data())) return refused();
         if (fmu_.over()) continue;
       }
-      own_.pending = own_.pending || own_.now >= own_.next;
+      own_.pending = own_.pending || own_.now >= next();
       if (own_.now >= to || (early && own_.pending)) {
         *reached = own_.now;
         return 0;
@@ -202,6 +542,20 @@ class Exchange final : private Dynamics, private Watch {
       }
       if (!settle()) return refused();
     }
+  }
+
+  // As far as `until`, or an event.
+  bool integrate(double until) {
+    if (!other_) {
+      if (!solver_.advance(*this, own_.now, until, own_.x.data(), own_.h, this)) return false;
+      own_.now = Watch::time();
+      own_.pending = Watch::stopped();
+      return true;
+    }
+    std::copy_n(Watch::values(), own_.z.size(), own_.z.begin());
+    if (!other_->advance(own_.now, until, own_.x, own_.z, &own_.now, &own_.pending)) return false;
+    std::copy(own_.z.begin(), own_.z.end(), Watch::values());
+    return true;
   }
 
   // Inputs may have jumped: what has crossed by that is an event now.
@@ -219,6 +573,14 @@ class Exchange final : private Dynamics, private Watch {
 
   // -- events ------------------------------------------------------------------------------------
 
+  // Of an event that the FMU, or one of its clocks, has planned.
+  double next() const { return smaller(own_.next, ticking_.due()); }
+  // Now, if something waits to be handled or to be seen by others.
+  double due() const {
+    if (fmu_.over()) return infinity;
+    return own_.pending || ticking_.heard() || ticking_.sending() ? own_.now : next();
+  }
+
   bool enter_event_mode() {
     if (!fmu_.enter_event_mode()) return false;
     own_.mode = ExchangeMemory::Event;
@@ -232,9 +594,11 @@ class Exchange final : private Dynamics, private Watch {
     if (own_.mode == ExchangeMemory::Initial) {
       if (!fmu_.leave_initialization()) return false;
       own_.mode = ExchangeMemory::Event;
+      if (!ticking_.begin()) return false;
     } else if (own_.mode == ExchangeMemory::Continuous && !enter_event_mode()) {
       return false;
     }
+    if (!ticking_.tick(own_.now)) return false;
     Updated updated;
     if (!fmu_.update(updated)) return false;
     if (updated.terminate) {
@@ -244,13 +608,15 @@ class Exchange final : private Dynamics, private Watch {
     }
     scaled_ = scaled_ && !updated.nominals_changed;
     own_.next = fmu_.next_event(own_.now, updated.next);
-    own_.pending = updated.again || own_.next <= own_.now;
+    if (!ticking_.look(own_.now)) return false;
+    own_.pending = updated.again || next() <= own_.now;
     return true;
   }
 
   // Goes through what is due now, and on to continuous time.
   bool settle() {
-    for (int rounds = 0; own_.pending; ++rounds) {
+    for (int rounds = 0; own_.pending || (ticking_.heard() && !fmu_.over()); ++rounds) {
+      ticking_.sent();
       if (rounds == most_rounds) {
         return fmu_.refuse("event iteration at t = " + shorter(own_.now) + " did not come to an end in 1,000 rounds");
       }
@@ -259,7 +625,9 @@ class Exchange final : private Dynamics, private Watch {
     if (own_.mode == ExchangeMemory::Continuous || fmu_.over()) return true;
     if (!fmu_.enter_continuous_time_mode()) return false;
     own_.mode = ExchangeMemory::Continuous;
+    ticking_.sent();
     touched_ = false;
+    if (other_) other_->forget();
     // Another motion begins; with one long step a ball would leave the ground and be below it again.
     own_.h = 0.0;
     if (!own_.x.empty()) {
@@ -276,25 +644,23 @@ class Exchange final : private Dynamics, private Watch {
     for (double& nominal : nominals_) {
       if (!(0.0 < nominal && nominal < infinity)) nominal = 1.0;
     }
-    solver_.scale(nominals_.data());
+    other_ ? other_->scale(nominals_) : solver_.scale(nominals_.data());
     return true;
   }
 
-  int refused() {
-    refused_ = refused_ || !fmu_.over();
-    message_ = "FmuError: " + fmu_.why();
-    return fmu_.status();
-  }
   int unsolved(const std::string& why) {
     message_ = "SolverError: " + why;
     return 1;
   }
 
-  F fmu_;
+  std::shared_ptr<F> held_;
+  F& fmu_;
   ExchangeMemory own_;
   States<F, ExchangeMemory> states_;
   Solver solver_;
-  bool adaptive_;
+  std::shared_ptr<OtherSolver> other_;
+  bool adaptive_;  // its solver chooses its steps
+  Ticking<F> ticking_;
   bool completes_;
   bool final_;             // whether no state before a completed step can come back
   bool scaled_ = false;    // whether the solver knows how large the states usually are
@@ -310,14 +676,37 @@ class Exchange final : private Dynamics, private Watch {
   std::string message_;
 };
 
+template <class F>
+Entered made(const ExchangeTables& tables, std::shared_ptr<F> fmu) {
+  if (!fmu) fmu = std::make_shared<F>(tables);
+  Entered unit = entered(std::make_unique<Exchange<F>>(tables, std::move(fmu)), tables, true);
+  if (tables.states > 0 && !tables.other) Calls<Exchange<F>>::works(unit.table);
+  return unit;
+}
+
 }  // namespace
 
-upbeat_unit make_exchange(const ExchangeTables& tables) {
-  const bool second = tables.version == 2;
-  upbeat_unit table = second ? entered<Exchange<Fmi2>>(tables, true) : entered<Exchange<Fmi3>>(tables, true);
-  if (tables.states == 0) return table;
-  second ? Calls<Exchange<Fmi2>>::works(table) : Calls<Exchange<Fmi3>>::works(table);
-  return table;
+std::string problem_in(const ExchangeTables& tables) {
+  std::string problem = problem_in(static_cast<const FmuTables&>(tables));
+  if (!problem.empty()) return problem;
+  std::size_t real = 0;
+  std::size_t others = 0;
+  for (const PortTables& port : tables.ports) {
+    if (is_input(port)) (port.kind() == Kind::Real ? real : others) += static_cast<std::size_t>(port.cells);
+  }
+  if (real != tables.input_start.size() || others != tables.held_start.size()) return "start values do not fit the inputs";
+  std::size_t texts = 0;
+  for (const PortTables& port : tables.ports) {
+    if (is_input(port) && port.kind() == Kind::String) texts += static_cast<std::size_t>(port.cells);
+  }
+  if (texts != tables.texts.size()) return "texts do not fit the inputs";
+  return tables.other ? "" : problem_in(tables.solver);
+}
+
+Entered make_exchange(const ExchangeTables& tables, const AnyFmu& fmu) {
+  if (tables.version == 2) return made(tables, std::get<std::shared_ptr<Fmi2>>(fmu));
+  const auto* const third = std::get_if<std::shared_ptr<Fmi3>>(&fmu);
+  return made(tables, third ? *third : nullptr);
 }
 
 }  // namespace upbeat::fmi

@@ -1,6 +1,9 @@
 // The functions of one instance of FMI 2 (see fmu.hpp for what the members mean).
 #pragma once
 
+#include <cstdlib>
+
+#include "fmi/callbacks.hpp"
 #include "fmi/fmu.hpp"
 
 namespace upbeat::fmi {
@@ -10,9 +13,17 @@ class Fmi2 : public Caller {
   static constexpr int version = 2;
   static constexpr const char* step = "fmi2DoStep";
 
-  explicit Fmi2(const FmuTables& tables)
+  explicit Fmi2(const InstanceTables& tables)
       : Caller(tables),
         c_(tables.pointer),
+        callbacks_{reinterpret_cast<void*>(&upbeat_fmi2_log), reinterpret_cast<void*>(&std::calloc),
+                   reinterpret_cast<void*>(&std::free), nullptr, reinterpret_cast<void*>(tables.environment)},
+        instantiate_(tables.find<Instantiate>("Instantiate")),
+        set_debug_logging_(tables.find<SetDebugLogging>("SetDebugLogging")),
+        setup_(tables.find<Setup>("SetupExperiment")),
+        enter_initialization_(tables.find<Plain>("EnterInitializationMode")),
+        get_string_(tables.find<GetString>("GetString")),
+        set_string_(tables.find<SetString>("SetString")),
         get_real_(tables.find<GetReal>("GetReal")),
         set_real_(tables.find<SetReal>("SetReal")),
         do_step_(tables.find<DoStep>("DoStep")),
@@ -47,6 +58,8 @@ class Fmi2 : public Caller {
 
   // -- the commonest calls ------------------------------------------------------------------------
 
+  void reserve(std::size_t) {}
+
   // A real variable of one cell, got and set without a look at its type. Null: the FMU lacks the function.
   struct Real {
     std::uint32_t reference = 0;
@@ -73,6 +86,12 @@ class Fmi2 : public Caller {
     if (from.type == Type::Float64) {
       return ask("fmi2GetReal", get_real_, c_, &from.reference, 1, &to->r);
     }
+    if (from.type == Type::String) {
+      const char* text = nullptr;
+      if (!ask("fmi2GetString", get_string_, c_, &from.reference, 1, &text)) return false;
+      *to = cell_of(text ? text : "");
+      return true;
+    }
     const bool boolean = from.type == Type::Boolean;
     const char* const call = boolean ? "fmi2GetBoolean" : "fmi2GetInteger";
     GetInteger* const function = boolean ? get_boolean_ : get_integer_;
@@ -85,6 +104,12 @@ class Fmi2 : public Caller {
   bool set(const Variable& to, const Cell* from) {
     if (to.type == Type::Float64) {
       return ask("fmi2SetReal", set_real_, c_, &to.reference, 1, &from->r);
+    }
+    if (to.type == Type::String) {
+      const std::string* text = nullptr;
+      if (!text_of(to, *from, &text)) return false;
+      const char* const given = text->c_str();
+      return ask("fmi2SetString", set_string_, c_, &to.reference, 1, &given);
     }
     const bool boolean = to.type == Type::Boolean;
     const char* const call = boolean ? "fmi2SetBoolean" : "fmi2SetInteger";
@@ -99,10 +124,33 @@ class Fmi2 : public Caller {
 
   // -- life -------------------------------------------------------------------------------------
 
+  // False: it could not be called, or (with an empty `why`) gave no instance.
+  bool instantiate(const Birth& birth) {
+    refuse("");
+    if (!instantiate_) return missing("fmi2Instantiate");
+    if (fatal()) return lost("fmi2Instantiate");
+    const int status = guarded("fmi2Instantiate", [&] {
+      c_ = instantiate_(birth.name.c_str(), birth.exchange ? 0 : 1, birth.token.c_str(), birth.resources.c_str(), &callbacks_,
+                        birth.visible ? 1 : 0, birth.logging ? 1 : 0);
+      return Ok;
+    });
+    return done(status, "fmi2Instantiate") && c_;
+  }
+  bool choose_categories(const std::vector<const char*>& names) {
+    return ask("fmi2SetDebugLogging", set_debug_logging_, c_, 1, names.size(), names.data());
+  }
+  bool enter_configuration() { return missing("fmi3EnterConfigurationMode"); }
+  bool exit_configuration() { return missing("fmi3ExitConfigurationMode"); }
+  bool setup(const Experiment& run) {
+    return ask("fmi2SetupExperiment", setup_, c_, run.has_tolerance ? 1 : 0, run.tolerance, run.start, run.has_stop ? 1 : 0,
+               run.stop);
+  }
+  bool enter_initialization(const Experiment&) { return ask("fmi2EnterInitializationMode", enter_initialization_, c_); }
   bool leave_initialization() { return ask("fmi2ExitInitializationMode", exit_initialization_, c_); }
   bool terminate() { return ask("fmi2Terminate", terminate_, c_); }
   void free() {
-    guarded("fmi2FreeInstance", [&] { return free_(c_), Ok; });
+    if (c_ && free_) guarded("fmi2FreeInstance", [&] { return free_(c_), Ok; });
+    gone();
   }
 
   // -- co-simulation ----------------------------------------------------------------------------
@@ -161,17 +209,20 @@ class Fmi2 : public Caller {
 
   // -- derivatives ------------------------------------------------------------------------------
 
-  bool directional(const Variable& unknown, const Variable& known, const double* seed, double* to) {
-    return ask("fmi2GetDirectionalDerivative", directional_, c_, &unknown.reference, 1, &known.reference, 1, seed, to);
+  bool directional(const Variables& unknown, const Variables& known, const double* seed, double* to) {
+    return ask("fmi2GetDirectionalDerivative", directional_, c_, unknown.references, unknown.count,
+               known.references, known.count, seed, to);
   }
 
-  bool adjoint(const Variable&, const Variable&, const double*, double*) { return missing("fmi3GetAdjointDerivative"); }
+  bool adjoint(const Variables&, const Variables&, const double*, double*) { return missing("fmi3GetAdjointDerivative"); }
   bool output_derivative(const Variable& of, std::int32_t order, double* to) {
     return ask("fmi2GetRealOutputDerivatives", output_derivatives_, c_, &of.reference, 1, &order, to);
   }
 
   // -- model exchange ---------------------------------------------------------------------------
 
+  bool states(std::size_t*) { return false; }  // the description says it
+  bool indicators(std::size_t*) { return false; }
   bool set_time(double t) { return ask("fmi2SetTime", set_time_, c_, t); }
   bool set_states(const double* x, std::size_t n) {
     return ask("fmi2SetContinuousStates", set_states_, c_, x, n);
@@ -194,7 +245,15 @@ class Fmi2 : public Caller {
     int again, terminate, nominals_changed, states_changed, has_next;
     double next;
   };
+  struct Callbacks {
+    void *logger, *allocate, *free, *step_finished, *environment;
+  };
   using References = const std::uint32_t*;
+  using Instantiate = void*(const char*, int, const char*, const char*, const Callbacks*, int, int);
+  using SetDebugLogging = int(void*, int, std::size_t, const char* const*);
+  using Setup = int(void*, int, double, double, int, double);
+  using GetString = int(void*, References, std::size_t, const char**);
+  using SetString = int(void*, References, std::size_t, const char* const*);
   using Plain = int(void*);
   using Free = void(void*);
   using GetReal = int(void*, References, std::size_t, double*);
@@ -233,6 +292,7 @@ class Fmi2 : public Caller {
     if (!answers("fmi2GetRealStatus", get_real_status_, c_, last_successful_time, &reached)) {
       return !fatal() && done(status, "fmi2DoStep");
     }
+    ended.early = true;
     int end = 0;
     if (answers("fmi2GetBooleanStatus", get_boolean_status_, c_, terminated, &end)) {
       ended.terminate = end != 0;
@@ -244,6 +304,13 @@ class Fmi2 : public Caller {
   }
 
   void* c_;
+  Callbacks callbacks_;  // the FMU may keep the pointer to it for as long as it lives
+  Instantiate* instantiate_;
+  SetDebugLogging* set_debug_logging_;
+  Setup* setup_;
+  Plain* enter_initialization_;
+  GetString* get_string_;
+  SetString* set_string_;
   GetReal* get_real_;
   SetReal* set_real_;
   DoStep* do_step_;

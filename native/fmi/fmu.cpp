@@ -1,8 +1,11 @@
 // See fmu.hpp.
 #include "fmi/fmu.hpp"
 
+#include <algorithm>
+
 #include "exception.hpp"
-#include "fmi/logger.hpp"
+#include "fmi/callbacks.hpp"
+#include "fmi/units.hpp"
 
 namespace upbeat::fmi {
 
@@ -17,7 +20,6 @@ const char* const type_names[] = {"Float32", "Float64", "Int8",   "UInt8",   "In
 
 std::string problem_in(const FmuTables& tables) {
   if (tables.version != 2 && tables.version != 3) return "a version of FMI that nobody knows";
-  if (!tables.pointer) return "an FMU without an instance";
   for (const char* const name : {"ExitInitializationMode", "Terminate", "FreeInstance"}) {
     if (!tables.find<void()>(name)) return "the FMU has no function " + std::string(name);
   }
@@ -25,7 +27,6 @@ std::string problem_in(const FmuTables& tables) {
     if (port.port < 0 || port.port > most_ports) return "a port with an impossible number";
     if (port.cells < 1 || (port.cells > 1 && tables.version == 2)) return "a port with an impossible number of cells";
     if (port.type < Type::Float32 || port.type > Type::Clock) return "a variable of an unknown type";
-    if (port.type == Type::String || port.type == Type::Binary) return "an FMU with strings runs in Python only";
     if (port.event != (port.type == Type::Clock)) return "an event that is no clock";
   }
   return "";
@@ -59,9 +60,18 @@ void Caller::settle(const char* call) {
        "so that the results of others stay what they are (only the first time is reported)");
 }
 
-bool Caller::missing(const char* call) { return refuse("the FMU has no " + std::string(call)); }
+bool Caller::missing(const char* call) {
+  const auto promised = declared_.find(call + 4);  // without fmi2 or fmi3
+  return refuse("the FMU has no " + std::string(call) +
+                (promised == declared_.end() ? "" : ", though it declares " + promised->second));
+}
 
 bool Caller::lost(const char* call) {
+  if (doom_ == &freed_) {
+    refuse(std::string(call) + " cannot be called: the instance has been freed");
+    lost_ = true;
+    return false;
+  }
   const std::string before = doom_->load(std::memory_order_acquire);
   refuse(std::string(call) + " cannot be called: the FMU failed for good in " + before + " before");
   lost_ = true;
@@ -69,7 +79,12 @@ bool Caller::lost(const char* call) {
 }
 
 bool Caller::judged(int status, const char* call) {
-  if (status == Warning) return true;
+  if (status == Warning) {
+    if (std::find(warned_.begin(), warned_.end(), call) != warned_.end()) return true;
+    warned_.push_back(call);
+    warn(std::string(call) + " gave a warning (only the first one is reported)");
+    return true;
+  }
   failed_ = failed_ || status == Error || status == Fatal;
   const char* none = nullptr;
   if (status == Fatal) doom_->compare_exchange_strong(none, call, std::memory_order_acq_rel);
@@ -91,6 +106,47 @@ bool Caller::beyond(const Variable& variable, const std::string& value, const st
   const std::string type = type_names[static_cast<int>(variable.type)];
   const std::string range = least.empty() ? " goes up to " + greatest : " goes from " + least + " to " + greatest;
   return refuse("'" + variable.name + "' cannot be " + value + ": its type " + type + range);
+}
+
+bool Caller::text_of(const Variable& to, Cell cell, const std::string** text) {
+  *text = &strings_->text(cell.i);
+  if ((*text)->find('\0') == std::string::npos) return true;
+  return refuse("'" + to.name + "' cannot be '" + std::string((*text)->c_str()) +
+                "\\0…': a text of FMI ends at a character 0");
+}
+
+bool Caller::bytes_of(const Variable& to, Cell cell, std::string* bytes) {
+  const std::string& digits = strings_->text(cell.i);
+  const auto value = [](char digit) {
+    return digit >= '0' && digit <= '9'   ? digit - '0'
+           : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
+           : digit >= 'A' && digit <= 'F' ? digit - 'A' + 10
+                                          : -1;
+  };
+  bytes->clear();
+  for (std::size_t at = 0; at < digits.size();) {
+    if (digits[at] == ' ') {
+      ++at;
+      continue;
+    }
+    const int high = value(digits[at]);
+    const int low = at + 1 < digits.size() ? value(digits[at + 1]) : -1;
+    if (high < 0 || low < 0) {
+      return refuse("'" + to.name + "' cannot be '" + digits + "': it needs bytes as hexadecimal digits, such as '00ff'");
+    }
+    bytes->push_back(static_cast<char>(16 * high + low));
+    at += 2;
+  }
+  return true;
+}
+
+std::string Caller::digits_of(const unsigned char* bytes, std::size_t size) {
+  std::string digits;
+  for (std::size_t i = 0; bytes && i < size; ++i) {
+    digits += "0123456789abcdef"[bytes[i] / 16];
+    digits += "0123456789abcdef"[bytes[i] % 16];
+  }
+  return digits;
 }
 
 }  // namespace upbeat::fmi

@@ -3,8 +3,10 @@
 // `Fmi2` and `Fmi3` wrap the functions of one instance behind the same members, so that a unit on top is
 // written once, as a template, and its calls go to the FMU directly:
 //
-//   get(variable, cells)  set(variable, cells)     values, converted; one call for a scalar as for an array
+//   instantiate(birth)  choose_categories(names)   its life begins
+//   enter_configuration()  exit_configuration()  setup(experiment)  enter_initialization(experiment)
 //   leave_initialization()  terminate()  free()
+//   get(variable, cells)  set(variable, cells)     values, converted; one call for a scalar as for an array
 //   attempt(t, length, no_prior, ended)            co-simulation: the step itself, which gives a status,
 //   plain(status, ended)  conclude(status, t, ended)   … whether that is all, and what it means otherwise
 //   real(variable)                                 one of type Float64 for quick calls
@@ -12,7 +14,8 @@
 //   enter_event_mode()  update(updated)  enter_step_mode()  enter_continuous_time_mode()
 //   ticking(reference, &active)  tick(reference)  interval(reference, &seconds, &qualifier)  shift(reference, &seconds)
 //   save(&state)  restore(state)  drop(&state)  size(state, &bytes)  serialise(…)  deserialise(…)
-//   directional(unknown, known, seed, to)  adjoint(unknown, known, seed, to)  output_derivative(variable, order, to)
+//   directional(unknowns, knowns, seed, to)  adjoint(unknowns, knowns, seed, to)  output_derivative(variable, order, to)
+//   states(&count)  indicators(&count)             how many there are, if the FMU can tell
 //   set_time  set_states  get_states  get_derivatives  get_indicators  get_nominals  completed   model exchange
 //
 // Each gives false if the FMU did not do it; `why()` says so then.
@@ -77,6 +80,7 @@ struct Variable {
 
   Kind kind() const {
     if (type == Type::Float32 || type == Type::Float64) return Kind::Real;
+    if (type == Type::String || type == Type::Binary) return Kind::String;
     return type == Type::Boolean || type == Type::Clock ? Kind::Boolean : Kind::Integer;
   }
 };
@@ -102,24 +106,15 @@ struct ClockTables {
   double resolution = 1.0;
 };
 
-// See upbeat.units.fmi.tables.
-struct FmuTables {
+// How to call one instance, or to make one.
+struct InstanceTables {
   std::int32_t version = 2;
-  void* pointer = nullptr;
+  void* pointer = nullptr;  // null: it is still to be instantiated
   std::unordered_map<std::string, std::uintptr_t> addresses;
-  double start = 0.0;
-  std::vector<PortTables> ports;
-  std::vector<ClockTables> clocks;
-  bool event_mode = false;
-  bool saves = false;
-  bool serialises = false;
-  bool steady = false;  // all steps must be equally long
-  double grid = 0.0;    // the usual length of steps, 0 if there is none
-  double* clock = nullptr;  // where others look for the time of the instance, may be null
   std::intptr_t environment = 0;  // what its log messages carry
-  bool adjoint = false;           // its derivatives by inputs come row by row
-  std::int32_t counted = -1;      // the number of the port that counts the events inside
   Doom* doom = nullptr;           // of its library, may be null
+  double* clock = nullptr;        // where others look for the time of the instance, may be null
+  std::unordered_map<std::string, std::string> declared;  // what promises a function, for messages about missing ones
 
   std::uintptr_t address(const std::string& function) const {
     const auto found = addresses.find(function);
@@ -131,15 +126,57 @@ struct FmuTables {
   }
 };
 
+// A unit; see upbeat.units.fmi.tables.
+struct FmuTables : InstanceTables {
+  double start = 0.0;
+  std::vector<PortTables> ports;
+  std::vector<ClockTables> clocks;
+  bool event_mode = false;
+  bool saves = false;
+  bool serialises = false;
+  bool steady = false;  // all steps must be equally long
+  double grid = 0.0;    // the usual length of steps, 0 if there is none
+  bool adjoint = false;       // its derivatives by inputs come row by row
+  std::int32_t counted = -1;  // the number of the port that counts the events inside
+};
+
+// What an instance is told when it is made. The last four are for co-simulation with FMI 3.
+struct Birth {
+  std::string name, token, resources;
+  bool exchange = false;
+  bool visible = false;
+  bool logging = false;
+  bool event_mode = false;
+  bool early_return = false;
+  bool intermediate = false;  // it may call back within its steps,
+  std::vector<std::uint32_t> required;  // … when these variables may be set
+};
+
+// What it is told of the run.
+struct Experiment {
+  double start = 0.0;
+  bool has_stop = false;
+  double stop = 0.0;
+  bool has_tolerance = false;
+  double tolerance = 0.0;
+};
+
+// Several variables, as functions that take them together want them; they lie elsewhere.
+struct Variables {
+  const std::uint32_t* references = nullptr;
+  std::size_t count = 0;
+  std::size_t cells = 0;  // of all of them
+
+  Variables(const std::uint32_t* which, std::size_t many, std::size_t width) : references(which), count(many), cells(width) {}
+  explicit Variables(const Variable& one) : Variables(&one.reference, 1, static_cast<std::size_t>(one.cells)) {}
+};
+
 // The most cells of a port, at least one.
 inline std::size_t widest_of(const FmuTables& tables) {
   std::size_t widest = 1;
   for (const PortTables& port : tables.ports) widest = std::max(widest, static_cast<std::size_t>(port.cells));
   return widest;
 }
-
-// Why no unit can be made from these tables, or an empty text.
-std::string problem_in(const FmuTables& tables);
 
 // How a step ended; `reached` comes in as its end.
 struct Stepped {
@@ -161,7 +198,10 @@ struct Updated {
 // Judges what the functions of an FMU return: both versions have the same statuses.
 class Caller {
  public:
-  explicit Caller(const FmuTables& tables) : doom_(tables.doom ? tables.doom : &own_doom_), environment_(tables.environment) {}
+  explicit Caller(const InstanceTables& tables)
+      : doom_(tables.doom ? tables.doom : &own_doom_), environment_(tables.environment), declared_(tables.declared) {}
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
 
   enum Status : int { Ok = 0, Warning = 1, Discard = 2, Error = 3, Fatal = 4, Pending = 5 };
 
@@ -182,6 +222,17 @@ class Caller {
   }
 
   const std::string& why() const { return why_; }
+
+  // The pool in which texts get their numbers.
+  void use(Strings& strings) { strings_ = &strings; }
+  // … for one call.
+  template <class Call>
+  bool with(Strings& strings, Call call) {
+    Strings* const before = std::exchange(strings_, &strings);
+    const bool done = call();
+    strings_ = before;
+    return done;
+  }
 
   // The time at which the FMU says, in an update at `now`, that its next event will be. Some leave the time of one
   // that is over: none, with one warning.
@@ -221,6 +272,7 @@ class Caller {
 
   // An error came up: the instance may only be freed. After a fatal one, of any instance of the library, not even that.
   bool failed() const { return failed_; }
+  // After it was freed, too, nothing may be called.
   bool fatal() const { return doom_->load(std::memory_order_acquire) != nullptr; }
 
  protected:
@@ -240,6 +292,15 @@ class Caller {
     return status == Fatal || fatal() ? done(status, call) : status <= Warning;
   }
   bool done(int status, const char* call) { return status == Ok || judged(status, call); }
+  void gone() {
+    freed_.store("", std::memory_order_release);
+    doom_ = &freed_;
+  }
+  // Texts on their way: as a cell, and as FMI wants them, which refuses what it cannot be told.
+  Cell cell_of(const std::string& text) { return integer(strings_->intern(sound_text(text))); }
+  bool text_of(const Variable& to, Cell cell, const std::string** text);
+  bool bytes_of(const Variable& to, Cell cell, std::string* bytes);
+  static std::string digits_of(const unsigned char* bytes, std::size_t size);
   bool missing(const char* call);
   // A number that the type of a variable does not hold.
   bool beyond(const Variable& variable, const std::string& value, const std::string& least, const std::string& greatest);
@@ -269,7 +330,11 @@ class Caller {
   std::uint64_t usual_ = arithmetic();
   Doom* doom_;
   Doom own_doom_{nullptr};
+  Doom freed_{nullptr};
   std::intptr_t environment_;
+  std::unordered_map<std::string, std::string> declared_;
+  Strings* strings_ = nullptr;
+  std::vector<std::string> warned_;  // the calls that gave a warning
   bool told_ = false;  // of an event that is past
   bool settled_ = false;
   std::string raised_;  // what the FMU has raised

@@ -37,6 +37,24 @@ void take(Reader& from, Cell* to, std::size_t count) {
 
 }  // namespace
 
+void append_cells(Bytes& to, Kind kind, const Cell* from, std::size_t count, const Strings* strings) {
+  if (kind != Kind::String) return append(to, from, count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string& text = strings->text(from[i].i);
+    append_word(to, text.size());
+    to.insert(to.end(), text.begin(), text.end());
+  }
+}
+
+void take_cells(Reader& from, Kind kind, Cell* to, std::size_t count, Strings* strings) {
+  if (kind != Kind::String) return take(from, to, count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t size = from.word();
+    const unsigned char* const text = from.bytes(size);
+    to[i].i = text ? strings->intern(std::string(reinterpret_cast<const char*>(text), size)) : 0;
+  }
+}
+
 Memory::Memory(const FmuTables& tables) : own_clocks_(tables.clocks.size()), event_mode_(tables.event_mode) {
   std::size_t size = first_clock + 2 * own_clocks_;
   for (const PortTables& given : tables.ports) {
@@ -64,6 +82,18 @@ Memory::Memory(const FmuTables& tables) : own_clocks_(tables.clocks.size()), eve
   forget_rates();
   now() = tables.start;
   next_event() = std::numeric_limits<double>::infinity();
+}
+
+void Memory::use(Strings& strings) {
+  for (const Port& port : ports_) {
+    if (port.kind() != Kind::String || words_of(port) == 0) continue;
+    const auto cells = static_cast<std::size_t>(port.cells);
+    const std::size_t first = port.role == Port::Seen ? 0 : port.role == Port::Discrete ? 1 : 2;
+    for (std::size_t i = port.at + first; i < port.at + first + cells; ++i) {
+      cells_[i].i = strings.intern(strings_ ? strings_->text(cells_[i].i) : "");
+    }
+  }
+  strings_ = &strings;
 }
 
 bool Memory::any(Port::Role role) const {
@@ -103,15 +133,18 @@ void Memory::write(const std::vector<Cell>& cells, Bytes& to) const {
   inputs([&](const Port& port, const Cell* own, std::size_t width) {
     const std::int64_t count = port.most() > 0 ? own[0].i : 0;
     append_word(to, static_cast<std::uint64_t>(count));
-    if (count > 0) append(to, own + 1, 1 + static_cast<std::size_t>(count) * width);
+    if (count == 0) return;
+    append(to, own + 1, 1);
+    append_cells(to, port.kind(), own + 2, static_cast<std::size_t>(count) * width, strings_);
   });
   inputs([&](const Port& port, const Cell* own, std::size_t width) {
     const std::int64_t how = port.role == Port::Discrete ? own[0].i : 0;
     append_word(to, static_cast<std::uint64_t>(how));
-    if (how > 0) append(to, own + 1, width);
+    if (how > 0) append_cells(to, port.kind(), own + 1, width, strings_);
   });
   for (const std::int32_t number : by_role_[Port::Seen]) {
-    append(to, &cells[port(number).at], static_cast<std::size_t>(port(number).cells));
+    const Port& seen = port(number);
+    append_cells(to, seen.kind(), &cells[seen.at], static_cast<std::size_t>(seen.cells), strings_);
   }
 }
 
@@ -140,7 +173,9 @@ std::string Memory::read(Reader& from, std::vector<Cell>& cells) const {
       problem = "an input with " + std::to_string(static_cast<std::uint64_t>(count)) + " coefficients";
     } else if (count > 0) {
       cells[port.at].i = count;
-      take(from, &cells[port.at + 1], 1 + static_cast<std::size_t>(count) * static_cast<std::size_t>(port.cells));
+      take(from, &cells[port.at + 1], 1);
+      const std::size_t all = static_cast<std::size_t>(count) * static_cast<std::size_t>(port.cells);
+      take_cells(from, port.kind(), &cells[port.at + 2], all, strings_);
     }
   }
   for (const Port& port : ports_) {
@@ -149,10 +184,11 @@ std::string Memory::read(Reader& from, std::vector<Cell>& cells) const {
     problem = flag(how, port.role == Port::Discrete ? 1 : 0);
     if (how == 0 || !problem.empty()) continue;
     cells[port.at].i = how;
-    take(from, &cells[port.at + 1], static_cast<std::size_t>(port.cells));
+    take_cells(from, port.kind(), &cells[port.at + 1], static_cast<std::size_t>(port.cells), strings_);
   }
   for (const std::int32_t number : by_role_[Port::Seen]) {
-    take(from, &cells[port(number).at], static_cast<std::size_t>(port(number).cells));
+    const Port& seen = port(number);
+    take_cells(from, seen.kind(), &cells[seen.at], static_cast<std::size_t>(seen.cells), strings_);
   }
   return !problem.empty() ? problem : from.sound() ? "" : "it ends too early";
 }

@@ -1,5 +1,18 @@
 // What a co-simulation unit remembers besides what the FMU does, in one row of cells, so that keeping it is a copy.
-// As bytes it is laid out as upbeat.units.fmi.saved says.
+//
+// As bytes, everything little-endian. A word has eight bytes: a double for a real cell, an integer for the others; a
+// text is a chunk (its length in bytes as a word, then UTF-8).
+//
+//   time · mode (0 initialization, 1 step, 2 event) · whether an event waits (0, 1) · next event time
+//   what has happened inside so far (integer)
+//   of each clock that ticks by itself: next tick · ticks so far (integer)
+//   of each event input: whether it has been set (0, 1)
+//   of each event output: whether it is being sent (0, 1)
+//   of each other input: number of coefficients kept; if any: origin · coefficients, each of all cells
+//   of each other input: whether it has been handed over as an event (0, 1); if so: its cells
+//   of each other output with a clock, or that is a derivative: its cells as they were last seen
+//
+// The FMU's own bytes follow, as a chunk.
 #pragma once
 
 #include <string>
@@ -58,6 +71,9 @@ class Memory {
 
   void forget_rates();  // nobody knows the derivatives of outputs: NaN
 
+  // The pool that texts are numbers of.
+  void use(Strings& strings);
+
   const std::vector<Cell>& cells() const { return cells_; }
   void restore(const std::vector<Cell>& cells);  // into the memory that is there: others hold pointers to it
 
@@ -70,13 +86,16 @@ class Memory {
   static constexpr std::size_t first_clock = 5;
   static constexpr std::size_t roles = Port::Counted + 1;
 
-  std::string read_input(Reader& from, const Port& port, Cell* own) const;
-
   std::vector<Port> ports_;
   std::vector<std::int32_t> by_role_[roles];  // the numbers of the ports
   std::size_t own_clocks_;
   bool event_mode_;
   std::vector<Cell> cells_;
+  Strings* strings_ = nullptr;
 };
+
+// Cells of one kind as bytes, and back; texts are numbers of the pool.
+void append_cells(Bytes& to, Kind kind, const Cell* from, std::size_t count, const Strings* strings);
+void take_cells(Reader& from, Kind kind, Cell* to, std::size_t count, Strings* strings);
 
 }  // namespace upbeat::fmi

@@ -19,8 +19,6 @@
 #include "arithmetic.hpp"
 #include "crossing.hpp"
 #include "drive.hpp"
-#include "fmi/intermediate.hpp"
-#include "fmu_log.hpp"
 #include "last_words.hpp"
 #include "unit_bindings.hpp"
 #include "upbeat/opcodes.h"
@@ -183,16 +181,11 @@ NB_MODULE(_native, module) {
   module.def("reasons", &reasons);
   module.def("notice_interrupts", &notice_interrupts, "on"_a);
   module.def("interrupted", [] { return Stop::interrupted.load(std::memory_order_relaxed); });
-  module.def("fmi2_logger_address", &fmi2_logger_address);
   module.def("announce_faults", &announce_faults, "before"_a, "after"_a);
   module.def("leave_faults_alone", &leave_faults_alone);
   module.def("arithmetic", &arithmetic);
   module.def("set_arithmetic", &set_arithmetic, "wanted"_a);
   module.def("forbid_exit", &forbid_exit, "words"_a, "code"_a);
-  module.def("fmi3_intermediate_address", [] { return reinterpret_cast<std::uintptr_t>(&upbeat_fmi3_intermediate); });
-  module.def("set_fmi2_log_sink", &set_fmi2_log_sink, "sink"_a.none());
-  // At the end nobody listens any more: a sink may need modules that are gone by then.
-  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { set_fmi2_log_sink(nb::none()); }));
   bind_remote(module);
   bind_server(module);
 }

@@ -3,7 +3,7 @@
 
 #include "callback.hpp"
 #include "discrete.hpp"
-#include "fmu_entry.hpp"
+#include "fmu_python.hpp"
 #include "inner.hpp"
 #include "machine.hpp"
 #include "hybrid.hpp"
@@ -53,7 +53,7 @@ struct Entrance {
     if (nb::isinstance<OdeTables>(unit)) return Ode::make(nb::cast<const OdeTables&>(unit), start);
     if (nb::isinstance<HybridTables>(unit)) return Hybrid::make(nb::cast<const HybridTables&>(unit), start);
     if (nb::isinstance<DiscreteTables>(unit)) return Discrete::make(nb::cast<const DiscreteTables&>(unit), start);
-    if (nb::isinstance<FmuEntry>(unit)) return nb::cast<FmuEntry&>(unit).release(keepers);
+    if (nb::isinstance<FmuEntry>(unit)) return nb::cast<FmuEntry&>(unit).release(keepers, strings);
     if (nb::isinstance<Addresses>(unit)) return nb::cast<Addresses&>(unit).release();
     if (nb::isinstance<Remote>(unit)) return nb::cast<Remote&>(unit).release(strings, trouble);
     if (nb::isinstance<Inner>(unit)) {

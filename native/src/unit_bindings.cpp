@@ -197,14 +197,7 @@ void bind_units(nb::module_& module) {
       .def("__init__", [](Python* self, nb::object unit, const PythonPorts& ports) {
         new (self) Python(make_python(std::move(unit), ports));
       });
-  nb::class_<FmuEntry>(module, "Fmu")
-      .def("__init__",
-           [](FmuEntry* self, nb::handle tables, nb::object keeper) {
-             new (self) FmuEntry(make_fmu(tables), std::move(keeper));
-           },
-           "tables"_a, "keeper"_a)
-      .def("complaints", &FmuEntry::complaints)
-      .def("close", &FmuEntry::close);
+  bind_fmus(module);
   using NestedPorts = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;
   nb::class_<Inner>(module, "Nested")
       .def("__init__",

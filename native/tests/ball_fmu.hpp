@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "check.hpp"
-#include "fmi/exchange.hpp"
+#include "fmi/units.hpp"
 
 namespace upbeat::ball {
 

@@ -19,7 +19,7 @@ struct Running {
   upbeat_unit make(bool adaptive) {
     const fmi::ExchangeTables tables = tables_of(ball, adaptive);
     CHECK(fmi::problem_in(tables).empty());
-    return fmi::make_exchange(tables);
+    return fmi::make_exchange(tables).table;
   }
   void end() {
     unit.destroy(unit.self);

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "fmi/logger.hpp"
+#include "fmi/callbacks.hpp"
 
 namespace {
 

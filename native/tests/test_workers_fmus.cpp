@@ -4,8 +4,8 @@
 #include "ball_fmu.hpp"
 #include "check.hpp"
 #include "fake_fmu.hpp"
-#include "fmi/cosimulation.hpp"
-#include "fmi/exchange.hpp"
+#include "fmi/units.hpp"
+#include "fmi/units.hpp"
 #include "helpers.hpp"
 
 using namespace upbeat;
@@ -25,8 +25,8 @@ struct Three {
     second.x = -0.5;
     machine = std::make_unique<Machine>(
         tables(shared),
-        std::vector<upbeat_unit>{fmi::make_cosimulation(fake2(first)), fmi::make_cosimulation(fake3(second)),
-                                 fmi::make_exchange(ball::tables_of(third, true))},
+        std::vector<upbeat_unit>{fmi::make_cosimulation(fake2(first)).table, fmi::make_cosimulation(fake3(second)).table,
+                                 fmi::make_exchange(ball::tables_of(third, true)).table},
         0.0);
   }
 

@@ -194,10 +194,6 @@ class Indicators(Protocol):
         """Their values at the unit's own time. Pure: asking twice changes nothing."""
         ...
 
-    def indicator_rates(self) -> Sequence[float] | None:
-        """How fast each changes along the unit's own solution, now; None if the unit does not know."""
-        ...
-
 
 @runtime_checkable
 class Verifiable(Protocol):
@@ -245,10 +241,6 @@ class Core(Protocol):
 
     def discrete(self, tables: Any) -> object:
         """A discrete-event unit, as `upbeat.units.discrete.DiscreteTables`."""
-        ...
-
-    def fmu(self, tables: Any) -> object:
-        """An FMU for co-simulation, as `upbeat.units.fmi.tables.FmuTables`; from then on it is the core's."""
         ...
 
     def addresses(self, functions: Mapping[str, int], pointer: int) -> object:

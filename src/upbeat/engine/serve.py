@@ -129,7 +129,7 @@ def _served(model: Model, entered: Any, start: float, shared: Any) -> Any:
 
 
 def _why(complaints: Sequence[str]) -> str:
-    from upbeat.units.fmi.binding.calls import why
+    from upbeat.units.fmi.journal import why
 
     return why(complaints)
 

@@ -92,9 +92,9 @@ def test_the_fmu_is_told(
     engine: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from upbeat.units.fmi.binding import fmi2, fmi3
+    from upbeat.units.fmi.instance import Instance
 
-    kind: Any = fmi2.Fmi2 if version == 2 else fmi3.Fmi3
+    kind: Any = Instance
     enter, heard = kind.enter_initialization, []
 
     def listen(self: Any, start: float, stop: float | None, tolerance: float | None, give: Any) -> None:

@@ -17,7 +17,7 @@ from fmu_maker import COMPILER, make
 from fmu_models import MODELS, bounces, height
 from upbeat.engine.formats.fmus import fmu_experiment
 from upbeat.trace import read
-from upbeat.units.fmi.cosimulation import CoSimulationUnit
+from upbeat.units.fmi.unit import PackableFmuUnit
 
 Made = Callable[[str, int], Path]
 BOTH = pytest.mark.parametrize("version", [2, 3])
@@ -27,9 +27,9 @@ def alone(model: up.Fmu, engine: str, **settings: Any) -> up.Trace:
     return up.simulate(up.Scenario({"one": model}), engine=engine, **settings)  # type: ignore[arg-type]
 
 
-def unit_of(model: up.Fmu, start: float = 0.0) -> CoSimulationUnit:
+def unit_of(model: up.Fmu, start: float = 0.0) -> PackableFmuUnit:
     unit = model.instantiate("one", start)
-    assert isinstance(unit, CoSimulationUnit)
+    assert isinstance(unit, PackableFmuUnit)
     return unit
 
 

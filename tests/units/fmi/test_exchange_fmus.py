@@ -271,11 +271,11 @@ def test_an_fmu_of_casadi_with_its_own_derivatives(fmu_folder: Path, solver: Sol
         unit.close()  # type: ignore[attr-defined]
 
 
-@pytest.mark.supports("fmi3", "Clocks in model exchange", "on the interpreter")
+@pytest.mark.supports("fmi3", "Clocks in model exchange")
 def test_clocks_tick_in_model_exchange(fmu: Made) -> None:
     """Every 0.1 s, after 0.15 + 0.3 + 0.45 … s, whenever somebody says so; each third tick is an alarm."""
     model = exchange(fmu("clocks", 3))
-    assert Ability.NATIVE not in model.abilities  # clocks under our own solvers need Python
+    assert Ability.NATIVE in model.abilities
     unit: Any = model.instantiate("clocks", 0.0)
     alarms = []
     t = 0.0

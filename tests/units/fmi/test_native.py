@@ -48,6 +48,34 @@ def test_it_runs_without_python(compiled: Compiled, version: int) -> None:
     assert plan.choice().name == "native"
 
 
+def test_texts_and_bytes_need_no_python(fmu: Made) -> None:
+    one = up.Fmu(fmu("types", 3), parameters={"string_in": "Größe", "binary_in": "00ff"})
+    assert Ability.NATIVE in one.abilities
+    links = {"b.string_in": "a.string_out", "b.binary_in": "a.binary_out"}
+    trace = same(up.Scenario({"a": one, "b": up.Fmu(one.path)}, links), pace=0.1, until=0.3)
+    assert set(trace["b.string_out"]) == {"Größe"}
+    assert set(trace["b.binary_out"]) == {"00ff"}
+
+
+def test_clocks_of_model_exchange_need_no_python(fmu: Made) -> None:
+    """Every 0.1 s, after 0.15 + 0.3 + 0.45 … s; each third tick is an alarm."""
+    model = up.Fmu(fmu("clocks", 3), interface="model-exchange", rollback="trust")
+    assert Ability.NATIVE in model.abilities
+    trace = same(up.Scenario({"c": model}), pace=0.25, until=1.0)
+    assert (trace["c.ticks"][-1], trace["c.waits"][-1]) == (11, 3)
+    assert trace.events.times("c.alarm") == pytest.approx([0.2, 0.5, 0.8])
+
+
+@VERSIONS
+def test_a_warning_of_a_function_is_in_the_log(
+    fmu: Made, version: int, engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "upbeat.fmu"):
+        up.simulate(up.Scenario({"w": up.Fmu(fmu("warn", version))}), pace=0.1, until=0.5, engine=engine)  # type: ignore[arg-type]
+    ours = [message for message in caplog.messages if "gave a warning" in message]
+    assert ours == [f"fmi{version}DoStep gave a warning (only the first one is reported)"]
+
+
 @VERSIONS
 @pytest.mark.parametrize("inputs", [up.Hold(), up.Linear()], ids=lambda inputs: type(inputs).__name__)
 @pytest.mark.parametrize(

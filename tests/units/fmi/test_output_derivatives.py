@@ -13,7 +13,7 @@ import pytest
 import upbeat as up
 from fmu_maker import make
 from fmu_models import MODELS
-from upbeat.units.fmi.cosimulation import CoSimulationUnit
+from upbeat.units.fmi.unit import PackableFmuUnit
 
 Made = Callable[[str, int], Path]
 BOTH = pytest.mark.parametrize("version", [2, 3])
@@ -23,9 +23,9 @@ def port(model: up.Fmu, name: str) -> Any:
     return next(p for p in model.ports if p.name == name)
 
 
-def unit_of(model: up.Fmu) -> CoSimulationUnit:
+def unit_of(model: up.Fmu) -> PackableFmuUnit:
     unit = model.instantiate("one", 0.0)
-    assert isinstance(unit, CoSimulationUnit)
+    assert isinstance(unit, PackableFmuUnit)
     return unit
 
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import upbeat as up
+from upbeat._native import nominal
 from upbeat.cli.main import main
-from upbeat.units.fmi.steady import nominal
 
 Made = Callable[[str, int], Path]
 BOTH = pytest.mark.parametrize("version", [2, 3])

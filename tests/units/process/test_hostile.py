@@ -68,6 +68,13 @@ def test_nobody_changes_how_others_compute(judge: Judge, engine: str) -> None:
 
 
 @needs_system
+def test_an_exception_of_cpp_is_an_error_of_its_unit(judge: Judge, engine: str) -> None:
+    found = judged(judge, "throw:step throw:get", engine, isolated=False)
+    for verdict in found.values():
+        assert "raised a C++ exception (std::logic_error: thrown by the FMU)" in verdict.told["words"]
+
+
+@needs_system
 @pytest.mark.parametrize("fault", ["abort:terminate", "sleep:step"])
 def test_results_outlive_a_run_that_dies_with_its_fmu(judge: Judge, fault: str) -> None:
     judged(judge, fault, "native", isolated=False)

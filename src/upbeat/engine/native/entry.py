@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from upbeat.units.discrete.pieces import Assigning, ModePieces, Piece
     from upbeat.units.discrete.tables import DiscreteTables
     from upbeat.units.equations.lowered import PortTable
-    from upbeat.units.fmi.tables import FmuTables
 
 _WORTH_COMPILING = 8
 """The fewest rows of a piece of a discrete unit for which machine code is made: there may be hundreds of
@@ -149,12 +148,6 @@ class Entry:
         worth = len(piece.kernel.code) >= _WORTH_COMPILING
         address = self._address(piece.kernel) if worth else 0
         return self.kernel(piece.kernel), list(piece.places), address
-
-    def fmu(self, tables: FmuTables) -> _native.Fmu:
-        """An FMU for co-simulation; the core frees it in the end."""
-        from upbeat import _native
-
-        return _native.Fmu(tables, tables.keeper)
 
     def addresses(self, functions: Mapping[str, int], pointer: int) -> _native.Addresses:
         """A unit whose functions the core calls with `pointer`; the core destroys it in the end."""

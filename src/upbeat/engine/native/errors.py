@@ -168,7 +168,7 @@ def blame(
         case _:
             text = _refusal(error, name in names.by_address)
             if error.status == FMU_FAILED and name in names.complaints:
-                from upbeat.units.fmi.binding.calls import why
+                from upbeat.units.fmi.journal import why
 
                 text += why(names.complaints[name]())
     kind = EndRequest if error.fault == Fault.REFUSED and error.status == ENDED else UnitError

@@ -13,11 +13,10 @@ from upbeat.stability.linear.beside import Array, Moved, NoMatrix
 from upbeat.stability.linear.flows import Flow, Moving, exact
 from upbeat.stability.linear.jacobians import ROUGH, Differences, Jacobian
 from upbeat.stability.linear.tried import Apart
-from upbeat.units.fmi.cosimulation import CoSimulationUnit
 from upbeat.units.fmi.description import Variable
-from upbeat.units.fmi.exchange import Exchange
 from upbeat.units.fmi.instance import FmuError, Instance
 from upbeat.units.fmi.model import Fmu
+from upbeat.units.fmi.unit import FmuUnit
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.solving.solvers import Solver
 from upbeat.units.solving.unit import Behaviour, from_number
@@ -30,7 +29,7 @@ def _real(ports: Sequence[Port], causality: Causality) -> tuple[Port, ...]:
 class Exchanged:
     """An FMU for model exchange as a unit with equations (see `stability.jacobians.Equated`)."""
 
-    def __init__(self, unit: Exchange, model: Fmu) -> None:
+    def __init__(self, unit: FmuUnit, model: Fmu) -> None:
         self._unit = unit
         self.behaviour = Behaviour(
             inputs=_real(model.ports, Causality.INPUT),
@@ -43,6 +42,10 @@ class Exchanged:
             deliver=from_number,
         )
         self.constants = None
+        variables = model.layout.variables
+        self._writers = {
+            port.name: unit.instance.writer(variables[port.name], port.size) for port in self.behaviour.inputs
+        }
         description = model.description
         names = [(name, description.by_name[name]) for name in description.states]
         self.labels = tuple(
@@ -68,7 +71,7 @@ class Exchanged:
         return self._unit.state
 
     def inputs_at(self, t: float) -> list[Any]:
-        return list(self._unit.inputs.courses.at(t))
+        return list(self._unit.inputs_at(t))
 
     def put(self, state: Sequence[float]) -> None:
         self._unit.put(state)
@@ -94,7 +97,7 @@ class Exchanged:
         first = 0
         for port in self.behaviour.inputs:
             own = u[first : first + port.cells]
-            self._unit.inputs.entry(port.name).write(own[0] if port.size is None else tuple(own))
+            self._writers[port.name](own[0] if port.size is None else tuple(own))
             first += port.cells
 
 
@@ -197,7 +200,7 @@ class InnerSteps:
         if model.interface.only_once_per_process:
             return 0.0
         unit = model.instantiate(f"{self._name} (tried)", self._start)
-        assert isinstance(unit, CoSimulationUnit)
+        assert isinstance(unit, FmuUnit)
         moved: list[int] = []
         try:
             for port in _real(model.ports, Causality.INPUT):
@@ -232,7 +235,7 @@ class Directional(Moved):
     slopes = ROUGH
     linear = False
 
-    def __init__(self, unit: CoSimulationUnit, model: Fmu, inner: InnerSteps) -> None:
+    def __init__(self, unit: FmuUnit, model: Fmu, inner: InnerSteps) -> None:
         self._inner = inner
         description = model.description
         self._states = [description.by_name[name] for name in description.states]
@@ -279,7 +282,7 @@ class Readable(Apart):
     writable = False
     advice = "An FMU can list them (ModelStructure, Derivatives), or be for model exchange."
 
-    def __init__(self, unit: CoSimulationUnit, model: Fmu, inner: InnerSteps) -> None:
+    def __init__(self, unit: FmuUnit, model: Fmu, inner: InnerSteps) -> None:
         self._inner = inner
         description = model.description
         self.labels = tuple(description.states)

@@ -48,7 +48,7 @@ from upbeat.units.discrete.model import Discrete
 from upbeat.units.discrete.python import PythonDiscrete
 from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.equations.events import EquationEvent
-from upbeat.units.fmi.exchange import Exchange
+from upbeat.units.fmi.description import ModelExchange
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.python import PythonFunction, PythonOde
 from upbeat.units.solving.solvers import Cvode, DormandPrince
@@ -143,7 +143,7 @@ def _beside(name: str, key: str, model: Model, unit: Any, courses: Courses, how:
 
 
 def _beside_fmu(name: str, model: Fmu, unit: Any, given: Any, how: How) -> Beside:
-    if isinstance(unit, Exchange):
+    if isinstance(model.interface, ModelExchange):
         facts = Exchanged(unit, model)
         return Solved(facts, exchange_jacobian(facts, model), facts.labels, ideal=how.ideal)
     if not scalar(model):

@@ -1,1 +1,1 @@
-"""FMUs as units: the only package that knows FMI versions."""
+"""FMUs as models: what they say, and how units of the core (`native/fmi`) are made of them."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from upbeat.core.abilities import instantiated
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
-from upbeat.units.fmi.cosimulation import CoSimulationUnit
 from upbeat.units.fmi.description import Causality as Role
 from upbeat.units.fmi.description import CoSimulation, ModelDescription, Type, Variable
 from upbeat.units.fmi.model import Fmu
@@ -59,8 +58,7 @@ class Bench:
         self.start = model.description.experiment.start or 0.0
         self.step = step_of(model)
         self.unit: Any = instantiated(model, name, self.start)
-        if isinstance(self.unit, CoSimulationUnit):
-            self.unit.take_any_length()
+        self.unit.take_any_length()
         self.time = self.start
         self.count = 0
         self.inputs = [p for p in model.ports if p.causality is Causality.INPUT and not p.event]

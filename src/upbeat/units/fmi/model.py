@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from upbeat.core.abilities import Ability, Core, Unit
+from upbeat.core.abilities import Ability, Core, Unit, speaks_for_itself
 from upbeat.core.atomic import as_path
 from upbeat.core.errors import suggest
 from upbeat.core.ports import EVENTS, Port, Value, Values
@@ -18,13 +18,12 @@ from upbeat.units.fmi.about import notes_of
 from upbeat.units.fmi.arguments import categories, checked_tolerance, solver_for, texts, wrong
 from upbeat.units.fmi.binaries import objection as no_library
 from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
-from upbeat.units.fmi.entry import enter, runs_natively
-from upbeat.units.fmi.exchange import indicator_names, shown
+from upbeat.units.fmi.instance import no_core
 from upbeat.units.fmi.interfaces import InterfaceName, abilities_of, has_events, interface_of, name_of
 from upbeat.units.fmi.known import content, known_to_fail
-from upbeat.units.fmi.launch import launch
-from upbeat.units.fmi.ports import Layout, choices, layout
+from upbeat.units.fmi.ports import Layout, choices, indicator_names, layout, shown
 from upbeat.units.fmi.starts import Starts, sizes_of, with_starts
+from upbeat.units.fmi.unit import enter, launch
 from upbeat.units.fmi.unpacked import Key, describe
 from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver, solver_spec, with_tolerance
 
@@ -158,7 +157,10 @@ class Fmu:
     def abilities(self) -> frozenset[Ability]:
         """What the FMU declares, unless it is not to be believed (`rollback`)."""
         found = abilities_of(self.description, self.interface, rollback=self.rollback != "never")
-        return frozenset({*found, Ability.NATIVE} if runs_natively(self) else found)
+        # CVODE is a solver in Python, which the core calls back.
+        python = isinstance(self.interface, ModelExchange) and isinstance(self.effective_solver, Cvode)
+        natively = not python and speaks_for_itself(type(self))
+        return frozenset({*found, Ability.NATIVE} if natively else found)
 
     def verify(self, ability: Ability) -> str | None:
         """What is to be said against its claim that it can be set back, as far as it is to be checked."""
@@ -189,7 +191,7 @@ class Fmu:
 
     @property
     def _lacking(self) -> str | None:
-        return no_library(self.path, self.description.version, self.interface.model_identifier)
+        return no_core() or no_library(self.path, self.description.version, self.interface.model_identifier)
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -303,3 +303,24 @@ def _start(port: Port, variable: Variable) -> Values | None:
 def plain(value: float | bool | str | bytes) -> Value:
     """A start value as a port has it: bytes are hexadecimal digits."""
     return value.hex() if isinstance(value, bytes) else value
+
+
+def indicator_names(description: ModelDescription) -> tuple[str, ...]:
+    """A name for each event indicator: FMI 3's own, or numbers."""
+    named = [description.by_name[each.variable] for each in description.structure.event_indicators]
+    if not named:
+        return tuple(f"z[{i + 1}]" for i in range(description.event_indicator_count))
+    return tuple(v.name if not v.dimensions else f"{v.name}[{i + 1}]" for v in named for i in range(v.cells))
+
+
+def shown(indicators: Sequence[str]) -> tuple[Port, ...]:
+    """Ports through which a pace sees event indicators in model exchange.
+
+    Two for each: to FMI a sign that changes is an event both ways, and a pace looks for what falls.
+    """
+    found = []
+    for name in indicators:
+        for way in ("falls", "rises"):
+            event = f"{name} {way}"
+            found.append(Port(f"{way}({name})", Causality.OUTPUT, internal=True, indicates=event))
+    return tuple(found)

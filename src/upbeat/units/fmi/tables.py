@@ -1,66 +1,35 @@
-"""`FmuTables`: all that the native engine needs to run an instance of an FMU without Python.
+"""`FmuTables` and `ExchangeTables`: what the core needs to make a unit of an instance.
 
-**Who frees the instance.** Python loads the library, instantiates, gives start values and enters
-initialization mode. Once `Core.fmu` has returned, the instance belongs to the core: it terminates it (if it
-left initialization mode and did not fail), frees the states it kept, and frees it, exactly once, also if no
-run comes about. The Python instance must be abandoned then; `Keeper` holds it, with its library, its
-callbacks and its folder, and is called when the core has freed it.
-
-The bytes of a state are the same on both engines: `upbeat.units.fmi.saved` says what they are.
+**Who frees the instance.** Python loads the library, and the core instantiates, gives start values and
+enters initialization mode. Once a unit has been made of an instance, it belongs to the unit: when that is
+closed, or the machine that it runs in, it is terminated (if it left initialization mode and did not fail),
+the states it kept are freed, and then the instance itself. `Keeper` keeps what it needs meanwhile, and is
+called when it is gone.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from ctypes import addressof, c_double
-from dataclasses import dataclass
-from math import nan
-from types import MappingProxyType
+from dataclasses import dataclass, fields
+from typing import Any
 
-from upbeat.core.ports import Causality
-from upbeat.units.fmi.cosimulation_ports import can_follow
-from upbeat.units.fmi.description import CoSimulation, IntervalVariability, Type, Variability, Variable
-from upbeat.units.fmi.instance import Instance
+from upbeat.core.ports import Causality, Kind, Port
+from upbeat.units.equations.lowered import lower_solver
+from upbeat.units.fmi.description import (
+    CoSimulation,
+    Interface,
+    IntervalVariability,
+    ModelDescription,
+    ModelExchange,
+    Variability,
+    Variable,
+)
+from upbeat.units.fmi.instance import TYPES, Instance
 from upbeat.units.fmi.interfaces import has_events, own_clocks
+from upbeat.units.fmi.journal import Journal
 from upbeat.units.fmi.ports import Layout
-from upbeat.units.fmi.sensitivity import by_rows
-
-TYPES = MappingProxyType({kind: number for number, kind in enumerate(Type)})
-"""The numbers of FMI's types in the core (native/fmi/fmu.hpp)."""
-
-_COMMON = (
-    *("EnterInitializationMode", "ExitInitializationMode", "Terminate", "FreeInstance"),
-    *("EnterEventMode", "EnterContinuousTimeMode", "SetTime", "SetContinuousStates", "GetContinuousStates"),
-    *("CompletedIntegratorStep", "GetEventIndicators", "GetNominalsOfContinuousStates", "DoStep"),
-)
-FUNCTIONS = MappingProxyType(
-    {
-        2: (
-            *_COMMON,
-            *(f"{way}{kind}" for way in ("Get", "Set") for kind in ("Real", "Integer", "Boolean")),
-            *("GetFMUstate", "SetFMUstate", "FreeFMUstate"),
-            *("SerializedFMUstateSize", "SerializeFMUstate", "DeSerializeFMUstate"),
-            *("GetDirectionalDerivative", "SetRealInputDerivatives", "GetRealStatus", "GetBooleanStatus"),
-            *("NewDiscreteStates", "GetDerivatives", "GetRealOutputDerivatives"),
-        ),
-        3: (
-            *_COMMON,
-            *(
-                f"{way}{kind.value}"
-                for way in ("Get", "Set")
-                for kind in Type
-                if kind not in (Type.STRING, Type.BINARY, Type.ENUMERATION)
-            ),
-            *("GetFMUState", "SetFMUState", "FreeFMUState"),
-            *("SerializedFMUStateSize", "SerializeFMUState", "DeserializeFMUState"),
-            *("GetDirectionalDerivative", "GetAdjointDerivative", "UpdateDiscreteStates", "EnterStepMode"),
-            *("GetContinuousStateDerivatives", "GetIntervalDecimal", "GetShiftDecimal"),
-            "GetOutputDerivatives",
-        ),
-    }
-)
-"""The functions that the core may call, by version of FMI, without the prefix ``fmi2`` or ``fmi3``."""
+from upbeat.units.solving.solvers import Cvode, Solver
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +81,15 @@ class OwnClock:
 
 
 class Keeper:
-    """Keeps the instance that the core runs; called when the core has freed it."""
+    """Keeps what a unit needs as long as it runs; called when it is gone."""
 
-    def __init__(self, instance: Instance, gone: Callable[[], None]) -> None:
-        self.instance = instance
-        self.clock = c_double(nan)
-        """The time of the instance, where the core writes it."""
-        instance.tell_time_by(self.clock)
+    def __init__(self, journal: Journal, gone: Callable[[], None]) -> None:
+        self._journal = journal
         self._gone = gone
 
     def complaints(self) -> Sequence[str]:
         """What the FMU said of late about something that went wrong."""
-        return self.instance.complaints()
+        return self._journal.complaints()
 
     def __call__(self) -> None:
         self._gone()
@@ -133,21 +99,13 @@ class Keeper:
 class FmuTables:
     """A whole unit for co-simulation, in initialization mode.
 
-    * `version`: of FMI, 2 or 3; `addresses`: of `FUNCTIONS`, 0 where the FMU lacks one.
-    * `pointer`: what these functions take first.
     * `event_mode`: whether it has events: it is jumped at the start, and enters event mode.
     * `saves`, `serialises`: whether its state can be kept, and turned into bytes.
     * `steady`: whether all of its steps must be equally long; `grid`: their usual length, 0 if there is none.
-    * `clock`: the address of a double that always has the time of the instance.
-    * `environment`: what its log messages carry.
     * `adjoint`: whether its derivatives by inputs come row by row.
     * `counted`: the number of the port that counts the events inside, -1 if nobody asks.
-    * `doom`: where all instances of its library tell, and look, in which function one failed for good.
     """
 
-    version: int
-    pointer: int
-    addresses: tuple[tuple[str, int], ...]
     start: float
     ports: tuple[FmuPort, ...]
     clocks: tuple[OwnClock, ...]
@@ -156,26 +114,49 @@ class FmuTables:
     serialises: bool
     steady: bool
     grid: float
-    clock: int
-    environment: int
     adjoint: bool
-    doom: int
     counted: int
-    keeper: Keeper
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeTables(FmuTables):
+    """A whole unit for model exchange, in initialization mode.
+
+    * `states`, `indicators`: how many there are; `completes`: whether it wants to know of accepted steps.
+    * `input_start`, `held_start`: the start values of the cells of real inputs, and of the others, of `texts`
+      by their numbers.
+    * `solver`: a `SolverTable`; or what integrates it in Python (`upbeat.units.fmi.unit.WithCvode`).
+    * `shown`: the number of the first port that shows an indicator (see `Fmu.indicating`), all others
+      follow; -1 if none does.
+    """
+
+    states: int
+    indicators: int
+    completes: bool
+    input_start: tuple[float, ...]
+    held_start: tuple[int, ...]
+    texts: tuple[str, ...]
+    solver: Any
+    shown: int
+
+
+def can_follow(description: ModelDescription, interface: Interface, variable: Variable) -> bool:
+    """Whether the FMU can make use of how an input moves during a step."""
+    if not isinstance(interface, CoSimulation) or variable.variability is not Variability.CONTINUOUS:
+        return False
+    if description.version == 2:
+        return interface.interpolates_inputs
+    return interface.intermediate_update and variable.intermediate_update
 
 
 def lower(
-    instance: Instance, layout: Layout, start: float, keeper: Keeper, grid: float = 0.0, counted: int = -1
+    instance: Instance, layout: Layout, start: float, grid: float = 0.0, counted: int = -1
 ) -> FmuTables:
     """The tables of an instance for co-simulation that is in initialization mode."""
     description, interface = instance.description, instance.interface
     events = has_events(description, interface)
     clocks = own_clocks(description) if events else []
-    version = description.version
     return FmuTables(
-        version=version,
-        pointer=instance.pointer,
-        addresses=tuple((name, instance.address(f"fmi{version}{name}")) for name in FUNCTIONS[version]),
         start=start,
         ports=tuple(
             _port(number, instance, layout, events)
@@ -188,12 +169,45 @@ def lower(
         serialises=interface.serialises_state,
         steady=isinstance(interface, CoSimulation) and not interface.variable_step,
         grid=grid,
-        clock=addressof(keeper.clock),
-        environment=instance.environment,
-        adjoint=by_rows(interface),
-        doom=instance.doom,
+        # Where there are only adjoint derivatives (FMI 3), they come row by row.
+        adjoint=interface.adjoint_derivatives and not interface.directional_derivatives,
         counted=counted,
-        keeper=keeper,
+    )
+
+
+def lower_exchange(
+    instance: Instance,
+    layout: Layout,
+    ports: Sequence[Port],
+    start: float,
+    solver: Solver,
+    other: object = None,
+) -> ExchangeTables:
+    """The tables of an instance that is in initialization mode; `ports` are those with their start values.
+
+    `other` integrates it in the place of a solver that the core does not have.
+    """
+    interface = instance.interface
+    assert isinstance(interface, ModelExchange)
+    states, indicators = instance.sizes()
+    first, last = len(layout.ports), len(ports) - 1
+    common = lower(instance, layout, start, counted=last if last >= first else -1)
+    guarded = {port.name for port in common.ports if port.event or port.clocks}
+    inputs = [port for port in ports if port.causality is Causality.INPUT and port.name not in guarded]
+    held = [(port.kind, value) for port in inputs if port.kind is not Kind.REAL for value in port.initial]
+    texts = tuple(str(value) for kind, value in held if kind is Kind.STRING)
+    numbers = iter(range(len(texts)))
+    assert other is not None or not isinstance(solver, Cvode)
+    return ExchangeTables(
+        **{field.name: getattr(common, field.name) for field in fields(common)},
+        states=states,
+        indicators=indicators,
+        completes=interface.completed_integrator_step,
+        input_start=tuple(float(v) for port in inputs if port.kind is Kind.REAL for v in port.initial),
+        held_start=tuple(next(numbers) if kind is Kind.STRING else int(value) for kind, value in held),
+        texts=texts,
+        solver=lower_solver(solver) if other is None else other,
+        shown=first if last > first else -1,
     )
 
 

@@ -12,9 +12,9 @@ from typing import Any
 from upbeat.units.fmi.bench import Bench, Seen, apart, model_of, step_of, value_of
 from upbeat.units.fmi.description import CoSimulation
 from upbeat.units.fmi.interfaces import has_events
-from upbeat.units.fmi.launch import initialized
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.fmi.trial import Notes
+from upbeat.units.fmi.unit import initialized
 
 STEPS = 20
 """Of a series that is compared with another one."""

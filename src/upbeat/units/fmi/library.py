@@ -1,4 +1,4 @@
-"""The shared library of an FMU: loaded once per process, its functions looked up when they are needed."""
+"""The shared library of an FMU: loaded once per process, its functions found by name."""
 
 from __future__ import annotations
 
@@ -8,14 +8,28 @@ import re
 from pathlib import Path
 from typing import Any
 
+from upbeat.core.errors import UpbeatError
 from upbeat.units.fmi.binaries import find_library
-from upbeat.units.fmi.instance import FmuError
 
 _log = logging.getLogger("upbeat.fmu")
 _loaded: dict[Path, Library] = {}
 _MOST_HELPERS = 50
 _MISSING = re.compile(r"^(?P<name>[^:]+): cannot open shared object file")
 _UNDEFINED = re.compile(r"undefined symbol: (?P<name>\S+)")
+
+
+class FmuError(UpbeatError):
+    """A call that the FMU did not carry out. The engine wraps it into a `UnitError` with unit and time.
+
+    `call` is the name of the FMI function. `fatal` says that the instance may not be used any more,
+    `discarded` that the FMU could do it with other values (a shorter step, states nearer to the last ones).
+    """
+
+    def __init__(self, message: str, call: str = "", fatal: bool = False, discarded: bool = False) -> None:
+        super().__init__(message)
+        self.call = call
+        self.fatal = fatal
+        self.discarded = discarded
 
 
 class Library:
@@ -32,31 +46,21 @@ class Library:
         self._prefix = f"{identifier}_"
 
     def address(self, name: str) -> int:
-        """Where a function lies; 0 if the library lacks it."""
-        found = self.find(name)
-        return 0 if found is None else ctypes.cast(found, ctypes.c_void_p).value or 0
-
-    def give_up(self, function: str) -> None:
-        """An instance has failed for good in this function."""
-        if not self.doom:
-            self.doom.value = function.encode()
-
-    @property
-    def given_up(self) -> str:
-        """Why nothing may be called any more, or an empty text."""
-        return f"the FMU failed for good in {self.doom.value.decode()} before" if self.doom.value else ""
-
-    def find(self, name: str) -> Any:
-        """The function as a foreign function that returns a C int, or None.
+        """Where a function lies; 0 if the library lacks it.
 
         FMUs made to be linked statically put their model identifier before all names.
         """
         for symbol in (name, self._prefix + name):
             try:
-                return self._dll[symbol]
+                return ctypes.cast(self._dll[symbol], ctypes.c_void_p).value or 0
             except AttributeError:
                 continue
-        return None
+        return 0
+
+    @property
+    def given_up(self) -> str:
+        """Why nothing may be called any more, or an empty text."""
+        return f"the FMU failed for good in {self.doom.value.decode()} before" if self.doom.value else ""
 
 
 def load(folder: Path, version: int, identifier: str) -> Library:

@@ -1,5 +1,5 @@
-// See logger.hpp.
-#include "fmi/logger.hpp"
+// See callbacks.hpp.
+#include "fmi/callbacks.hpp"
 
 #include <atomic>
 #include <cstdarg>
@@ -11,6 +11,8 @@ namespace upbeat::fmi {
 namespace {
 
 std::atomic<LogSink> log_sink{nullptr};
+
+thread_local Follower* stepping = nullptr;
 
 const char* or_empty(const char* text) { return text ? text : ""; }
 
@@ -38,6 +40,9 @@ std::string formatted(const char* format, va_list arguments) {
 
 void set_log_sink(LogSink sink) { log_sink.store(sink, std::memory_order_release); }
 
+Follower::Within::Within(Follower* follower) : before_(stepping) { stepping = follower; }
+Follower::Within::~Within() { stepping = before_; }
+
 }  // namespace upbeat::fmi
 
 extern "C" void upbeat_fmi2_log(void* environment, const char* instance, int status, const char* category,
@@ -53,4 +58,15 @@ extern "C" void upbeat_fmi2_log(void* environment, const char* instance, int sta
   } catch (...) {  // no memory for the text: the FMU, which is C, must not see an exception
   }
   va_end(arguments);
+}
+
+extern "C" void upbeat_fmi3_log(void* environment, int status, const char* category, const char* message) {
+  upbeat_fmi2_log(environment, "", status, category, "%s", message ? message : "");
+}
+
+extern "C" void upbeat_fmi3_intermediate(void*, double time, bool set_requested, bool, bool, bool, bool* return_requested,
+                                         double* return_time) {
+  if (set_requested && upbeat::fmi::stepping) upbeat::fmi::stepping->look_in(time);
+  if (return_requested) *return_requested = false;
+  if (return_time) *return_time = time;
 }

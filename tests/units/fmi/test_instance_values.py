@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterator
-from ctypes import byref, c_size_t, c_uint32, c_uint64
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from fmu_opened import Opened, opened
-from upbeat.units.fmi.binding.fmi3 import Fmi3
 from upbeat.units.fmi.description import Dimension
 from upbeat.units.fmi.instance import FmuError
 
@@ -97,17 +95,6 @@ def test_what_does_not_fit_never_reaches_the_fmu(types: Opened) -> None:
         with pytest.raises(FmuError, match=f"'{name}_in' cannot be .*{words}"):
             one.writer(types[f"{name}_in"])(value)
         assert one.reader(types[f"{name}_out"])() == before
-
-
-def test_numbers_beyond_ours_are_refused_when_they_are_read(fmu: Fmus) -> None:
-    with opened(fmu("types", 3)) as types:
-        one = types.begun()
-        assert isinstance(one, Fmi3)
-        reference, value = c_uint32(types["uint64_in"].reference), c_uint64(2**63)
-        put = one.calls.prepare("fmi3SetUInt64")
-        put(byref(reference), c_size_t(1), byref(value), c_size_t(1))
-        with pytest.raises(FmuError, match="'uint64_out' is 9223372036854775808"):
-            one.reader(types["uint64_out"])()
 
 
 def test_the_numbers_of_fmpy(types: Opened) -> None:

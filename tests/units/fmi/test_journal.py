@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from fmu_opened import Opened, opened
-from upbeat.engine.native import machine as native
-from upbeat.units.fmi.binding import logging as fmu_logging
+from upbeat.units.fmi import journal as fmu_logging
 from upbeat.units.fmi.instance import FmuError
 
 Fmus = Callable[[str, int], Path]
-CORE = pytest.mark.skipif(not native.available(), reason="FMI 2's messages are formatted by the core")
 LONG = (string.ascii_lowercase * 4000)[:100_000]
 
 
@@ -25,7 +23,6 @@ def stepped(chatty: Opened, **more: object) -> None:
     one.step(0.25, 0.25, True)
 
 
-@CORE
 @pytest.mark.supports("fmi2", "Log messages", "formatted, to Python's logging")
 def test_messages_of_fmi_2_are_formatted(fmu: Fmus, caplog: pytest.LogCaptureFixture) -> None:
     with opened(fmu("chatty", 2)) as chatty, caplog.at_level(logging.DEBUG, "upbeat.fmu"):
@@ -50,22 +47,6 @@ def test_messages_of_fmi_3_are_taken_as_they_are(fmu: Fmus, caplog: pytest.LogCa
         "step 1 from 0.25 to 0.500: 100% of talker, %d",
     ]
     assert caplog.records[2].time == 0.25  # type: ignore[attr-defined]
-
-
-def test_without_the_core_the_format_is_shown(
-    fmu: Fmus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def absent(name: str) -> object:
-        raise ImportError(name)
-
-    fmu_logging.logger2.cache_clear()
-    monkeypatch.setattr(fmu_logging, "import_module", absent)
-    with opened(fmu("chatty", 2)) as chatty, caplog.at_level(logging.DEBUG, "upbeat.fmu"):
-        stepped(chatty, logging=True)
-    fmu_logging.logger2.cache_clear()
-    note = "(arguments not shown: the native core is missing)"
-    assert caplog.records[1].getMessage() == f"%s|%d|%s|%g|%s {note}"
-    assert caplog.records[0].getMessage().startswith("step %d from %g to %.3f: 100% of %s")
 
 
 @pytest.mark.parametrize("version", [2, 3])

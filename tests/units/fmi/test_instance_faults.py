@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+import upbeat as up
 from fmu_opened import opened
-from upbeat.units.fmi.instance import FmuError, Intermediate, Stepped
+from upbeat.units.fmi.instance import FmuError, Stepped
 
 Fmus = Callable[[str, int], Path]
 BOTH = pytest.mark.parametrize("version", [2, 3])
@@ -35,11 +37,11 @@ def test_after_a_fatal_error_nothing_is_called(version: int, fmu: Fmus) -> None:
     # It aborts the process if it is called again, even if only to be freed.
     with opened(fmu("doom", version)) as doom:
         one = doom.begun()
-        state, read = one.save(), one.reader(doom["x"])
+        read = one.reader(doom["x"])
         with pytest.raises(FmuError, match=f"fmi{version}DoStep failed for good") as caught:
             one.step(0.5, 0.5, True)
         assert caught.value.fatal
-        for call in (read, one.terminate, lambda: one.restore(state), lambda: one.step(1, 1, True)):
+        for call in (read, one.terminate, lambda: one.step(1, 1, True)):
             with pytest.raises(
                 FmuError, match=f"cannot be called: the FMU failed for good in fmi{version}DoStep"
             ):
@@ -51,17 +53,25 @@ def test_after_a_fatal_error_nothing_is_called(version: int, fmu: Fmus) -> None:
 def test_after_a_fatal_error_no_sister_is_called(version: int, fmu: Fmus, tmp_path: Path) -> None:
     path = tmp_path / "its.fmu"  # a library of its own: a fatal one stays doomed
     path.write_bytes(fmu("doom", version).read_bytes())
-    with opened(path) as doom:
-        one, sister = doom.begun(), doom.begun()
-        sister.save()
-        read = sister.reader(doom["x"])
-        with pytest.raises(FmuError, match="failed for good"):
-            one.step(0.5, 0.5, True)
-        for call in (read, sister.terminate, sister.save, lambda: sister.step(0.5, 0.1, True), doom.instance):
-            with pytest.raises(FmuError, match=rf"failed for good in fmi{version}DoStep before") as caught:
-                call()
-            assert caught.value.fatal
-        sister.free()
+    model = up.Fmu(path, rollback="trust", locals=["x"])
+    one, sister = (cast(Any, model.instantiate(name, 0.0)) for name in ("one", "sister"))
+    for unit in (one, sister):
+        unit.advance(0.0, 0.5)
+    state = sister.save()
+    with pytest.raises(FmuError, match="failed for good"):
+        one.advance(0.5, 1.0)
+    for call in (
+        lambda: sister.get("x"),
+        sister.save,
+        lambda: sister.restore(state),
+        lambda: sister.advance(0.5, 0.6),
+        lambda: model.instantiate("third", 0.0),
+    ):
+        with pytest.raises(FmuError, match=rf"failed for good in fmi{version}DoStep before") as caught:
+            call()
+        assert caught.value.fatal
+    sister.close()
+    one.close()
 
 
 def test_pending_is_refused(fmu: Fmus) -> None:
@@ -111,93 +121,52 @@ def test_a_second_instance_that_is_refused(version: int, fmu: Fmus) -> None:
 
 @BOTH
 def test_declared_but_not_there(version: int, fmu: Fmus) -> None:
-    with opened(fmu("hollow", version)) as hollow:
-        one = hollow.begun()
-        with pytest.raises(
-            FmuError, match=r"has no fmi.GetFMU.tate, though it declares canGetAndSetFMU.tate"
-        ):
-            one.save()
-        one.step(0.0, 0.1, True)
+    one: Any = up.Fmu(fmu("hollow", version), rollback="trust").instantiate("one", 0.0)
+    with pytest.raises(FmuError, match=r"has no fmi.GetFMU.tate, though it declares canGetAndSetFMU.tate"):
+        one.save()
+    assert one.advance(0.0, 0.1) == 0.1
+    one.close()
 
 
 def test_intermediate_updates(fmu: Fmus) -> None:
     # x' = -2 x + u, x(0) = 1, and u is set to the time at the start of each of the ten inner steps.
-    moments: list[Intermediate] = []
-    with opened(fmu("smooth", 3)) as smooth:
-
-        def follow(moment: Intermediate) -> float | None:
-            moments.append(moment)
-            u(moment.time)
-            return None
-
-        one = smooth.begun(intermediate=follow, required_intermediate=[smooth["u"]])
-        u = one.writer(smooth["u"])
-        assert one.step(0.0, 1.0, True) == Stepped(1.0)
-        x, decay = 1.0, math.exp(-0.2)
-        for k in range(10):
-            assert moments[k].time == pytest.approx(k / 10)
-            assert (moments[k].may_set, moments[k].may_get) == (True, True)
-            x = decay * x + (1 - decay) / 2 * k / 10
-        assert len(moments) == 10
-        assert one.reader(smooth["x"])() == pytest.approx(x, abs=1e-5)
-
-
-def test_a_step_may_be_ended_within(fmu: Fmus) -> None:
-    with opened(fmu("smooth", 3)) as smooth:
-        one = smooth.begun(
-            early_return=True,
-            intermediate=lambda moment: moment.time if moment.may_return and moment.time > 0.45 else None,
-        )
-        ended = one.step(0.0, 1.0, True)
-        assert ended.early
-        assert ended.reached == pytest.approx(0.5)
-        assert one.reader(smooth["x"])() == pytest.approx(math.exp(-1.0), abs=1e-5)
-
-
-def test_what_is_raised_within_a_step_comes_out_of_it(fmu: Fmus) -> None:
-    def broken(moment: Intermediate) -> float | None:
-        raise ZeroDivisionError
-
-    with opened(fmu("smooth", 3)) as smooth:
-        one = smooth.begun(intermediate=broken, required_intermediate=[smooth["u"]])
-        with pytest.raises(ZeroDivisionError):
-            one.step(0.0, 1.0, True)
+    one: Any = up.Fmu(fmu("smooth", 3), locals=["x"]).instantiate("one", 0.0)
+    one.set("u", [0.0, 1.0])
+    assert one.advance(0.0, 1.0) == 1.0
+    x, decay = 1.0, math.exp(-0.2)
+    for k in range(10):
+        x = decay * x + (1 - decay) / 2 * k / 10
+    assert one.get("x") == pytest.approx(x, abs=1e-5)
+    one.close()
 
 
 GROWTH = """
 import gc, resource, sys
 from pathlib import Path
-from upbeat.units.fmi.archive import unpack
-from upbeat.units.fmi.binding import instantiate
-from upbeat.units.fmi.description import InterfaceKind, read_description
+import upbeat as up
 
 def resident():
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1])
 
-with unpack(sys.argv[1]) as source:
-    description = read_description(source.path)
-    def life():
-        one = instantiate(source.path, description, InterfaceKind.CO_SIMULATION, "one", logging=True)
-        x, u = one.reader(description.by_name["x"]), one.writer(description.by_name["u"])
-        one.enter_initialization(0.0, None, None)
-        one.exit_initialization()
-        u(1.0)
-        one.save()
-        one.restore(one.from_bytes(one.to_bytes(one.save())))
-        one.step(0.0, 0.1, True)
-        x()
-        one.terminate()
-        one.free()
-    for _ in range(200):
-        life()
-    gc.collect()
-    before = resident()
-    for _ in range(1000):
-        life()
-    gc.collect()
-    print(resident() - before)
+model = up.Fmu(sys.argv[1], logging=True, rollback="trust")
+def life():
+    one = model.instantiate("one", 0.0)
+    one.set("u", [1.0])
+    one.save()
+    one.restore(one.from_bytes(one.to_bytes(one.save())))
+    one.advance(0.0, 0.1)
+    one.get("y")
+    one.close()
+for _ in range(200):
+    life()
+gc.collect()
+before = resident()
+for _ in range(1000):
+    life()
+gc.collect()
+print(resident() - before)
 """
 
 

@@ -12,8 +12,6 @@ from fmu_maker import COMPILER, SUFFIX
 from fmu_models import bounces
 from fmu_opened import CS, ME, opened
 from upbeat.units.fmi.binaries import Platform
-from upbeat.units.fmi.binding import instantiate
-from upbeat.units.fmi.binding.fmi2 import resources
 from upbeat.units.fmi.description import (
     Causality,
     CoSimulation,
@@ -22,7 +20,7 @@ from upbeat.units.fmi.description import (
     Variability,
     Variable,
 )
-from upbeat.units.fmi.instance import FmuError, Updated
+from upbeat.units.fmi.instance import FmuError, Updated, instantiate, resources
 
 Fmus = Callable[[str, int], Path]
 BOTH = pytest.mark.parametrize("version", [2, 3])
@@ -104,17 +102,14 @@ def test_a_step_returns_early_for_an_event(fmu: Fmus) -> None:
 def test_clocks(fmu: Fmus) -> None:
     with opened(fmu("clocks", 3)) as clocks:
         one = clocks.begun(event_mode=True, early_return=True)
-        (interval, qualifier), (wait, unknown) = one.intervals([clocks["tick"], clocks["wait"]])
-        assert (interval, qualifier) == (0.1, 2)
-        assert (wait is None) == (unknown == 0)
         one.writer(clocks["u"])(4.5)
-        one.tick([clocks["hit"]])
+        one.writer(clocks["hit"])(True)
         while one.update().again:
             pass
         assert one.reader(clocks["held"])() == 4.5
-        one.tick([clocks["tick"]])
+        one.writer(clocks["tick"])(True)
         assert one.reader(clocks["ticks"])() == 1
-        assert one.clocks([clocks["tick"], clocks["hit"]]) == [True, False]
+        assert one.reader(clocks["hit"])() is False
         assert one.reader(clocks["tick"])() is True
 
 
@@ -136,20 +131,12 @@ void fmi3FreeInstance(void* it) {}
 int fmi3GetInt32(void* it, const uint32_t* refs, size_t n, int32_t* to, size_t count) {
   return *to = *(int*)it, 0;
 }
-int fmi3GetIntervalFraction(void* it, const uint32_t* refs, size_t n, uint64_t* a, uint64_t* b, int* q) {
-  for (size_t i = 0; i < n; i++) a[i] = 3 * (i + 1), b[i] = 4, q[i] = (int)(i % 3);
-  return 0;
-}
-int fmi3GetShiftFraction(void* it, const uint32_t* refs, size_t n, uint64_t* a, uint64_t* b) {
-  for (size_t i = 0; i < n; i++) a[i] = i + 1, b[i] = 8;
-  return 0;
-}
 """
 
 
 @pytest.fixture
 def miniature(tmp_path: Path) -> Path:
-    """An FMU that shows what it was made with, and knows intervals as fractions only."""
+    """An FMU that shows what it was made with."""
     if COMPILER is None:
         pytest.skip("no C compiler")
     folder = tmp_path / "mit Größe"
@@ -184,21 +171,18 @@ def test_what_an_fmu_of_fmi_3_is_made_with(miniature: Path, caplog: pytest.LogCa
     assert plain.reader(seen)() == 512
     assert caplog.messages == [f"{miniature}/resources/"]
     for options, code in (
-        ({"visible": True}, 513),
         ({"logging": True}, 514),
         ({"event_mode": True}, 516),
         ({"early_return": True}, 520),
-        ({"intermediate": lambda moment: None, "required_intermediate": [clock]}, 16 + 32 * 5),
+        ({"required": [clock]}, 16 + 32 * 5),
     ):
         assert instantiate(miniature, description, CS, "one", **options).reader(seen)() == code
-    assert plain.intervals([clock] * 3) == [(None, 0), (1.5, 1), (2.25, 2)]
-    assert plain.shifts([clock] * 2) == [0.125, 0.25]
     with pytest.raises(FmuError, match="the FMU has no fmi3Terminate"):
         plain.terminate()
     plain.free()
 
 
 def test_fmi_2_gets_its_resources_as_a_uri(tmp_path: Path) -> None:
-    found = resources(tmp_path / "mit Größe").decode()
+    found = resources(tmp_path / "mit Größe", 2)
     assert found.startswith("file:///")
     assert found.endswith("/mit%20Gr%C3%B6%C3%9Fe/resources")

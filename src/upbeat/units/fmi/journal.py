@@ -1,8 +1,7 @@
 """Log messages of FMUs on their way to Python's logging.
 
-Each instance has a `Journal`. The FMU gets the journal's number as its environment, so that one C function
-serves all instances and nothing has to outlive any of them. FMI 2's logger is variadic, which Python cannot
-receive: the native core formats those messages; without it their format is shown.
+Each instance has a `Journal`. The FMU gets the journal's number as its environment, so that one function of
+the core serves all instances and nothing has to outlive any of them.
 """
 
 from __future__ import annotations
@@ -14,11 +13,8 @@ import logging
 import math
 import re
 from collections import deque
-from collections.abc import Collection
-from ctypes import CFUNCTYPE, c_char_p, c_int, c_void_p
+from collections.abc import Collection, Sequence
 from functools import cache, cached_property
-from importlib import import_module
-from typing import Any
 from weakref import WeakValueDictionary
 
 from upbeat.units.fmi.description import ModelDescription, Type
@@ -26,7 +22,6 @@ from upbeat.units.fmi.description import ModelDescription, Type
 ROOT = "upbeat.fmu"
 _LEVELS = (logging.INFO, logging.WARNING, logging.INFO, logging.ERROR, logging.CRITICAL, logging.INFO)
 _OK, _DISCARD, _FATAL = 0, 2, 4
-_UNSEEN = " (arguments not shown: the native core is missing)"
 _REFERENCE = re.compile(r"#(?:([ribs])(\d{1,10}))?#")
 _LETTERS = {
     Type.FLOAT64: "r",
@@ -36,14 +31,14 @@ _LETTERS = {
     Type.STRING: "s",
 }
 _KEPT = 5
+_MOST_SHOWN = 2000
 
 _numbers = itertools.count(1)
 _journals: WeakValueDictionary[int, Journal] = WeakValueDictionary()
 
 
 class Journal:
-    """The messages of one instance. `time` is where it is, as far as this side knows; `clock` has it where
-    somebody else calls the FMU.
+    """The messages of one instance. `clock` always has its time: the core writes it there.
 
     `news` is up when there is something to look at before the next call: complaints, or an exception that
     a log handler raised, which must not unwind through the FMU.
@@ -54,8 +49,7 @@ class Journal:
     ) -> None:
         self.number = next(_numbers)
         self.name = name
-        self.time = math.nan
-        self.clock: ctypes.c_double | None = None
+        self.clock = ctypes.c_double(math.nan)
         self.news = False
         self._logger = logging.getLogger(f"{ROOT}.{name}")
         self._categories = None if categories is None else frozenset(categories)
@@ -63,7 +57,6 @@ class Journal:
         self._complaints: deque[str] = deque(maxlen=_KEPT)
         self._last = ""
         self._raised: BaseException | None = None
-        self._closed = False
         _journals[self.number] = self
 
     def message(self, status: int, category: str, text: str) -> None:
@@ -95,13 +88,9 @@ class Journal:
             return (f'its last message was "{self._last}"',)
         return tuple(self._complaints)
 
-    def close(self) -> None:
-        """From now on there is always something to look at: nothing may be called any more."""
-        self._closed = self.news = True
-
     def settle(self) -> None:
         """Forget the complaints, and raise what a handler raised."""
-        self.news = self._closed
+        self.news = False
         self._complaints.clear()
         raised, self._raised = self._raised, None
         if raised is not None:
@@ -109,8 +98,7 @@ class Journal:
 
     def _log(self, level: int, text: str, category: str) -> None:
         if self._logger.isEnabledFor(level):
-            time = self.time if self.clock is None else self.clock.value
-            extra = {"unit": self.name, "time": time, "category": category}
+            extra = {"unit": self.name, "time": self.clock.value, "category": category}
             self._logger.log(level, "%s", text, extra=extra)
 
     def _named(self, text: str) -> str:
@@ -157,34 +145,21 @@ def _deliver(number: int | None, instance: bytes, status: int, category: bytes, 
 
 
 @cache
-def logger2() -> int:
-    """The address of the function that FMUs of FMI 2 call."""
-    try:
-        native = import_module("upbeat._native")
-        native.set_fmi2_log_sink(_deliver)
-        return int(native.fmi2_logger_address())
-    except (ImportError, AttributeError):
-        return ctypes.cast(_plain2(), c_void_p).value or 0
+def listen() -> None:
+    """From now on the core hands messages on to Python."""
+    from upbeat import _native
+
+    _native.set_fmi2_log_sink(_deliver)
 
 
-@cache
-def _plain2() -> Any:
-    """Takes the named arguments of the variadic function only, and the others stay where they are."""
-
-    def log(number: int, instance: bytes, status: int, category: bytes, message: bytes) -> None:
-        shown = message or b""
-        if b"%" in shown.replace(b"%%", b""):
-            shown += _UNSEEN.encode()
-        _deliver(number, instance, status, category, shown.replace(b"%%", b"%"))
-
-    return CFUNCTYPE(None, c_void_p, c_char_p, c_int, c_char_p, c_char_p)(log)
+def why(complaints: Sequence[str]) -> str:
+    """What an FMU said about a call that failed, to go on with after the name of the call."""
+    if said := joined(complaints):
+        return f": {said}"
+    return ", and the FMU does not say why (its full log may: logging = true)"
 
 
-@cache
-def logger3() -> Any:
-    """The function that FMUs of FMI 3 call."""
-
-    def log(number: int, status: int, category: bytes, message: bytes) -> None:
-        _deliver(number, b"", status, category, message)
-
-    return CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)(log)
+def joined(complaints: Sequence[str]) -> str:
+    """As one text, not too long."""
+    text = "; ".join(complaints)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… (the rest is in the log)"
