@@ -178,7 +178,10 @@ def test_nothing_is_proven_of_sequences_and_runs_that_rest_on_a_kink() -> None:
     with pytest.raises(up.RunError, match="slopes jump at the operating point"):
         up.stability_along(scenario, pace=0.1, until=5.0)
     away = up.Scenario({"o": up.Ode({"x": "-x - max(x, 0)"}, start={"x": 5.0})})
-    assert up.certified(away, [0.1, 0.2]).verdict == "stable"
+    with pytest.raises(up.RunError, match="the start is not a point of rest"):
+        up.certified(away, [0.1, 0.2])  # on the way to where slopes jump
+    beside = up.Scenario({"o": up.Ode({"x": "-x - max(x - 9, 0)"}, start={"x": 5.0})})
+    assert up.certified(beside, [0.1, 0.2]).verdict == "stable"
     assert up.stability_along(away, pace=0.1, until=2.0).verdict == "stable"
 
 

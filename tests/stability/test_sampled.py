@@ -229,3 +229,27 @@ def test_units_in_python_with_a_sample_time(seed: int) -> None:
     assert found.spectral_radius == pytest.approx(radius**0.5, abs=1e-6)
     if abs(radius - 1.0) > 1e-3:
         assert found.verdict == ("stable" if radius < 1.0 else "unstable")
+
+
+@pytest.mark.parametrize("ideal", [False, True])
+@pytest.mark.parametrize("far", ["1.0 if z < 0.5 else -1.0", "0.5*z if z < 2 else 5*z"])
+def test_what_a_controller_decides_on_the_way_is_not_in_a_matrix(far: str, ideal: bool) -> None:
+    """A relay, and a gain that jumps where the plant would come to rest: from afar both look linear."""
+    python = compile(far, "far", "eval")
+    relay = up.PythonDiscrete(
+        start=(0.0,), external=lambda x, elapsed, events: (float(eval(python, {"z": events["z"]})),),
+        shows=lambda x: {"u": x[0]}, inputs={"z": {"kind": "real"}}, outputs=["u"],
+    )  # fmt: skip
+    timed = up.StateMachine(
+        states=["on"], initial="on", inputs={"z": {"kind": "real"}}, variables={"u": 0.0},
+        outputs={"u": "u"}, transitions=[{"from": "on", "after": 0.5, "do": {"u": far}}],
+    )  # fmt: skip
+    plant = up.Ode({"z": "1 - z + u"}, inputs=["u"], outputs=["z"], start={"z": -20.0})
+    sampled = up.Scenario(
+        {"plant": plant, "sampler": up.Sampler(0.5), "c": relay},
+        {"sampler.signal": "plant.z", "c.z": "sampler.event", "plant.u": "c.u"},
+    )
+    by_time = up.Scenario({"plant": plant, "c": timed}, {"c.z": "plant.z", "plant.u": "c.u"})
+    for scenario in (sampled, by_time):
+        found = up.stability_of(scenario, pace=0.1, scan=False, ideal=ideal)
+        assert (found.verdict, "is not a point of rest" in found.model.unseen) == ("undecided", True)

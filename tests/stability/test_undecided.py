@@ -318,6 +318,26 @@ def test_events_and_slopes_that_change_are_both_told() -> None:
         assert notes == 1 or found.model.notes[1] == "c is not linear"
 
 
+@pytest.mark.parametrize("ideal", [False, True])
+@pytest.mark.parametrize("step", [0.1, 0.003])
+def test_kinks_and_jumps_on_the_way_are_changes(step: float, ideal: bool) -> None:
+    """All of these are linear at first, and with these slopes they would decay to somewhere."""
+    for rates in (
+        {"x": "-x + (2 if x < 1 else -2)"},  # a relay: slopes are the same on both sides
+        {"x": "3 - x if x < 1 else 2*x"},
+        {"x": "-mod(x, 1)"},  # what comes to rest at -6 from above goes on to -7 a little below
+        {"x": "v", "v": "-x - 0.2*v + (v if x > 0.5 else 0)"},  # behind where it would rest
+        {"x": "v", "v": "-x - 0.2*v + (v if v > 2 else 0)"},  # beside the straight way there
+    ):
+        unit = up.Ode(rates, start={"x": -5.3})
+        found = up.stability_of(up.Scenario({"a": unit}), pace=step, scan=False, ideal=ideal)
+        assert (found.verdict, found.spectral_radius < 1.0) == ("undecided", True)
+        assert "is not a point of rest" in found.model.unseen
+    unit = up.Ode({"x": "v", "v": "-x - 0.2*v + (v if x > 6 else 0)"}, start={"x": -5.3})  # never there
+    found = up.stability_of(up.Scenario({"a": unit}), pace=step, scan=False, ideal=ideal)
+    assert found.verdict == "stable"
+
+
 @pytest.mark.parametrize("rate", ["-1e-4", "-1e-6*(g + 5)"])
 def test_slow_changes_are_changes(rate: str) -> None:
     """Damping that turns into excitation after 10,000 steps and more: x' = -g·x, where g falls slowly."""

@@ -21,7 +21,7 @@ from upbeat.stability.linear.beside import Array, NoMatrix
 from upbeat.stability.linear.exponential import balanced
 from upbeat.stability.linear.followed import USUAL, Followed, Induced
 from upbeat.stability.linear.inner_steps import check_inside, different, fitting, fixed_inside
-from upbeat.stability.linear.kinks import Kinks, Nearby
+from upbeat.stability.linear.kinks import LOOSE, Kinks, Nearby
 
 At = float | Literal["start", "rest"]
 """A point of linearisation: the start, a point at rest, or a time of the run."""
@@ -34,8 +34,9 @@ RESTS = 1e-9
 CHANGED = 1e-5
 """Slopes that differ by less, and by far less than decides, relatively to all in balanced units, are the
 same …"""
-TOWARDS = 1e-2
-"""… where they are looked at again: so far away at most, relatively, on the way to where all would rest."""
+DOUBLED, FURTHEST, ARRIVED = 20, 1e3, 1e-2
+"""… where they are looked at again: after so many times twice as many steps, not further away than this,
+relatively, and until twice as many change so little."""
 FOLLOWED = 200_000
 """The most steps of a run that are followed to a point of linearisation."""
 
@@ -148,50 +149,20 @@ class Inducing:
     def _moving(self, before: Array, step: float, found: Induced, where: str) -> str:
         """Why a matrix decides nothing, if the run leaves its point, which was `before`, and slopes change.
 
-        They are looked at again a step later, and on the way to where it would rest: things that move
-        slowly change slopes slowly. What has the same slopes there counts as linear, as far as this goes.
+        They are looked at again a step later, and along the way that they themselves predict, after 1, 2, 4,
+        … steps: slow things change slopes slowly, and up to a kink they do not change at all. What has the
+        same slopes there, and goes on to where they say, counts as linear, as far as this goes.
         """
         assert self._machine is not None
-        machine = self._machine
+        machine, whole, moves = self._machine, self._machine.whole, self._machine.moves
         change = machine.values() - before
-        own = np.array(machine.extended.own, dtype=bool)  # registers hold times, and histories of these
-        if not machine.curved or not found.size or not np.isfinite(machine.whole).all():
+        own = np.array(machine.extended.own, dtype=bool)
+        if not machine.curved or not found.size or not np.isfinite(whole).all():
             return ""
         if not (np.abs(change) > RESTS * np.abs(before))[own].any():
             return ""
-        whole, moves = machine.whole, machine.moves
-        _, units = balanced(whole)
-        margin = abs(1.0 - float(np.abs(np.linalg.eigvals(found.matrix)).max()))
-        limit = max(100.0 * found.accuracy, min(CHANGED, 0.1 * margin))
-
-        def carried(matrix: Array) -> Iterator[Array]:
-            """What the states of units come to over 1, 2, … such steps, whatever goes through registers.
-
-            Those hold times as well, and slopes by these change as time goes on.
-            """
-            power: Array = (matrix * units[None, :] / units[:, None])[:, own]
-            for _ in range(machine.depth + 2):
-                yield power[own]
-                power = (matrix * units[None, :] / units[:, None]) @ power
-
-        def differs() -> bool:
-            machine.over(step, self._steps)
-            return any(
-                not float(np.abs(one - other).max(initial=0.0)) <= limit * (float(np.abs(one).max()) or 1.0)
-                for one, other in zip(carried(whole), carried(machine.whole), strict=True)
-            )
-
         try:
-            machine.renew()
-            changes = differs()
-            if not changes and self._point is not None:
-                still = np.eye(len(before)) - whole
-                away = np.linalg.lstsq(still, change, rcond=None)[0].astype(float)
-                drift = change - still @ away  # of what would never rest
-                machine.restore(self._point[0])
-                way = _towards(away * own, before) + _towards(drift * own / RESTS, before)
-                machine.put_states(before + way)
-                changes = differs()
+            changes = not self._same_along(_ways(whole, change, own, before), before, step, found)
         except (RunError, InvalidInput, ArithmeticError, np.linalg.LinAlgError):
             changes = True  # where the run leads there is not even a matrix
         finally:
@@ -204,6 +175,64 @@ class Inducing:
             "and slopes change along the run: those of one point say nothing about what follows; "
             'at="rest" (--at rest) judges the point where it settles, up.stability_along (--along) the run'
         )
+
+    def _same_along(self, ways: Iterable[Array], before: Array, step: float, found: Induced) -> bool:
+        """Whether steps do the same a step later, and wherever these ways lead from the point."""
+        assert self._machine is not None
+        machine, whole, known = self._machine, self._machine.whole, 100.0 * found.accuracy
+        own = np.array(machine.extended.own, dtype=bool)
+        margin = abs(1.0 - float(np.abs(np.linalg.eigvals(found.matrix)).max()))
+        limit = max(known, min(CHANGED, 0.1 * margin))
+        _, units = balanced(whole)
+
+        def carried(matrix: Array) -> Iterator[Array]:
+            """What the states of units come to over 1, 2, … such steps, whatever goes through registers.
+
+            Those hold times as well, and slopes by these change as time goes on.
+            """
+            scaled: Array = matrix * units[None, :] / units[:, None]
+            power = scaled[:, own]
+            for _ in range(machine.depth + 2):
+                yield power[own]
+                power = scaled @ power
+
+        def same() -> bool:
+            return all(
+                float(np.abs(one - other).max()) <= limit * (float(np.abs(one).max()) or 1.0)
+                for one, other in zip(carried(whole), carried(machine.whole), strict=True)
+            )
+
+        def ahead(way: Array, *, rows: bool = True) -> tuple[Array, Array]:
+            """How far away it is, and where a round leads from there."""
+            assert self._point is not None
+            machine.renew()
+            machine.restore(self._point[0])
+            machine.put(before + way)
+            away = machine.values() - before  # some units do not let themselves be put anywhere
+            if rows:
+                machine.over(step, self._steps)
+            else:
+                for _ in range(self._steps):
+                    machine.go(step)
+            return away, machine.values()
+
+        here = machine.values()
+        machine.renew()
+        machine.over(step, self._steps)
+        if self._point is None or not same():
+            return same()
+        jumps = 10.0 * LOOSE if machine.adaptive else 0.0  # of solvers' own errors
+        for way in ways:
+            away, there = ahead(way)
+            if not same():
+                return False
+            # Where values jump (a relay) slopes may be the same on both sides, but half is not halfway.
+            _, half = ahead(0.5 * way, rows=False)
+            size = np.abs(here) + np.abs(there)
+            bound = max(known, CHANGED) * (np.abs(whole) @ np.abs(away)) + known * size + jumps * (1.0 + size)
+            if not (np.abs(half - 0.5 * (here + there)) <= bound)[own].all():
+                return False
+        return True
 
     def _stand(self, machine: Followed, step: float) -> None:
         """Find out how many steps it takes from here until all comes again, and remember the point."""
@@ -429,10 +458,28 @@ class Inducing:
         )
 
 
-def _towards(away: Array, point: Array) -> Array:
-    """A part of the way there that leads away from a point by `TOWARDS`, relatively, at most."""
-    far = float(np.max(np.abs(away) / (1.0 + np.abs(point))))
-    return away if far <= TOWARDS else (TOWARDS / far) * away
+def _ways(whole: Array, change: Array, own: npt.NDArray[np.bool_], point: Array) -> Iterator[Array]:
+    """How far all is from a point after 2, 4, 8, … steps, if all of them are like this one.
+
+    The last is a little beyond where they arrive, if they do. What no state moves, as times in registers,
+    stays where it is.
+    """
+    moving = own
+    for _ in range(len(own)):
+        more = moving | whole[:, moving].any(axis=1)
+        if (more == moving).all():
+            break
+        moving = more
+    power, way = np.where(moving[:, None] & moving[None, :], whole, 0.0), np.where(moving, change, 0.0)
+    for _ in range(DOUBLED):
+        further = way + power @ way
+        if not (np.abs(further) <= FURTHEST * (1.0 + np.abs(point)))[own].all():
+            return
+        yield further
+        if (np.abs(further - way) <= ARRIVED * np.abs(further))[own].all():
+            yield (1.0 + 2.0 * ARRIVED) * further
+            return
+        way, power = further, power @ power
 
 
 def named(at: At) -> str:
