@@ -100,7 +100,7 @@ def edge_ns(library: ctypes.CDLL, steps: int = 2000) -> float:
     spent: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(ROUNDS):
         for cores in (1, 2):
-            machine = native.Machine(
+            machine = native.machine(
                 program, scenario.units, 0.0, schedules={"step": made} if cores == 2 else {}
             )
             machine.write(program.next, 0.0)
@@ -121,7 +121,7 @@ def repeats(library: ctypes.CDLL, work: int) -> dict[str, int]:
     schedules = shared_out(program, scenario.units, 2)
 
     def bits(shared: Mapping[str, Schedule]) -> tuple[str, ...]:
-        machine = native.Machine(program, scenario.units, 0.0, schedules=shared)
+        machine = native.machine(program, scenario.units, 0.0, schedules=shared)
         machine.execute("start")
         for k in range(10):
             machine.write(program.now, float(k))

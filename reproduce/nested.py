@@ -96,7 +96,7 @@ def runs(title: str, how: dict[str, Any], masters: list[up.Master], engine: str)
         traces = {"flat": up.simulate(flat(), **settings, coupling=coupling), **traces}
     elif title.startswith("equal"):
         traces = {"flat": up.simulate(flat(), **settings, **how), **traces}
-    return traces, sum(note.flattened for note in merged.flat.notes)
+    return traces, sum(note.flattened for note in merged.plan.nested)
 
 
 def main() -> int:

@@ -157,7 +157,7 @@ def test_wrong_seconds(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_operation_is_measured(engine: str, name: str) -> None:
     experiment = up.load(EXAMPLES / f"{name}.toml", engine=engine)
     found = profile(experiment, 0.05)
-    flat = experiment.flat
+    flat = experiment.plan
     program = flat.master.program(flat.scenario)
     assert found.blocks
     for block in found.blocks:

@@ -161,7 +161,7 @@ def test_a_thousand_repeats_give_the_same_bits() -> None:
     program = up.Master(up.Fixed(0.1)).program(RING)
     found = []
     for cores in (1, 3):
-        machine = native.Machine(program, RING.units, 0.0, schedules=shared_out(program, RING.units, cores))
+        machine = native.machine(program, RING.units, 0.0, schedules=shared_out(program, RING.units, cores))
         machine.write(program.next, 0.0)
         machine.execute("start")
         token = machine.save()
@@ -252,9 +252,9 @@ def test_the_first_core_that_failed_is_told_of_whatever_the_timing() -> None:
 
 def test_what_is_said_about_cores() -> None:
     mixed = up.Scenario({**UNITS, "p": counting()}, AROUND)
-    why = up.experiment(mixed, pace=0.1, until=1.0, cores=2).choice().why
+    why = up.experiment(mixed, pace=0.1, until=1.0, cores=2).choice.why
     assert "up to 2 cores share the steps; what runs in Python (p) stays on one of them" in why
-    assert "cores" not in up.experiment(mixed, pace=0.1, until=1.0).choice().why
+    assert "cores" not in up.experiment(mixed, pace=0.1, until=1.0).choice.why
     with pytest.raises(up.InvalidInput, match=r"cores = 2 is for the native engine"):
         up.simulate(RING, pace=0.1, until=1.0, cores=2, engine="interpret")
     without = on_cores(Choice("interpret", "no compiler"), "auto", 2, RING.units)
@@ -273,8 +273,8 @@ def test_files_say_it_and_profiles_are_used(tmp_path: Path) -> None:
     assert measured.profile is not None
     assert measured.profile.blocks["step"]["state u0"] == pytest.approx(5e-5)
     assert bits(measured.run()) == bits(up.load(file, cores=1).run())
-    block = measured.program().steps["step"]
-    schedule = measured.sharing()["step"].schedule
+    block = measured.plan.program.steps["step"]
+    schedule = measured.shared["step"].schedule
     assert schedule is not None
     alone = next(
         {getattr(block[i], "unit", None) for item in items for i in item.instructions}
@@ -286,7 +286,7 @@ def test_files_say_it_and_profiles_are_used(tmp_path: Path) -> None:
 
 def kept(folder: Path, made: up.Experiment, times: dict[str, float], crossing: float | None = 0.2) -> None:
     """A profile beside ring.toml: these operations take so many microseconds, and all others 1."""
-    found = operations(made.program(), "step", made.flat.scenario.units)
+    found = operations(made.plan.program, "step", made.plan.scenario.units)
     data = {
         "format": FORMAT,
         "engine": "native",
@@ -303,7 +303,7 @@ def test_a_step_that_several_cores_would_make_slower_is_left_to_one(tmp_path: Pa
     up.write_scenario(up.experiment(RING, pace=0.1, until=1.0, cores=2), file)
     kept(tmp_path, up.load(file), {}, crossing=30.0)
     made = up.load(file)
-    shared = made.sharing()["step"]
+    shared = made.shared["step"]
     assert shared.schedule is None
     assert "which have to wait for each other" in shared.why
     assert bits(made.run()) == bits(up.load(file, cores=1).run())
@@ -311,7 +311,7 @@ def test_a_step_that_several_cores_would_make_slower_is_left_to_one(tmp_path: Pa
     assert f"step: by one core, because {shared.why}" in said
     # What a wait costs was never measured: what is asked for is done.
     kept(tmp_path, up.load(file), {}, crossing=None)
-    assert up.load(file).sharing()["step"].schedule is not None
+    assert up.load(file).shared["step"].schedule is not None
 
 
 def test_a_profile_of_another_program_is_not_used_and_told_of(
@@ -322,7 +322,7 @@ def test_a_profile_of_another_program_is_not_used_and_told_of(
     kept(tmp_path, up.load(file), {"state u0": 50.0})
     up.write_scenario(up.experiment(up.Scenario(UNITS), pace=0.1, until=0.3, cores=2), file)
     made = up.load(file)
-    assert not made.sharing()["step"].measured
+    assert not made.shared["step"].measured
     made.run()
     assert "ring.profile.json are of another program, and are not used" in caplog.text
     assert "how long anything takes is guessed" in up.explain(made, program=False)
@@ -334,7 +334,7 @@ def test_a_broken_profile_does_not_stop_a_run(tmp_path: Path, caplog: pytest.Log
     up.write_scenario(up.experiment(RING, pace=0.1, until=0.3, cores=2), file)
     (tmp_path / "ring.profile.json").write_text("{")
     made = up.load(file)
-    assert not made.sharing()["step"].measured
+    assert not made.shared["step"].measured
     assert bits(made.run()) == bits(up.load(file, cores=1).run())
     assert "who does what is guessed: " in caplog.text
     assert "ring.profile.json' is no profile" in caplog.text
@@ -350,7 +350,7 @@ def test_more_threads_than_cores_are_told_of(caplog: pytest.LogCaptureFixture) -
 def test_the_schedule_in_words() -> None:
     units = {**UNITS, "p": counting()}
     made = up.experiment(up.Scenario(units, AROUND), pace=0.1, until=1.0, cores=2)
-    found = operations(made.program(), "step", units)
+    found = operations(made.plan.program, "step", units)
     times = {op.name: 1e-4 if op.name == "state p" else 1e-5 * (op.kind == "state") for op in found}
     made = made.with_(profile=Profile({"step": times}, 10, "native", 0.0, 1e-7, "times from here"))
     said = up.explain(made, program=False)

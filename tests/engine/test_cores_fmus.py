@@ -71,7 +71,7 @@ def test_the_results_are_those_of_one_core(
     settings: dict[str, Any] = {"pace": H, "until": UNTIL, "coupling": coupling}
     one, many = up.simulate(scenario, **settings), up.simulate(scenario, cores=cores, **settings)
     assert bits(one) == bits(many)
-    assert all(homes(up.experiment(scenario, **settings).program(), scenario, cores))
+    assert all(homes(up.experiment(scenario, **settings).plan.program, scenario, cores))
     # The interpreter, which has no threads, says the same.
     assert bits(one) == bits(up.simulate(scenario, engine="interpret", **settings))
 
@@ -81,7 +81,7 @@ def test_a_thousand_repeats_give_the_same_bits(fmu: Made) -> None:
     program = up.Master(up.Fixed(H), up.Refined()).program(scenario)
     found = []
     for cores in (1, 3):
-        machine = native.Machine(
+        machine = native.machine(
             program, scenario.units, 0.0, schedules=shared_out(program, scenario.units, cores)
         )
         machine.write(program.next, 0.0)
@@ -119,7 +119,7 @@ def test_an_fmu_that_fails_on_another_thread_is_named(fmu: Made, isolation: Any)
     units = {name: up.Fmu(fmu("linear", 2), interface="co-simulation") for name in ("a", "b", "c")}
     bad = up.Fmu(fmu("fail", 2), interface="co-simulation", isolation=isolation)
     scenario = up.Scenario({**units, "bad": bad}, {"a.u": "b.y", "b.u": "c.y", "bad.u": "c.y"})
-    program = up.experiment(scenario, pace=0.125, until=2.0).program()
+    program = up.experiment(scenario, pace=0.125, until=2.0).plan.program
     assert "bad" not in homes(program, scenario, 4)[0], "it is not on the thread that called"
     with pytest.raises(up.UnitError) as caught:
         up.simulate(scenario, pace=0.125, until=2.0, cores=4)

@@ -93,7 +93,7 @@ def test_a_unit_that_cannot_be_tried_is_told_of() -> None:
 @given(experiments())
 def test_units_of_equations_are_never_wrong(experiment: up.Experiment) -> None:
     """Their dependencies are read off the equations."""
-    flat = experiment.flat
+    flat = experiment.plan
     assert depths(flat.scenario, experiment.span).wrong == ()
 
 

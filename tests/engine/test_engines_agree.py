@@ -25,7 +25,6 @@ from upbeat.engine.parallel.heuristic import planned
 from upbeat.engine.parallel.lists import schedule
 from upbeat.engine.parallel.operations import loose, operations, tasks
 from upbeat.engine.parallel.profiles import Profile
-from upbeat.engine.run import Run
 from upbeat.engine.schedule import Schedule, flaw
 from upbeat.master.dataflow import Flow, dependencies, reordered
 from upbeat.master.program import Program
@@ -59,19 +58,13 @@ def outcome(
     schedules: Mapping[str, Schedule] | None = None,
 ) -> Outcome:
     """The outcome of a run, in which some inputs may be set by hand."""
-    flat = experiment.flat
-    built, pace = flat.master.build(flat.scenario)
+    plan = dataclasses.replace(experiment.plan, program=program or experiment.plan.program)
+    made = dataclasses.replace(experiment)
+    made.__dict__.update(plan=plan, choice=experiment.choice)
+    if made.choice.name == "native":
+        made.__dict__["lowered"] = native.Lowered(plan.program, plan.scenario.units, schedules=schedules)
     try:
-        with Run(
-            program=program or built,
-            scenario=flat.scenario,
-            pace=pace,
-            span=experiment.span,
-            choice=experiment.choice(),
-            record=experiment.record,
-            every=experiment.every,
-            schedules=schedules,
-        ) as run:
+        with made.open() as run:
             for k in range(max(given, default=-1) + 1 if given else 0):
                 for name, value in given.get(k, []) if given else ():
                     run.set(name, value)
@@ -125,7 +118,7 @@ def test_both_engines_give_the_same_trace(experiment: up.Experiment) -> None:
 @given(experiments(), st.data())
 def test_both_engines_agree_on_inputs_set_by_hand(experiment: up.Experiment, data: st.DataObject) -> None:
     free = {name: port for name, (_, port) in experiment.closed.free_inputs.items()}
-    scenario = experiment.flat.scenario
+    scenario = experiment.plan.scenario
     tunable = {
         name: port
         for name, (unit, port) in scenario.parameters.items()
@@ -149,8 +142,8 @@ def test_any_topological_order_of_a_block_gives_the_same_trace(
     experiment: up.Experiment, seed: int, engine: str
 ) -> None:
     experiment = experiment.with_(engine=engine)
-    program = experiment.program()
-    flow = Flow(program.layout, experiment.flat.scenario.units)
+    program = experiment.plan.program
+    flow = Flow(program.layout, experiment.plan.scenario.units)
     shuffle = random.Random(seed)
 
     def mixed(block: tuple) -> tuple:
@@ -190,7 +183,7 @@ def test_cores_of_any_speed_give_the_same_trace(
     experiment: up.Experiment, seed: int, cores: int, engine: str
 ) -> None:
     experiment = experiment.with_(engine=engine)
-    program, models, rng = experiment.program(), experiment.flat.scenario.units, random.Random(seed)
+    program, models, rng = experiment.plan.program, experiment.plan.scenario.units, random.Random(seed)
     flow, steps = Flow(program.layout, models), {}
     for name, block in program.steps.items():
         found = operations(program, name, models)
@@ -219,7 +212,7 @@ def test_cores_of_any_speed_give_the_same_trace(
 @given(experiments(), st.integers(0, 2**32), st.integers(2, 4))
 def test_threads_give_the_same_trace(experiment: up.Experiment, seed: int, cores: int) -> None:
     experiment = experiment.with_(engine="native", scenario=on_engine("native", experiment.scenario))
-    program, models, rng = experiment.program(), experiment.flat.scenario.units, random.Random(seed)
+    program, models, rng = experiment.plan.program, experiment.plan.scenario.units, random.Random(seed)
     flow = Flow(program.layout, models)
     times = {
         name: {operation.name: rng.expovariate(1.0) for operation in operations(program, name, models)}
@@ -240,8 +233,8 @@ def test_save_and_restore_is_the_identity(
     engine: str, experiment: up.Experiment, before: int, after: int
 ) -> None:
     """Steps done again after a restore end where they ended the first time."""
-    closed, program, start = experiment.flat.scenario, experiment.program(), experiment.span.start
-    build = Interpreter if engine == "interpret" else native.Machine
+    closed, program, start = experiment.plan.scenario, experiment.plan.program, experiment.span.start
+    build = Interpreter if engine == "interpret" else native.machine
     try:
         machine = build(program, closed.units, start)
     except up.RunError:

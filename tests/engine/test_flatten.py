@@ -61,7 +61,7 @@ def test_flat_is_nested_bit_for_bit(engine: str, coupling: Any, inputs: Any) -> 
     inner = master(coupling=coupling, inputs=inputs)
     how = {"pace": H, "until": 2.0, "coupling": coupling, "inputs": inputs, "engine": engine, "record": ["*"]}
     flat, nested, experiment = both(around(inside(inner)), around(inside(inner, flatten=False)), **how)
-    assert [note.flattened for note in experiment.flat.notes] == [True]
+    assert [note.flattened for note in experiment.plan.nested] == [True]
     assert list(flat.names) == list(nested.names)
     for name in flat.names:
         np.testing.assert_array_equal(flat[name], nested[name], err_msg=name)
@@ -77,7 +77,7 @@ def test_different_rates_are_merged(engine: str, rate: int) -> None:
     inner = master(H / rate)
     how = {"pace": H, "until": 2.0, "engine": engine, "record": ["*"]}
     flat, nested, experiment = both(around(inside(inner)), around(inside(inner, flatten=False)), **how)
-    assert experiment.flat.master.coupling == up.MultiRate(
+    assert experiment.plan.master.coupling == up.MultiRate(
         {"car_lag": rate, "car_gain": rate}, slower="beside"
     )
     for name in flat.names:
@@ -90,7 +90,7 @@ def test_a_nest_with_a_rate_of_its_own_that_feeds_itself_stays_nested(engine: st
         nests = [inside(master(H / rate), flatten=flatten) for flatten in (True, False)]
         one, two = (up.Scenario({"car": nest}, {"car.a": "0.2*car.x"}) for nest in nests)
         experiment = up.experiment(one, pace=H, until=2.0, engine=engine)
-        note = experiment.flat.notes[0]
+        note = experiment.plan.nested[0]
         assert note.flattened is flat
         assert flat or "'a' comes from its own outputs" in note.why
         np.testing.assert_array_equal(
@@ -100,7 +100,7 @@ def test_a_nest_with_a_rate_of_its_own_that_feeds_itself_stays_nested(engine: st
 
 def test_different_rates_stay_nested_where_the_last_step_is_shorter() -> None:
     short = up.experiment(around(inside(master(H / 2))), pace=H, until=2.01)
-    assert "not all communication steps" in short.flat.notes[0].why
+    assert "not all communication steps" in short.plan.nested[0].why
 
 
 @settings(max_examples=25, deadline=None)
@@ -169,7 +169,7 @@ def test_an_array_and_a_converted_unit_go_through(engine: str) -> None:
         )
 
     flat, nested, experiment = both(outer(True), outer(False), pace=H, until=1.0, engine=engine)
-    assert experiment.flat.notes[0].flattened
+    assert experiment.plan.nested[0].flattened
     assert list(flat.names) == list(nested.names)
     for name in flat.names:
         np.testing.assert_array_equal(flat[name], nested[name], err_msg=name)
@@ -251,8 +251,8 @@ def test_an_algebraic_loop_through_the_nest_has_the_same_solution(engine: str) -
 
     how: Any = {"pace": H, "until": 1.0, "engine": engine, "coupling": up.Jacobi()}
     flat, nested, experiment = both(outer(True), outer(False), **how)
-    assert experiment.flat.notes[0].flattened
-    assert experiment.flat.scenario.graph.loops
+    assert experiment.plan.nested[0].flattened
+    assert experiment.plan.scenario.graph.loops
     for name in flat.names:
         np.testing.assert_allclose(flat[name], nested[name], rtol=1e-9, atol=1e-10, err_msg=name)
 
@@ -263,7 +263,7 @@ def test_an_error_names_the_unit_as_people_know_it_and_keeps_its_trace(engine: s
     outer = up.Scenario(units={"box": up.Nested(scenario, master(0.5))})
     how: Any = {"pace": 0.5, "until": 50.0, "engine": engine}
     experiment = up.experiment(outer, **how)
-    assert experiment.flat.notes[0].flattened
+    assert experiment.plan.nested[0].flattened
     with pytest.raises(up.UnitError, match=r"unit 'box\.blow' failed") as caught:
         experiment.run()
     assert caught.value.trace is not None
@@ -289,15 +289,13 @@ def test_a_loop_is_called_what_people_call_its_ports(engine: str) -> None:
 
 def test_nothing_that_explain_says_has_a_name_that_flattening_made_up() -> None:
     experiment = up.experiment(around(inside(master(H / 2))), pace=H, until=1.0)
-    assert "car_lag" in experiment.flat.scenario.units
+    assert "car_lag" in experiment.plan.scenario.units
     text = explain(experiment)
     assert "advance  car.lag from" in text
     assert "car_" not in text
     lambda_unit = up.PythonFunction(lambda t, u, p: {"y": u.u}, inputs=["u"], outputs=["y"])
     scenario = up.Scenario(units={"f": lambda_unit}, outputs={"y": "f.y"})
-    choice = up.experiment(
-        up.Scenario(units={"n": up.Nested(scenario, master())}), pace=H, until=1.0
-    ).choice()
+    choice = up.experiment(up.Scenario(units={"n": up.Nested(scenario, master())}), pace=H, until=1.0).choice
     assert "n_f" not in choice.why
 
 
@@ -307,10 +305,10 @@ def test_nothing_is_flattened_where_that_is_asked_for(levels: int) -> None:
     if levels == 2:
         scenario = up.Scenario(units={"box": up.Nested(scenario, master())}, outputs={"out": "box.out"})
     kept = up.experiment(scenario, pace=H, until=1.0, flatten=False)
-    assert [str(note) for note in kept.flat.notes] == [
+    assert [str(note) for note in kept.plan.nested] == [
         f"{'car' if levels == 1 else 'box'}: not flattened, it was asked to stay nested"
     ]
-    model: Any = kept.flat.scenario.units["car" if levels == 1 else "box"]
+    model: Any = kept.plan.scenario.units["car" if levels == 1 else "box"]
     assert not model.flatten
     assert levels == 1 or not model.scenario.units["car"].flatten
     flat = up.simulate(scenario, pace=H, until=1.0)
@@ -344,7 +342,7 @@ def test_gauss_seidel_nests_in_jacobi_are_flat_bit_for_bit(data: st.DataObject) 
 
     for engine in ("interpret", "auto"):
         flat, nested, made = both(outer(True), outer(False), pace=H, until=0.55, record=["*"], engine=engine)
-        assert [note.flattened for note in made.flat.notes] == [True, True], made.flat.notes
+        assert [note.flattened for note in made.plan.nested] == [True, True], made.plan.nested
         assert list(flat.names) == list(nested.names)
         for name in flat.names:
             np.testing.assert_array_equal(flat[name], nested[name], err_msg=name)
@@ -358,7 +356,7 @@ def test_what_is_inside_a_gauss_seidel_nest_stays_nested(engine: str) -> None:
     )
     outer = up.Scenario(units={"box": up.Nested(middle, master(coupling=GS)), "last": LAG})
     how: Any = {"pace": H, "until": 1.0, "engine": engine}
-    notes = up.experiment(outer, **how).flat.notes
+    notes = up.experiment(outer, **how).plan.nested
     assert [note.flattened for note in notes] == [True, False]
     assert "box: flattened, its units run one after the other, beside the others: box.in, box.p" in str(
         notes[0]

@@ -58,7 +58,7 @@ class Core:
             layout=Layout(tuple(registers)), start=(), steps=steps, exchange=(), instant=(), now=0, next=1,
             columns={},
         )  # fmt: skip
-        self.machine = native.Machine(program, {"m": model}, start, jit=jit)
+        self.machine = native.machine(program, {"m": model}, start, jit=jit)
 
     def get(self, name: str) -> Signal | None:
         port, (first,) = self.ports[name], self.at[name]
@@ -196,7 +196,7 @@ def test_machine_code_gives_the_same_bits(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("upbeat.engine.native.entry._WORTH_COMPILING", 1)
         compiled = Core(MOTION, 0.0, jit=True)
-    assert compiled.machine._compiled
+    assert compiled.machine._lowered.entry.compiled
     assert play(compiled, MOTION, script) == here
 
 

@@ -19,7 +19,6 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.choose import choose
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.core_loop import CoreLoop, Status, Stretch
-from upbeat.engine.native.machine import Machine
 from upbeat.engine.native.tables import Code
 from upbeat.master.layout import Layout, Register
 from upbeat.master.program import Advance, Block, Get, Program
@@ -72,7 +71,7 @@ def python(closed: list[str], act: Callable[[], None] = lambda: None) -> PythonU
 
 
 @contextlib.contextmanager
-def at_work(loop: CoreLoop, machine: Machine) -> Iterator[list[BaseException | Stretch]]:
+def at_work(loop: CoreLoop, machine: native.Machine) -> Iterator[list[BaseException | Stretch]]:
     """The loop running in a thread of its own; its result when the thread has ended."""
     left: list[BaseException | Stretch] = []
 
@@ -98,7 +97,7 @@ def at_work(loop: CoreLoop, machine: Machine) -> Iterator[list[BaseException | S
 
 
 def test_closing_from_another_thread_ends_the_run_between_two_steps() -> None:
-    machine = Machine(program("a"), {"a": DECAY}, 0.0)
+    machine = native.machine(program("a"), {"a": DECAY}, 0.0)
     with at_work(machine.loop(("fixed", (1e-6,)), None), machine) as left:
         machine.close()
     assert isinstance(left[0], StepError)
@@ -108,7 +107,7 @@ def test_closing_from_another_thread_ends_the_run_between_two_steps() -> None:
 
 
 def test_others_are_refused_while_the_core_works() -> None:
-    machine = Machine(program("a"), {"a": DECAY}, 0.0)
+    machine = native.machine(program("a"), {"a": DECAY}, 0.0)
     token = machine.save()
     calls: list[Callable[[], Any]] = [
         lambda: machine.read(2),
@@ -127,12 +126,12 @@ def test_others_are_refused_while_the_core_works() -> None:
 
 def test_many_threads_close_and_read_at_random() -> None:
     for _ in range(20):
-        machine = Machine(program("a"), {"a": DECAY}, 0.0)
+        machine = native.machine(program("a"), {"a": DECAY}, 0.0)
         loop = machine.loop(("fixed", (1e-6,)), None)
         loop.begin(None)
         stop = threading.Event()
 
-        def poke(machine: Machine = machine, stop: threading.Event = stop) -> None:
+        def poke(machine: native.Machine = machine, stop: threading.Event = stop) -> None:
             while not stop.is_set():
                 with contextlib.suppress(RuntimeError):
                     machine.read(2)
@@ -156,7 +155,7 @@ def test_many_threads_close_and_read_at_random() -> None:
 
 def test_python_units_are_closed_after_their_last_call() -> None:
     closed: list[str] = []
-    machine = Machine(program("p"), {"p": python(closed, lambda: time.sleep(0.001))}, 0.0)
+    machine = native.machine(program("p"), {"p": python(closed, lambda: time.sleep(0.001))}, 0.0)
     with at_work(machine.loop(("fixed", (1e-3,)), None), machine) as left:
         machine.close()
         machine.close()
@@ -166,12 +165,12 @@ def test_python_units_are_closed_after_their_last_call() -> None:
 
 def test_a_unit_may_close_the_machine_it_runs_in() -> None:
     closed: list[str] = []
-    machines: list[Machine] = []
+    machines: list[native.Machine] = []
 
     def close() -> None:
         machines[0].close()
 
-    machine = Machine(program("p"), {"p": python(closed, close)}, 0.0)
+    machine = native.machine(program("p"), {"p": python(closed, close)}, 0.0)
     machines.append(machine)
     machine.execute("step")
     assert closed == ["p"]
@@ -201,7 +200,7 @@ def test_a_unit_that_cannot_be_made_lets_go_of_the_others() -> None:
 
     models = {"a": python(closed), "b": python(closed), "c": PythonUnit(fail, PORTS)}
     with pytest.raises(UnitError, match="no licence"):
-        Machine(program("a", "b", "c"), models, 0.0)
+        native.machine(program("a", "b", "c"), models, 0.0)
     assert closed == ["a", "b"]
 
 
@@ -213,7 +212,7 @@ def test_tables_that_the_core_refuses_let_go_of_the_units(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("upbeat._native.Machine", refuse)
     with pytest.raises(ValueError, match="not these"):
-        Machine(program("a"), {"a": python(closed)}, 0.0)
+        native.machine(program("a"), {"a": python(closed)}, 0.0)
     assert closed == ["a"]
 
 
@@ -229,7 +228,7 @@ def test_each_unit_is_closed_once_whatever_the_others_do() -> None:
         "a": PythonUnit(lambda name, start, values: Stubborn(closed, name), PORTS),
         "b": python(closed),
     }
-    machine = Machine(program("a", "b"), models, 0.0)
+    machine = native.machine(program("a", "b"), models, 0.0)
     with pytest.warns(RuntimeWarning, match=r"unit 'a' failed in close\(\): RuntimeError: never"):
         machine.close()
     with warnings.catch_warnings():
@@ -270,7 +269,7 @@ def test_a_subclass_with_units_of_its_own_does_not_run_as_its_base() -> None:
     doubled = Doubled(states={"y": "0"}, inputs=["u"])
     assert Ability.NATIVE not in doubled.abilities
     assert "calling back into Python for a" in choose("auto", {"a": doubled}).why
-    machine = Machine(program("a"), {"a": doubled}, 0.0)
+    machine = native.machine(program("a"), {"a": doubled}, 0.0)
     machine.execute("step")
     assert machine.read(2) == 1.0
     for kind in (Renamed, Both):
@@ -285,7 +284,7 @@ def test_ports_are_numbered_as_the_model_lists_them() -> None:
         outputs={"sum": "a + 10*b", "y": "x"},
         parameters={"p": 1.0},
     )
-    machine = Machine(program("m"), {"m": model}, 0.0)
+    machine = native.machine(program("m"), {"m": model}, 0.0)
     assert [port.name for port in model.ports].index("y") == 3
     assert [row[2] for row in machine.tables.code if row[0] == Code.GET] == [3]
     machine.execute("step")
@@ -311,7 +310,7 @@ def test_only_new_strings_are_fetched() -> None:
         now=0, next=1, columns={},
     )  # fmt: skip
     strings: list[str] = []
-    machine = Machine(made, {"m": model}, 0.0, strings=strings)
+    machine = native.machine(made, {"m": model}, 0.0, strings=strings)
     loop = machine.loop(("fixed", (1.0,)), [2])
     chunk = np.empty((100, 2))
     loop.begin(chunk)

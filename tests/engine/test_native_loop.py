@@ -22,7 +22,6 @@ from upbeat.core.expr import Apply, Cell, Number, Op
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.core_loop import CoreLoop, Status, Stretch
-from upbeat.engine.native.machine import Machine
 from upbeat.master.layout import Layout, Register
 from upbeat.master.paces.pace import Fixed
 from upbeat.master.program import Advance, Block, Fire, Get, If, Let, Program, Set
@@ -102,7 +101,7 @@ GROWTH = Ode(states={"x": "x"}, start={"x": 1.0}, inputs=["u"], outputs={"y": "x
 
 
 def loop_for(model: Any, step: float = 0.1, every: int = 1) -> CoreLoop:
-    return Machine(ring(), {"m": model}, 0.0).loop(("fixed", (step,)), [2], every)
+    return native.machine(ring(), {"m": model}, 0.0).loop(("fixed", (step,)), [2], every)
 
 
 def rows_of(
@@ -143,7 +142,7 @@ def test_thinning_keeps_first_and_last() -> None:
 
 
 def test_nothing_needs_to_be_recorded() -> None:
-    loop = Machine(ring(), {"m": GROWTH}, 0.0).loop(("fixed", (0.1,)), None)
+    loop = native.machine(ring(), {"m": GROWTH}, 0.0).loop(("fixed", (0.1,)), None)
     assert loop.begin(None).rows == 0
     done = loop.run(None, 1.0, 10.0)
     assert (done.status, done.time, done.rows) == (Status.FINISHED, 1.0, 0)
@@ -201,7 +200,7 @@ def test_events_are_logged_with_their_times() -> None:
     late = Apply(Op.GT, (Cell(0), Number(0.15)))
     instant = (If(late, (Fire("late"), Fire("very late"))),)
     made = program((Fire("step"), Let(2, Cell(1))), "x", start=(Fire("start"),), instant=instant)
-    loop = Machine(made, {}, 0.0).loop(("fixed", (0.1,)), None)
+    loop = native.machine(made, {}, 0.0).loop(("fixed", (0.1,)), None)
     assert fired(loop.begin(None)) == [("start", 0.0, 0)]
     assert fired(loop.run(None, 0.2, 10.0, most=1)) == [("step", 0.1, 0)]
     assert fired(loop.run(None, 0.1, 10.0)) == [], "nothing happens where nothing moves"
@@ -211,12 +210,12 @@ def test_events_are_logged_with_their_times() -> None:
 
 def test_a_step_that_does_not_move_on_is_an_error() -> None:
     with pytest.raises(StepError, match="did not move on"):
-        rows_of(Machine(program((Let(1, Cell(0)),), "x"), {}, 0.0).loop(("fixed", (0.1,)), [1]), 1.0)
+        rows_of(native.machine(program((Let(1, Cell(0)),), "x"), {}, 0.0).loop(("fixed", (0.1,)), [1]), 1.0)
 
 
 def test_an_unknown_pace_is_refused() -> None:
     with pytest.raises(ValueError, match="no pace 'furlong'"):
-        Machine(ring(), {"m": GROWTH}, 0.0).loop(("furlong", ()), None)
+        native.machine(ring(), {"m": GROWTH}, 0.0).loop(("furlong", ()), None)
 
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-6, 10.0), st.floats(0.0, 1e4), st.floats(0.0, 1e4))
@@ -224,7 +223,7 @@ def test_the_grid_is_that_of_python(origin: float, step: float, ahead: float, ro
     pace, t = Fixed(step), origin + ahead
     limit = t + room + step * 1e-3
     expected, _ = pace.propose((origin, step), t, limit, lambda cell: 0.0)
-    loop = Machine(program((), "x"), {}, origin).loop(pace.native(), None)  # type: ignore[arg-type]
+    loop = native.machine(program((), "x"), {}, origin).loop(pace.native(), None)  # type: ignore[arg-type]
     machine = loop._machine
     machine.write(0, origin)
     loop.begin(None)
@@ -282,13 +281,13 @@ def test_other_threads_run_while_the_core_works() -> None:
 def test_units_by_address_are_made_run_and_destroyed(library: ctypes.CDLL) -> None:
     model = NativeUnit.from_library(library, PORTS).with_values({"gain": 0.5})
     before = library.count_alive()
-    machine = Machine(ring(), {"m": model}, 0.0)
+    machine = native.machine(ring(), {"m": model}, 0.0)
     rows = rows_of(machine.loop(("fixed", (0.1,)), [2]), 0.4)
     assert rows[:, 1].tolist() == [0.0, 1.0, 1.5, 1.75, 1.875]
     assert library.count_alive() == before + 1
     machine.close()
     assert library.count_alive() == before
-    forgotten = Machine(ring(), {"m": model}, 0.0)
+    forgotten = native.machine(ring(), {"m": model}, 0.0)
     del forgotten
     gc.collect()
     assert library.count_alive() == before
@@ -301,7 +300,7 @@ def test_units_are_destroyed_also_if_no_machine_comes_about(library: ctypes.CDLL
     before = library.count_alive()
     models = {"m": NativeUnit.from_library(library, PORTS), "n": PythonUnit(fail, PORTS[:2])}
     with pytest.raises(UnitError, match="not today"):
-        Machine(ring(), models, 0.0)
+        native.machine(ring(), models, 0.0)
     assert library.count_alive() == before, "at once, although the traceback is still held"
 
 
@@ -318,7 +317,7 @@ def test_their_failures_carry_their_message(library: ctypes.CDLL) -> None:
 
 def test_they_can_be_set_back_if_they_say_so(library: ctypes.CDLL) -> None:
     model = NativeUnit.from_library(library, PORTS)
-    machine = Machine(ring(), {"m": model}, 0.0)
+    machine = native.machine(ring(), {"m": model}, 0.0)
     tokens = []
     for k in range(4):
         assert machine.read(2) == 2.0**k - 1.0
@@ -333,10 +332,10 @@ def test_they_can_be_set_back_if_they_say_so(library: ctypes.CDLL) -> None:
     del tokens[1:3]
     assert sorted([machine.save().number, machine.save().number]) == [places[1]] * 2, "given back at once"
     with pytest.raises(StepError, match="another machine"):
-        Machine(ring(), {"m": model}, 0.0).restore(tokens[0])
+        native.machine(ring(), {"m": model}, 0.0).restore(tokens[0])
     stubborn = NativeUnit(model.ports, {n: at for n, at in model.functions if n not in ("save", "restore")})
     with pytest.raises(UnitError, match="cannot be set back"):
-        Machine(ring(), {"m": stubborn}, 0.0).save()
+        native.machine(ring(), {"m": stubborn}, 0.0).save()
 
 
 def test_a_table_may_be_of_another_version(library: ctypes.CDLL) -> None:
@@ -352,7 +351,7 @@ def test_a_table_may_be_of_another_version(library: ctypes.CDLL) -> None:
 
     for size, jumps in ((Table.jump.offset, False), (ctypes.sizeof(Table), True), (10_000, True)):
         table.size = size
-        machine = Machine(ring(), {"m": Tabled(model.ports, dict(model.functions))}, 0.0)
+        machine = native.machine(ring(), {"m": Tabled(model.ports, dict(model.functions))}, 0.0)
         machine.execute("step")
         assert machine.read(2) == 1.0
         if jumps:
@@ -363,7 +362,7 @@ def test_a_table_may_be_of_another_version(library: ctypes.CDLL) -> None:
         machine.close()
     table.size = 0
     with pytest.raises(UnitError, match="a unit needs get, set and advance"):
-        Machine(ring(), {"m": Tabled(model.ports, dict(model.functions))}, 0.0)
+        native.machine(ring(), {"m": Tabled(model.ports, dict(model.functions))}, 0.0)
     assert library.count_alive() == before + 2, "destroy was not known to the first, and to the last"
 
 

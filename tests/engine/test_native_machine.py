@@ -106,7 +106,7 @@ def run_both(
 ) -> tuple[list[Any], list[str], str]:
     """Registers, events and error text after `rounds` of the step, the same on both engines."""
     results = []
-    for build in (Interpreter, native.Machine):
+    for build in (Interpreter, native.machine):
         machine = build(made, models or {}, 0.0)
         error = ""
         try:
@@ -207,7 +207,7 @@ def test_failures_read_the_same(model: PythonUnit, block: Block) -> None:
 
 
 def test_an_exception_keeps_its_traceback() -> None:
-    machine = native.Machine(
+    machine = native.machine(
         program((Get("m", "R", 2),), *reals(0.0)), {"m": mirror(get=_fails(KeyError, "k"))}, 0.0
     )
     with pytest.raises(UnitError) as caught:
@@ -218,7 +218,7 @@ def test_an_exception_keeps_its_traceback() -> None:
 
 
 def test_keyboard_interrupt_passes_through() -> None:
-    machine = native.Machine(
+    machine = native.machine(
         program((Get("m", "R", 2),), *reals(0.0)), {"m": mirror(get=_fails(KeyboardInterrupt))}, 0.0
     )
     with pytest.raises(KeyboardInterrupt):
@@ -227,7 +227,7 @@ def test_keyboard_interrupt_passes_through() -> None:
 
 def test_a_unit_that_cannot_be_made_is_named() -> None:
     model = PythonUnit(_fails(RuntimeError, "no licence"), PORTS)
-    for build in (Interpreter, native.Machine):
+    for build in (Interpreter, native.machine):
         with pytest.raises(
             UnitError, match="unit 'm' failed in instantiate at t = 2: RuntimeError: no licence"
         ):
@@ -289,7 +289,7 @@ def test_a_whole_step_can_be_taken_back() -> None:
     made = program(
         (Let(2, op(Op.ADD, Cell(2), 1.0)), Set("m", "r", (2,)), Get("m", "R", 3)), *reals(1.0, 0.0)
     )
-    machine = native.Machine(made, {"m": mirror()}, 0.0)
+    machine = native.machine(made, {"m": mirror()}, 0.0)
     token = machine.save()
     for _ in range(2):
         machine.execute("step")
@@ -307,7 +307,7 @@ def test_units_need_no_jump() -> None:
             return to
 
     model = PythonUnit(lambda name, start, values: Still(), PORTS)
-    machine = native.Machine(program((Jump("m", 2),), ("p", Kind.BOOLEAN, 1, (True,))), {"m": model}, 0.0)
+    machine = native.machine(program((Jump("m", 2),), ("p", Kind.BOOLEAN, 1, (True,))), {"m": model}, 0.0)
     machine.execute("step")
     assert machine.read(2) is False
 
@@ -382,7 +382,7 @@ def test_copies_that_read_what_was_just_copied() -> None:
 
 def test_an_input_can_be_held_by_hand() -> None:
     model = Function(inputs={"u": 0.0, "n": {"kind": "integer"}}, outputs={"y": "u + n"})
-    for build in (Interpreter, native.Machine):
+    for build in (Interpreter, native.machine):
         machine = build(program((Get("m", "y", 2),), *reals(0.0)), {"m": model}, 0.0)
         machine.set_input("m", "u", 2.5)
         machine.set_input("m", "n", 2)
@@ -398,7 +398,7 @@ def test_strings_are_shared_with_whoever_wants_them() -> None:
         ("p", Kind.STRING, 1, ("start",)),
         ("q", Kind.STRING, 1, ("",)),
     )
-    machine = native.Machine(made, {"m": mirror()}, 0.0, strings=strings)
+    machine = native.machine(made, {"m": mirror()}, 0.0, strings=strings)
     assert strings == ["start", ""]
     machine.write(2, "new")
     machine.execute("step")
@@ -406,7 +406,7 @@ def test_strings_are_shared_with_whoever_wants_them() -> None:
 
 
 def test_a_closed_machine_says_so() -> None:
-    machine = native.Machine(program((), *reals(1.0)), {}, 0.0)
+    machine = native.machine(program((), *reals(1.0)), {}, 0.0)
     machine.close()
     with pytest.raises(RuntimeError, match="closed"):
         machine.read(2)
@@ -414,4 +414,4 @@ def test_a_closed_machine_says_so() -> None:
 
 def test_a_register_of_the_wrong_kind_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'m\.r' is real, but its register is integer"):
-        native.Machine(program((Set("m", "r", (2,)),), ("i", Kind.INTEGER, 1, (0,))), {"m": mirror()}, 0.0)
+        native.machine(program((Set("m", "r", (2,)),), ("i", Kind.INTEGER, 1, (0,))), {"m": mirror()}, 0.0)

@@ -215,8 +215,8 @@ def test_inputs_set_by_hand_reach_the_inside() -> None:
 
 def test_the_machine_keeps_many_states() -> None:
     scenario = around(nest(inner(), H / 2))
-    program, _ = up.Master(up.Fixed(H)).build(scenario)
-    for kind in (Interpreter, native.Machine):
+    program = up.Master(up.Fixed(H)).program(scenario)
+    for kind in (Interpreter, native.machine):
         machine: Any = kind(program, scenario.units, 0.0)
         machine.execute("start")
         shown: dict[int, list[Any]] = {}

@@ -89,7 +89,7 @@ def both(
 ) -> list[Any]:
     program, _ = program_for(model)
     here = drive(Interpreter(program, {"m": model}, times[0]), program, times, inputs)
-    there = drive(native.Machine(program, {"m": model}, times[0], jit=jit), program, times, inputs)
+    there = drive(native.machine(program, {"m": model}, times[0], jit=jit), program, times, inputs)
     assert there == here
     return here
 
@@ -142,7 +142,7 @@ def test_an_oscillator_against_its_closed_form() -> None:
         states={"x": "v", "v": "-4*x"}, start={"x": 1.0}, solver=DormandPrince(rtol=1e-10, atol=1e-12)
     )
     program, places = program_for(model)
-    machine = native.Machine(program, {"m": model}, 0.0)
+    machine = native.machine(program, {"m": model}, 0.0)
     machine.execute("start")
     for k in range(50):
         machine.write(0, 0.1 * k)
@@ -192,7 +192,7 @@ def test_functions_follow_their_inputs_in_time() -> None:
 def test_failures_read_the_same(model: Model) -> None:
     program, _ = program_for(model)
     texts = []
-    for machine in (Interpreter(program, {"m": model}, 0.0), native.Machine(program, {"m": model}, 0.0)):
+    for machine in (Interpreter(program, {"m": model}, 0.0), native.machine(program, {"m": model}, 0.0)):
         with pytest.raises(native.UnitError) as caught:
             drive(machine, program, [0.0, 2.0], {})
         texts.append(str(caught.value))

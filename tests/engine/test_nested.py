@@ -208,8 +208,8 @@ def test_incomplete_bytes_are_refused(engine: str) -> None:
     outer = up.experiment(
         up.Scenario(units={"n": deep_model()}, outputs={"x": "n.x"}), pace=H, until=1.0, engine=engine
     )
-    made: Any = Interpreter if engine == "interpret" else native.Machine
-    machine = made(outer.program(), outer.closed.units, 0.0)
+    made: Any = Interpreter if engine == "interpret" else native.machine
+    machine = made(outer.plan.program, outer.closed.units, 0.0)
     data = machine.to_bytes(machine.save())
     unit: Any = deep_model().instantiate("n", 0.0)
     own = unit.to_bytes(unit.save())
@@ -253,9 +253,9 @@ def test_a_nest_inside_the_core_writes_the_same_bytes(engines: tuple[str, str], 
     outer = up.experiment(
         up.Scenario(units=units, connections={"nest.push": "gain.F", "gain.x": "nest.x"}), pace=H, until=1.0
     )
-    program, models = outer.program(), outer.closed.units
+    program, models = outer.plan.program, outer.closed.units
     assert up.Ability.NATIVE in models["nest"].abilities
-    build = {"interpret": Interpreter, "native": native.Machine}
+    build = {"interpret": Interpreter, "native": native.machine}
     one, same, other = (build[engine](program, models, 0.0) for engine in (engines[0], *engines))
 
     def step(machine: Any, k: int) -> None:
@@ -446,7 +446,7 @@ def test_a_master_that_does_not_fit_inside_is_refused_before_the_run(
     units = {"a": limited(0.03, False), "b": limited(0.05, False)}
     scenario = up.Scenario(units=units, connections={"a.u": "b.y"}, outputs={"y": "a.y"})
     with pytest.raises(up.MasterError, match=words):
-        up.experiment(scenario, pace=0.1, until=1.0, coupling=coupling, engine=engine).program()
+        assert up.experiment(scenario, pace=0.1, until=1.0, coupling=coupling, engine=engine).plan
 
     def nested() -> up.Experiment:
         outer, chosen = scenario, coupling
@@ -455,9 +455,9 @@ def test_a_master_that_does_not_fit_inside_is_refused_before_the_run(
             outer, chosen = up.Scenario(units={"nest": nest}, outputs={"y": "nest.y"}), up.GaussSeidel()
         return up.experiment(outer, pace=0.1, until=1.0, engine=engine)
 
-    for attempt in ("program", "choice", "open"):
+    for attempt in (lambda made: made.plan, lambda made: made.choice, lambda made: made.open()):
         with pytest.raises(up.MasterError, match=f"^(inside 'nest': )+{words}"):
-            getattr(nested(), attempt)()
+            attempt(nested())
 
 
 def test_what_is_no_scenario_or_no_master_is_refused_where_it_is_written() -> None:

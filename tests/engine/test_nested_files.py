@@ -56,7 +56,7 @@ def test_a_file_nests_another_with_its_own_master(tmp_path: Path, engine: str) -
     car = experiment.scenario.units["car"]
     assert isinstance(car, up.Nested)
     assert car.master == up.Master(up.Fixed(0.05), events="auto")  # as a step alone means
-    assert experiment.flat.notes[0].flattened
+    assert experiment.plan.nested[0].flattened
     flat, kept = experiment.run(), experiment.with_(flatten=False).run()
     np.testing.assert_allclose(flat["car.x"], kept["car.x"], rtol=1e-12)
 
@@ -125,10 +125,10 @@ def test_files_and_the_command_line_can_keep_everything_nested(
     path = written(tmp_path, outer=OUTER + "flatten = false\n", car=INNER)
     experiment = up.load(path)
     assert not experiment.flatten
-    assert not experiment.flat.notes[0].flattened
+    assert not experiment.plan.nested[0].flattened
     up.write_scenario(experiment, tmp_path / "again.toml")
     assert not up.load(tmp_path / "again.toml").flatten
-    assert up.load(path, flatten=True).flat.notes[0].flattened
+    assert up.load(path, flatten=True).plan.nested[0].flattened
     (tmp_path / "plain.toml").write_text(OUTER)
     for options, expected in (
         ((), "car: flattened"),

@@ -57,7 +57,7 @@ class Drive:
 
     def __init__(self, experiment: up.Experiment, engine: str) -> None:
         arranged = experiment.master.arranged(experiment.closed)
-        self.program, pace = experiment.master.build(arranged)
+        self.program, pace = experiment.master.written(arranged)
         units, span = arranged.units, experiment.span
         nothing = Selection((), ())
         self.machine: Any
@@ -66,7 +66,7 @@ class Drive:
             self.machine = Interpreter(self.program, units, span.start)
             self.loop = Loop(self.machine, self.program, pace, span, nothing, None)
         else:
-            self.machine = native.Machine(self.program, units, span.start)
+            self.machine = native.machine(self.program, units, span.start)
             self.loop = NativeLoop(self.machine, self.program, pace, span, nothing, None)
 
     def pack(self) -> tuple[bytes, Any]:
@@ -142,7 +142,7 @@ def test_both_engines_write_the_same_bytes(experiment: up.Experiment, before: in
 @thorough
 @given(experiments())
 def test_no_coupling_keeps_anything_in_slots_between_steps(experiment: up.Experiment) -> None:
-    assert held_slots(experiment.program(), experiment.flat.scenario.units) == ()  # what runs, as it runs
+    assert held_slots(experiment.plan.program, experiment.plan.scenario.units) == ()  # what runs, as it runs
 
 
 GO_ON = """
@@ -244,7 +244,7 @@ EVERY_KIND = registers(Kind.REAL, Kind.INTEGER, Kind.BOOLEAN, Kind.STRING, Kind.
 
 
 def machine(engine: str, program: Program = EVERY_KIND, **models: Any) -> Any:
-    build: Any = Interpreter if engine == "interpret" else native.Machine
+    build: Any = Interpreter if engine == "interpret" else native.machine
     return build(program, models or {"u": BLANK}, 0.5)
 
 

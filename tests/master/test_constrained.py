@@ -224,7 +224,7 @@ def test_error_control_watches_what_follows_an_unknown_if_told_to() -> None:
     def watched(**settings: Any) -> str:
         pace = up.ErrorControl(1e-2, first=0.1, **settings)
         made = up.experiment(masses(), coupling=up.Constrained({"force": AHEAD}), pace=pace, until=1.0)
-        (note,) = (note for note in made.program().notes if "error control" in note)
+        (note,) = (note for note in made.plan.program.notes if "error control" in note)
         return note.partition(" of ")[2]
 
     assert watched() == "left.x, right.x"

@@ -259,7 +259,8 @@ def test_in_files() -> None:
 def test_it_is_pure() -> None:
     """The pace that a program gets is another one; its state is numbers, and calls leave it alone."""
     pace = up.ErrorControl(1e-4)
-    _, bound = up.Master(pace, inputs=up.Linear()).build(oscillator())
+    master = up.Master(pace, inputs=up.Linear())
+    _, bound = master.written(master.arranged(oscillator()))
     assert pace.watch is None
     assert bound != pace
     fresh = bound.begin(Span(0.0, 5.0))
@@ -315,7 +316,7 @@ def test_units_whose_own_solvers_are_too_rough_are_named() -> None:
     def notes(rtol: float) -> str:
         unit = up.Ode(states={"x": "-x"}, start={"x": 1.0}, solver=up.DormandPrince(rtol=rtol, atol=rtol))
         made = up.experiment(up.Scenario(units={"a": unit}), pace=up.ErrorControl(1e-5), until=1.0)
-        return "; ".join(made.program().notes)
+        return "; ".join(made.plan.program.notes)
 
     assert "the solvers of a are not a hundred times as accurate as the tolerance of 1e-05" in notes(1e-6)
     assert "accurate" not in notes(1e-7)

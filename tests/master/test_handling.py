@@ -119,7 +119,7 @@ def test_inside_a_nested_scenario_and_around_one(engine: str) -> None:
     plain = up.Nested(up.Scenario({"a": point(1.0, -1.0)}, outputs={"x": "a.x"}), up.Master(up.Fixed(0.1)))
     around = up.Scenario({"box": plain}, events={"low": {"when": "box.x <= 0.45"}})
     made = up.experiment(around, pace=0.1, until=1.0, events="auto", engine=engine)
-    assert not made.flat.notes[0].flattened  # its own steps are on a grid, and those around it are not
+    assert not made.plan.nested[0].flattened  # its own steps are on a grid, and those around it are not
     assert happened(made.run()) == [("low", pytest.approx(0.55, abs=1e-5))]
 
 
@@ -349,7 +349,7 @@ def two_masses(**more: Any) -> up.Scenario:
 
 def test_inputs_and_the_order_are_chosen_with_the_pace() -> None:
     found = up.experiment(two_masses(), pace=0.1, until=1.0)
-    master = found.flat.master
+    master = found.plan.master
     assert master.pace == up.Revised(up.LookAhead(0.1))
     assert master.coupling == up.GaussSeidel()
     # left tells alone how its x changes, twice, and v, once; for that of F it takes both units
@@ -406,7 +406,7 @@ def test_the_derivative_of_a_force_follows_from_what_it_depends_on(
 ) -> None:
     """With straight lines events were 0.08 s late at this step; at twice this step, one was missed."""
     found = up.experiment(pushed_apart(way, *case), step=0.045, until=4.0, engine=engine)
-    assert found.flat.master.ports["u.F"] == up.Hermite(1)
+    assert found.plan.master.ports["u.F"] == up.Hermite(1)
     truth = hits(*case, 4.0)
     assert len(truth) >= 1
     trace = found.run()
@@ -429,7 +429,7 @@ def test_straight_lines_are_a_warning() -> None:
 
 def test_what_was_given_is_not_replaced() -> None:
     def runs(**settings: Any) -> up.Master:
-        return up.experiment(two_masses(), until=1.0, **settings).flat.master
+        return up.experiment(two_masses(), until=1.0, **settings).plan.master
 
     assert runs(step=0.1, coupling=up.Jacobi()).coupling == up.Jacobi()
     held = runs(step=0.1, inputs="hold")
@@ -440,7 +440,7 @@ def test_what_was_given_is_not_replaced() -> None:
         assert (plain.pace, plain.coupling, plain.inputs) == (up.Fixed(0.1), up.Jacobi(), up.Hold())
         assert plain.ports == {}
     without = up.Scenario(two_masses().units, {"left.F": "right.F", "right.x": "left.x", "right.v": "left.v"})
-    plain = up.experiment(without, step=0.1, until=1.0).flat.master
+    plain = up.experiment(without, step=0.1, until=1.0).plan.master
     assert (plain.pace, plain.coupling, plain.ports) == (up.Fixed(0.1), up.Jacobi(), {})
 
 

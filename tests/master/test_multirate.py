@@ -137,7 +137,7 @@ def test_delayed_inputs_of_several_rates_are_extrapolated(engine: str) -> None:
 def test_a_program_is_no_longer_for_a_higher_rate() -> None:
     def length(rate: int) -> int:
         made = up.experiment(pair(), coupling=up.MultiRate({"p": rate, "q": rate}), pace=0.1, until=1.0)
-        return sum(1 for _ in made.program().instructions())
+        return sum(1 for _ in made.plan.program.instructions())
 
     assert length(3) == length(1_000_000)
 

@@ -102,14 +102,14 @@ def test_standard_modular_goes_by_feedthrough_then_by_how_slow() -> None:
         connections={"fast.u": "still.y", "still.u": "fast.y + source.x"},
     )
     plan = up.experiment(scenario, coupling=up.Refined("sv"), pace=H, until=N * H)
-    (order,) = [note for note in plan.program().notes if "take turns" in note]
+    (order,) = [note for note in plan.plan.program.notes if "take turns" in note]
     # x goes from 1 to 5 in 40 steps, and 0.1 is 1/50 of 5: the mean change relative to the largest value.
     assert order == (
         "units take turns: source (no direct feedthrough) → still (outputs change by 0 % per step) → "
         f"fast (outputs change by {100 * 0.1 / 5:.3g} % per step)"
     )
     assert "units take turns: source" in up.explain(plan)
-    (late,) = [note for note in plan.program().notes if "delayed" in note]
+    (late,) = [note for note in plan.plan.program.notes if "delayed" in note]
     assert "still.z, because still.u (from fast.y, source.x)" in late
     # Told otherwise, it is the other way round.
     given = up.Refined("sv", changes={"still": 1.0, "fast": 0.5})

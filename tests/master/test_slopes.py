@@ -312,7 +312,7 @@ def plain_and_able() -> up.Scenario:
 
 def test_auto_takes_differences_where_one_unit_lacks_slopes_and_says_so(engine: str) -> None:
     experiment = up.experiment(plain_and_able(), pace=1.0, until=1.0, engine=engine)
-    assert not any(isinstance(i, Slope) for i in experiment.program().instructions())
+    assert not any(isinstance(i, Slope) for i in experiment.plan.program.instructions())
     assert "finite differences, because plain does not know its slopes" in up.explain(experiment)
     assert experiment.run()["able.y"][-1] == pytest.approx(4 / 3, rel=1e-8)
 
@@ -334,12 +334,12 @@ def test_large_arrays_are_left_to_differences() -> None:
     experiment = up.experiment(closed(model), pace=1.0, until=1.0)
     assert "because its arrays make many products of slopes" in up.explain(experiment, program=False)
     asked = up.experiment(closed(model), pace=1.0, until=1.0, coupling=UNITS)
-    assert any(isinstance(i, Slope) for i in asked.program().instructions())
+    assert any(isinstance(i, Slope) for i in asked.plan.program.instructions())
 
 
 def test_units_that_lack_slopes_are_named_when_they_must_have_them() -> None:
     with pytest.raises(up.MasterError, match=r"plain does not know its slopes.*\"auto\""):
-        up.experiment(plain_and_able(), pace=1.0, until=1.0, coupling=UNITS).program()
+        assert up.experiment(plain_and_able(), pace=1.0, until=1.0, coupling=UNITS).plan
 
 
 def test_the_words() -> None:
@@ -351,7 +351,7 @@ def test_the_words() -> None:
 def test_loops_that_are_not_real_are_refused_before_slopes_matter(kind: str, formula: str) -> None:
     count = up.Function(inputs={"u": {"kind": kind}}, outputs={"y": {"value": formula, "kind": kind}})
     with pytest.raises(up.MasterError, match=rf"is {kind}: only real signals can be iterated"):
-        up.experiment(closed(count), pace=1, until=2, coupling=UNITS).program()
+        assert up.experiment(closed(count), pace=1, until=2, coupling=UNITS).plan
 
 
 def test_other_kinds_beside_the_loop_do_no_harm(engine: str) -> None:

@@ -253,6 +253,6 @@ def test_histories_over_steps_of_several_lengths_are_refused() -> None:
     variants = up.Variants(others={"often": up.Variant(up.MultiRate({"left": 3, "right": 3}))})
     made = up.experiment(solved(), pace=0.1, coupling=variants, inputs="linear", until=1.0)
     with pytest.raises(MasterError, match="keep a history of its own") as caught:
-        made.program()
+        assert made.plan
     assert 'inputs = "hold"' in str(caught.value)
-    up.experiment(solved(), pace=0.1, coupling=variants, inputs="hold", until=1.0).program()
+    assert up.experiment(solved(), pace=0.1, coupling=variants, inputs="hold", until=1.0).plan

@@ -369,7 +369,7 @@ def test_no_monolith_with_events() -> None:
 def test_no_approximation_for_events() -> None:
     master = Master(Fixed(1.0), ports={"light.tick": Hold()})
     with pytest.raises(MasterError, match=r"'light.tick', which is an event: it is absent between instants"):
-        master.build(Scenario(units()))
+        master.program(Scenario(units()))
 
 
 # -------------------------------------------------------------------- in files

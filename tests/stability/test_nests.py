@@ -168,7 +168,7 @@ def test_a_run_decays_as_its_verdict_says(coupling: Any, inner: Any, inputs: Any
     """The slope of the logarithm of what is left of a long run, for what nobody can flatten."""
     scenario = beside(box(inner, inputs=inputs))
     how: dict[str, Any] = {"pace": 3 * INNER, "coupling": coupling}
-    assert not up.experiment(scenario, until=1.5, **how).flat.notes[0].flattened
+    assert not up.experiment(scenario, until=1.5, **how).plan.nested[0].flattened
     found = up.stability_of(scenario, scan=False, **how)
     trace = up.simulate(scenario, until=90.0, **how)
     left = np.log(np.abs(trace["slow.z"]) + np.abs(trace["box.x"]))

@@ -35,7 +35,7 @@ def _tried(made: Experiment, options: argparse.Namespace) -> tuple[str, ...]:
     """What cannot be known of units without trying them; what is wrong is raised."""
     from upbeat.engine.checking.deep import depths  # which knows FMUs, and few checks are deep
 
-    found = depths(made.flat.scenario, made.span, made.cores)
+    found = depths(made.plan.scenario, made.span, made.cores)
     if found.wrong:
         raise ScenarioError([wrong.problem for wrong in found.wrong], str(options.file))
     return found.remarks
@@ -46,11 +46,11 @@ def call(options: argparse.Namespace) -> Exit:
         made = scenario_options.experiment(options, {"cores": options.cores}, writing=True)
         if wrong := unit_problems(made.scenario):
             raise ScenarioError(wrong, str(options.file))
-        choice = made.choice()
+        choice = made.choice
         made.scenario.check_measures()
         remarks = (*made.remarks, *(_tried(made, options) if options.deep else ()))
         late = made.master.late(made.closed)
-        rates = made.flat.master.remarks(made.flat.scenario)
+        rates = made.plan.master.remarks(made.plan.scenario)
     except InvalidInput as error:
         if not options.json:
             raise

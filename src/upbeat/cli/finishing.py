@@ -48,7 +48,7 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report]
         _offer(made, options.json)
         return exit_for(error)
     if options.plot is not None:
-        varied = not isinstance(made.flat.master.pace, Fixed)
+        varied = not isinstance(made.plan.master.pace, Fixed)
         plot(trace, out=options.plot, steps=varied or None, title=made.scenario.name or None)
     if options.json:
         say(json.dumps(as_data(made, trace) | {"plot": options.plot and str(options.plot)}))

@@ -71,12 +71,12 @@ def call(options: argparse.Namespace) -> Exit:
 def _measured(made: Experiment, file: Path) -> tuple[Profile, str]:
     """The profile beside the file if it is one of this program; otherwise it is measured now."""
     kept = recalled(file)
-    flat = made.flat
-    program = flat.master.program(flat.scenario)
+    plan = made.plan
+    program = plan.program
     if kept is None:
         return profile(made), "measured just now; keep the times with upbeat profile"
     for name in program.steps:
-        found = operations(program, name, flat.scenario.units, lambda unit: path_of(flat.scenario, unit))
+        found = operations(program, name, plan.scenario.units, lambda unit: path_of(plan.scenario, unit))
         if name in kept.blocks and not kept.covers(name, found):
             return profile(made), f"measured just now, because {place(file)} is of another program"
     return kept, kept.source

@@ -136,7 +136,7 @@ def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> 
         seconds=options.seconds,
         report=waiting,
     )
-    blocks = list(made.flat.master.program(made.flat.scenario).steps)
+    blocks = list(made.plan.program.steps)
     others: tuple[Alternative, ...] = ()
     if options.compare:
         others = compare_couplings(

@@ -48,7 +48,7 @@ def measured_changes(flat: Flat, span: Span) -> dict[str, float]:
     What nobody takes is late for nobody, and what never changes would make a unit look slow that is not.
     A run that fails is looked at as far as it goes: whoever runs the scenario will hear of it.
     """
-    program, pace = replace(flat.master, coupling=Refined("ev")).build(flat.scenario)
+    program, pace = replace(flat.master, coupling=Refined("ev")).written(flat.scenario)
     taken = {end for connection in flat.scenario.connections for end in connection.sources}
     cells = output_cells(program, taken)
     watched = [cell for mine in cells.values() for cell in mine]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -13,28 +12,26 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, MasterError, Problem, Problems, suggest
 from upbeat.core.ports import Causality, Values
 from upbeat.core.time import Span
-from upbeat.engine.changes import measured_changes, wants_changes, with_changes
 from upbeat.engine.checking.remarks import step_remarks
 from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored
 from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.isolation import Isolation, planned, separated, together
-from upbeat.engine.nesting.flatten import Flat, flattened, kept_nested
+from upbeat.engine.native.machine import Lowered
+from upbeat.engine.nesting.flatten import kept_nested
 from upbeat.engine.parallel.cores import Shared, core_notes, core_remarks, on_cores, sharing
 from upbeat.engine.parallel.profiles import Profile
+from upbeat.engine.plan import Plan
 from upbeat.engine.realtime import RealTime
 from upbeat.engine.run import Run
 from upbeat.engine.setting_values import checked_cores, checked_every
 from upbeat.engine.settings import Settings, Tables, outside_files, usual_pace
 from upbeat.master.master import Master, as_pace
 from upbeat.master.paces.pace import Fixed, Pace
-from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, cells_of_inputs
 from upbeat.trace.trace import Trace
 from upbeat.units.solving.solvers import Solver
-
-_log = logging.getLogger("upbeat.run")
 
 Report = Callable[[float], None]
 """Called now and then with the simulated time reached."""
@@ -98,57 +95,22 @@ class Experiment:
         return Signals(self.signals.time, {k: v for k, v in self.signals.values.items() if k in own})
 
     @cached_property
-    def flat(self) -> Flat:
-        """What runs: the closed scenario, nested ones flattened where possible, and the master for it."""
-        flat = self._flattened
-        return with_changes(flat, self._changes) if wants_changes(flat.master) else flat
-
-    @cached_property
-    def _flattened(self) -> Flat:
+    def plan(self) -> Plan:
+        """What runs, made when it is first asked for and shared by all who look at it or run it."""
         placed = planned(separated(self.closed, self.isolation), self.span.stop, self.master.pace)
-        closed = placed if self.flatten else kept_nested(placed)
-        return flattened(closed, self.master, self.span)
+        return Plan.of(placed if self.flatten else kept_nested(placed), self.master, self.span)
+
+    def check_plan(self, problems: Problems) -> None:
+        """Make the plan; a master that does not fit is a problem of the file it was read from."""
+        try:
+            self.plan  # noqa: B018
+        except MasterError as error:
+            problems.add(("master",), str(error))
 
     @cached_property
-    def _changes(self) -> Mapping[str, float]:
-        return measured_changes(self._flattened, self.span)
-
-    def program(self) -> Program:
-        flat = self.flat
-        return flat.master.program(flat.scenario)
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What may go wrong and can be seen before the run, in sentences."""
-        flat = self.flat
-        return self._remarks(flat, self._shared(flat, flat.master.program(flat.scenario), self._choice(flat)))
-
-    def _remarks(self, flat: Flat, shared: Mapping[str, Shared]) -> tuple[str, ...]:
-        found = (*step_remarks(flat, self.span), *flat.master.warnings)
-        return (*found, *core_remarks(self.cores, shared, self.profile)) if shared else found
-
-    def sharing(self) -> Mapping[str, Shared]:
-        """What becomes of each step of the program on several cores; nothing where one does all the work."""
-        flat = self.flat
-        return self._shared(flat, flat.master.program(flat.scenario), self._choice(flat))
-
-    def _shared(self, flat: Flat, program: Program, choice: Choice) -> Mapping[str, Shared]:
-        if self.cores == 1 or choice.name != "native":
-            return {}
-        units, profile = flat.scenario.units, self.profile
-        return sharing(program, units, self.cores, profile, lambda unit: path_of(flat.scenario, unit))
-
     def choice(self) -> Choice:
         """The engine that will run it, and why."""
-        return self._choice(self.flat)
-
-    @staticmethod
-    def _called(flat: Flat) -> dict[str, Model]:
-        """What runs, by the names that people know."""
-        return {path_of(flat.scenario, name): model for name, model in flat.scenario.units.items()}
-
-    def _choice(self, flat: Flat) -> Choice:
-        units = self._called(flat)
+        units = self._called
         choice = choose(self.engine, units)
         if self.jit and choice.name != "native":
             raise InvalidInput(
@@ -159,38 +121,41 @@ class Experiment:
             return on_cores(choice, self.engine, self.cores, units)
         return choice
 
+    @cached_property
+    def shared(self) -> Mapping[str, Shared]:
+        """What becomes of each step of the program on several cores; nothing where one does all the work."""
+        if self.cores == 1 or self.choice.name != "native":
+            return {}
+        plan = self.plan
+        called = partial(path_of, plan.scenario)
+        return sharing(plan.program, plan.scenario.units, self.cores, self.profile, called)
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """The program for the native engine, for all runs of this plan."""
+        schedules = {name: each.schedule for name, each in self.shared.items() if each.schedule is not None}
+        return Lowered(self.plan.program, self.plan.scenario.units, jit=self.jit, schedules=schedules)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What became of the choices that were left open, for the trace."""
+        return (*self.plan.program.notes, *core_notes(self.cores, self.shared, self._called))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What may go wrong and can be seen before the run, in sentences."""
+        found = (*step_remarks(self.plan, self.span), *self.plan.master.warnings)
+        return (*found, *core_remarks(self.cores, self.shared, self.profile)) if self.shared else found
+
+    @property
+    def _called(self) -> dict[str, Model]:
+        """What runs, by the names that people know."""
+        scenario = self.plan.scenario
+        return {path_of(scenario, name): model for name, model in scenario.units.items()}
+
     def open(self, resumed: Stored | None = None) -> Run:
         """A run to step by hand; one that was `resumed` stands where its checkpoint was made."""
-        flat = self.flat
-        program, pace = flat.master.build(flat.scenario)
-        choice, keeper = self._choice(flat), None
-        shared = self._shared(flat, program, choice)
-        remarks = self._remarks(flat, shared)
-        for remark in remarks:
-            _log.warning("%s", remark)
-        if self.checkpoint is not None:
-            from upbeat.engine.resume import keeper_for  # which knows what an experiment is
-
-            keeper = keeper_for(self, flat, program, choice.name, resumed is not None)
-        return Run(
-            program=program,
-            scenario=flat.scenario,
-            pace=pace,
-            span=self.span,
-            choice=choice,
-            record=self.record,
-            every=self.every,
-            out=self.out,
-            jit=self.jit,
-            schedules={name: each.schedule for name, each in shared.items() if each.schedule is not None},
-            notes=core_notes(self.cores, shared, self._called(flat)),
-            real_time=self.real_time,
-            keeper=keeper,
-            resumed=resumed,
-            later=self.later(),
-            warnings=remarks,
-            force=self.force,
-        )
+        return Run(self, resumed)
 
     def run(self, report: Report | None = None) -> Trace:
         """Run to the end and return the trace."""
@@ -234,8 +199,38 @@ class Experiment:
         for name in sorted(changes.keys() - set(known)):
             hint = _ELSEWHERE.get(name) or suggest(name, known, "fields")
             raise InvalidInput(f"an experiment has no field '{name}'. {hint}")
-        return replace(self, **changes)
+        return self._sharing(replace(self, **changes), changes.keys())
 
+    def with_values(self, values: Mapping[str, Any]) -> Experiment:
+        """The same experiment with other parameters and start values: ``{"left.m": 3, "push": 0.5}``.
+
+        Where the program does not know them, nothing is planned again: this is the quick way to run one
+        experiment with many values. What was chosen for it (``events="auto"``) stays as it was chosen.
+        """
+        made = replace(self, scenario=self.scenario.with_values(values))
+        plan = self.plan.with_values(values, self.scenario, made.scenario)
+        if plan is not None and self.signals is None:
+            made = self._sharing(made, ())
+            made.__dict__["plan"] = plan
+            del made.__dict__["closed"]
+        return made
+
+    def _sharing(self, other: Experiment, changed: Collection[str]) -> Experiment:
+        """The other experiment, with all that has been made of this one and is the same for both."""
+        for name, needed in _FOLLOWS_FROM.items():
+            if name in self.__dict__ and needed.isdisjoint(changed):
+                other.__dict__[name] = self.__dict__[name]
+        return other
+
+
+_CLOSED = frozenset({"scenario", "span", "signals"})
+_PLANNED = _CLOSED | {"master", "flatten", "isolation"}
+_CHOSEN = _PLANNED | {"engine", "jit", "cores"}
+_SHARED = _CHOSEN | {"profile"}
+_FOLLOWS_FROM = {
+    "closed": _CLOSED, "plan": _PLANNED, "choice": _CHOSEN, "shared": _SHARED, "lowered": _SHARED,
+}  # fmt: skip
+"""What is made of an experiment, and the fields that it follows from."""
 
 _ELSEWHERE = {
     "until": "Give the stop time to up.load or up.experiment.",

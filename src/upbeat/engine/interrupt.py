@@ -9,18 +9,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from types import FrameType
-from typing import Protocol, runtime_checkable
 
 
-@runtime_checkable
-class Heeds(Protocol):
-    """A machine that can come back in the middle of a step."""
-
-    def heed_interrupts(self) -> AbstractContextManager[None]:
-        """Ctrl-C ends what it does, until this context is left."""
-        ...
+def heeds(machine: object) -> bool:
+    """Whether a machine can come back in the middle of a step: its `heed_interrupts` is a context in which
+    Ctrl-C ends what it does."""
+    return hasattr(machine, "heed_interrupts")
 
 
 @contextmanager
@@ -38,7 +34,7 @@ def interruptible(machine: object) -> Iterator[threading.Event]:
 
     previous = signal.signal(signal.SIGINT, handle)
     try:
-        with machine.heed_interrupts() if isinstance(machine, Heeds) else nullcontext():
+        with machine.heed_interrupts() if heeds(machine) else nullcontext():  # type: ignore[attr-defined]
             yield asked
     finally:
         signal.signal(signal.SIGINT, previous)

@@ -28,10 +28,14 @@ PARTS = {
 
 def fingerprints(experiment: Experiment) -> dict[str, str]:
     """What the rest of a run depends on, besides its state. Not the engine: both give the same bits."""
-    flat = experiment.flat
-    program, pace = flat.master.build(flat.scenario)
-    record = (experiment.record, experiment.every)
-    return digests(units=flat.scenario.units, program=program, pace=pace, span=experiment.span, record=record)
+    plan, record = experiment.plan, (experiment.record, experiment.every)
+    return digests(
+        units=plan.scenario.units,
+        program=plan.program,
+        pace=plan.pace,
+        span=experiment.span,
+        record=record,
+    )
 
 
 def portable(experiment: Experiment) -> dict[str, Any] | None:

@@ -45,11 +45,10 @@ def profile(experiment: Experiment, seconds: float = SECONDS) -> Profile:
     """Run an experiment for some seconds and measure its operations."""
     if not seconds > 0:
         raise InvalidInput(f"a profile takes a positive number of seconds, not {seconds!r}")
-    flat, choice = experiment.flat, experiment.choice()
-    program, pace = flat.master.build(flat.scenario)
-    units, span = flat.scenario.units, experiment.span
+    plan, choice, span = experiment.plan, experiment.choice, experiment.span
+    program, units = plan.program, plan.scenario.units
     found = {
-        name: operations(program, name, units, lambda unit: path_of(flat.scenario, unit))
+        name: operations(program, name, units, lambda unit: path_of(plan.scenario, unit))
         for name in program.steps
     }
     pieces = _cut(program, found)
@@ -58,10 +57,10 @@ def profile(experiment: Experiment, seconds: float = SECONDS) -> Profile:
         machine: Machine = (
             Interpreter(pieces, units, span.start)
             if choice.name == "interpret"
-            else native.Machine(pieces, units, span.start, jit=experiment.jit)
+            else native.machine(pieces, units, span.start, jit=experiment.jit)
         )
         with closing(timed.use(machine)):
-            loop = Loop(timed, program, pace, span, select(program, None), None)
+            loop = Loop(timed, program, plan.pace, span, select(program, None), None)
             loop.begin()
             began, before = perf_counter(), steps
             while not loop.finished and (steps < LEAST_STEPS or spent + perf_counter() - began < seconds):

@@ -13,11 +13,9 @@ from upbeat.core.errors import FileProblem, InvalidInput, UpbeatError, cannot_re
 from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored, read_checkpoint
 from upbeat.engine.checkpoints.keeper import Keeper
 from upbeat.engine.experiment import Experiment, Report
-from upbeat.engine.nesting.flatten import Flat
 from upbeat.engine.packing import Packing
 from upbeat.engine.portable import differences, fingerprints, made_from, portable
 from upbeat.engine.run import Run
-from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
 from upbeat.trace.files.output import check_place
 from upbeat.trace.files.sinks import files_of, rows_of
@@ -147,11 +145,11 @@ def _finished(path: Path, stored: Stored, out: Path | None) -> Trace | None:
 # -------------------------------------------------------------------- before a run
 
 
-def keeper_for(experiment: Experiment, flat: Flat, program: Program, engine: str, resumed: bool) -> Keeper:
+def keeper_for(experiment: Experiment, resumed: bool) -> Keeper:
     """The keeper of a run; `InvalidInput` if there can be no checkpoints, or there is one already."""
-    settings = experiment.checkpoint
+    settings, plan = experiment.checkpoint, experiment.plan
     assert settings is not None
-    named = {path_of(flat.scenario, name): model for name, model in flat.scenario.units.items()}
+    named = {path_of(plan.scenario, name): model for name, model in plan.scenario.units.items()}
     unable = [name for name, model in named.items() if Ability.SERIALISE not in model.abilities]
     if unable:
         names = ", ".join(f"'{name}'" for name in unable)
@@ -163,15 +161,15 @@ def keeper_for(experiment: Experiment, flat: Flat, program: Program, engine: str
     doubts = [(name, doubt(model, Ability.SERIALISE)) for name, model in named.items()]
     if found := [f"unit '{name}': {finding}" for name, finding in doubts if finding is not None]:
         raise InvalidInput("\n".join(["there can be no checkpoints:", *found]))
-    Packing(program, flat.scenario.units)  # says what else is in the way
+    Packing(plan.program, plan.scenario.units)  # says what else is in the way
     if not resumed:
         check_place(settings.path)
         _check_new(settings.path, experiment)
         _check_apart(settings, experiment.out)
-    return Keeper(settings, about(experiment, settings, engine))
+    return Keeper(settings, about(experiment, settings))
 
 
-def about(experiment: Experiment, settings: Checkpoint, engine: str) -> Mapping[str, Any]:
+def about(experiment: Experiment, settings: Checkpoint) -> Mapping[str, Any]:
     """What all checkpoints of a run say."""
     from upbeat.version import __version__  # reads the metadata of the package, for this alone
 
@@ -181,7 +179,7 @@ def about(experiment: Experiment, settings: Checkpoint, engine: str) -> Mapping[
         "upbeat": __version__,
         "fingerprints": fingerprints(experiment),
         "experiment": portable(experiment),
-        "engine": engine,
+        "engine": experiment.choice.name,
         "out": out,
         "every": settings.every,
         "command": list(settings.command),

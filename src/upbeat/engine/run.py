@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
-from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import (
     EndRequest,
@@ -22,31 +21,32 @@ from upbeat.core.errors import (
     check_type,
     suggest,
 )
-from upbeat.core.ports import Signal, Value, Values
-from upbeat.core.time import Span
-from upbeat.engine.building import built
+from upbeat.core.ports import Signal, Value
 from upbeat.engine.by_hand import ByHand
 from upbeat.engine.checking.unconverted import tell_unconverted
 from upbeat.engine.checkpoints.checkpoint import Stored
 from upbeat.engine.checkpoints.keeper import Keeper, set_back
-from upbeat.engine.choose import Choice
 from upbeat.engine.drive import Drive
 from upbeat.engine.efforts import Told, told
-from upbeat.engine.interrupt import Heeds, interruptible
+from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interrupt import heeds, interruptible
 from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.machine import Machine
+from upbeat.engine.native import machine as native
+from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.parallel.cores import tried_notes
-from upbeat.engine.realtime import Paced, RealTime
+from upbeat.engine.realtime import Paced
 from upbeat.engine.recording import recorder_for
 from upbeat.engine.schedule import Schedule
-from upbeat.engine.selection import select
+from upbeat.engine.selection import Selection, select
 from upbeat.master.held import varied_rate
-from upbeat.master.paces.pace import Pace
-from upbeat.master.program import Program
-from upbeat.scenario.scenario import Scenario
+from upbeat.master.paces.pace import twin
 from upbeat.trace.log import Outcome
 from upbeat.trace.steps import StepLog
 from upbeat.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from upbeat.engine.experiment import Experiment
 
 _log = logging.getLogger("upbeat.run")
 
@@ -54,81 +54,120 @@ BUDGET_SECONDS = 0.05
 """How long an engine works before it lets the run look at Ctrl-C and report progress."""
 SAVING_SECONDS = 1.0
 """If it does not come back for so long, what has been recorded is written: the run may be killed."""
+IDLE_LOOKS = 20
+"""So often the watching thread finds nothing to look at before it ends: short runs come one after another,
+and to start a thread takes longer than many of them."""
 TELLING_SECONDS = 30.0
 """And after so long the unit is named that takes its time."""
 
 
-class Run:
-    """A run of one program. Use it as a context manager, so that units and files are always closed."""
+class _Watch:
+    """One thread that looks at all runs now and then, for as long as there are any."""
 
-    def __init__(
-        self,
-        *,
-        program: Program,
-        scenario: Scenario,
-        pace: Pace,
-        span: Span,
-        choice: Choice,
-        record: tuple[str, ...] | None = None,
-        every: int = 1,
-        out: Path | None = None,
-        jit: bool = False,
-        schedules: Mapping[str, Schedule] | None = None,
-        notes: tuple[str, ...] = (),
-        real_time: RealTime | None = None,
-        keeper: Keeper | None = None,
-        resumed: Stored | None = None,
-        later: Iterable[tuple[float, str, Values]] = (),
-        warnings: Sequence[str] = (),
-        force: bool = False,
-    ) -> None:
-        self._program = program
-        self._scenario = scenario
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def over(self, run: Run) -> Iterator[None]:
+        with self._lock:
+            self._runs.append(run)
+            if self._thread is None or not self._thread.is_alive():  # as in the child of a fork
+                self._thread = threading.Thread(target=self._look, name="upbeat-watch", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs.remove(run)
+
+    def _look(self) -> None:
+        idle = 0
+        while True:
+            time.sleep(SAVING_SECONDS / 2)
+            with self._lock:
+                for run in self._runs:
+                    run.look()
+                idle = 0 if self._runs else idle + 1
+                if idle > IDLE_LOOKS:
+                    self._thread = None
+                    return
+
+
+_WATCH = _Watch()
+
+
+class Run:
+    """A run of an experiment. Use it as a context manager, so that units and files are always closed."""
+
+    def __init__(self, experiment: Experiment, resumed: Stored | None = None) -> None:
+        plan, choice = experiment.plan, experiment.choice
+        self._program = plan.program
+        self._scenario = plan.scenario
         self._choice = choice
-        self._warnings = tuple(warnings)
-        self._span = span
+        self._warnings = experiment.remarks
+        for remark in self._warnings:
+            _log.warning("%s", remark)
+        self._span = experiment.span
         before = {} if resumed is None else resumed.document["info"]
         self._began = time.perf_counter() - before.get("wall_seconds", 0.0)
         self._ended = 0.0
-        self._by_hand = ByHand(program, scenario, before.get("parameters"), later)
+        self._closed = False
+        self._by_hand = ByHand(plan.program, plan.scenario, before.get("parameters"), experiment.later())
         self._outcome: Outcome | None = None
         self._no_numbers: dict[str, float] = {}
         self._doubtful: tuple[str, ...] = ()
         self._worked_before = before.get("solvers", {})
         self._worked: Told = {}
-        self._notes = (*program.notes, *notes)
-        self._schedules = schedules or {}
+        self._notes = experiment.notes
+        self._schedules: Mapping[str, Schedule] = {}
         self._slower: tuple[str, ...] = ()
-        selection = select(program, record)
+        self._keeper: Keeper | None = None
+        if experiment.checkpoint is not None:
+            from upbeat.engine.resume import keeper_for  # which knows what an experiment is
+
+            self._keeper = keeper_for(experiment, resumed is not None)
+        selection = select(plan.program, experiment.record)
         self._strings: list[str] = []
-        self._keeper = keeper
         self._whole = True
         """Whether the machine stands between two steps, and not where Ctrl-C has ended one."""
-        self._recorder = recorder_for(program, selection, every, out, self._strings, keeper, resumed, force)
+        self._recorder = recorder_for(experiment, selection, self._strings, self._keeper, resumed)
         self._drive: Drive | None = None
         self._loop: Loop | None = None
         self._last_word = ""  # why the run ended before its stop time, though all went well
         self._paced: Paced | None = None
         self._moves = 0  # how often the engine was asked to go on
+        self._seen = (-1, 0.0, False, False)  # moves, since when, and what was done about it: see `look`
         self._machine: Machine | None = None
         self._turn = threading.RLock()  # one thread at a time; `close` waits for a slice, not for the end
         with self._guarded():
-            strings, recorder = self._strings, self._recorder
-            self._machine, loop = built(
-                choice, program, scenario.units, pace, span, selection, recorder, strings, jit, schedules
-            )
+            self._machine, loop = self._built(experiment, selection)
             self._drive = self._loop = loop
             if resumed is None:
-                tell_unconverted(scenario)
+                tell_unconverted(plan.scenario)
                 loop.begin()
             else:
                 self._by_hand.again(self._machine)
                 set_back(self._machine, loop, resumed)
                 self._by_hand.follow(self._machine, loop, done=True)
-            if real_time is not None:
-                self._drive = self._paced = Paced(self._drive, real_time, before.get("lateness"))
-            if keeper is not None and resumed is None:
+            if experiment.real_time is not None:
+                self._drive = self._paced = Paced(self._drive, experiment.real_time, before.get("lateness"))
+            if self._keeper is not None and resumed is None:
                 self.checkpoint()
+
+    def _built(self, experiment: Experiment, selection: Selection) -> tuple[Machine, Loop]:
+        """The machine of the chosen engine, and the loop that drives it, ready to begin."""
+        plan, span = experiment.plan, experiment.span
+        if self._choice.name == "interpret":
+            interpreter = Interpreter(plan.program, plan.scenario.units, span.start)
+            return interpreter, Loop(interpreter, plan.program, plan.pace, span, selection, self._recorder)
+        machine = native.Machine(experiment.lowered, plan.scenario.units, span.start, strings=self._strings)
+        self._schedules = experiment.lowered.schedules
+        if self._schedules:
+            machine.try_cores()
+        kind = Loop if twin(plan.pace) is None else NativeLoop
+        return machine, kind(machine, plan.program, plan.pace, span, selection, self._recorder)
 
     def __reduce__(self) -> Any:
         raise InvalidInput("a run cannot be pickled: keep its state with a checkpoint, or pickle its trace")
@@ -162,7 +201,7 @@ class Run:
     def finish(self, report: Callable[[float], None] | None = None) -> Trace:
         """Run to the stop time. Ctrl-C ends it and raises `Interrupted`; whole steps are kept."""
         drive = self._live()
-        with self._guarded(), interruptible(self._machine) as asked, self._watched():
+        with self._guarded(), interruptible(self._machine) as asked, _WATCH.over(self):
             while not drive.finished:
                 with self._turn:
                     self._live()
@@ -172,7 +211,7 @@ class Run:
                         pause = self._by_hand.pause
                         self._move(lambda most=most, pause=pause: drive.go(BUDGET_SECONDS, most, pause))  # type: ignore[misc]
                     except (StepError, UnitError):
-                        if not (asked.is_set() and isinstance(self._machine, Heeds)):
+                        if not (asked.is_set() and heeds(self._machine)):
                             raise
                         self._whole = False
                     if self._whole:
@@ -203,38 +242,28 @@ class Run:
             )
             _log.warning("%s", self._last_word)
 
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Meanwhile another thread looks whether some step does not end."""
-        over = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(over,), name="upbeat-watch", daemon=True)
-        watch.start()
-        try:
-            yield
-        finally:
-            over.set()
-            watch.join()
-
-    def _watch(self, over: threading.Event) -> None:
-        """A step that takes long, or does not end at all, costs no rows, and does not stay nameless."""
-        seen, since, saved, told = self._moves, time.monotonic(), False, False
-        while not over.wait(SAVING_SECONDS / 2):
-            if self._moves != seen:
-                seen, since, saved, told = self._moves, time.monotonic(), False, False
-                continue
-            loop, machine, waited = self._loop, self._machine, time.monotonic() - since
-            if loop is None or machine is None:
-                return
-            if waited >= SAVING_SECONDS and not saved:
-                loop.save_rows()
-                saved = True
-            if waited >= TELLING_SECONDS and not told and (units := self._named(machine.advancing())):
-                _log.warning(
-                    "%s has been in the same step for %.0f s, and the run waits. If it hangs, run it in a "
-                    'process of its own, which is ended after its deadline: isolation = "process"',
-                    units, waited,
-                )  # fmt: skip
-                told = True
+    def look(self) -> None:
+        """See whether some step does not end (in another thread): it costs no rows, and does not stay
+        nameless."""
+        now = time.monotonic()
+        if self._moves != self._seen[0]:
+            self._seen = (self._moves, now, False, False)
+            return
+        moves, since, saved, told = self._seen
+        loop, machine, waited = self._loop, self._machine, now - since
+        if loop is None or machine is None:
+            return
+        if waited >= SAVING_SECONDS and not saved:
+            loop.save_rows()
+            saved = True
+        if waited >= TELLING_SECONDS and not told and (units := self._named(machine.advancing())):
+            _log.warning(
+                "%s has been in the same step for %.0f s, and the run waits. If it hangs, run it in a "
+                'process of its own, which is ended after its deadline: isolation = "process"',
+                units, waited,
+            )  # fmt: skip
+            told = True
+        self._seen = (moves, since, saved, told)
 
     def _named(self, units: Sequence[str]) -> str:
         """Units as people know them: one may have been inside another one."""
@@ -368,6 +397,9 @@ class Run:
     def close(self) -> None:
         """Let go of units and files. Safe to call twice."""
         with self._turn:
+            if self._closed:
+                return
+            self._closed = True
             self._outcome = self._outcome or Outcome.STOPPED
             self._ended = self._ended or time.perf_counter()
             try:

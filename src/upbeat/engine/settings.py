@@ -228,7 +228,7 @@ def outside_files(settings: Mapping[str, Any]) -> dict[str, Any]:
 def checked_fields(
     tables: Tables, scenario: Scenario, problems: Problems, *, writing: bool
 ) -> dict[str, Any]:
-    """What an `Experiment` of `scenario` needs besides it, everything checked that can be before a run.
+    """What an `Experiment` of `scenario` needs besides it, checked as far as that goes without its plan.
 
     A scenario that has problems already is not looked at: it may be incomplete.
     """
@@ -236,11 +236,6 @@ def checked_fields(
     fields = tables.fields(problems, scenario=scenario if sound else None, writing=writing) or {}
     if sound:
         tables.check_recorded(scenario, problems)
-    if sound and not problems.found:
-        try:
-            fields["master"].program(scenario)
-        except InvalidInput as error:
-            problems.add(("master",), str(error))
     return fields
 
 

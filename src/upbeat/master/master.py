@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Causality, Kind
@@ -95,22 +94,19 @@ class Master:
 
     def program(self, scenario: Scenario) -> Program:
         """The program that runs `scenario` the way this master says."""
-        known = scenario.kept.get("program")
-        if known is None or known[0] is not self:
-            known = scenario.kept["program"] = self, self.build(scenario)[0]
-        return cast(Program, known[1])
+        closed = scenario.closed()
+        settled = self.settled(closed)
+        return settled.written(settled.arranged(closed))[0]
 
-    def build(
-        self, scenario: Scenario, *, driven: bool = False, inside: bool = False
+    def written(
+        self, closed: Scenario, *, driven: bool = False, inside: bool = False
     ) -> tuple[Program, Pace]:
-        """The program, and the pace that knows its registers. `MasterError` if they do not fit the units.
+        """The program of a settled master for a scenario that it has `arranged`, and the pace that knows its
+        registers. `MasterError` if they do not fit the units.
 
         `driven`: what happens at an instant is done micro-step by micro-step, from outside. `inside` another
         program: inputs may still come from there when this one has started.
         """
-        if self.events is not None:
-            return self.settled(scenario).build(scenario, driven=driven, inside=inside)
-        closed = self.arranged(scenario)
         sourced = with_derivative_sources(closed, self._wanted(closed, self._followed))
         wiring = Wiring(sourced, self.approximated, self._special(closed))
         for note in (*fallen(closed, self.approximated, self.ports), *grown(closed)):
@@ -158,13 +154,6 @@ class Master:
         was given is replaced but steps of one size."""
         if self.events is None:
             return replace(self, coupling=self.coupled, inputs=self.approximated)
-        known = scenario.kept.get("settled")
-        if known is None or known[0] is not self:
-            known = scenario.kept["settled"] = self, self._settled(scenario)
-        return cast(Master, known[1])
-
-    def _settled(self, scenario: Scenario) -> Master:
-        assert self.events is not None
         chosen = handled(self.events, self.pace, self.coupling, self.inputs, self.ports, scenario.closed())
         return replace(
             self,
@@ -197,8 +186,6 @@ class Master:
         that counts their own events, if inputs have courses that begin anew then, and some for the conditions
         of these, if pace or coupling follow what happens `inside`. A coupling may arrange more.
         """
-        if self.events is not None:
-            return self.settled(scenario).arranged(scenario)
         closed = scenario.closed()
         self._check_ports(closed)
         if any(one.inside for one in self._followers):

@@ -12,10 +12,10 @@ from upbeat.scenario.merging.inline import path_of
 
 def cores_data(experiment: Experiment) -> dict[str, Any] | None:
     """As plain data; None where one core is asked for, or nothing else is there."""
-    shared = experiment.sharing()
+    shared = experiment.shared
     if not shared:
         return None
-    flat, profile = experiment.flat, experiment.profile
+    plan, profile = experiment.plan, experiment.profile
     blocks = {}
     for name, each in shared.items():
         known = profile if each.measured else None
@@ -24,15 +24,15 @@ def cores_data(experiment: Experiment) -> dict[str, Any] | None:
             each.parallel,
             known.crossing if known else None,
             known.instants if known else 0.0,
-            lambda unit: path_of(flat.scenario, unit),
+            lambda unit: path_of(plan.scenario, unit),
         )
         blocks[name] = _block(chart, each, known.source if known else None)
     return {
         "asked": experiment.cores,
         "here": cores_here(),
         "blocks": blocks,
-        "instants": bool(flat.master.program(flat.scenario).instant),
-        "nested": [{"unit": note.unit, "why": note.why} for note in flat.notes if not note.flattened],
+        "instants": bool(plan.program.instant),
+        "nested": [{"unit": note.unit, "why": note.why} for note in plan.nested if not note.flattened],
     }
 
 

@@ -30,9 +30,9 @@ from upbeat.units.solving.solvers import solver_spec
 def explain_data(experiment: Experiment) -> dict[str, Any]:
     """All that `explain` puts into words."""
     closed = separated(experiment.closed, experiment.isolation)
-    flat = experiment.flat
-    built = flat.master.program(flat.scenario)
-    choice = experiment.choice()
+    plan = experiment.plan
+    built = plan.program
+    choice = experiment.choice
     origin = closed.origin
     return {
         "name": experiment.scenario.name,
@@ -49,9 +49,9 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
             for c in closed.event_connections
         ],
         "events": [_happening(event) for event in experiment.scenario.events],
-        "nested": [{"unit": note.unit, "flattened": note.flattened, "why": note.why} for note in flat.notes],
+        "nested": [{"unit": note.unit, "flattened": note.flattened, "why": note.why} for note in plan.nested],
         "order": [f"{unit}.{port}" for _, unit, port in closed.graph.order],
-        "order_followed": not modular(flat.master.coupled),
+        "order_followed": not modular(plan.master.coupled),
         "loops": [[f"{unit}.{port}" for _, unit, port in loop] for loop in closed.graph.loops],
         "master": _settings(experiment),
         "notes": [*built.notes, *(f"warning: {remark}" for remark in experiment.remarks)],
@@ -59,11 +59,11 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
         "engine": {"name": choice.name, "why": choice.why},
         "cores": cores_data(experiment),
         "program": {
-            name: block_lines(block, built.layout, lambda unit: path_of(flat.scenario, unit))
+            name: block_lines(block, built.layout, lambda unit: path_of(plan.scenario, unit))
             for name, block in built.blocks.items()
             if block
         },
-        "carried": [built.layout.of(r).name for r in carried(built, flat.scenario.units)],
+        "carried": [built.layout.of(r).name for r in carried(built, plan.scenario.units)],
     }
 
 
@@ -81,9 +81,9 @@ def _late(experiment: Experiment) -> dict[str, Any] | None:
 
 def _settings(experiment: Experiment) -> dict[str, Any]:
     """The settings, with the coupling, the pace and the inputs that `events` has led to."""
-    master, flat = experiment.master, experiment.flat
-    runs = flat.master.settled(flat.scenario)
-    if flat.master.coupling is not None and type(flat.master.coupling) is not type(master.coupling):
+    master, plan = experiment.master, experiment.plan
+    runs = plan.master.settled(plan.scenario)
+    if plan.master.coupling is not None and type(plan.master.coupling) is not type(master.coupling):
         runs = replace(
             runs, coupling=master.coupled
         )  # flattening has made another one of it, in names of its own

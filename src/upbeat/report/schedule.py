@@ -141,11 +141,11 @@ def charts(experiment: Experiment, cores: int, measured: Profile) -> list[Chart]
     """Every block of the program's steps that has been measured, on so many cores."""
     if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores <= MOST_CORES:
         raise InvalidInput(f"cores must be a whole number from 1 to {MOST_CORES}, not {cores!r}")
-    flat = experiment.flat
-    program, units = flat.master.program(flat.scenario), flat.scenario.units
+    plan = experiment.plan
+    program, units = plan.program, plan.scenario.units
 
     def called(unit: str) -> str:
-        return path_of(flat.scenario, unit)
+        return path_of(plan.scenario, unit)
 
     def chart(name: str) -> Chart:
         times, crossing = measured.blocks[name], measured.crossing or 0.0

@@ -176,6 +176,10 @@ class Scenario:
 
     def why_fixed(self, unit: str, parameter: str) -> str | None:
         """Why a parameter of a unit stays what it is during a run; None if it can change."""
+        return self.why_written(unit, parameter) or why_fixed(self.units[unit], parameter)
+
+    def why_written(self, unit: str, parameter: str) -> str | None:
+        """Why the value of a parameter stands somewhere else, too, than in its unit; None if it does not."""
         from upbeat.scenario.events.watcher import watchers
 
         name = self._path(unit, parameter)
@@ -185,13 +189,13 @@ class Scenario:
         for unit_name, watcher in watchers(self.units).items():  # in a nested scenario it was nest.events
             inside = self._path(unit_name, "").removesuffix(f"{EVENTS}.")
             constants |= {f"{inside}{read}": event for read, event in watcher.constants}
-        if name in constants:
-            shown = f'outputs = {{ {parameter}_now = "{parameter}" }}'
-            return (
-                f"the event '{constants[name]}' reads it as it is before the run. Give it out ({shown}), and "
-                f"let the event read {unit}.{parameter}_now"
-            )
-        return why_fixed(self.units[unit], parameter)
+        if name not in constants:
+            return None
+        shown = f'outputs = {{ {parameter}_now = "{parameter}" }}'
+        return (
+            f"the event '{constants[name]}' reads it as it is before the run. Give it out ({shown}), and "
+            f"let the event read {unit}.{parameter}_now"
+        )
 
     def _path(self, unit: str, port: str) -> str:
         if self.origin is None:

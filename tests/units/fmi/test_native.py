@@ -45,7 +45,7 @@ def same(scenario: up.Scenario, **settings: Any) -> up.Trace:
 def test_it_runs_without_python(compiled: Compiled, version: int) -> None:
     plan = up.experiment(coupled(compiled, version), pace=0.1, until=1.0)
     assert all(Ability.NATIVE in model.abilities for model in plan.scenario.units.values())
-    assert plan.choice().name == "native"
+    assert plan.choice.name == "native"
 
 
 def test_texts_and_bytes_need_no_python(fmu: Made) -> None:
@@ -154,8 +154,8 @@ def states_are_the_same(scenario: up.Scenario, **settings: Any) -> None:
     """Both engines write the same bytes, and read those of the other."""
     plan = up.experiment(scenario, pace=0.1, until=1.0, **settings)
     arranged = plan.master.arranged(plan.closed)
-    program, _ = plan.master.build(arranged)
-    machines = [make(program, arranged.units, 0.0) for make in (Interpreter, native.Machine)]
+    program, _ = plan.master.written(arranged)
+    machines = [make(program, arranged.units, 0.0) for make in (Interpreter, native.machine)]
     now, next = program.now, program.next
 
     def steps(machine: Any, count: int, first: int = 0) -> list[Any]:
@@ -229,8 +229,8 @@ def test_nothing_is_left_behind(compiled: Compiled, version: int) -> None:
     run.close()
     run.close()
     up.simulate(scenario, pace=0.1, until=1.0, engine="native")
-    program, _ = plan.master.build(plan.closed)
-    native.Machine(program, plan.closed.units, 0.0)  # nobody closes it
+    program = plan.master.program(plan.closed)
+    native.machine(program, plan.closed.units, 0.0)  # nobody closes it
     unable = up.Scenario({"f": model, "z": up.PythonFunction(lambda u: 1 / 0, inputs=["u"], outputs=["y"])})
     with pytest.raises(up.UpbeatError):
         up.simulate(unable, pace=0.1, until=1.0, engine="native")

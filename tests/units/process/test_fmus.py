@@ -56,9 +56,9 @@ def test_a_failure_reads_as_without_isolation(fmu: Made, engine: str, version: i
 def test_one_instance_per_process(fmu: Made) -> None:
     model = up.Fmu(fmu("once", 2))
     assert model.interface.only_once_per_process
-    units = up.experiment(up.Scenario({"a": model, "b": model}), pace=0.1, until=1.0).flat.scenario.units
+    units = up.experiment(up.Scenario({"a": model, "b": model}), pace=0.1, until=1.0).plan.scenario.units
     assert dict(units) == {"a": up.Isolated(model), "b": up.Isolated(model)}
-    alone = up.experiment(up.Scenario({"a": model}), pace=0.1, until=1.0).flat.scenario.units
+    alone = up.experiment(up.Scenario({"a": model}), pace=0.1, until=1.0).plan.scenario.units
     assert dict(alone) == {"a": model}
     trace = up.simulate(up.Scenario({"a": model, "b": model}), pace=0.1, until=0.5)
     assert trace["a.y"].tobytes() == trace["b.y"].tobytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import Problem
 from upbeat.core.time import Span
-from upbeat.engine.nesting.flatten import Flat
+from upbeat.engine.plan import Plan
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.paces.pace import SLACK, Fixed
@@ -14,16 +14,16 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.units.process import bare
 
 
-def step_remarks(flat: Flat, span: Span) -> tuple[str, ...]:
+def step_remarks(plan: Plan, span: Span) -> tuple[str, ...]:
     """Sentences about units that take only steps of one length, and steps that will, or may, have another.
 
     Only the last step of a run may be shorter without an error; the results of that one may be wrong.
     """
-    units = {path_of(flat.scenario, name): model for name, model in flat.scenario.units.items()}
+    units = {path_of(plan.scenario, name): model for name, model in plan.scenario.units.items()}
     steady = [name for name, model in units.items() if getattr(model, "steady", False)]
     if not steady:
         return ()
-    pace, found = flat.master.pace, []
+    pace, found = plan.master.pace, []
     if not isinstance(pace, Fixed):
         found.append(f"the pace ({type(pace).__name__}) chooses others: take a fixed step (--step H, pace=H)")
     elif rest := _rest(pace, span):
@@ -33,10 +33,10 @@ def step_remarks(flat: Flat, span: Span) -> tuple[str, ...]:
             "choose times that are whole steps apart "
             f"(--until {whole:.9g} or {whole + pace.step:.9g}), or another step"
         )
-    if isinstance(flat.master.coupled, (Negotiated, Interruptible)):
+    if isinstance(plan.master.coupled, (Negotiated, Interruptible)):
         found.append("the coupling lets units end them early: take another coupling if one does")
     others = [n for n, model in units.items() if Ability.NEXT_EVENT in model.abilities and n not in steady]
-    others += [f"the event '{event.name}'" for event in flat.scenario.events]
+    others += [f"the event '{event.name}'" for event in plan.scenario.events]
     if others:
         what = f"{', '.join(others[:5])}{' …' if len(others) > 5 else ''} can end one in between"
         found.append(f"{what}: a step that does ends the run with an error")

@@ -14,7 +14,9 @@ _log = logging.getLogger("upbeat.fmu")
 
 def tell_unconverted(scenario: Scenario) -> None:
     """Log a warning for each connection that may need a conversion which nobody can do."""
-    models = (bare(model) for model in scenario.units.values())
+    models = [bare(model) for model in scenario.units.values()]
+    if not any(hasattr(model, "undefined") for model in models):  # quicker than to ask for the protocol
+        return
     if not any(isinstance(model, FromFile) and model.undefined() for model in models):
         return
     for connection in scenario.connections:

@@ -102,7 +102,11 @@ def completed(
     if problems.found:
         raise file.located(problems)
     signals = settings.get("signals")
-    return Experiment(scenario=file.scenario, signals=signals, **outside_files(settings), **fields)
+    made = Experiment(scenario=file.scenario, signals=signals, **outside_files(settings), **fields)
+    made.check_plan(problems)
+    if problems.found:
+        raise file.located(problems)
+    return made
 
 
 def write_scenario(what: Experiment | Scenario, path: str | Path) -> None:

@@ -95,6 +95,8 @@ def fmu_experiment(
         raise ScenarioError([_named(problem) for problem in problems.found], "the command line")
     signals = settings.get("signals") if driven is None else driven.signals()
     made = Experiment(scenario=scenario, signals=signals, **outside_files(settings), **fields)
+    made.check_plan(problems)
+    problems.raise_if_any("the command line")
     return Chosen(made, (*notes, *more))
 
 

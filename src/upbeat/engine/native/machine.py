@@ -63,11 +63,35 @@ def crossing(seconds: float) -> float | None:
     return _native.crossing_seconds(seconds)
 
 
-class Machine:
-    """A machine (see `engine.machine`) in C++. With `jit`, expression units run as machine code ([jit]).
+class Lowered:
+    """A program for the core: its tables, and the kernels of all units. Made once for many machines.
 
-    Blocks with a schedule are done by as many threads as it has cores, the caller's being the first of them:
-    whatever calls Python belongs there (see `engine.cores`).
+    With `jit`, expression units run as machine code ([jit]). Blocks with a schedule are done by as many
+    threads as it has cores, the caller's being the first of them: whatever calls Python belongs there (see
+    `engine.cores`).
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        models: Mapping[str, Model],
+        *,
+        jit: bool = False,
+        schedules: Mapping[str, Schedule] | None = None,
+    ) -> None:
+        self.program = program
+        self.schedules = schedules or {}
+        self.tables = lower(program, models, schedules)
+        self.numbers = {unit: port_numbers(model) for unit, model in models.items()}
+        self.step_blocks = step_blocks(self.tables, program)
+        self.slopes = slopes_asked(program)
+        self.has_strings = any(register.kind is Kind.STRING for register in program.layout.registers)
+        self.entry = Entry(jit)
+        self.kernels = [self.entry.kernel(kernel) for kernel in self.tables.kernels]
+
+
+class Machine:
+    """A machine (see `engine.machine`) in C++.
 
     One caller at a time: while the core works (without the GIL), calls from other threads raise
     `_native.Busy`, a RuntimeError. Only `close` may come at any time: the core is asked to come back, and
@@ -76,35 +100,28 @@ class Machine:
 
     def __init__(
         self,
-        program: Program,
+        lowered: Lowered,
         models: Mapping[str, Model],
         start: float,
         *,
-        jit: bool = False,
         strings: list[str] | None = None,
-        schedules: Mapping[str, Schedule] | None = None,
     ) -> None:
         from upbeat import _native
 
         self.fired: list[Fired] = []
         self.strings: list[str] = [] if strings is None else strings
         """The texts of string cells, by number. It grows in place: pass an empty list to share it."""
-        self._made_of = program, models
-        self._numbers = {unit: port_numbers(model) for unit, model in models.items()}
-        self._tables = lower(program, models, schedules)
-        self._step_blocks = step_blocks(self._tables, program)
-        self._has_strings = any(register.kind is Kind.STRING for register in program.layout.registers)
+        self._lowered = lowered  # its machine code must live as long as the machine
+        self._models = models
+        self._tables = lowered.tables
         self._places = Places(1)  # place 0 is for the core's own loop
         self._python: dict[str, Any] = {}
-        entry = Entry(jit)
-        self._compiled = entry.compiled  # which must live as long as the machine
         entered: dict[str, Any] = {}
         try:
-            slopes = slopes_asked(program)
             for name, model in models.items():
-                entered[name] = self._enter(entry.asked(slopes.get(name, ())), name, model, start)
-            kernels = [entry.kernel(kernel) for kernel in self._tables.kernels]
-            self._machine = _native.Machine(self._tables, kernels, list(entered.values()), start)
+                entry = lowered.entry.asked(lowered.slopes.get(name, ()))
+                entered[name] = self._enter(entry, name, model, start)
+            self._machine = _native.Machine(self._tables, lowered.kernels, list(entered.values()), start)
             self._names = names_of(self._tables, models, entered, {})
         except BaseException:
             close_all(entered | self._python)
@@ -159,7 +176,7 @@ class Machine:
     def set_input(self, unit: str, port: str, *coefficients: Signal) -> None:
         known = self._names.ports[unit, port]
         values = [v for c in coefficients for v in ((c,) if known.size is None else c)]  # type: ignore[union-attr]
-        number, kind = self._numbers[unit][port], KINDS[known.kind]
+        number, kind = self._lowered.numbers[unit][port], KINDS[known.kind]
         at = self._tables.units.index(unit)
         done = self._machine.set_input(at, number, kind, values, len(coefficients))
         self._check(done)
@@ -179,7 +196,7 @@ class Machine:
 
     @cached_property
     def _packing(self) -> Packing:
-        return Packing(*self._made_of)
+        return Packing(self._lowered.program, self._models)
 
     def to_bytes(self, token: Place) -> bytes:
         return self._packing.sealed(self.pack(token))
@@ -252,13 +269,13 @@ class Machine:
         columns = None if cells is None else list(cells)
         name, parameters, texts = Twin(*pace)
         loop = _native.Loop(
-            self._machine, name, list(parameters), list(texts), self._step_blocks, columns, every
+            self._machine, name, list(parameters), list(texts), self._lowered.step_blocks, columns, every
         )
         return CoreLoop(self, loop)
 
     def note_strings(self) -> None:
         """Fetch the texts that are new in the core's pool."""
-        if self._has_strings:
+        if self._lowered.has_strings:
             self.strings += self._machine.strings(len(self.strings))
 
     # ---------------------------------------------------------------- errors
@@ -274,3 +291,16 @@ class Machine:
 
     def _blame(self, error: CoreError, reason: Callable[[int], str] = str) -> RunError:
         return blame(error, self._names, self.read, reason=reason)
+
+
+def machine(
+    program: Program,
+    models: Mapping[str, Model],
+    start: float,
+    *,
+    jit: bool = False,
+    strings: list[str] | None = None,
+    schedules: Mapping[str, Schedule] | None = None,
+) -> Machine:
+    """A machine for one run of a program; see `Lowered`."""
+    return Machine(Lowered(program, models, jit=jit, schedules=schedules), models, start, strings=strings)

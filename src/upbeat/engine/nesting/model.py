@@ -130,7 +130,7 @@ class Nested:
 
     @cached_property
     def _built(self) -> tuple[Program, Pace]:
-        program, pace = self._flat.master.build(self._flat.scenario, driven=self.has_events, inside=True)
+        program, pace = self._flat.master.written(self._flat.scenario, driven=self.has_events, inside=True)
         return program, onwards(pace)
 
     def check(self) -> None:

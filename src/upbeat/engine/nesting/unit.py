@@ -50,7 +50,7 @@ class Running(NamedTuple):
     def makes(self) -> MakesMachine:
         """The machine of the engine that it asks for."""
         native_one = choose(self.engine, self.scenario.units).name == "native"
-        return native.Machine if native_one else Interpreter
+        return native.machine if native_one else Interpreter
 
 
 class NestedUnit:

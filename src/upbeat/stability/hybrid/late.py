@@ -96,8 +96,8 @@ def _events(model: Model) -> bool:
 
 def _lateness(experiment: Experiment) -> float | None:
     """How long after a switch the units may communicate next."""
-    flat = experiment.flat
-    pace: Pace = flat.master.build(flat.scenario)[1]
+    plan = experiment.plan
+    pace: Pace = plan.pace
     if isinstance(pace, LookAhead):
         return pace.tolerance
     if isinstance(pace, Revised):

@@ -103,12 +103,12 @@ class Inducing:
             )
             if self._nested:  # rates are merged only into steps that are all alike, as those judged here are
                 alone = alone.with_(span=Span(self._start, self._start + WHOLE * step))
-            flat = alone.flat
-            check_inside(flat.scenario, self._sizes if several else (step,), alike=alike, start=self._start)
-            program = flat.master.program(flat.scenario)
+            plan = alone.plan
+            check_inside(plan.scenario, self._sizes if several else (step,), alike=alike, start=self._start)
+            program = plan.program
             check_blocks(self._blocks, program)
             self._machine = Followed(
-                flat.scenario,
+                plan.scenario,
                 program,
                 self._start,
                 step,

@@ -257,7 +257,7 @@ def _policies(
     asked: Sequence[tuple[str | None, float]], blocks: Sequence[str] | None, made: Experiment
 ) -> tuple[Policy, ...]:
     """The policies in ascending order of steps, then as the program lists its blocks."""
-    program = made.flat.master.program(made.flat.scenario)
+    program = made.plan.program
     known = sorted(program.steps, key=lambda name: name != USUAL)
     chosen = known if blocks is None else list(blocks)
     found = {Policy(name, size) for block, size in asked for name in ([block] if block else chosen)}

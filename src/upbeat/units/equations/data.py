@@ -189,7 +189,7 @@ class Equations:
         state_ports = tuple(state.port for state in self.states)
         settable = (*self.parameters, *self.variables, *state_ports, *self.inputs)
         check_settable(values, [port.name for port in settable])
-        return replace(
+        changed = replace(
             self,
             inputs=with_starts(self.inputs, values),
             parameters=with_starts(self.parameters, values),
@@ -199,6 +199,8 @@ class Equations:
                 for state, port in zip(self.states, with_starts(state_ports, values), strict=True)
             ),
         )
+        changed.__dict__.update({name: self.__dict__[name] for name in _KERNELS & self.__dict__.keys()})
+        return changed
 
     @property
     def _written_outputs(self) -> tuple[Output, ...]:
@@ -224,6 +226,10 @@ class Equations:
             "events": {event.name: dict(event.written) for event in self.events},
         }
         return {name: section for name, section in sections.items() if section or name == "outputs"}
+
+
+_KERNELS = {"_local_cells", "derivatives", "computed", "indicators", "actions"}
+"""What follows from the expressions alone: values are arguments of the kernels."""
 
 
 def in_order(definitions: tuple[Definition, ...]) -> dict[str, Expr]:

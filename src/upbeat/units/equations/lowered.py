@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from upbeat.core.errors import ModelError
 from upbeat.core.expr import Kernel
@@ -101,6 +102,7 @@ class OdeTables:
     tunable: tuple[PortTable, ...] = ()
 
 
+@cache
 def lower_solver(solver: Solver) -> SolverTable:
     """The numbers of a solver."""
     if isinstance(solver, Cvode):

@@ -94,6 +94,9 @@ def heard_events(where: str, given: object, names: Vocabulary) -> tuple[str, ...
                 f"'{port}' is a signal: wait for a condition on it, when = \"{port} > 0\", or make the input "
                 f"an event: {port} = {{ event = true }}",
             )
+        elif port in names.scope.sections:
+            section = names.scope.sections[port]
+            names.complaints.add(f"{where}.on", f"'{port}' is no event input: it is one of the {section}")
         elif port not in names.scope.mentioned:
             hint = suggest(str(port), names.events, "event inputs")
             names.complaints.add(f"{where}.on", f"there is no event input {port!r}. {hint}")
@@ -121,6 +124,9 @@ def sendings(where: str, given: object, names: Vocabulary, heard: tuple[str, ...
             complaints.add(
                 here, f"'{name}' is an ordinary output, which always has a value; only events are sent"
             )
+        elif name in names.scope.sections:
+            section = names.scope.sections[name]
+            complaints.add(here, f"'{name}' is no event output: it is one of the {section}")
         elif name not in names.scope.mentioned:
             complaints.add(
                 here, f"there is no event output '{name}'. {suggest(str(name), names.sent, 'event outputs')}"

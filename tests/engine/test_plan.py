@@ -1,0 +1,140 @@
+"""One plan for all who look at an experiment or run it, and for runs with other values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import upbeat as up
+from strategies import experiments, on_engine
+from upbeat.core.ports import Causality, Kind
+from upbeat.master.master import Master
+
+ENGINES = ("native", "interpret")
+
+
+def decay(rate: float = 1.0) -> up.Ode:
+    return up.Ode(states={"x": {"der": "-k*x", "start": 2.0}}, outputs={"x": "x"}, parameters={"k": rate})
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[Master]:
+    """The masters that have written a program."""
+    seen: list[Master] = []
+    write = Master.written
+
+    def noted(master: Master, *arguments: Any, **more: Any) -> Any:
+        seen.append(master)
+        return write(master, *arguments, **more)
+
+    monkeypatch.setattr(Master, "written", noted)
+    return seen
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_values_that_the_program_does_not_know_are_run_without_another_program(
+    engine: Any, written: list[Master]
+) -> None:
+    made = up.experiment(up.Scenario({"a": decay()}), step=0.1, until=1.0, engine=engine)
+    made.run()
+    for k in (0.5, 2.0, 3.0):
+        trace = made.with_values({"a.k": k, "a.x": 3.0}).run()
+        assert trace["a.x"][-1] == pytest.approx(3.0 * math.exp(-k), rel=1e-3)
+    assert made.run()["a.x"][-1] == pytest.approx(2.0 * math.exp(-1.0), rel=1e-4)  # and is what it was
+    assert len(written) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_parameter_that_a_condition_reads_is_planned_again(engine: Any) -> None:
+    scenario = up.Scenario(
+        {"a": up.Ode(states={"x": "1.0"}, outputs={"x": "x"}, parameters={"limit": 0.25})},
+        events={"full": {"when": "a.x >= a.limit", "then": {"a.x": "0.0"}}},
+    )
+    made = up.experiment(scenario, step=0.1, until=1.2, engine=engine, events="auto")
+    assert made.run().events.times("full") == pytest.approx([0.25, 0.5, 0.75, 1.0], abs=1e-5)
+    assert made.with_values({"a.limit": 0.5}).run().events.times("full") == pytest.approx(
+        [0.5, 1.0], abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_start_values_of_inputs_are_planned_again(engine: Any) -> None:
+    unit = up.Ode(states={"x": "u"}, inputs=["u"], outputs={"x": "x"})
+    scenario = up.Scenario({"a": unit}, {"a.u": "2*push"}, inputs={"push": {"start": 1.0}})
+    made = up.experiment(scenario, step=0.1, until=1.0, engine=engine)
+    assert made.run()["a.x"][-1] == pytest.approx(2.0)
+    assert made.with_values({"push": 3.0}).run()["a.x"][-1] == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize("flatten", [True, False])
+def test_values_inside_a_nested_scenario(flatten: bool) -> None:
+    inner = up.Scenario({"a": decay()}, outputs={"x": "a.x"})
+    nest = up.Nested(inner, up.Master(up.Fixed(0.1)))
+    made = up.experiment(up.Scenario({"nest": nest}), step=0.1, until=1.0, flatten=flatten)
+    made.run()
+    trace = made.with_values({"nest.a.k": 3.0}).run()
+    assert trace["nest.x"][-1] == pytest.approx(2.0 * math.exp(-3.0), rel=1e-2)
+
+
+def test_a_value_that_does_not_exist_is_named() -> None:
+    made = up.experiment(up.Scenario({"a": decay()}), step=0.1, until=1.0)
+    with pytest.raises(up.ScenarioError, match=r"'a'.*kk"):
+        made.with_values({"a.kk": 1.0})
+    with pytest.raises(up.ScenarioError, match="there is no unit 'b'"):
+        made.with_values({"b.k": 1.0})
+    with pytest.raises(up.InvalidInput, match="values"):
+        made.with_values([("a.k", 1.0)])  # type: ignore[arg-type]
+
+
+def test_what_does_not_change_the_plan_keeps_it(written: list[Master], tmp_path: Any) -> None:
+    made = up.experiment(up.Scenario({"a": decay()}), step=0.1, until=1.0)
+    plan = made.plan
+    assert made.with_(out=tmp_path / "a.csv", every=2, record=("a.x",)).plan is plan
+    assert made.with_(engine="interpret").plan is plan
+    assert made.with_(engine="interpret").choice.name == "interpret"
+    assert made.with_(master=up.Master(up.Fixed(0.2))).plan is not plan
+    assert len(written) == 2
+
+
+def test_a_file_is_planned_once(written: list[Master], tmp_path: Any) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text('units.a.states = { x = "-x" }\nmaster.step = 0.1\nrun.until = 1.0\n')
+    up.load(file).run()
+    assert len(written) == 1
+
+
+def _values(data: st.DataObject, scenario: up.Scenario) -> dict[str, float]:
+    """Other values for some of the real parameters of a scenario."""
+    ports = [
+        (name, port)
+        for name, (_, port) in scenario.parameters.items()
+        if port.kind is Kind.REAL and port.size is None and port.causality is Causality.PARAMETER
+    ]
+    chosen = data.draw(st.lists(st.sampled_from(ports), max_size=2)) if ports else []
+    return {name: float(port.initial[0]) * data.draw(st.sampled_from([0.5, 1.25])) for name, port in chosen}
+
+
+def _rows(made: up.Experiment) -> Mapping[str, list[Any]] | str:
+    try:
+        trace = made.run()
+    except up.RunError as error:
+        return str(error)
+    return {"time": list(trace.time), **{name: [repr(v) for v in trace[name]] for name in trace.names}}
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.data())
+def test_other_values_mean_the_same_as_a_scenario_that_has_them(data: st.DataObject) -> None:
+    drawn = data.draw(experiments())
+    values = _values(data, drawn.scenario)
+    for engine in ENGINES:
+        made = drawn.with_(scenario=on_engine(engine, drawn.scenario), engine=engine)
+        assert made.plan
+        assert _rows(made.with_values(values)) == _rows(
+            made.with_(scenario=made.scenario.with_values(values))
+        )
