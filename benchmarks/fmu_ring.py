@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 import upbeat as up
-from upbeat.units.fmi.binaries import Platform, find_library
-from upbeat.units.fmi.unpacked import folder_of
+from upbeat.units.fmi.archive import folder_of
+from upbeat.units.fmi.library import Platform, find_library
 
 HERE = Path(__file__).parent
 SIZES = (2, 10, 50)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fmu_maker import SUFFIX, compile_library
-from upbeat.units.fmi.binaries import Platform
+from upbeat.units.fmi.library import Platform
 
 LAG2 = """
 from pythonfmu import Fmi2Causality, Fmi2Slave, Fmi2Variability, Integer, Real

@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from fmu_models import GAIN, LINEAR, MODELS, Fmu, Var
-from upbeat.units.fmi.binaries import Platform
+from upbeat.units.fmi.library import Platform
 
 __all__ = ["COMPILER", "GAIN", "LINEAR", "MODELS", "Fmu", "Var", "compile_library", "description", "make"]
 

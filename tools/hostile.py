@@ -168,7 +168,7 @@ _INDEX = {2: '<Unknown index="4" dependencies=""/>', 3: '<Output valueReference=
 
 def make(fault: Fault, version: int, folder: Path) -> Path:
     """The FMU with this fault."""
-    from upbeat.units.fmi.binaries import Platform
+    from upbeat.units.fmi.library import Platform
 
     path = folder / f"{fault.deed}-{fault.where}-{version}.fmu"
     text = fault.where == "text"

@@ -11,7 +11,7 @@ from fmu_maker import description
 from fmu_models import GAIN
 from upbeat.cli.main import main
 from upbeat.core.errors import FileProblem
-from upbeat.units.fmi.binaries import Platform, find_library
+from upbeat.units.fmi.library import Platform, find_library
 
 LINUX = Platform("linux", "x86_64")
 

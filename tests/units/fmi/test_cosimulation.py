@@ -435,10 +435,10 @@ def test_arrays_and_their_sizes(fmu: Made, engine: str) -> None:
 
 
 def test_many_units_share_what_is_read(fmu: Made, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
-    from upbeat.units.fmi import unpacked
+    from upbeat.units.fmi import archive
 
     count = {"read": 0, "unpack": 0}
-    read, unpack = unpacked.parse_description, unpacked.unpack
+    read, unpack = archive.parse_description, archive.unpack
 
     def counted(*arguments: Any) -> Any:
         count["read"] += 1
@@ -448,10 +448,10 @@ def test_many_units_share_what_is_read(fmu: Made, monkeypatch: pytest.MonkeyPatc
         count["unpack"] += 1
         return unpack(*arguments)
 
-    monkeypatch.setattr(unpacked, "parse_description", counted)
-    monkeypatch.setattr(unpacked, "unpack", counting)
-    monkeypatch.setattr(unpacked, "_DESCRIPTIONS", {})
-    monkeypatch.setattr(unpacked, "_FOLDERS", {})
+    monkeypatch.setattr(archive, "parse_description", counted)
+    monkeypatch.setattr(archive, "unpack", counting)
+    monkeypatch.setattr(archive, "_DESCRIPTIONS", {})
+    monkeypatch.setattr(archive, "_FOLDERS", {})
     path = fmu("gain", 2)
     units = {f"u{i}": up.Fmu(path, parameters={"k": 1.0 + i}) for i in range(200)}
     links = {f"u{i}.u": f"u{i - 1}.y / {1.0 + i}" for i in range(1, 200)}

@@ -18,8 +18,8 @@ from fmpy.simulation import instantiate_fmu
 from fmu_exports import casadi_fmu, python_fmu
 from fmu_models import MODELS, bounces, height
 from upbeat.units.fmi.archive import unpack
-from upbeat.units.fmi.binaries import find_library
 from upbeat.units.fmi.description import read_description
+from upbeat.units.fmi.library import find_library
 
 Made = Callable[[str, int], Path]
 BOTH = pytest.mark.parametrize("version", [2, 3])

@@ -11,7 +11,6 @@ import pytest
 from fmu_maker import COMPILER, SUFFIX
 from fmu_models import bounces
 from fmu_opened import CS, ME, opened
-from upbeat.units.fmi.binaries import Platform
 from upbeat.units.fmi.description import (
     Causality,
     CoSimulation,
@@ -21,6 +20,7 @@ from upbeat.units.fmi.description import (
     Variable,
 )
 from upbeat.units.fmi.instance import FmuError, Updated, instantiate, resources
+from upbeat.units.fmi.library import Platform
 
 Fmus = Callable[[str, int], Path]
 BOTH = pytest.mark.parametrize("version", [2, 3])

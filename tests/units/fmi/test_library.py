@@ -16,10 +16,9 @@ import upbeat as up
 from fmu_maker import COMPILER, SUFFIX
 from upbeat.core.errors import FileProblem
 from upbeat.units.fmi.archive import unpack
-from upbeat.units.fmi.binaries import Platform
 from upbeat.units.fmi.description import InterfaceKind, read_description
 from upbeat.units.fmi.instance import FmuError, instantiate
-from upbeat.units.fmi.library import load
+from upbeat.units.fmi.library import Platform, load
 
 CS = InterfaceKind.CO_SIMULATION
 LINUX = pytest.mark.skipif(Platform.here().system != "linux", reason="the words of Linux's loader")

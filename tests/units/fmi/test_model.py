@@ -45,7 +45,7 @@ def test_the_description_is_read_without_unpacking(
     compiled: Compiled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zipfile.ZipFile, "extractall", lambda *_: pytest.fail("unpacked"))
-    monkeypatch.setattr("upbeat.units.fmi.unpacked.unpack", lambda *_: pytest.fail("unpacked"))
+    monkeypatch.setattr("upbeat.units.fmi.archive.unpack", lambda *_: pytest.fail("unpacked"))
     assert up.Fmu(compiled["gain", 2]).ports
 
 

@@ -219,11 +219,11 @@ def test_log_messages_have_the_time(
 @VERSIONS
 def test_nothing_is_left_behind(compiled: Compiled, version: int) -> None:
     """Instances that never ran, failed, or were left open are freed, too."""
-    from upbeat.units.fmi import unpacked
+    from upbeat.units.fmi import archive
 
     model = up.Fmu(compiled["linear", version])
     scenario = up.Scenario({"f": model, "g": model})
-    before = dict(unpacked._RUNNING)
+    before = dict(archive._RUNNING)
     plan = up.experiment(scenario, pace=0.1, until=1.0, engine="native")
     run = plan.open()
     run.close()
@@ -234,6 +234,6 @@ def test_nothing_is_left_behind(compiled: Compiled, version: int) -> None:
     unable = up.Scenario({"f": model, "z": up.PythonFunction(lambda u: 1 / 0, inputs=["u"], outputs=["y"])})
     with pytest.raises(up.UpbeatError):
         up.simulate(unable, pace=0.1, until=1.0, engine="native")
-    assert {key: count for key, count in unpacked._RUNNING.items() if count} == {
+    assert {key: count for key, count in archive._RUNNING.items() if count} == {
         key: count for key, count in before.items() if count
     }

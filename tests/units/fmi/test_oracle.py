@@ -11,7 +11,6 @@ import pytest
 
 import fmu_texts
 from upbeat.units.fmi.archive import unpack
-from upbeat.units.fmi.binaries import find_library
 from upbeat.units.fmi.description import (
     DependencyKind,
     ModelDescription,
@@ -21,6 +20,7 @@ from upbeat.units.fmi.description import (
     parse_description,
     read_description,
 )
+from upbeat.units.fmi.library import find_library
 
 FMI2_TYPES = {"Real": Type.FLOAT64, "Integer": Type.INT32}
 

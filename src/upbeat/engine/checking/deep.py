@@ -23,8 +23,8 @@ from upbeat.engine.closing import close_all
 from upbeat.engine.texts import text_of
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
+from upbeat.units.fmi.claims import disturbed, undeclared
 from upbeat.units.fmi.model import Fmu
-from upbeat.units.fmi.responses import disturbed, undeclared
 from upbeat.units.process import bare
 
 PARTS = 100

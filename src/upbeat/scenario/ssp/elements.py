@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.model import Items, Linear, Table, Transformation, Value
 from upbeat.units.fmi.description import UnitDefinition
-from upbeat.units.fmi.description.attributes import Attributes, flag, whole
-from upbeat.units.fmi.description.findings import shown
-from upbeat.units.fmi.description.units import base_unit
+from upbeat.units.fmi.description.attributes import Attributes, flag, shown, whole
+from upbeat.units.fmi.description.read import base_unit
 from upbeat.units.fmi.xml import Element
 
 NAMESPACES = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upbeat.core.errors import Problem, ScenarioError
-from upbeat.units.fmi.description.findings import Findings as Notes
+from upbeat.units.fmi.description.attributes import Findings as Notes
 
 _SHOWN = 200
 

@@ -33,7 +33,7 @@ from upbeat.scenario.ssp.settings import experiment_tables, unit_settings
 from upbeat.scenario.ssp.wiring import Leaf, Node, Wiring
 from upbeat.scenario.values import with_values
 from upbeat.units.fmi.description import ModelDescription
-from upbeat.units.fmi.description.findings import shown
+from upbeat.units.fmi.description.attributes import shown
 from upbeat.units.fmi.model import Fmu
 
 Place = Callable[[Path], Path]

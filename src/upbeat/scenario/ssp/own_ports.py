@@ -17,7 +17,7 @@ from upbeat.scenario.ssp.naming import identifiers
 from upbeat.scenario.ssp.parameters import Given
 from upbeat.scenario.ssp.wiring import Node, Wiring
 from upbeat.units.fmi.description import measure_of
-from upbeat.units.fmi.description.findings import shown
+from upbeat.units.fmi.description.attributes import shown
 from upbeat.units.fmi.model import Fmu
 
 Names = Mapping[tuple[str, ...], str]

@@ -13,8 +13,7 @@ from upbeat.scenario.ssp.model import Description, System
 from upbeat.scenario.ssp.structure import StructureReader
 from upbeat.units.fmi import xml
 from upbeat.units.fmi.archive import Unpacked, unpack
-from upbeat.units.fmi.description.attributes import Attributes
-from upbeat.units.fmi.description.findings import shown
+from upbeat.units.fmi.description.attributes import Attributes, shown
 
 DEFAULT = "SystemStructure.ssd"
 _DEEPEST = 10

@@ -14,7 +14,7 @@ from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.model import Binding, Component, Linear, MappingEntry, Parameter, System, Value
 from upbeat.scenario.ssp.wiring import Node, Path, Wiring
 from upbeat.units.fmi.description import UnitDefinition
-from upbeat.units.fmi.description.findings import shown
+from upbeat.units.fmi.description.attributes import shown
 
 _NAMED = 5
 

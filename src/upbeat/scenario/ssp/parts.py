@@ -14,8 +14,7 @@ from upbeat.scenario.ssp.elements import Scope, kept, named, transformation
 from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.model import Binding, Connection, Connector, MappingEntry, Parameter
 from upbeat.scenario.ssp.values import read_connector, read_dictionary, read_mapping, read_parameters
-from upbeat.units.fmi.description.attributes import Attributes
-from upbeat.units.fmi.description.findings import shown
+from upbeat.units.fmi.description.attributes import Attributes, shown
 from upbeat.units.fmi.xml import Element
 
 

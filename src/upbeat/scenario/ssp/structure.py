@@ -12,8 +12,7 @@ from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.model import Component, Description, Reference, System
 from upbeat.scenario.ssp.parts import Documents, Parts
 from upbeat.scenario.ssp.values import check_version
-from upbeat.units.fmi.description.attributes import Attributes
-from upbeat.units.fmi.description.findings import shown
+from upbeat.units.fmi.description.attributes import Attributes, shown
 from upbeat.units.fmi.xml import Element
 
 _FMU = ("application/x-fmu-sharedlibrary", "application/x-fmu-source-code")

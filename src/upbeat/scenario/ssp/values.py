@@ -18,8 +18,7 @@ from upbeat.scenario.ssp.elements import (
 )
 from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.model import Connector, Kind, MappingEntry, Parameter, Value
-from upbeat.units.fmi.description.attributes import Attributes, flag, real, whole
-from upbeat.units.fmi.description.findings import shown
+from upbeat.units.fmi.description.attributes import Attributes, flag, real, shown, whole
 from upbeat.units.fmi.xml import Element
 
 _VERSIONS = ("1.", "2.")

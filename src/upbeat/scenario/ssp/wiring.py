@@ -15,7 +15,7 @@ from upbeat.core.errors import suggest
 from upbeat.scenario.ssp.findings import Findings
 from upbeat.scenario.ssp.model import Component, Connection, Connector, Items, Kind, Reference, System
 from upbeat.units.fmi.description import Causality, ModelDescription, UnitDefinition, Variable
-from upbeat.units.fmi.description.findings import shown
+from upbeat.units.fmi.description.attributes import shown
 
 Path = tuple[str, ...]
 Node = tuple[Path, str]

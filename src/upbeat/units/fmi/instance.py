@@ -486,7 +486,7 @@ def _declared(offered: Interface) -> Mapping[str, str]:
     return found
 
 
-# -- values that fit the type of a variable; the core looks whether a number is within its bounds ----------
+# -- values that fit the type of a variable; the core looks whether a number is within its bounds --------
 
 
 def fitting(variable: Variable, value: Any, whole: Any = None) -> Any:

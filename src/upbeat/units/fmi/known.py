@@ -12,9 +12,9 @@ from typing import Any
 
 from upbeat.core.atomic import replace_file
 from upbeat.core.errors import FileProblem, UpbeatError
-from upbeat.units.fmi.binaries import Platform
-from upbeat.units.fmi.interfaces import CO_SIMULATION, MODEL_EXCHANGE, InterfaceName
-from upbeat.units.fmi.unpacked import key_of
+from upbeat.units.fmi.archive import key_of
+from upbeat.units.fmi.library import Platform
+from upbeat.units.fmi.ports import CO_SIMULATION, MODEL_EXCHANGE, InterfaceName
 
 FORMAT = 1
 """Of the files; raise it when a check finds out more than before, so that old answers do not count."""

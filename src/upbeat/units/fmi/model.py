@@ -12,20 +12,160 @@ from typing import Any, Literal
 
 from upbeat.core.abilities import Ability, Core, Unit, speaks_for_itself
 from upbeat.core.atomic import as_path
-from upbeat.core.errors import suggest
+from upbeat.core.errors import ModelError, suggest
+from upbeat.core.names import objection_to
 from upbeat.core.ports import EVENTS, Port, Value, Values
-from upbeat.units.fmi.about import notes_of
-from upbeat.units.fmi.arguments import categories, checked_tolerance, solver_for, texts, wrong
-from upbeat.units.fmi.binaries import objection as no_library
-from upbeat.units.fmi.description import CoSimulation, ModelDescription, ModelExchange
+from upbeat.units.fmi.archive import Key, describe
+from upbeat.units.fmi.description import Causality, CoSimulation, Interface, ModelDescription, ModelExchange
 from upbeat.units.fmi.instance import no_core
-from upbeat.units.fmi.interfaces import InterfaceName, abilities_of, has_events, interface_of, name_of
 from upbeat.units.fmi.known import content, known_to_fail
-from upbeat.units.fmi.ports import Layout, choices, indicator_names, layout, shown
-from upbeat.units.fmi.starts import Starts, sizes_of, with_starts
+from upbeat.units.fmi.library import objection as no_library
+from upbeat.units.fmi.ports import (
+    CO_SIMULATION,
+    MODEL_EXCHANGE,
+    InterfaceName,
+    Layout,
+    Starts,
+    abilities_of,
+    choices,
+    has_events,
+    indicator_names,
+    interface_of,
+    layout,
+    name_of,
+    shown,
+    sizes_of,
+    with_starts,
+)
 from upbeat.units.fmi.unit import enter, launch
-from upbeat.units.fmi.unpacked import Key, describe
-from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver, solver_spec, with_tolerance
+from upbeat.units.solving.solvers import (
+    Cvode,
+    DormandPrince,
+    Solver,
+    solver_from,
+    solver_spec,
+    with_tolerance,
+)
+
+# -- arguments of `Fmu`: what they may be ----------------------------------------------------------------
+
+
+def solver_for(given: Any, interface: Interface, tolerance: float | None) -> Solver | None:
+    """The solver, if one was asked for and the FMU can use it; a tolerance is for those that keep one."""
+    if given is None:
+        return None
+    if isinstance(interface, CoSimulation):
+        what = "an FMU for co-simulation brings its own solver: leave it out, or ask for interface = "
+        raise wrong("solver", f'{what}"model-exchange"')
+    solver = solver_from(given)
+    if tolerance is not None and not isinstance(solver, (DormandPrince, Cvode)):
+        raise wrong(
+            "tolerance",
+            f"the solver {solver.method} takes steps of one size whatever they cost: leave the tolerance "
+            "out, or take a solver that keeps it (dormand_prince, cvode)",
+        )
+    return solver
+
+
+def checked_tolerance(given: object) -> float | None:
+    """A tolerance that there can be."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < float("inf"):
+        raise wrong("tolerance", f"a tolerance is a positive number, not {given!r}")
+    return float(given)
+
+
+def categories(description: ModelDescription, wanted: object) -> bool | tuple[str, ...]:
+    """Categories of messages that there are, if the FMU says which; or all, or none in particular."""
+    if isinstance(wanted, bool):
+        return wanted
+    found, known = texts("logging", wanted), [name for name, _ in description.log_categories]
+    for name in found if known else ():
+        if name not in known:
+            what = f"the FMU has no messages of category {name!r}. {suggest(name, known, 'categories')}"
+            raise wrong("logging", what)
+    return found
+
+
+def texts(name: str, given: object) -> tuple[str, ...]:
+    """A list of texts, for the argument of this name."""
+    if isinstance(given, (list, tuple)) and all(isinstance(item, str) for item in given):
+        return tuple(given)
+    raise wrong(name, f'{name} is a list of texts, such as ["x", "body.*"], not {given!r}')
+
+
+def wrong(where: str, what: str) -> ModelError:
+    """An error that knows which argument is to blame."""
+    return ModelError(what, [(where, what)])
+
+
+# -- what there is to say about an FMU: for `upbeat explain` and `upbeat check` --------------------------
+
+
+_MOST_ODDITIES = 5
+_MOST_INDICATORS = 5
+
+UNIT = "UNIT"
+"""Stands for the name of the unit, which a model does not know."""
+
+
+def notes_of(description: ModelDescription, interface: Interface) -> tuple[str, ...]:
+    """Sentences: what it is, what it needs, what is tolerated."""
+    found = [headline(description, interface)]
+    if interface.needs_execution_tool:
+        found.append("it needs the tool that made it to be installed here")
+    if interface.only_once_per_process:
+        found.append("only one unit of it can run in a process")
+    found += indicator_advice(description, interface)
+    odd = description.warnings
+    found += [f"tolerated: {note}" for note in odd[:_MOST_ODDITIES]]
+    if len(odd) > _MOST_ODDITIES:
+        found.append(f"tolerated: … and {len(odd) - _MOST_ODDITIES} oddities more in its description")
+    return tuple(found)
+
+
+def indicator_advice(description: ModelDescription, interface: Interface) -> list[str]:
+    """What to type so that steps end at the events of an FMU for co-simulation that names their indicators.
+
+    FMI 3 does so for the sake of model exchange; most FMUs let the variables be read in co-simulation, too.
+    """
+    if not isinstance(interface, CoSimulation):
+        return []
+    named = [description.by_name[unknown.variable] for unknown in description.structure.event_indicators]
+    named = [variable for variable in named if not variable.dimensions][:_MOST_INDICATORS]
+    if not named:
+        return []
+    hidden = [f'"{v.name}"' for v in named if v.causality is not Causality.OUTPUT]
+    entries = []
+    for number, variable in enumerate(named, 1):
+        plain = not objection_to(variable.name)
+        event = variable.name if plain else f"indicator_{number}"
+        path = f"{UNIT}.{variable.name}" if plain else f"`{UNIT}.{variable.name}`"
+        entries.append(
+            f'{event}_falls = {{ when = "{path} <= 0" }}, {event}_rises = {{ when = "{path} >= 0" }}'
+        )
+    shown = f"locals = [{', '.join(hidden)}] in its unit, and " if hidden else ""
+    crossing = ", ".join(variable.name for variable in named)
+    return [
+        f"something happens inside where {crossing} changes its sign. To have steps end "
+        f"there, write {shown}events = {{ {', '.join(entries)} }} with the pace look_ahead"
+    ]
+
+
+def headline(description: ModelDescription, interface: Interface) -> str:
+    """``FMI 2.0 co-simulation, 'Pump' 1.2 made by Dymola 2024``."""
+    offered = [CO_SIMULATION] if description.co_simulation is not None else []
+    offered += [MODEL_EXCHANGE] if description.model_exchange is not None else []
+    others = [name for name in offered if name != name_of(interface)]
+    text = f"FMI {description.written_version} {name_of(interface)}, '{description.name}'"
+    text += f" {description.model_version}" if description.model_version else ""
+    text += f" made by {description.tool}" if description.tool else ""
+    return text + (f" (it offers {others[0]}, too)" if others else "")
+
+
+# -- `Fmu`: an FMU file as a model -----------------------------------------------------------------------
+
 
 Rollback = Literal["check", "trust", "never"]
 Isolation = Literal["auto", "process", "none"]
@@ -172,7 +312,7 @@ class Fmu:
 
     def lags(self) -> list[tuple[str, str]]:
         """Which outputs follow which inputs only after the next step, though declared to do so at once."""
-        from upbeat.units.fmi.responses import lags  # found by trying models
+        from upbeat.units.fmi.claims import lags  # found by trying models
 
         return lags(self)
 

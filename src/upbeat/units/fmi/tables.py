@@ -26,9 +26,8 @@ from upbeat.units.fmi.description import (
     Variable,
 )
 from upbeat.units.fmi.instance import TYPES, Instance
-from upbeat.units.fmi.interfaces import has_events, own_clocks
 from upbeat.units.fmi.journal import Journal
-from upbeat.units.fmi.ports import Layout
+from upbeat.units.fmi.ports import Layout, has_events, own_clocks
 from upbeat.units.solving.solvers import Cvode, Solver
 
 

@@ -16,14 +16,12 @@ from upbeat.core.errors import ModelError, suggest
 from upbeat.core.places import Place, Places
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value, Values
 from upbeat.units.fmi import instance as instances
+from upbeat.units.fmi.archive import begin, end, folder_of
 from upbeat.units.fmi.description import Causality as Role
 from upbeat.units.fmi.description import CoSimulation, Initial, ModelDescription, Type, Variable
 from upbeat.units.fmi.instance import FmuError, Instance, core, fitting
-from upbeat.units.fmi.interfaces import has_events
-from upbeat.units.fmi.ports import Layout, reshaped
-from upbeat.units.fmi.starts import sizes_of
+from upbeat.units.fmi.ports import Layout, has_events, reshaped, sizes_of
 from upbeat.units.fmi.tables import Keeper, can_follow, lower, lower_exchange
-from upbeat.units.fmi.unpacked import begin, end, folder_of
 from upbeat.units.inputs import MAX_DEGREE
 from upbeat.units.solving.cvode import Jacobian, Multistep
 from upbeat.units.solving.effort import Effort

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from upbeat.units.fmi.description.measures import measure_of
 from upbeat.units.fmi.description.model import (
     BaseUnit,
+    Causality,
     ClockInterval,
     CoSimulation,
     DefaultExperiment,
+    DependencyKind,
     Dimension,
     DisplayUnit,
+    Initial,
     Interface,
+    InterfaceKind,
+    IntervalVariability,
     Item,
     ModelDescription,
     ModelExchange,
@@ -18,21 +22,15 @@ from upbeat.units.fmi.description.model import (
     Properties,
     ScheduledExecution,
     Structure,
+    Type,
     TypeDefinition,
     UnitDefinition,
     Unknown,
+    Variability,
     Variable,
+    measure_of,
 )
 from upbeat.units.fmi.description.read import NAME, parse_description, read_description
-from upbeat.units.fmi.description.words import (
-    Causality,
-    DependencyKind,
-    Initial,
-    InterfaceKind,
-    IntervalVariability,
-    Type,
-    Variability,
-)
 
 __all__ = [
     "NAME",

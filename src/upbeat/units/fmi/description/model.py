@@ -1,23 +1,137 @@
-"""What an FMU says of itself, in one form for FMI 2 and 3.
-
-References between variables (by index in FMI 2, by value reference in FMI 3) are names here.
-"""
+"""What an FMU says of itself, in one frozen form for FMI 2.0 and 3.0."""
 
 from __future__ import annotations
 
+import enum
 import math
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from upbeat.units.fmi.description.words import (
-    Causality,
-    DependencyKind,
-    Initial,
-    InterfaceKind,
-    IntervalVariability,
-    Type,
-    Variability,
-)
+from upbeat.core import measure
+
+# -- the words of a model description that FMI 2 and 3 share, and what a value of each type may be -------
+
+
+class Type(enum.Enum):
+    """What a variable holds. FMI 2's Real is FLOAT64 and its Integer INT32."""
+
+    FLOAT32 = "Float32"
+    FLOAT64 = "Float64"
+    INT8 = "Int8"
+    UINT8 = "UInt8"
+    INT16 = "Int16"
+    UINT16 = "UInt16"
+    INT32 = "Int32"
+    UINT32 = "UInt32"
+    INT64 = "Int64"
+    UINT64 = "UInt64"
+    BOOLEAN = "Boolean"
+    STRING = "String"
+    BINARY = "Binary"
+    ENUMERATION = "Enumeration"
+    CLOCK = "Clock"
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds real numbers, the only ones that can be continuous."""
+        return self in (Type.FLOAT32, Type.FLOAT64)
+
+    @property
+    def range(self) -> tuple[int, int] | None:
+        """The least and the greatest value of an integer or an enumeration."""
+        return _RANGES.get(self)
+
+
+def _range(bits: int, signed: bool) -> tuple[int, int]:
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+
+
+_RANGES = {
+    Type.INT8: _range(8, True),
+    Type.UINT8: _range(8, False),
+    Type.INT16: _range(16, True),
+    Type.UINT16: _range(16, False),
+    Type.INT32: _range(32, True),
+    Type.UINT32: _range(32, False),
+    Type.INT64: _range(64, True),
+    Type.UINT64: _range(64, False),
+    Type.ENUMERATION: _range(64, True),
+}
+
+FMI2_TYPES = {
+    "Real": Type.FLOAT64,
+    "Integer": Type.INT32,
+    "Boolean": Type.BOOLEAN,
+    "String": Type.STRING,
+    "Enumeration": Type.ENUMERATION,
+}
+"""The element names of FMI 2. Those of FMI 3 are the values of `Type`."""
+
+
+class Causality(enum.Enum):
+    """Who gives a variable its value."""
+
+    PARAMETER = "parameter"
+    CALCULATED_PARAMETER = "calculatedParameter"
+    STRUCTURAL_PARAMETER = "structuralParameter"
+    INPUT = "input"
+    OUTPUT = "output"
+    LOCAL = "local"
+    INDEPENDENT = "independent"
+
+
+class Variability(enum.Enum):
+    """When a variable may change."""
+
+    CONSTANT = "constant"
+    FIXED = "fixed"
+    TUNABLE = "tunable"
+    DISCRETE = "discrete"
+    CONTINUOUS = "continuous"
+
+
+class Initial(enum.Enum):
+    """Whether the start value is the value at the start, a first guess, or not there at all."""
+
+    EXACT = "exact"
+    APPROX = "approx"
+    CALCULATED = "calculated"
+
+
+class DependencyKind(enum.Enum):
+    """How an unknown depends on a known: with a factor that stays, or in any way (DEPENDENT)."""
+
+    DEPENDENT = "dependent"
+    CONSTANT = "constant"
+    FIXED = "fixed"
+    TUNABLE = "tunable"
+    DISCRETE = "discrete"
+
+
+class IntervalVariability(enum.Enum):
+    """How the interval of a clock comes about."""
+
+    CONSTANT = "constant"
+    FIXED = "fixed"
+    TUNABLE = "tunable"
+    CHANGING = "changing"
+    COUNTDOWN = "countdown"
+    TRIGGERED = "triggered"
+
+
+class InterfaceKind(enum.Enum):
+    """The ways of running an FMU."""
+
+    CO_SIMULATION = "CoSimulation"
+    MODEL_EXCHANGE = "ModelExchange"
+    SCHEDULED_EXECUTION = "ScheduledExecution"
+
+
+# -- what an FMU says of itself, in one form for FMI 2 and 3 ---------------------------------------------
+#
+# References between variables (by index in FMI 2, by value reference in FMI 3) are names here.
+
 
 StartValue = float | int | bool | str | bytes
 
@@ -284,3 +398,74 @@ class ModelDescription:
         """The continuous states, in the order of their derivatives."""
         found = (self.by_name[unknown.variable].derivative_of for unknown in self.structure.derivatives)
         return tuple(name for name in found if name is not None)
+
+
+# -- units of FMUs as texts that `upbeat.core.measure` understands ---------------------------------------
+#
+# Names in FMUs are free texts: most are SI, many are written as in Modelica (``N.m``, ``m/s2``), some
+# mean nothing. The base unit, where there is one, says what is meant, so a name is believed only if it agrees
+# with it; without such a name, the unit is written as what it is: ``[7.0*m]``.
+
+
+_POWER = re.compile(r"(?<=[A-Za-z)])(-?\d+)")
+_DOT = re.compile(r"(?<=[A-Za-z0-9)])\.(?=[A-Za-z(])")
+_DIMENSIONLESS = ("", "-", "1", "none")
+_USUAL = {frozenset({("K", 1)}): ("degC", "degF"), frozenset({("s", -1), ("rad", 1)}): ("rpm",)}
+"""Good names, by the exponents, for units that FMUs call all sorts of things: C, rev/min."""
+
+
+def measure_of(unit: UnitDefinition, *, relative: bool = False) -> str | None:
+    """The text for a port's unit; None where nothing says what the FMU means.
+
+    A `relative` quantity is a difference, so that the zero of its scale does not matter.
+    """
+    text = _text(unit)
+    return text if text is None or not relative else measure.of_difference(text)
+
+
+def _text(unit: UnitDefinition) -> str | None:
+    names = _modern(unit.name), unit.name
+    if unit.base is None:
+        known = next((text for text in names if _understood(text)), None)
+        return "1" if known is None and unit.name.strip() in _DIMENSIONLESS else known
+    base = _base_text(unit.base)
+    for text in (*names, *_USUAL.get(frozenset(unit.base.exponents), ())):
+        if _understood(text) and _agrees(text, unit.base, base):
+            return text
+    text = measure.defined(base, unit.base.factor, unit.base.offset)
+    return text if _understood(text) else None
+
+
+def _modern(name: str) -> str:
+    """Modelica's spelling in ours: ``kg.m2`` is ``kg*m^2``."""
+    return _POWER.sub(r"^\1", _DOT.sub("*", name))
+
+
+def _base_text(base: BaseUnit) -> str:
+    above = [_factor(name, power) for name, power in base.exponents if power > 0]
+    below = [_factor(name, -power) for name, power in base.exponents if power < 0]
+    bottom = below[0] if len(below) == 1 else f"({'*'.join(below)})"
+    return ("*".join(above) or "1") + (f"/{bottom}" if below else "")
+
+
+def _factor(name: str, power: int) -> str:
+    return name if power == 1 else f"{name}^{power}"
+
+
+def _understood(text: str) -> bool:
+    try:
+        measure.check(text)
+    except measure.MeasureError:
+        return False
+    return True
+
+
+def _agrees(text: str, base: BaseUnit, base_text: str) -> bool:
+    if text == base_text:
+        return base.factor == 1 and base.offset == 0
+    try:
+        found = measure.conversion(text, base_text)
+    except measure.MeasureError:
+        return False
+    close = math.isclose(found.scale, base.factor, rel_tol=1e-6)
+    return close and math.isclose(found.offset, base.offset, rel_tol=1e-6, abs_tol=1e-9)

@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from upbeat.units.fmi import claims, known
-from upbeat.units.fmi.bench import apart, settings_of
-from upbeat.units.fmi.binaries import Platform
+from upbeat.units.fmi import claims, judge, known, trials
 from upbeat.units.fmi.description import CoSimulation
-from upbeat.units.fmi.interfaces import CO_SIMULATION, MODEL_EXCHANGE, InterfaceName
+from upbeat.units.fmi.judge import PortRow, Reaction, Report, Row
+from upbeat.units.fmi.library import Platform
 from upbeat.units.fmi.model import Fmu
-from upbeat.units.fmi.probe import judge, trials
-from upbeat.units.fmi.probe.report import PortRow, Reaction, Report, Row
+from upbeat.units.fmi.ports import CO_SIMULATION, MODEL_EXCHANGE, InterfaceName
 from upbeat.units.fmi.trial import DEADLINE, Trial, attempt
+from upbeat.units.fmi.trials import apart, settings_of
 from upbeat.version import __version__
 
 __all__ = ["PortRow", "Reaction", "Report", "Row", "probe"]
