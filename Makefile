@@ -44,7 +44,7 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[all]'
 	@if ls .venv/lib/python3*/site-packages/upbeat/_native* >/dev/null 2>&1; \
 	then echo "Upbeat is set up, native engine included."; \
-	else echo "Upbeat is set up WITHOUT its native engine: everything runs on the interpreter, only slower."; \
+	else echo "Upbeat is set up WITHOUT its native engine: everything but FMUs runs on the interpreter, only slower."; \
 	echo "For the native engine install a C++17 compiler, then: touch pyproject.toml && make setup"; fi
 	@touch $@
 

@@ -15,11 +15,10 @@ from upbeat.core.abilities import Ability, Core, Unit
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.places import Place, Places
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value, Values
-from upbeat.units.fmi import instance as instances
 from upbeat.units.fmi.archive import begin, end, folder_of
 from upbeat.units.fmi.description import Causality as Role
 from upbeat.units.fmi.description import CoSimulation, Initial, ModelDescription, Type, Variable
-from upbeat.units.fmi.instance import FmuError, Instance, core, fitting
+from upbeat.units.fmi.instance import FmuError, Instance, core, fitting, instantiate
 from upbeat.units.fmi.ports import Layout, has_events, reshaped, sizes_of
 from upbeat.units.fmi.tables import Keeper, can_follow, lower, lower_exchange
 from upbeat.units.inputs import MAX_DEGREE
@@ -101,7 +100,7 @@ def initialized(model: Fmu, name: str, start: float) -> tuple[Instance, Callable
         co_simulation = interface if isinstance(interface, CoSimulation) else None
         inputs = [variable for _, variable in model.layout.of(Causality.INPUT)]
         followed = [v for v in inputs if description.version == 3 and can_follow(description, interface, v)]
-        instance = instances.instantiate(
+        instance = instantiate(
             folder_of(model.key),
             description,
             interface.kind,
