@@ -38,7 +38,7 @@ SIGNAL = (
     Station("units.equations.ode", "Ode.__init__", "equations become models with typed ports"),
     Station("scenario.assemble", "assemble", "connections find their ports; all mistakes at once"),
     Station("scenario.connection", "connect", "units of measure are converted into the formula"),
-    Station("master.master", "Master.build", "the master becomes a program"),
+    Station("master.master", "Master.written", "the master becomes a program"),
     Station("master.port_registers", "PortRegisters.__init__", "each port gets a register; copies share one"),
     Station("master.couplings.coupling", "sweep", "the order: Set, Advance, Get"),
     Station("engine.run", "Run.__init__", "an engine, a recorder, a loop"),
