@@ -253,3 +253,91 @@ def test_what_a_controller_decides_on_the_way_is_not_in_a_matrix(far: str, ideal
     for scenario in (sampled, by_time):
         found = up.stability_of(scenario, pace=0.1, scan=False, ideal=ideal)
         assert (found.verdict, "is not a point of rest" in found.model.unseen) == ("undecided", True)
+
+
+def by_machine(do: str, out: str = "u", **more: Any) -> up.Scenario:
+    """A plant with a machine that acts every 0.5 s."""
+    unit = up.StateMachine(
+        states=["on"], initial="on", inputs={"z": {"kind": "real"}}, variables={"u": 0.0, **more},
+        outputs={"y": out}, transitions=[{"from": "on", "after": 0.5, "do": {"u": do}}],
+    )  # fmt: skip
+    plant = up.Ode({"z": "u - z"}, inputs=["u"], outputs=["z"], start={"z": 1.0})
+    return up.Scenario({"plant": plant, "c": unit}, {"c.z": "plant.z", "plant.u": "c.y"})
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        by_machine("-0.5*z if time < 40 else 5*z"),
+        by_machine("-0.5*z", "u if time < 40 else -9*u"),
+        by_machine("-0.5*z*min(time, 1) if time < 40 else 5*z"),
+        by_machine("-0.5*z*elapsed"),  # it never leaves the state
+    ],
+)
+def test_what_a_machine_does_at_other_times_is_not_known(scenario: up.Scenario) -> None:
+    trace = up.simulate(scenario, pace=0.25, until=60.0)
+    late = np.abs(trace["plant.z"][trace.time > 50.0])
+    assert late.max() > 1e3 * late[0]  # that it grows in the end
+    found = up.stability_of(scenario, pace=0.1, scan=False)
+    assert (found.verdict, "a coefficient of c changes with the time" in found.why) == ("undecided", True)
+
+
+@pytest.mark.parametrize(
+    "do", ["-0.5*z + (1 if time < 300 else 2)", "-0.5*z + sin(time)", "u - 0.1*u - 0.1*z"]
+)
+def test_what_a_machine_adds_at_times_changes_nothing(do: str) -> None:
+    assert up.stability_of(by_machine(do), pace=0.1, scan=False).verdict == "stable"
+
+
+def test_a_machine_that_acts_long_after_is_not_forgotten() -> None:
+    unit = up.StateMachine(
+        states=["a", "b"], initial="a", inputs={"z": {"kind": "real"}},
+        outputs={"y": "-0.5*z if state == 'a' else 5*z"},
+        transitions=[{"from": "a", "to": "b", "after": 700.0}],
+    )  # fmt: skip
+    plant = up.Ode({"z": "u - z"}, inputs=["u"], outputs=["z"])
+    scenario = up.Scenario({"plant": plant, "c": unit}, {"c.z": "plant.z", "plant.u": "c.y"})
+    found = up.stability_of(scenario, pace=0.1, scan=False)
+    assert (found.verdict, "the time between events of c" in found.why) == ("undecided", True)
+
+
+class Late:
+    """A gain that is another one after 700 samples, or 350 s."""
+
+    counts = True
+
+    def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+        self.e, self.n = 0.0, 0
+        self.t = start
+
+    def get(self, port: str) -> float:
+        late = self.n >= 700 if self.counts else self.t >= 350.0
+        return 5.0 * self.e if late else -0.5 * self.e
+
+    def set(self, port: str, coefficients: Any) -> None:
+        self.e = float(coefficients[0])
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.n, self.t = self.n + 1, to
+        return to
+
+    def save(self) -> Any:
+        return self.e, self.n, self.t
+
+    def restore(self, token: Any) -> None:
+        self.e, self.n, self.t = token
+
+
+class LateByTime(Late):
+    counts = False
+
+
+@pytest.mark.parametrize("kind", [Late, LateByTime])
+def test_units_with_a_sample_time_are_tried_at_later_samples(kind: type) -> None:
+    """Both are found out as they are without a sample time."""
+    plant = up.Ode({"z": "u - z"}, inputs=["u"], outputs=["z"], start={"z": 1.0})
+    for how in ({}, {"sample_time": 0.5}):
+        unit = up.PythonUnit(kind, up.units.ports(["e"], ["u"]), [up.Ability.ROLLBACK], **how)
+        scenario = up.Scenario({"plant": plant, "c": unit}, {"c.e": "plant.z", "plant.u": "c.u"})
+        found = up.stability_of(scenario, pace=0.1, scan=False)
+        assert (found.verdict, "a coefficient of c changes with the time" in found.why) == ("undecided", True)

@@ -114,7 +114,9 @@ class Beside(Protocol):
         """… and after it."""
         ...
 
-    def alike(self, step: float, driven: Sequence[str], later: Sequence[float]) -> Sequence[float] | None:
+    def alike(
+        self, now: float, step: float, driven: Sequence[str], later: Sequence[float]
+    ) -> Sequence[float] | None:
         """How many steps later, of those in `later`, it was tried and had the same slopes.
 
         None, if slopes change with the time, or with inputs `driven` by it, as far as trying tells. Nothing,
@@ -140,7 +142,9 @@ class Unstruck:
     def struck(self, left: Any) -> None:
         return None
 
-    def alike(self, step: float, driven: Sequence[str], later: Sequence[float]) -> Sequence[float] | None:
+    def alike(
+        self, now: float, step: float, driven: Sequence[str], later: Sequence[float]
+    ) -> Sequence[float] | None:
         return ()
 
 

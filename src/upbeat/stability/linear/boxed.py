@@ -96,11 +96,13 @@ class Boxed:
     def struck(self, left: None) -> None:
         """A scenario inside that has events is no box."""
 
-    def alike(self, step: float, driven: Sequence[str], later: Sequence[float]) -> Sequence[float] | None:
+    def alike(
+        self, now: float, step: float, driven: Sequence[str], later: Sequence[float]
+    ) -> Sequence[float] | None:
         ends = [self._free[port] for port in driven]
         tried: list[float] = []
         for unit, one in self._besides.items():
-            found = one.alike(step, [inner.name for of, inner in ends if of == unit], later)
+            found = one.alike(now, step, [inner.name for of, inner in ends if of == unit], later)
             if found is None:
                 return None
             tried = tried or list(found)

@@ -26,6 +26,7 @@ from upbeat.stability.linear.neighbour import Neighbour, opened
 from upbeat.stability.linear.standing import Standing
 from upbeat.stability.linear.timed import Factor, driven, driven_inputs, factors, steps_of_period
 from upbeat.stability.linear.tokens import called
+from upbeat.units.discrete.model import NEVER
 
 Verdict = Literal["stable", "unstable", "undecided"]
 USUAL = "step"
@@ -273,7 +274,7 @@ class Followed:
         later = later_steps((self._stop - self._time) / step)
         told: dict[str, list[str]] = {}
         for unit, one in self._own.items():
-            tried = one.alike(step, [port for of, port in self._driven if of == unit], later)
+            tried = one.alike(self._time, step, [port for of, port in self._driven if of == unit], later)
             if tried is None:
                 found.append(Factor(f"a coefficient of {self._called[unit]}", None))
             elif tried:
@@ -369,7 +370,10 @@ class Followed:
             name = f"the time between events of {self._called[unit]}"
             apart = np.diff(seen)
             if not len(seen):
-                continue  # it stays as it is
+                own = self._own[unit]
+                if isinstance(own, Jumping) and own.due < NEVER:  # long after
+                    yield Factor(name, None)
+                continue  # or it stays as it is
             if len(apart) < 2:
                 yield Factor(name, None)
                 continue

@@ -6,13 +6,16 @@ near, and a sampled controller is a matrix for every event. Clocks and samplers 
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from upbeat.core.abilities import Ability
-from upbeat.core.expr import Number, differentiate, names, simplify
+from upbeat.core.expr import Apply, Expr, Name, Number, Op, differentiate, fold, names, simplify
+from upbeat.core.expr.nodes import Inner, Leaf
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
 from upbeat.stability.linear.beside import Array, Moved, NoMatrix, Rows, _at
 from upbeat.stability.linear.flows import Flow, Moving
@@ -21,8 +24,9 @@ from upbeat.stability.linear.tokens import Look, Path, Tokens, called, leaves, r
 from upbeat.stability.linear.tried import ACCURACY, Course, Tried
 from upbeat.units.custom import Sampled
 from upbeat.units.discrete.devs import DevsUnit
-from upbeat.units.discrete.model import Discrete
+from upbeat.units.discrete.model import NEVER, Discrete
 from upbeat.units.discrete.unit import DiscreteUnit
+from upbeat.units.equations.data import TIME
 
 
 def carries_numbers(model: Any, unit: Any) -> bool:
@@ -156,6 +160,77 @@ def _moves(due: Any, name: str) -> bool:
     return not (isinstance(slope, Number) and slope.value == 0.0)
 
 
+class _Clock(enum.Enum):
+    """How an expression goes with the time, if all times that a unit remembers go with it."""
+
+    STILL = 0
+    GOES = 1  # as the time does
+    NEVER = 2  # infinite: both
+    OTHER = 3
+
+
+COMPARED = {Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE}
+
+
+def _by_the_clock(discrete: Discrete) -> bool:
+    """Whether what jumps do, to first order, may depend on the time itself, and not only on how long ago
+    something was: then those of one period say nothing about later ones."""
+    changes = [pair for mode in discrete.modes for pair in (*mode.internal, *mode.external)]
+    real = {variable.name for variable in discrete.variables if variable.kind is Kind.REAL}
+
+    def told(node: Inner, args: list[bool]) -> bool:
+        """Whether a sum, or one of several values, has the time in it: not what they are chosen by."""
+        if isinstance(node, Apply) and node.op is Op.WHERE:
+            return any(args[1:])
+        return isinstance(node, Apply) and node.op in (Op.ADD, Op.SUB, Op.MIN, Op.MAX) and any(args)
+
+    times = {to for to, value in changes if to in real and fold(value, lambda leaf: leaf == Name(TIME), told)}
+
+    def goes(expression: Expr) -> _Clock:
+        def leaf(node: Leaf) -> _Clock:
+            if isinstance(node, Number) and abs(node.value) >= NEVER:
+                return _Clock.NEVER
+            return _Clock.GOES if isinstance(node, Name) and node.id in {TIME, *times} else _Clock.STILL
+
+        return fold(expression, leaf, _together)
+
+    while odd := {to for to, value in changes if to in times and goes(value) in (_Clock.STILL, _Clock.OTHER)}:
+        times -= odd
+    sent = [one for mode in discrete.modes for one in mode.emissions]
+    decided = [value for to, value in changes if to not in real] + [one.present for one in sent]
+    given = [value for to, value in changes if to in real - times]
+    given += [cell for _, cells in discrete.outputs for cell in cells] + [
+        c for one in sent for c in one.cells
+    ]
+    by = real | {n for p in discrete.ports if p.kind is Kind.REAL for n in cell_names(p.name, p.size)}
+    slopes = (
+        simplify(differentiate(cell, name)) for cell in given for name in sorted(names(cell) & (by - times))
+    )
+    return any(
+        TIME in names(one) and goes(one) not in (_Clock.STILL, _Clock.NEVER) for one in (*decided, *slopes)
+    )
+
+
+def _together(node: Inner, args: list[_Clock]) -> _Clock:
+    if _Clock.OTHER in args:
+        return _Clock.OTHER
+    kinds = set(args) - {_Clock.NEVER}
+    if isinstance(node, Apply):
+        match node.op, args:
+            case Op.WHERE, [_Clock.STILL, a, b]:
+                kinds = {a, b} - {_Clock.NEVER}
+                return _Clock.OTHER if len(kinds) > 1 else kinds.pop() if kinds else _Clock.NEVER
+            case ((Op.MIN | Op.MAX), _) if len(kinds) <= 1:
+                return kinds.pop() if kinds else _Clock.NEVER
+            case Op.SUB, [_Clock.GOES, _Clock.GOES]:
+                return _Clock.STILL
+            case ((Op.ADD | Op.SUB), [_Clock.GOES, _Clock.STILL]) | (Op.ADD, [_Clock.STILL, _Clock.GOES]):
+                return _Clock.GOES
+            case op, _ if op in COMPARED and len(kinds) <= 1:
+                return _Clock.STILL
+    return _Clock.OTHER if _Clock.GOES in kinds else _Clock.STILL
+
+
 class Jumping(Tried):
     """A discrete unit: rows of what it keeps change in jumps only."""
 
@@ -178,10 +253,21 @@ class Jumping(Tried):
         self._known, self._fitted = None, None
         self._pending: frozenset[str] = frozenset()
         self._events = {port.name for port in inputs if port.event}
+        self._timed = isinstance(unit, DiscreteUnit) and _by_the_clock(getattr(model, "discrete", model))
+        self._inside: Tried | None = None
+        if isinstance(unit, Sampled):
+            told = Told(name, unit.inside)
+            tokens = Tokens(name, told, model.ports, unit.time, unit.period)
+            self._inside = Tried(name, told, model.ports, tokens, courses, unit.period)
 
     @property
     def slopes(self) -> float:
         return max(ACCURACY, self._doubt)
+
+    @property
+    def due(self) -> float:
+        """When it has its next event by itself."""
+        return float(self._unit.due())
 
     def begin(self, states: Array) -> None:
         super().begin(states)
@@ -195,8 +281,18 @@ class Jumping(Tried):
     def arrive(self, left: Any, t: float, to: float) -> None:
         self._time, self._known = to, None
 
-    def alike(self, step: float, driven: Sequence[str], later: Sequence[float]) -> Sequence[float] | None:
-        return ()  # what a jump does is looked at for every jump of a period
+    def alike(
+        self, now: float, step: float, driven: Sequence[str], later: Sequence[float]
+    ) -> Sequence[float] | None:
+        """What a jump does is looked at for every jump of a period; later ones may do something else."""
+        if self._timed:
+            return None
+        if self._inside is None:
+            return ()
+        period = self._unit.period
+        last = self._unit.due() - period
+        tried = self._inside.alike(last, period, (), [k * step / period for k in later if k * step >= period])
+        return None if tried is None else [k * period / step for k in tried]
 
     def save(self) -> Any:
         return super().save(), self._pending

@@ -84,7 +84,9 @@ class Solved(Moved):
             slopes=self.slopes,
         )
 
-    def alike(self, step: float, driven: Sequence[str], later: Sequence[float]) -> Sequence[float] | None:
+    def alike(
+        self, now: float, step: float, driven: Sequence[str], later: Sequence[float]
+    ) -> Sequence[float] | None:
         """Of expressions it is known from their form; an FMU is not sent further than a little way ahead."""
         if isinstance(self._jacobian, Symbolic):
             return ()

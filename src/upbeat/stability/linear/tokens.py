@@ -292,12 +292,16 @@ class Tokens:
         """Steps of any length are tried as they are."""
 
     def later(self, t: float, to: float, steps: float) -> None:
-        """Let the numbers that go their own way be what they are so many steps later; all else stays."""
+        """Let the numbers that are no states be what they are so many steps later; all else stays."""
         token = self._unit.save()
         before = Look(token).numbers
         self._unit.advance(t, to, False)
         after = Look(self._unit.save()).numbers
-        moved = {p: before[p] + steps * (after[p] - before[p]) for p in self._steady if before[p] != after[p]}
+        moved = {
+            p: before[p] + steps * (after[p] - before[p])
+            for p in self._left_out
+            if p in before and p in after and before[p] != after[p]
+        }
         for p in self._whole:
             if p in before and p in after and before[p] != after[p]:
                 moved[p] = int(before[p] + round(steps) * (after[p] - before[p]))

@@ -326,10 +326,12 @@ class Tried(Moved):
         in_order = _by_place(moving, columns)
         return Flow(np.hstack([states, np.array(in_order).T]) if in_order else states, self.slopes)
 
-    def alike(self, step: float, driven: Sequence[str], later: Sequence[float]) -> Sequence[float] | None:
+    def alike(
+        self, now: float, step: float, driven: Sequence[str], later: Sequence[float]
+    ) -> Sequence[float] | None:
         if not self._handle.writable:
             return ()  # an FMU's own business: its time is not ours to change
-        unit, t = self._unit, self._time
+        unit, t = self._unit, now
         token = unit.save()
 
         def slopes(later: float, moved: Port | None = None, by: float = 0.0) -> Array:
