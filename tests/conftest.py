@@ -59,4 +59,6 @@ def fmu(fmu_folder: Path) -> Callable[[str, int], Path]:
     """``fmu("ball", 3)``: the path of an FMU of tests/fmus for a version of FMI, made once per session."""
     if COMPILER is None:
         pytest.skip("no C compiler")
+    if not native.available():
+        pytest.skip("FMUs need the native core")
     return lambda name, version: make(MODELS[name, version], version, fmu_folder)

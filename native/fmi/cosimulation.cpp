@@ -496,6 +496,7 @@ class CoSimulation final : public Face, private Hot<F>, private Memory {
 
   void use(Strings& strings) override {
     fmu_.use(strings);
+    states_.use(strings);
     Memory::use(strings);
   }
   double time() const override { return *Hot<F>::now; }

@@ -100,10 +100,21 @@ class ExchangeMemory {
   void use(Strings& strings) {
     for (std::size_t i = 0; i < held.size(); ++i) {
       if (held_kinds_[i] != Kind::String) continue;
-      held[i].i = strings.intern(strings_ ? strings_->text(held[i].i) : texts_.at(static_cast<std::size_t>(held[i].i)));
+      if (strings_) {
+        fmi::translate(&held[i], 1, strings_, strings);
+      } else {
+        held[i].i = strings.intern(texts_.at(static_cast<std::size_t>(held[i].i)));
+      }
     }
     guards.use(strings);
     strings_ = &strings;
+  }
+  const Strings* strings() const { return strings_; }
+  void translate(Cell* cells, const Strings* from, Strings& to) const {
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      if (held_kinds_[i] == Kind::String) fmi::translate(cells + first_held() + i, 1, from, to);
+    }
+    guards.translate(cells + first_held() + held.size(), from, to);
   }
 
   // All of that in a row, and back.
@@ -431,6 +442,7 @@ class Exchange final : public Face, private System, private Dynamics, private Wa
 
   void use(Strings& strings) override {
     fmu_.use(strings);
+    states_.use(strings);
     own_.use(strings);
   }
   double time() const override { return own_.now; }

@@ -37,6 +37,13 @@ void take(Reader& from, Cell* to, std::size_t count) {
 
 }  // namespace
 
+void translate(Cell* cells, std::size_t count, const Strings* from, Strings& to) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool known = from && static_cast<std::uint64_t>(cells[i].i) < from->size();
+    cells[i].i = to.intern(known ? from->text(cells[i].i) : "");
+  }
+}
+
 void append_cells(Bytes& to, Kind kind, const Cell* from, std::size_t count, const Strings* strings) {
   if (kind != Kind::String) return append(to, from, count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -85,15 +92,16 @@ Memory::Memory(const FmuTables& tables) : own_clocks_(tables.clocks.size()), eve
 }
 
 void Memory::use(Strings& strings) {
+  translate(cells_.data(), strings_, strings);
+  strings_ = &strings;
+}
+
+void Memory::translate(Cell* cells, const Strings* from, Strings& to) const {
   for (const Port& port : ports_) {
     if (port.kind() != Kind::String || words_of(port) == 0) continue;
-    const auto cells = static_cast<std::size_t>(port.cells);
-    const std::size_t first = port.role == Port::Seen ? 0 : port.role == Port::Discrete ? 1 : 2;
-    for (std::size_t i = port.at + first; i < port.at + first + cells; ++i) {
-      cells_[i].i = strings.intern(strings_ ? strings_->text(cells_[i].i) : "");
-    }
+    const std::size_t first = port.at + (port.role == Port::Seen ? 0 : port.role == Port::Discrete ? 1 : 2);
+    fmi::translate(cells + first, static_cast<std::size_t>(port.cells), from, to);
   }
-  strings_ = &strings;
 }
 
 bool Memory::any(Port::Role role) const {

@@ -71,8 +71,10 @@ class Memory {
 
   void forget_rates();  // nobody knows the derivatives of outputs: NaN
 
-  // The pool that texts are numbers of.
+  // The pool that texts are numbers of from now on; cells like these that others keep are to be translated.
   void use(Strings& strings);
+  const Strings* strings() const { return strings_; }
+  void translate(Cell* cells, const Strings* from, Strings& to) const;
 
   const std::vector<Cell>& cells() const { return cells_; }
   void restore(const std::vector<Cell>& cells);  // into the memory that is there: others hold pointers to it
@@ -93,6 +95,9 @@ class Memory {
   std::vector<Cell> cells_;
   Strings* strings_ = nullptr;
 };
+
+// Texts of one pool, or of none, as those of another.
+void translate(Cell* cells, std::size_t count, const Strings* from, Strings& to);
 
 // Cells of one kind as bytes, and back; texts are numbers of the pool.
 void append_cells(Bytes& to, Kind kind, const Cell* from, std::size_t count, const Strings* strings);

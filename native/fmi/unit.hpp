@@ -279,6 +279,13 @@ class States {
     return true;
   }
 
+  // The memory is going to have its texts in another pool.
+  void use(Strings& strings) {
+    for (Slot& slot : slots_) {
+      if (slot.filled) memory_.translate(slot.cells.data(), memory_.strings(), strings);
+    }
+  }
+
   void drop_all() {
     for (Slot& slot : slots_) {
       if (slot.state && !fmu_.fatal()) fmu_.drop(&slot.state);

@@ -122,7 +122,7 @@ void read_fmu(nb::handle given, fmi::FmuTables& tables) {
   }
 }
 
-// A solver in Python (upbeat.units.fmi.unit.OtherSolver).
+// A solver in Python (upbeat.units.fmi.unit.WithCvode).
 class PythonSolver final : public fmi::OtherSolver {
  public:
   PythonSolver(nb::object solver, Trouble& trouble) : solver_(std::move(solver)), trouble_(trouble) {}
@@ -251,7 +251,7 @@ FmuEntry::FmuEntry(FmuInstance& instance, nb::handle given, std::vector<Callback
   }
   unit_ = made.table;
   face_ = made.face;
-  face_->use(strings_);
+  face_->use(*strings_);
 }
 
 upbeat_unit FmuEntry::release(Keepers& keepers, Strings& strings) {
@@ -310,12 +310,17 @@ nb::object FmuEntry::get(int number) {
   cells_.resize(count + 1);
   checked([&] { return unit_.get(unit_.self, number, cells_.data()); });
   if (port.event && cells_[count].i == 0) return nb::none();
-  if (port.size < 0) return to_python(cells_[0], port.kind, strings_);
+  if (port.size < 0) {
+    nb::object value = to_python(cells_[0], port.kind, *strings_);
+    forget_old_texts();
+    return value;
+  }
   nb::object values = nb::steal(PyTuple_New(port.size));
   if (!values.is_valid()) throw nb::python_error();
   for (std::size_t i = 0; i < count; ++i) {
-    PyTuple_SetItem(values.ptr(), static_cast<Py_ssize_t>(i), to_python(cells_[i], port.kind, strings_).release().ptr());
+    PyTuple_SetItem(values.ptr(), static_cast<Py_ssize_t>(i), to_python(cells_[i], port.kind, *strings_).release().ptr());
   }
+  forget_old_texts();
   return values;
 }
 
@@ -325,7 +330,7 @@ void FmuEntry::set(int number, nb::sequence coefficients) {
   int count = 0;
   const auto add = [&](nb::handle value) {
     cells_.emplace_back();
-    take(value, port.kind, strings_, &cells_.back());
+    take(value, port.kind, *strings_, &cells_.back());
   };
   for (nb::handle coefficient : coefficients) {
     ++count;
@@ -341,6 +346,16 @@ void FmuEntry::set(int number, nb::sequence coefficients) {
     throw std::invalid_argument("these are no coefficients of this input");
   }
   checked([&] { return unit_.set(unit_.self, number, cells_.data(), count); });
+  forget_old_texts();
+}
+
+void FmuEntry::forget_old_texts() {
+  constexpr std::size_t many = 1000;
+  if (strings_->size() < many + 2 * kept_) return;
+  auto fresh = std::make_unique<Strings>();
+  face_->use(*fresh);
+  strings_ = std::move(fresh);
+  kept_ = strings_->size();
 }
 
 double FmuEntry::advance(double t, double to, bool early) {

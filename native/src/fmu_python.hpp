@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,12 +99,16 @@ class FmuEntry {
   void asked(Call call);
 
  private:
+  // A pool only grows: from time to time another one takes over what is still in use.
+  void forget_old_texts();
+
   upbeat_unit unit_{};
   fmi::Face* face_ = nullptr;
   std::vector<Callback::Port> ports_;
-  Strings strings_;
+  std::unique_ptr<Strings> strings_ = std::make_unique<Strings>();
   Trouble trouble_;  // what a solver in Python raised
   std::vector<Cell> cells_;
+  std::size_t kept_ = 0;  // texts that were in use when the pool was made
   nb::object keeper_, refusal_;
 };
 

@@ -306,3 +306,20 @@ def test_clocks_tick_in_model_exchange(fmu: Made) -> None:
     assert unit.advance(1.0, 1.25) == 1.25
     assert unit.get("ticks") == 13
     unit.close()
+
+
+@pytest.mark.parametrize("interface", ["co-simulation", "model-exchange"])
+def test_texts_of_a_kept_state_outlive_thousands_of_others(fmu: Made, interface: Any) -> None:
+    """The unit forgets texts from time to time, but none that it may need again."""
+    model = up.Fmu(fmu("types", 3), interface=interface, rollback="trust")
+    unit: Any = model.instantiate("types", 0.0)
+    unit.set("string_in", ["first"])
+    token = unit.save()
+    kept = unit.to_bytes(token)
+    for k in range(3000):
+        unit.set("string_in", [f"text {k}"])
+    assert unit.get("string_out") == "text 2999"
+    assert unit.to_bytes(token) == kept
+    unit.restore(unit.from_bytes(kept))
+    assert unit.get("string_out") == "first"
+    unit.close()
