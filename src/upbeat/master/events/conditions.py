@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import accumulate, chain, count
+from math import inf
 from typing import NamedTuple
 
 from upbeat.core.expr import (
@@ -13,6 +15,7 @@ from upbeat.core.expr import (
     Cell,
     Expr,
     Name,
+    Number,
     Op,
     any_of,
     apply,
@@ -25,7 +28,7 @@ from upbeat.core.ports import Kind
 from upbeat.master.blocks import Blocks
 from upbeat.master.events.inside import own_conditions
 from upbeat.master.layout import Reg
-from upbeat.master.program import Block, Let
+from upbeat.master.program import Block, Doubt, If, Instruction, Let
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.sights import behind, named, sights, waits
@@ -36,6 +39,10 @@ from upbeat.units.process import bare
 
 WIDTH = 3
 """Of a sample: the value, its rate and its second derivative."""
+TOGETHER = 16
+"""So many conditions are looked at together, whether one of them is near its threshold."""
+GRAZING = 8.0
+"""A condition that comes as near to zero as so many times its uncertainty grazes it."""
 
 
 class Watch(NamedTuple):
@@ -123,8 +130,106 @@ def followed(
     counts = tuple(map(len, conditions.values()))
     orders = tuple(one.order for one in known)
     watch = Watch(tuple(conditions), counts, orders, first, jumped)
+    kept, looked = _grazing(watch, wiring)
+    ready = replace(
+        ready,
+        steps={name: (*kept, *step) for name, step in ready.steps.items()},
+        instant=(*ready.instant, *looked),
+    )
     made = wiring.followed[symbolic] = Followed(lets[0], most, watch, tuple(known))
     return ready, made.watch, made.known
+
+
+def _grazing(watch: Watch, wiring: Wiring) -> tuple[Block, Block]:
+    """What a step does first, and what is looked at where it has ended, before events happen there: whether
+    a condition has come so near to zero, or falls through it so slowly, that errors of the size of those of
+    this run decide about its event.
+
+    A condition whose rate is known goes as a polynomial over the step, and what that misses of derivatives at
+    the end tells how well it is known. So does the step before, with half the weight: one that is cut short
+    at an event tells little. Far from zero nothing is computed.
+    """
+    new, unique = wiring.registers.new, wiring.registers.unique
+    size = WIDTH * len(watch.orders)
+    kept, since, span = (
+        new(unique("conditions′since"), size=size),
+        new(unique("conditions′at")),
+        new(unique("conditions′span")),
+    )
+    curve = new(unique("conditions′curve"), size=4)
+    at, depth = new(unique("conditions′lowest at")), new(unique("conditions′depth"))
+    length = Cell(wiring.next) - Cell(since)
+    h, u = Cell(span), Cell(at)
+    c1, c2, c3, c4 = (Cell(curve + i) for i in range(4))
+    slope = c1 + u * (2.0 * c2 + u * (3.0 * c3 + u * (4.0 * c4)))
+    bend = 2.0 * c2 + u * (6.0 * c3 + u * (12.0 * c4))
+    begin = [Let(kept + i, Cell(watch.first + i)) for i in range(size)]
+    looked: list[tuple[Expr, Instruction]] = []
+    for event, places in zip(watch.names, watch.places, strict=True):
+        if not all(watch.orders[k] for k in places):
+            continue
+        told = Doubt(
+            new(unique(f"{event}′grazes"), size=3, start=(inf, 0.0, 0.0)),
+            (
+                f"event '{event}' grazes its threshold at t = ",
+                0,
+                " (such places in all: ",
+                1,
+                "): whether it happens there depends on the step size. Run with a shorter step to see",
+            ),
+        )
+        wiring.doubts.append(told)
+        for k in places:
+            error = new(unique(f"{event}′uncertainty"))
+            now = [Cell(watch.first + WIDTH * k + i) for i in range(WIDTH)]
+            before = [Cell(kept + WIDTH * k + i) for i in range(WIDTH)]
+            risen, from_, to = now[0] - before[0], h * before[1], h * now[1]
+            if watch.orders[k] == 1:
+                terms = [from_, 3.0 * risen - 2.0 * from_ - to, from_ + to - 2.0 * risen, ZERO]
+                missed: Expr = c3
+            else:
+                bent = h * h * before[2]
+                more, turned = risen - from_ - 0.5 * bent, to - from_ - bent
+                terms = [from_, 0.5 * bent, 4.0 * more - turned, turned - 3.0 * more]
+                missed = h * h * now[2] - bent - 6.0 * c3 - 12.0 * c4
+            missed = apply(Op.ABS, missed)
+            worst = apply(Op.WHERE, apply(Op.GE, missed, 0.0), apply(Op.MAX, missed, 0.5 * Cell(error)), 0.0)
+            lowest = (  # Newton's method, from where a straight line between the rates is zero
+                Let(at, from_ / (from_ - to)),
+                *(Let(at, apply(Op.CLIP, u - slope / bend, 0.0, 1.0)) for _ in range(4)),
+                Let(depth, apply(Op.ABS, before[0] + u * (c1 + u * (c2 + u * (c3 + u * c4))))),
+            )
+            turns = apply(Op.AND, apply(Op.LT, before[1], 0.0), apply(Op.GE, now[1], 0.0))
+            # Without the event it would fall on, as deep as its speed and what slows it down say.
+            through = (
+                Let(at, ONE),
+                Let(depth, apply(Op.WHERE, apply(Op.GT, bend, 0.0), 0.5 * to * to / bend, Number(inf))),
+            )
+            close: Expr = apply(Op.LE, Cell(depth), GRAZING * Cell(error))
+            for other in places:
+                if other != k:
+                    values = (Cell(first + WIDTH * other) for first in (watch.first, kept))
+                    close = apply(Op.AND, close, apply(Op.LE, apply(Op.MIN, *values), 0.0))
+            found = (
+                If(turns, lowest, (If(apply(Op.LE, now[0], 0.0), through, (Let(depth, Number(inf)),)),)),
+                If(close, told.noted(Cell(since) + u * h, ZERO)),
+            )
+            block = (
+                *(Let(curve + i, term) for i, term in enumerate(terms)),
+                Let(error, worst),
+                If(apply(Op.GT, before[0], 0.0), found),
+            )
+            ahead = before[0] + 2.0 * length * before[1]  # within two steps
+            looked.append((ahead, If(apply(Op.LT, ahead, 0.0), block)))
+    if not looked:
+        return (), ()
+    groups: list[Instruction] = []
+    for first in range(0, len(looked), TOGETHER):  # most of the time all of them are far away
+        some = looked[first : first + TOGETHER]
+        nearest = reduce(lambda one, other: apply(Op.MIN, one, other), (ahead for ahead, _ in some))
+        smooth = If(Cell(watch.jumped), (), (Let(span, length), *(one for _, one in some)))
+        groups.append(If(apply(Op.LT, nearest, 0.0), (smooth,)))
+    return (*begin, Let(since, Cell(wiring.now))), tuple(groups)
 
 
 def unlike(name: str, others: Collection[str]) -> str:
