@@ -40,7 +40,7 @@ def test_where_all_units_can_be_set_back_events_are_gone_back_to(engine: str) ->
     chosen = settled(BALL, "auto")
     assert chosen.pace == up.Revised(up.LookAhead(0.1))
     assert chosen.why == (
-        "events of ball: seen coming by LookAhead, with steps of 0.1 s at most; a step that misses one is "
+        "events of ball: seen coming by LookAhead, with steps of 0.1 s at most; a step that goes past one is "
         "repeated (Revised), because all units can be set back",
     )
     trace = up.simulate(BALL, pace=0.1, until=0.6, events="auto", engine=engine)

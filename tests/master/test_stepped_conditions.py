@@ -73,3 +73,19 @@ def test_smooth_ones_are_repeated_as_seldom_as_before(engine: str) -> None:
     falls = up.Scenario({"ball": ball}, events={"bounce": bounce})
     trace = up.simulate(falls, pace=up.Revised(0.1), until=2.0, engine=engine)
     assert sum(step.rejected for step in trace.steps) == len(trace.events) == 3
+
+
+@pytest.mark.parametrize("when", STEPPED)
+def test_a_condition_that_jumps_is_named_in_the_notes(when: str) -> None:
+    trace = up.simulate(scenario(when), pace=PACES["both"], until=0.5)
+    jumping = [note for note in trace.notes if "may be missed" in note]
+    if when == "count.table >= 3":  # steep, but continuous
+        assert not jumping
+    else:
+        assert [note[:9] for note in jumping] == ["event e: "]
+
+
+@pytest.mark.parametrize("when", ["ramp.x >= 2", "ramp.x >= 1 and ramp.x < 3", "abs(ramp.x) >= 2"])
+def test_one_that_comes_nearer_is_not(when: str) -> None:
+    experiment = up.experiment(scenario(when), pace=PACES["both"], until=0.5)
+    assert "may be missed" not in up.explain(experiment)

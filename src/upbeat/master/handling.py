@@ -7,10 +7,13 @@ from typing import NamedTuple
 
 from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
-from upbeat.core.names import split
+from upbeat.core.expr import Expr, names
+from upbeat.core.names import resolve, split
+from upbeat.core.ports import Kind
 from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.events.inside import with_own_events
+from upbeat.master.events.stories import leaps
 from upbeat.master.events.ways import Events
 from upbeat.master.inputs.approximation import Approximation, Hermite, Linear
 from upbeat.master.inputs.derivatives import known, standing, with_rates
@@ -20,12 +23,13 @@ from upbeat.master.paces.pace import EventDriven, Fixed, Pace, plain, usual_step
 from upbeat.master.paces.revised import Revised
 from upbeat.master.paces.wrapping import Wrapping, follower
 from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.sights import looked_at, sights, waiting
+from upbeat.scenario.events.sights import looked_at, sights, waiting, waits
 from upbeat.scenario.events.watcher import Watcher, watchers
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.stops import located, with_stops
 from upbeat.units.discrete.model import Discrete
+from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.equations.ode import Function, Ode
 from upbeat.units.process import bare
 
@@ -109,6 +113,45 @@ def sinking(closed: Scenario, stops: Sequence[str] | None = None) -> str | None:
         "end of each step that goes deeper: a body that lies there sinks a little in every step. Let the "
         "event set the position, too"
     )
+
+
+def jumping(closed: Scenario) -> tuple[str, ...]:
+    """A note on events whose conditions jump: what these do between two communication points nobody sees."""
+    found = {closed.column(*one.place): one.conditions for one in sights(closed)}
+    found |= {f"{path_of(closed, one.unit)}: {one.text}": one.conditions for one in waits(closed)}
+    events = [name for name, conditions in found.items() if any(_jumps(z, closed) for z in conditions)]
+    if not events:
+        return ()
+    who, has = ("event", "its condition jumps") if len(events) == 1 else ("events", "their conditions jump")
+    return (
+        f"{who} {_few(events)}: {has} instead of coming nearer, and what holds for less than a step, between "
+        "two communication points, may be missed. Write inequalities of continuous quantities, or take a "
+        "shorter step",
+    )
+
+
+def _jumps(z: Expr, closed: Scenario) -> bool:
+    """Whether a condition may jump during a step: by itself, or by an output that it looks at. What
+    discrete-event units give out changes at instants only."""
+    moving = False
+    for name in names(z) - {TIME}:
+        unit, rest = split(name)
+        model = closed.units[unit]
+        if isinstance(bare(model), Discrete) and not isinstance(model, Conditions):
+            continue
+        moving = True
+        ports = {port.name: port for port in model.ports}
+        port = ports[resolve(rest, ports)[0]]
+        if port.kind is not Kind.REAL or isinstance(model, Conditions):
+            return True
+        equations = getattr(bare(model), "equations", None)
+        if isinstance(equations, Equations):
+            for output in equations.outputs:
+                if output.port.name == port.name:
+                    cells = map(equations.written_out, output.definition.cells)
+                    if any(leaps(cell) for cell in cells):
+                        return True
+    return (moving or TIME in names(z)) and leaps(z)
 
 
 class _Case(NamedTuple):
@@ -235,7 +278,7 @@ def _located(case: _Case, rates: Sequence[str]) -> Handling:
     if case.open and rates:
         case = case._replace(coupling=GaussSeidel())
     if not unable:
-        back = "; a step that misses one is repeated (Revised), because all units can be set back"
+        back = "; a step that goes past one is repeated (Revised), because all units can be set back"
         inner = pace if pace is not None else case.pace
         whole = case.pace.around(_inside(case.pace)) if isinstance(case.pace, Revised) else Revised(inner)
         return _followed(case, whole, [case.says(step + back, case.watched)])

@@ -15,7 +15,7 @@ from upbeat.master.events.inside import with_indicators
 from upbeat.master.events.instants import Instants, Simultaneous, instants
 from upbeat.master.events.standing import standing, without
 from upbeat.master.events.ways import Events, checked
-from upbeat.master.handling import handled, noticed_late, sinking
+from upbeat.master.handling import handled, jumping, noticed_late, sinking
 from upbeat.master.held import held_inputs, lost_between, without_rate
 from upbeat.master.inputs.approximation import Approximation, Hold
 from upbeat.master.inputs.derivatives import (
@@ -174,10 +174,11 @@ class Master:
         return noticed_late(settled.pace, settled.coupled, scenario.closed())
 
     def remarks(self, scenario: Scenario) -> tuple[str, ...]:
-        """What units do not see of each other's steps, and whose rate depends on the step, in sentences."""
+        """What units do not see of each other's steps, whose rate depends on the step, and which conditions
+        are only looked at where steps end, in sentences."""
         settled, closed = self.settled(scenario), scenario.closed()
         parts = settled.pace, settled.coupled, closed
-        return (*lost_between(*parts), *without_rate(*parts))
+        return (*lost_between(*parts), *without_rate(*parts), *jumping(closed))
 
     def arranged(self, scenario: Scenario) -> Scenario:
         """The closed scenario with what this master needs of its units: these are the units that run.

@@ -185,7 +185,7 @@ def _grazing(watch: Watch, wiring: Wiring) -> tuple[Block, Block]:
             before = [Cell(kept + WIDTH * k + i) for i in range(WIDTH)]
             risen, from_, to = now[0] - before[0], h * before[1], h * now[1]
             if watch.orders[k] == 1:
-                terms = [from_, 3.0 * risen - 2.0 * from_ - to, from_ + to - 2.0 * risen, ZERO]
+                terms: list[Expr] = [from_, 3.0 * risen - 2.0 * from_ - to, from_ + to - 2.0 * risen, ZERO]
                 missed: Expr = c3
             else:
                 bent = h * h * before[2]
@@ -214,7 +214,7 @@ def _grazing(watch: Watch, wiring: Wiring) -> tuple[Block, Block]:
                 If(turns, lowest, (If(apply(Op.LE, now[0], 0.0), through, (Let(depth, Number(inf)),)),)),
                 If(close, told.noted(Cell(since) + u * h, ZERO)),
             )
-            block = (
+            block: Block = (
                 *(Let(curve + i, term) for i, term in enumerate(terms)),
                 Let(error, worst),
                 If(apply(Op.GT, before[0], 0.0), found),

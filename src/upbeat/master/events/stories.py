@@ -177,7 +177,7 @@ class Stories:
 
     def _leaps(self, z: Expr) -> bool:
         """Whether a condition jumps from one side of zero to the other, with no distance in between."""
-        if any(isinstance(node, Apply) and node.op in _LEAPING for node in ordered((z,))):
+        if leaps(z):
             return True
         return all(self._wiring.kind(name) is not Kind.REAL for name in names(z))
 
@@ -227,6 +227,11 @@ class Stories:
                 self._kept[name] = self._wiring.registers.new(f"{name}′since", kind)
         before = {name: Cell(self._kept[name]) for name in names(expr)}
         return substitute(expr, self._wiring.names), substitute(expr, before)
+
+
+def leaps(z: Expr) -> bool:
+    """Whether an expression may jump where what it looks at does not."""
+    return any(isinstance(node, Apply) and node.op in _LEAPING for node in ordered((z,)))
 
 
 def _is_partial(z: Expr) -> bool:
