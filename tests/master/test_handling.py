@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.linalg import expm
 
 import upbeat as up
 from moving_models import happened, point
 from odd_units import integrator
 from upbeat.core.errors import Problems, UpbeatError
+from upbeat.master.growth import growth, linearised
 from upbeat.master.paces.margins import margin
 from upbeat.master.settings import master_from, settings_of
 
@@ -487,3 +489,53 @@ def test_hermite_for_all_inputs_is_as_good_as_what_is_known() -> None:
     assert error < held / 10
     with pytest.raises(up.MasterError, match="does not say which output is its derivative"):
         up.simulate(scenario, pace=0.1, until=1.0, ports={"mass.F": up.Hermite()})
+
+
+def damped(seed: int) -> tuple[up.Scenario, float, float]:
+    """Two masses with a strong damper between them, as a unit of its own or not; a step; and where the first
+    mass is after 40 steps, from the exponential of a matrix."""
+    random = np.random.default_rng(seed)
+    m1, m2, k1, k2, k = map(float, random.uniform(0.5, 2.0, 5))
+    step = float(random.uniform(0.02, 0.2))
+    d = float(random.uniform(0.2, 1.9)) / step / (1 / m1 + 1 / m2)
+    matrix = [[0, 1, 0, 0], [-(k1 + k) / m1, -d / m1, k / m1, d / m1],
+              [0, 0, 0, 1], [k / m2, d / m2, -(k2 + k) / m2, -d / m2]]  # fmt: skip
+    exact = (expm(np.array(matrix) * 40 * step) @ [1.0, 0.0, -0.3, 0.0])[0]
+    force = f"{k!r}*(xo - x) + {d!r}*(vo - v)"
+    units: dict[str, Any] = {}
+    if seed % 2:
+        for name, m, own, x in (("a", m1, k1, 1.0), ("b", m2, k2, -0.3)):
+            units[name] = up.Ode({"x": "v", "v": f"(F - {own!r}*x)/{m!r}"}, inputs=["F"], start={"x": x})
+        units["l"] = up.Function(["x", "v", "xo", "vo"], {"F": force, "G": f"-({force})"})
+        links = {"a.F": "l.F", "b.F": "l.G", "l.x": "a.x", "l.v": "a.v", "l.xo": "b.x", "l.vo": "b.v"}
+    else:
+        for name, m, own, x in (("a", m1, k1, 1.0), ("b", m2, k2, -0.3)):
+            rate = f"({force} - {own!r}*x)/{m!r}"
+            units[name] = up.Ode({"x": "v", "v": rate}, inputs=["xo", "vo"], start={"x": x})
+        links = {"a.xo": "b.x", "a.vo": "b.v", "b.xo": "a.x", "b.vo": "a.v"}
+    return up.Scenario(units, links, events={"far": {"when": "a.x >= 5"}}), step, float(exact)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_inputs_that_are_chosen_are_no_worse_than_held_ones_in_a_stiff_coupling(seed: int) -> None:
+    scenario, step, exact = damped(seed)
+    errors = []
+    for inputs in (None, "hold"):
+        made = up.experiment(scenario, step=step, until=40 * step, **({"inputs": inputs} if inputs else {}))
+        trace = made.run()
+        errors.append(abs(trace["a.x"][-1] - exact))
+        if inputs is None:
+            chosen = made.flat.master.ports.values()
+            simpler = up.Hold() in chosen or not any(one.derivatives for one in chosen)
+            assert simpler <= any("deviations would grow" in w for w in trace.info.get("warnings", ()))
+    assert errors[0] <= 2 * errors[1] + 0.01
+
+
+@pytest.mark.parametrize(("way", "limit"), [(up.Hold(), 2.0), (up.Linear(), 1.0), (up.Hermite(1), 0.5)])
+def test_growth_has_the_limits_of_the_scalar_case(way: Any, limit: float) -> None:
+    """v' = -u with u = v: held it is Euler's method, with a straight line that of Adams and Bashforth; the
+    cubic gives μ - 2μ² > 0 (by hand)."""
+    unit = up.Ode({"v": "-u"}, inputs=["u"], start={"v": 1.0})
+    system = linearised(up.Scenario({"a": unit}, {"a.u": "a.v"}).closed())
+    assert system is not None
+    assert growth(system, {"a.u": way}, 0.99 * limit) < 1.0 < growth(system, {"a.u": way}, 1.01 * limit)

@@ -15,7 +15,8 @@ from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.events.inside import with_own_events
 from upbeat.master.events.stories import leaps
 from upbeat.master.events.ways import Events
-from upbeat.master.inputs.approximation import Approximation, Hermite, Linear
+from upbeat.master.growth import exact_growth, growth, linearised
+from upbeat.master.inputs.approximation import Approximation, Hermite, Hold, Linear
 from upbeat.master.inputs.derivatives import known, standing, with_rates
 from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.lookahead import LookAhead
@@ -136,8 +137,10 @@ def _jumps(z: Expr, closed: Scenario) -> bool:
     moving = False
     for name in names(z) - {TIME}:
         unit, rest = split(name)
-        model = closed.units[unit]
-        if isinstance(bare(model), Discrete) and not isinstance(model, Conditions):
+        model = (
+            closed.units.get(unit) if rest else None
+        )  # None: a variable of the discrete-event unit that waits
+        if model is None or (isinstance(bare(model), Discrete) and not isinstance(model, Conditions)):
             continue
         moving = True
         ports = {port.name: port for port in model.ports}
@@ -264,7 +267,7 @@ def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handli
         why = f"{', '.join(steady)} takes only steps of one length"
         late = f"events are noticed up to a step late, because {why}"
         return Handling(case.pace, case.coupling, (late,), warnings=(late,))
-    chosen = _Inputs({}, [], []) if ports is None else _inputs(case.closed, ports)
+    chosen = _Inputs({}, [], []) if ports is None else _inputs(case.closed, ports, usual_step(case.pace))
     found = _located(case, chosen.why)
     warnings = found.warnings or tuple(chosen.warnings)  # who cannot be set back is the greater trouble
     return found._replace(ports=chosen.ports, warnings=warnings, why=(*found.why, *chosen.why))
@@ -324,10 +327,10 @@ class _Inputs(NamedTuple):
     warnings: list[str]
 
 
-def _inputs(closed: Scenario, given: Mapping[str, Approximation]) -> _Inputs:
+def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -> _Inputs:
     """With as many derivatives as are known; without any, a straight line between units of equations. What
     discrete-event units give out stands still between events, and so may what a unit gives out of which
-    nothing is known."""
+    nothing is known. Fewer, or held, where that would make deviations grow at this step."""
     units, looked = closed.units, {*looked_at(closed), *waiting(closed)}
     wanted, once = ({c.target: most for c in closed.connections} for most in (MOST, 1))
     counts, still = known(with_rates(closed, wanted, alone=True), MOST), standing(closed)
@@ -349,19 +352,58 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation]) -> _Inputs:
             ports[target] = Linear()
         elif sources and c.unit in looked:
             blind.append(f"{path_of(closed, c.unit)}.{c.port}")
+    ports, unstable = _calmed(closed, ports, given, step)
     ways: dict[Approximation, list[str]] = {}
     for target, chosen in ports.items():
         unit, port = split(target)
         ways.setdefault(chosen, []).append(f"{path_of(closed, unit)}.{port}")
     why = [f"inputs {', '.join(names)}: {_CHOSEN[chosen]}" for chosen, names in ways.items()]
     warnings = [_blind(blind)] if blind else []
-    if lines := ways.get(Linear()):
+    warnings += unstable
+    if (lines := ways.get(Linear())) and not unstable:
         warnings.append(
             f"inputs follow straight lines during a step ({_few(lines)}), because no derivative is known of "
             "what they follow: events may be missed, or late by more than the tolerance. Compare with a run "
             "of half the step"
         )
     return _Inputs(ports, why, warnings)
+
+
+def _calmed(
+    closed: Scenario, ports: dict[str, Approximation], given: Mapping[str, Approximation], step: float
+) -> tuple[dict[str, Approximation], list[str]]:
+    """The same, or with fewer derivatives, straight lines or held, whichever comes first at which deviations
+    do not grow beyond what the system itself does; and a warning then. Inputs that were given stay so."""
+    system = linearised(closed) if ports and step else None
+    if system is None:
+        return ports, []
+    enough = max(1.0, exact_growth(system, step)) * GROWS
+    tried: list[tuple[float, dict[str, Approximation]]] = []
+    for most in (MOST, 1, 0, -1):  # derivatives; straight lines; held
+        simpler: dict[str, Approximation] = {}
+        for target, way in ports.items():
+            order = way.derivatives if most >= 0 else -1
+            held = Linear() if min(order, most) == 0 else Hold()
+            simpler[target] = Hermite(min(order, most)) if min(order, most) > 0 else held
+        tried.append((growth(system, {**simpler, **given}, step), simpler))
+        if tried[-1][0] <= enough:
+            break
+    rate, chosen = min(tried, key=lambda one: max(one[0], enough))
+    if rate <= enough and chosen == ports:
+        return ports, []
+    if chosen == ports:
+        return ports, [
+            f"the coupling is unstable at this step, whatever inputs do: deviations grow by {rate:.3g} per "
+            "step (estimated at the start). Take a shorter step"
+        ]
+    how = "held" if Hold() in chosen.values() else "continued with fewer derivatives than are known"
+    names = [f"{path_of(closed, unit)}.{port}" for unit, port in map(split, chosen)]
+    grows = "" if rate <= enough else f"; even so they grow by {rate:.3g}"
+    return chosen, [
+        f"inputs {_few(names)} are {how} during a step: with all derivatives, deviations would grow by "
+        f"{tried[0][0]:.3g} per step, because the coupling is stiff at this step (estimated at the start)"
+        f"{grows}. Events may be late, or missed: take a shorter step"
+    ]
 
 
 def _few(names: Sequence[str]) -> str:
@@ -387,10 +429,13 @@ SHORTER = 4
 """Into so many parts a step is divided where units see others stand still, and deal with events inside."""
 MOST = 2
 """So many derivatives of inputs are made use of."""
+GROWS = 1.02
+"""Deviations that grow by more than this factor per step, beyond what the system does, are unstable."""
 _CHOSEN: dict[Approximation, str] = {
     Hermite(2): "hermite with two derivatives, which are known",
     Hermite(1): "hermite with one derivative, which is known",
-    Linear(): "linear, because no derivative is known",
+    Linear(): "linear, because no derivative is known, or of use at this step",
+    Hold(): "held, because the coupling is stiff at this step",
 }
 
 

@@ -115,7 +115,8 @@ class Master:
             wiring.note(late)
         for note in self.remarks(closed):
             wiring.note(note)
-        if self._followed and (held := held_inputs(wiring)) is not None:
+        chosen = Hold() in self.ports.values()  # by somebody who knows why
+        if self._followed and not chosen and (held := held_inputs(wiring)) is not None:
             wiring.note(held)
         blocks, pace = prepared(self.pace, self.coupled.blocks(wiring), wiring)
         left = standing(wiring, blocks.steps.values()) if not driven else frozenset()
