@@ -466,7 +466,7 @@ def judged(kind: str, seed: int) -> dict[str, Any]:
         verdict = up.stability_of(planned, scan=False, at=case.at)
     except up.UpbeatError as refused:
         return found | {"verdict": "undecided", "why": f"refused: {refused}"}
-    return found | {"verdict": verdict.verdict, "why": verdict.why}
+    return found | {"verdict": verdict.verdict, "why": verdict.why or verdict.model.unseen}
 
 
 def drawn(n: int, seed: int) -> Iterator[tuple[str, int]]:

@@ -382,3 +382,16 @@ def test_what_a_state_machine_does_at_states_is_not_in_a_matrix(followed: bool) 
     found = up.stability_of(scenario, pace=0.0005, scan=False)  # long before it happens
     assert found.verdict == ("undecided" if followed else "stable")
     assert ("when 'm' has events depends on x" in found.model.unseen) == followed
+
+
+@pytest.mark.parametrize("start", [0.5, 1e-6, 0.0])
+@pytest.mark.parametrize(
+    "rate", ["-x*x", "-x**3", "x**3", "(x - 1)**2", "-(x - 1)**2", "cos(x) - 1", "(x - 1)**4"]
+)
+def test_a_point_of_rest_where_slopes_vanish_decides_nothing(rate: str, start: float) -> None:
+    """Newton's method stops beside it, on a side where they do not: most of these are stable on one side."""
+    found = up.stability_of(alone({"x": rate}, {"x": start}), pace=0.1, scan=False, at="rest")
+    assert found.verdict == "undecided"
+    for slope, verdict in (("-0.01*x", "stable"), ("0.01*x", "unstable")):
+        known = up.stability_of(alone({"x": f"{slope} - x**3"}, {"x": 0.02}), pace=0.1, scan=False, at="rest")
+        assert known.verdict == verdict

@@ -37,6 +37,9 @@ same …"""
 DOUBLED, FURTHEST, ARRIVED = 20, 1e3, 1e-2
 """… where they are looked at again: after so many times twice as many steps, not further away than this,
 relatively, and until twice as many change so little."""
+BESIDE, ROUNDED, UNSURE = 4.0, 1e-15, 1e-3
+"""A point of rest may be so many times further away than Newton's method says last, where slopes vanish there
+as those of x² do; and by as much as rounding of a step's end hides, if that is no more than this."""
 FOLLOWED = 200_000
 """The most steps of a run that are followed to a point of linearisation."""
 
@@ -233,6 +236,30 @@ class Inducing:
             if not (np.abs(half - 0.5 * (here + there)) <= bound)[own].all():
                 return False
         return True
+
+    def _nearby(self, away: Array, point: Array, step: float) -> Array:
+        """The matrix where the point of rest may as well be: it is known only so well.
+
+        Newton's method goes by too little, where slopes vanish with the distance, and rounding hides what
+        steps still do. The other of both sides is the one where the matrix differs more.
+        """
+        assert self._machine is not None
+        assert self._point is not None
+        machine, whole, moves = self._machine, self._machine.whole, self._machine.moves
+        left, sizes, right = np.linalg.svd(np.eye(len(point)) - whole)
+        hidden = ROUNDED * (1.0 + np.abs(point)) @ np.abs(left[:, -1]) / max(float(sizes[-1]), ROUNDED)
+        hidden = min(hidden, UNSURE) * right[-1]
+        kept = np.flatnonzero(moves)
+        found: list[Array] = []
+        for side in (hidden, -hidden):
+            machine.renew()
+            machine.restore(self._point[0])
+            machine.put(point + BESIDE * away + side)
+            machine.over(step, self._steps)
+            found.append(machine.whole[np.ix_(kept, kept)])
+        machine.whole, machine.moves = whole, moves
+        here = whole[np.ix_(kept, kept)]
+        return max(found, key=lambda one: float(np.abs(one - here).max(initial=0.0)))
 
     def _stand(self, machine: Followed, step: float) -> None:
         """Find out how many steps it takes from here until all comes again, and remember the point."""
@@ -447,6 +474,7 @@ class Inducing:
                     machine.restore(self._point[0])
                     self._stand(machine, step)
                     found = machine.over(step, self._steps)
+                    found = replace(found, again=self._nearby(away.astype(float), before, step))
                 states = zip(machine.extended.names, self._at_rest.tolist(), strict=False)
                 return replace(found, point=tuple(states), rest=True)
             nearer = far

@@ -182,6 +182,7 @@ class _Judging(Kinks):
             accuracy=self._found.accuracy * steps,
             steps=steps * self._found.steps,
             error=None,
+            again=None,
         )
 
     def _proven(self, matrices: list[Array]) -> tuple[Array | None, str]:
