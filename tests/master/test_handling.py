@@ -525,7 +525,7 @@ def test_inputs_that_are_chosen_are_no_worse_than_held_ones_in_a_stiff_coupling(
         trace = made.run()
         errors.append(abs(trace["a.x"][-1] - exact))
         if inputs is None:
-            chosen = made.flat.master.ports.values()
+            chosen = made.plan.master.ports.values()
             simpler = up.Hold() in chosen or not any(one.derivatives for one in chosen)
             assert simpler <= any("deviations would grow" in w for w in trace.info.get("warnings", ()))
     assert errors[0] <= 2 * errors[1] + 0.01
@@ -539,3 +539,18 @@ def test_growth_has_the_limits_of_the_scalar_case(way: Any, limit: float) -> Non
     system = linearised(up.Scenario({"a": unit}, {"a.u": "a.v"}).closed())
     assert system is not None
     assert growth(system, {"a.u": way}, 0.99 * limit) < 1.0 < growth(system, {"a.u": way}, 1.01 * limit)
+
+
+def test_another_parameter_may_need_other_inputs() -> None:
+    """A plan kept for runs with other parameters does not keep inputs that would explode with them."""
+    unit = up.Ode(
+        {"x": "v", "v": "-d*u - x"}, inputs=["u"], parameters={"d": 0.1}, start={"x": 1.0}, outputs=["x", "v"]
+    )
+    weak = up.experiment(
+        up.Scenario({"a": unit}, {"a.u": "a.v"}, events={"far": {"when": "a.x >= 5"}}), step=0.1, until=5.0
+    )
+    assert weak.plan.master.ports["a.u"].derivatives
+    assert weak.with_values({"a.d": 0.2}).plan.program is weak.plan.program
+    strong = weak.with_values({"a.d": 18.0})
+    assert strong.plan.master.ports["a.u"] == up.Hold()
+    assert abs(strong.run()["a.x"][-1]) < 1.0

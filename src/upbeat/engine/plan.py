@@ -15,8 +15,9 @@ from upbeat.core.ports import Causality, Port
 from upbeat.core.time import Span
 from upbeat.engine.changes import measured_changes, wants_changes, with_changes
 from upbeat.engine.nesting.flatten import Note, flattened
+from upbeat.master.handling import calm
 from upbeat.master.master import Master
-from upbeat.master.paces.pace import Pace
+from upbeat.master.paces.pace import Pace, usual_step
 from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
@@ -51,7 +52,8 @@ class Plan:
         `before` and `after` are the scenarios without and with them, as they were written.
 
         None where one of them may be written into the program (start values of inputs, parameters that
-        conditions of events read), or is inside a scenario that stays nested: then plan again.
+        conditions of events read), or is inside a scenario that stays nested, or where inputs that were
+        chosen automatically may not be the right ones any more: then plan again.
         """
         units = {path_of(self.scenario, name): name for name in self.scenario.units}
         changed = dict(self.scenario.units)
@@ -68,7 +70,13 @@ class Plan:
         for unit, model in self.scenario.units.items():
             if changed[unit] is not model and not _same(model.ports, changed[unit].ports):
                 return None
-        return replace(self, scenario=self.scenario.with_units(changed))
+        made = self.scenario.with_units(changed)
+        chosen = (
+            self.master.ports if self.master.why else {}
+        )  # what inputs do follows from the equations, too
+        if chosen and (self.master.warnings or not calm(made, chosen, usual_step(self.master.pace))):
+            return None
+        return replace(self, scenario=made)
 
 
 def _unit_of(key: str, units: Mapping[str, str]) -> tuple[str, str]:

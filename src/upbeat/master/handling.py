@@ -369,6 +369,12 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -
     return _Inputs(ports, why, warnings)
 
 
+def calm(closed: Scenario, ports: Mapping[str, Approximation], step: float) -> bool:
+    """Whether these inputs make no deviations grow at this step, as far as equations at the start say."""
+    system = linearised(closed) if step and any(way != Hold() for way in ports.values()) else None
+    return system is None or growth(system, ports, step) <= max(1.0, exact_growth(system, step)) * GROWS
+
+
 def _calmed(
     closed: Scenario, ports: dict[str, Approximation], given: Mapping[str, Approximation], step: float
 ) -> tuple[dict[str, Approximation], list[str]]:
