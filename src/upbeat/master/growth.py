@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from upbeat.core.errors import UpbeatError
 from upbeat.core.expr import differentiate, evaluate, names
 from upbeat.core.ports import Kind
 from upbeat.master.events.prediction import cubic, quintic, straight
@@ -28,6 +29,8 @@ Matrix = npt.NDArray[np.float64]
 DEGREE = 5
 MOST = 240
 """A larger system is not looked at: the matrices are dense."""
+LARGEST = 1e9
+"""Nothing is said about systems with larger slopes."""
 SWEEPS = 4
 """So often outputs are handed on, to find out what inputs are at the start."""
 
@@ -43,6 +46,13 @@ class Linearised(NamedTuple):
 
 def linearised(closed: Scenario) -> Linearised | None:
     """The equations of all units around the start; None where that cannot be said."""
+    try:
+        return _linearised(closed)
+    except (UpbeatError, ArithmeticError, ValueError, np.linalg.LinAlgError):
+        return None  # the run will say what is wrong, if something is
+
+
+def _linearised(closed: Scenario) -> Linearised | None:
     found: dict[str, Equations] = {}
     for unit, model in closed.units.items():
         equations = getattr(bare(model), "equations", None)
@@ -68,7 +78,8 @@ def linearised(closed: Scenario) -> Linearised | None:
         return None
     computed = {unit: e.computed.python() for unit, e in found.items()}
     rates = {unit: e.derivatives.python() for unit, e in found.items() if e.derivatives is not None}
-    known = {name: float(value) for name, value in _others(closed, found)}
+    known = {name: 0.0 for c in links for name in names(c.cells[0])}
+    known |= {name: float(value) for name, value in _others(closed, found)}
     for _ in range(SWEEPS):
         for unit, e in found.items():
             for output, value in zip(e.outputs, computed[unit](values[unit]), strict=True):
@@ -95,12 +106,10 @@ def linearised(closed: Scenario) -> Linearised | None:
     for j, c in enumerate(links):
         for name in names(c.cells[0]) & place.keys():
             mixes[j, place[name]] = evaluate(differentiate(c.cells[0], name), known)
-    try:
-        back: Matrix = np.asarray(np.linalg.solve(np.eye(len(targets)) - mixes @ through, mixes @ out), float)
-    except np.linalg.LinAlgError:
-        return None
-    made = Linearised(own, by, back, tuple(targets))
-    return made if all(np.isfinite(part).all() for part in made[:3]) else None
+    back: Matrix = np.asarray(np.linalg.solve(np.eye(len(targets)) - mixes @ through, mixes @ out), float)
+    used = [j for j in range(len(targets)) if by[:, j].any()]  # what functions do is seen at instants only
+    made = Linearised(own, by[:, used], back[used], tuple(targets[j] for j in used))
+    return made if all((np.abs(part) < LARGEST).all() for part in made[:3]) else None
 
 
 def _others(closed: Scenario, found: Mapping[str, Equations]) -> list[tuple[str, Any]]:
@@ -135,18 +144,11 @@ def _slopes(
     return np.array(columns).T.reshape(-1, len(cells))
 
 
-def growth(system: Linearised, ways: Mapping[str, Approximation], step: float) -> float:
-    """The spectral radius of a step with these approximations; inputs without one are held."""
+def growth(system: Linearised, step: float) -> Callable[[Mapping[str, Approximation]], float]:
+    """A function that gives the spectral radius of a step with some approximations; other inputs are held."""
     n, m = len(system.own), len(system.inputs)
     whole = system.own + system.by @ system.back
     known = [system.back, system.back @ whole, system.back @ whole @ whole]
-    now, before = np.zeros((DEGREE + 1, m, n)), np.zeros((DEGREE + 1, m, n))
-    for j, name in enumerate(system.inputs):
-        weights = _weights(ways.get(name), step)
-        for order, (new, old) in enumerate(weights):
-            for k in range(DEGREE + 1):
-                now[k, j] += new[k] * known[order][j]
-                before[k, j] += old[k] * known[order][j]
     size = n + (DEGREE + 1) * m
     chain = np.zeros((size, size))
     chain[:n, :n], chain[:n, n : n + m] = system.own, system.by
@@ -154,15 +156,23 @@ def growth(system: Linearised, ways: Mapping[str, Approximation], step: float) -
         first = n + k * m
         chain[first : first + m, first + m : first + 2 * m] = np.eye(m)
     moved = _exponential(chain * step)[:n]
-    map_ = np.zeros((2 * n, 2 * n))
-    map_[:n, :n], map_[n:, :n] = moved[:, :n], np.eye(n)
-    for k in range(DEGREE + 1):
-        part = factorial(k) * moved[:, n + k * m : n + (k + 1) * m]
-        map_[:n, :n] += part @ now[k]
-        map_[:n, n:] += part @ before[k]
-    if not np.isfinite(map_).all():
-        return float("inf")
-    return float(np.abs(np.linalg.eigvals(map_)).max())
+    parts = [factorial(k) * moved[:, n + k * m : n + (k + 1) * m] for k in range(DEGREE + 1)]
+
+    def radius(ways: Mapping[str, Approximation]) -> float:
+        now, before = np.zeros((DEGREE + 1, m, n)), np.zeros((DEGREE + 1, m, n))
+        for j, name in enumerate(system.inputs):
+            for order, (new, old) in enumerate(_weights(ways.get(name), step)):
+                for k in range(DEGREE + 1):
+                    now[k, j] += new[k] * known[order][j]
+                    before[k, j] += old[k] * known[order][j]
+        map_ = np.zeros((2 * n, 2 * n))
+        map_[:n, :n], map_[n:, :n] = moved[:, :n], np.eye(n)
+        for k, part in enumerate(parts):
+            map_[:n, :n] += part @ now[k]
+            map_[:n, n:] += part @ before[k]
+        return float(np.abs(np.linalg.eigvals(map_)).max()) if np.isfinite(map_).all() else float("inf")
+
+    return radius
 
 
 def exact_growth(system: Linearised, step: float) -> float:

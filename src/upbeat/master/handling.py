@@ -372,7 +372,7 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -
 def calm(closed: Scenario, ports: Mapping[str, Approximation], step: float) -> bool:
     """Whether these inputs make no deviations grow at this step, as far as equations at the start say."""
     system = linearised(closed) if step and any(way != Hold() for way in ports.values()) else None
-    return system is None or growth(system, ports, step) <= max(1.0, exact_growth(system, step)) * GROWS
+    return system is None or growth(system, step)(ports) <= max(1.0, exact_growth(system, step)) * GROWS
 
 
 def _calmed(
@@ -383,7 +383,7 @@ def _calmed(
     system = linearised(closed) if ports and step else None
     if system is None:
         return ports, []
-    enough = max(1.0, exact_growth(system, step)) * GROWS
+    enough, radius = max(1.0, exact_growth(system, step)) * GROWS, growth(system, step)
     tried: list[tuple[float, dict[str, Approximation]]] = []
     for most in (MOST, 1, 0, -1):  # derivatives; straight lines; held
         simpler: dict[str, Approximation] = {}
@@ -391,7 +391,7 @@ def _calmed(
             order = way.derivatives if most >= 0 else -1
             held = Linear() if min(order, most) == 0 else Hold()
             simpler[target] = Hermite(min(order, most)) if min(order, most) > 0 else held
-        tried.append((growth(system, {**simpler, **given}, step), simpler))
+        tried.append((radius({**simpler, **given}), simpler))
         if tried[-1][0] <= enough:
             break
     rate, chosen = min(tried, key=lambda one: max(one[0], enough))

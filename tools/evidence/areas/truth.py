@@ -7,8 +7,8 @@ from tools.evidence.claim import Claim
 TRUTH = "reproduce/truth.py"
 GRAZING = (
     "In one of 300 the masses nearly miss each other at t = 14.3 s: they touch in the run and do not in the "
-    "exact motion, as errors of a millisecond decide. The largest error of a position in that run is 2 cm; a "
-    "grazing contact is not warned of yet."
+    "exact motion, as errors of a millisecond decide. The largest error of a position in that run is 2 cm. "
+    "The summary warns that the contact grazes."
 )
 
 CLAIMS = (
@@ -50,7 +50,6 @@ CLAIMS = (
         TRUTH,
         lambda d: f"{d['events']['wrong_silent']}",
         lambda d: d["events"]["wrong_silent"] == 0,
-        GRAZING,
     ),
     Claim(
         "… as black boxes: right",
