@@ -105,7 +105,7 @@ def edge_ns(library: ctypes.CDLL, steps: int = 2000) -> float:
             )
             machine.write(program.next, 0.0)
             machine.execute("start")
-            loop = machine.loop(("fixed", (1.0,)), None)
+            loop = machine.loop(None)
             loop.begin(None, float(steps))
             loop.run(None, float(steps), 1e9, 10)
             spent[cores].append(seconds(lambda loop=loop: loop.run(None, float(steps), 1e9, steps)))

@@ -64,13 +64,11 @@ EVENT = (
         "with_watcher",
         "a discrete unit watches z; models grow inputs to be changed",
     ),
-    Station("master.paces.lookahead", "LookAhead.prepare", "registers for z and its rates"),
+    Station("master.paces.lookahead", "LookAhead.write", "registers for z, and blocks that look ahead"),
     Station("master.events.instants", "instants", "what happens at an instant: look, send, jump"),
     Station("engine.loop", "Loop.step", "a step ends where the event is expected", "interpret"),
     Station("engine.native.loop", "NativeLoop.go", "the same in C++", "native"),
-    Station(
-        "master.paces.lookahead", "LookAhead.propose", "the polynomial through z meets zero", "interpret"
-    ),
+    Station("master.events.prediction", "first_zero", "the polynomial through z meets zero", "interpret"),
     Station("trace.eventcolumns", "EventColumns.append", "what fired goes into the log", "interpret"),
     Station("trace.eventcolumns", "EventColumns.extend", "what fired goes into the log", "native"),
 )

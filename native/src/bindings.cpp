@@ -113,16 +113,6 @@ void notice_interrupts(bool on) {
 #endif
 }
 
-// The kinds of reasons and their sentences, to be compared with those of Python.
-nb::dict reasons() {
-  nb::dict table;
-  for (std::size_t kind = 0; kind < all_reasons; ++kind) {
-    const auto [name, places] = words_of(static_cast<Why>(kind));
-    table[name] = places;
-  }
-  return table;
-}
-
 }  // namespace
 }  // namespace upbeat
 
@@ -142,7 +132,8 @@ NB_MODULE(_native, module) {
       .def("evaluate", &evaluate);
   bind_units(module);
   nb::class_<Host>(module, "Machine")
-      .def(nb::init<nb::handle, const std::vector<Kernel>&, nb::list, double>(), "tables"_a, "kernels"_a, "units"_a, "start"_a)
+      .def(nb::init<nb::handle, const std::vector<Kernel>&, nb::list, double, nb::list>(), "tables"_a, "kernels"_a, "units"_a, "start"_a,
+           "calls"_a = nb::list())
       .def("begin_units", &Host::begin_units)
       .def("efforts", &Host::efforts)
       .def("advancing", &Host::advancing)
@@ -163,22 +154,18 @@ NB_MODULE(_native, module) {
       .def("strings", &Host::strings)
       .def("close", &Host::close, "then"_a.none() = nb::none());
   nb::class_<Drive>(module, "Loop")
-      .def(nb::init<nb::object, const std::string&, const std::vector<double>&, const std::vector<std::string>&,
-                    const std::vector<std::int32_t>&, const std::optional<std::vector<std::int32_t>>&, std::int64_t>(),
-           "machine"_a, "pace"_a, "parameters"_a, "texts"_a, "blocks"_a, "columns"_a.none(), "every"_a)
+      .def(nb::init<nb::object, const std::optional<std::vector<std::int32_t>>&, std::int64_t>(),
+           "machine"_a, "columns"_a.none(), "every"_a)
       .def("begin", &Drive::begin, "chunk"_a.none(), "limit"_a = std::numeric_limits<double>::infinity())
       .def("run", &Drive::run, "chunk"_a.none(), "limit"_a, "budget"_a, "most"_a,
            "pause"_a = std::numeric_limits<double>::infinity())
       .def("rows", &Drive::rows)
       .def("reason", &Drive::reason)
-      .def_prop_ro("state", &Drive::state)
-      .def("stand", &Drive::stand)
       .def("after", &Drive::after);
   nb::exception<Busy>(module, "Busy", PyExc_RuntimeError);
   nb::exception<Closed>(module, "Closed", PyExc_RuntimeError);
   module.def("opcodes", &opcodes);
   module.def("crossing_seconds", &crossing_seconds, "seconds"_a, nb::call_guard<nb::gil_scoped_release>());
-  module.def("reasons", &reasons);
   module.def("notice_interrupts", &notice_interrupts, "on"_a);
   module.def("interrupted", [] { return Stop::interrupted.load(std::memory_order_relaxed); });
   module.def("announce_faults", &announce_faults, "before"_a, "after"_a);

@@ -1,4 +1,4 @@
-// The loop as Python holds it: a pace and a recorder for one machine, and what a stretch of steps has left.
+// The loop as Python holds it: a recorder for one machine, and what a stretch of steps has left.
 #pragma once
 
 #include <nanobind/stl/optional.h>
@@ -15,13 +15,11 @@ using Chunk = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 class Drive {
  public:
-  // `columns`: the cells to record, or none at all. `blocks`: the step blocks, the usual one first.
-  Drive(nb::object machine, const std::string& pace, const std::vector<double>& parameters,
-        const std::vector<std::string>& texts, const std::vector<std::int32_t>& blocks, const std::optional<std::vector<std::int32_t>>& columns,
-        std::int64_t every)
+  // `columns`: the cells to record, or none at all.
+  Drive(nb::object machine, const std::optional<std::vector<std::int32_t>>& columns, std::int64_t every)
       : keep_(std::move(machine)), host_(nb::cast<Host&>(keep_)) {
     Host::Visit visit(host_);
-    pace_ = PaceTables{pace, parameters, texts, blocks}.made(visit.machine().tables());
+    require_pace(visit.machine().tables());
     if (!columns) return;
     for (const std::int32_t column : *columns) visit.cell(column);
     if (every < 1) throw std::invalid_argument("every must be at least 1");
@@ -32,7 +30,7 @@ class Drive {
   nb::tuple begin(const std::optional<Chunk>& chunk, double limit) {
     Host::Visit visit(host_);
     open(chunk);
-    const bool done = visit.work([&] { return upbeat::begin(visit.machine(), *pace_, recorder(), limit); });
+    const bool done = visit.work([&] { return upbeat::begin(visit.machine(), memory_, recorder(), limit); });
     return left(visit, done ? Status::Paused : Status::Failed);
   }
 
@@ -40,30 +38,19 @@ class Drive {
     Host::Visit visit(host_);
     open(chunk);
     return left(visit, visit.work([&] {
-      return upbeat::run(visit.machine(), *pace_, recorder(), log_, limit, budget, most, pause);
+      return upbeat::run(visit.machine(), memory_, recorder(), log_, limit, budget, most, pause);
     }));
   }
 
   // How many rows are in the chunk by now, also while the loop is at work.
   std::size_t rows() const { return recorder_ ? recorder_->rows() : 0; }
 
-  // The members of upbeat.core.reasons.Reason.
-  nb::tuple reason(std::int32_t number) const {
-    const Reason& found = pace_->reason(number);
-    const nb::object at = std::isnan(found.at) ? nb::object(nb::none()) : nb::object(nb::float_(found.at));
-    return nb::make_tuple(words_of(found.kind).first, found.about, at, found.of);
+  // What the cells of a reason held, by its number.
+  std::vector<double> reason(std::int32_t number) const {
+    const Reasons::Told told = memory_.reasons.of(number);
+    return {told.begin(), told.end()};
   }
 
-  // What the pace remembers, to be taken up again when the machine is set back. Neither while the loop is at
-  // work.
-  std::vector<double> state() {
-    Host::Visit visit(host_);
-    return pace_->state();
-  }
-  bool stand(const std::vector<double>& state) {
-    Host::Visit visit(host_);
-    return pace_->stand(state);
-  }
   void after(std::int64_t rows) {
     Host::Visit visit(host_);
     if (rows < 0) throw std::invalid_argument("rows cannot be less than none");
@@ -97,7 +84,7 @@ class Drive {
 
   nb::object keep_;
   Host& host_;
-  std::unique_ptr<Pace> pace_;
+  Memory memory_;
   std::optional<Recorder> recorder_;
   StepLog log_;
 };

@@ -34,12 +34,13 @@ enum class Fault : std::int32_t {
   EmptySlot = 6,   // Restore before Save
   NoProgress = 7,  // a step ended where it began, and no event fired
   BadStep = 8,     // the pace asked for a step to `until`, which is not between `time` and `value`; if it
-                   // is no number, the pace gave up for the reason `cell`
-  Rejected = 9,    // the pace sent a step back too often, last for the reason `cell`
+                   // is no number, the pace gave up for the reason in its cells
+  Rejected = 9,    // the pace sent a step back too often, last for the reason in its cells
   Stopped = 10,    // somebody asked a nested machine to stop
   BadBytes = 11,   // these bytes are not a state of this machine
+  Called = 13,     // a function of the host failed
   Chattering = 12,  // too many steps ended at events, one every `value` seconds; `message` has the latest, one a line:
-                    // ' and the name of an event that was landed on, # and the number of a unit that stopped, -: somebody
+                    // ' and the number of the pace's reason for landing on an event, # and the number of a unit that stopped, -: somebody
                     // stopped; then ! and the number of an event that has happened
 };
 
@@ -71,7 +72,6 @@ struct Error {
 struct Inside {
   Error error;
   std::vector<double> cells;  // all of the machine inside, as expressions see them
-  std::string reason;         // of the pace, where `cell` stands for one
   std::string way;            // to the unit that failed, such as "axle.wheel"
 };
 

@@ -22,11 +22,17 @@ struct Closed : std::runtime_error {
 // come back soon and lets go of it then.
 class Host {
  public:
-  Host(nb::handle tables, const std::vector<Kernel>& kernels, nb::list units, double start) {
+  // `calls`: the functions of Python that the program calls, with one that reads cells, one that writes them, and the
+  // numbers of the events that have fired.
+  Host(nb::handle tables, const std::vector<Kernel>& kernels, nb::list units, double start, nb::list calls) {
     ProgramTables program = read_program(tables, kernels);
     require(problem_in(program, units.size()));
     for (const std::string& text : nb::cast<std::vector<std::string>>(tables.attr("strings"))) entrance_.strings.intern(text);
     machine_ = std::make_unique<Machine>(std::move(program), entrance_.enter_all(units, start), start);
+    if (calls.size() > 0) {
+      entrance_.needs_gil = true;
+      take_calls(calls);
+    }
     // Units in Python are called by this thread alone, and with the GIL. Other cores may need it as well: an FMU
     // that logs, a process that has died.
     if (entrance_.needs_gil) {
@@ -218,11 +224,48 @@ class Host {
   }
 
  private:
+  // A function may keep what it is given to read and write with: that looks at the machine only as long as there is one.
+  void take_calls(nb::list calls) {
+    calls_ = calls;
+    alive_ = std::make_shared<Host*>(this);
+    const auto place = [alive = alive_](std::int32_t cell) -> std::pair<Host*, std::size_t> {
+      Host* const host = *alive;
+      if (!host || !host->machine_) throw Closed();
+      if (cell < 0 || static_cast<std::size_t>(cell) >= host->machine_->tables().start.size()) throw std::out_of_range("there is no such cell");
+      return {host, static_cast<std::size_t>(cell)};
+    };
+    read_ = nb::cpp_function([place](std::int32_t cell) {
+      const auto [host, index] = place(cell);
+      return to_python(host->machine_->cells()[index], host->machine_->tables().kinds[index], host->entrance_.strings);
+    });
+    write_ = nb::cpp_function([place](std::int32_t cell, nb::handle value) {
+      const auto [host, index] = place(cell);
+      Cell written;
+      if (!from_python(value, host->machine_->tables().kinds[index], host->entrance_.strings, &written)) throw nb::python_error();
+      host->machine_->cells()[index] = written;
+    });
+    machine_->set_call([this](std::int32_t number) {
+      try {
+        const std::int32_t counted = machine_->tables().pace.fired;
+        FiredLog& fired = machine_->fired();
+        const std::size_t last = counted < 0 ? 0 : static_cast<std::size_t>(machine_->cells()[counted].r);
+        nb::list events;
+        for (std::size_t i = fired.size() - std::min(last, fired.size()); i < fired.size(); ++i) events.append(fired.data()[i].event);
+        calls_[static_cast<std::size_t>(number)](read_, write_, events);
+        return true;
+      } catch (nb::python_error& error) {
+        entrance_.trouble.exception = nb::borrow(error.value());
+        entrance_.trouble.message.clear();
+        return false;
+      }
+    });
+  }
+
   // A failure, and those inside it, down to the unit that `trouble` comes from if it comes from one.
   static nb::tuple shown(const Error& error, const Trouble& trouble) {
     nb::object inside = nb::none();
     if (error.inside) {
-      inside = nb::make_tuple(shown(error.inside->error, trouble), error.inside->cells, error.inside->reason);
+      inside = nb::make_tuple(shown(error.inside->error, trouble), error.inside->cells);
     }
     return nb::make_tuple(static_cast<int>(error.fault), static_cast<int>(error.call), error.row, error.unit,
                           error.cell, error.time, error.start, error.until, error.value, error.status,
@@ -236,6 +279,7 @@ class Host {
   }
 
   void let_go() {
+    if (alive_) *alive_ = nullptr;
     std::unique_ptr<Machine> machine = std::move(machine_);  // gone for everybody before anything else runs
     const nb::object then = std::exchange(then_, {});
     machine.reset();
@@ -253,6 +297,9 @@ class Host {
   std::atomic<bool> busy_{false};
   std::atomic<bool> closing_{false};
   nb::object then_;
+  nb::list calls_;
+  nb::object read_, write_;
+  std::shared_ptr<Host*> alive_;
   std::unique_ptr<Machine> machine_;
 };
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <string>
 
 #include "chains.hpp"
 
@@ -38,8 +40,7 @@ class Budget {
 
 // The time `t` stands: what happens at that instant, what the pace makes of it, and the row. Events from
 // `mark` on are those of this time.
-template <class P>
-bool commit(Machine& machine, P& pace, Recorder* recorder, std::size_t mark, double t, bool last) {
+bool commit(Machine& machine, Memory& memory, Recorder* recorder, std::size_t mark, double t, bool last) {
   const ProgramTables& tables = machine.tables();
   Cell* const cells = machine.cells();
   cells[tables.now].r = t;
@@ -49,8 +50,11 @@ bool commit(Machine& machine, P& pace, Recorder* recorder, std::size_t mark, dou
     fired.data()[i].index = static_cast<std::int32_t>(i - mark);
     fired.data()[i].time = t;
   }
-  if (tables.budget >= 0 && fired.size() > mark) pace.landings.fired.add(fired.data()[fired.size() - 1].event);
-  pace.note(t, fired.data() + mark, fired.size() - mark, cells);
+  if (tables.budget >= 0 && fired.size() > mark) memory.fired.add(fired.data()[fired.size() - 1].event);
+  if (tables.pace.note >= 0) {
+    cells[tables.pace.fired].r = static_cast<double>(fired.size() - mark);
+    if (!machine.execute(tables.pace.note)) return false;
+  }
   if (recorder) recorder->offer(t, cells, last);
   return true;
 }
@@ -68,27 +72,27 @@ std::int32_t stopped(const Machine& machine, const Cell* cells, double reached, 
   return machine.tables().stops < 0 ? 1 : static_cast<std::int32_t>(cells[machine.tables().stops].r);
 }
 
-// Whether a step for this reason ends at an event that depends on states.
-bool is_landing(const Reason& reason) {
-  return reason.kind == Why::Expected || reason.kind == Why::Over || reason.kind == Why::Back ||
-         reason.kind == Why::Between;
+// The number that the program gives a reason, as its cells tell it.
+std::int32_t given(const Cell* told) {
+  const double number = told[0].r;
+  return number >= 0.0 && number < 2147483647.0 ? static_cast<std::int32_t>(number) : 0;
+}
+
+// Whether a step for this reason ends at an event that depends on states. What a pace of the host says is told with it.
+bool lands(const PaceTables& pace, const Cell* told) {
+  const auto number = static_cast<std::size_t>(given(told));
+  return number < pace.reasons.size() ? pace.reasons[number].landed : told[1].r != 0.0;
 }
 
 // Too many steps have ended at events: which these are, and how long one is behind the other.
-template <class P>
-bool chatters(Machine& machine, const P& pace, double t) {
-  const Landings& latest = pace.landings;
+bool chatters(Machine& machine, const Memory& latest, double t) {
   Error error = error_at(t, Fault::Chattering);
   const std::size_t first = latest.times.first();
   error.value = (t - latest.times[first]) / static_cast<double>(latest.times.count - 1 - first);
-  for (std::size_t i = first; i < latest.reasons.count; ++i) {
-    const std::int32_t number = latest.reasons[i];
+  for (std::size_t i = first; i < latest.why.count; ++i) {
+    const std::int32_t number = latest.why[i];
     if (i > first) error.message += '\n';
-    if (number < 0) {
-      error.message += "#" + std::to_string(-1 - number);
-    } else {
-      error.message += is_landing(pace.reason(number)) ? "'" + pace.reason(number).about : "-";
-    }
+    error.message += number == known_event ? "-" : number < 0 ? "#" + std::to_string(-1 - number) : "'" + std::to_string(number);
   }
   for (std::size_t i = latest.fired.first(); i < latest.fired.count; ++i) {
     error.message += "\n!" + std::to_string(latest.fired[i]);
@@ -97,72 +101,102 @@ bool chatters(Machine& machine, const P& pace, double t) {
 }
 
 // Keeps account of a step. False: too many have ended at events.
-template <class P>
-bool pay(Machine& machine, P& pace, double t, double reached, double limit, bool event, std::int32_t reason) {
+bool pay(Machine& machine, Memory& memory, double t, double reached, double limit, bool event, std::int32_t why) {
   Cell* const budget = machine.cells() + machine.tables().budget;
   budget[0].r = chains::left(budget[0].r, budget[1].r, t, reached, limit, event);
   if (!event) return true;
-  pace.landings.times.add(reached);
-  pace.landings.reasons.add(reason);
-  return budget[0].r < 0.0 ? chatters(machine, pace, reached) : true;
+  memory.times.add(reached);
+  memory.why.add(why);
+  return budget[0].r < 0.0 ? chatters(machine, memory, reached) : true;
 }
 
 // One step from `t`, retries included, until the program has accepted it.
-template <class P>
-bool step(Machine& machine, P& pace, StepLog* log, std::size_t mark, double t, double limit, Proposal& wanted,
-          double& reached) {
+bool step(Machine& machine, Memory& memory, StepLog* log, std::size_t mark, double t, double limit, double& reached) {
+  const ProgramTables& tables = machine.tables();
+  const PaceTables& pace = tables.pace;
   Cell* const cells = machine.cells();
-  double& next = cells[machine.tables().next].r;
+  const double& until = cells[pace.until].r;
   FiredLog& fired = machine.fired();
   // Known events bound every pace, so that none needs to know of them.
-  const double due = machine.tables().due >= 0 ? cells[machine.tables().due].r : limit;
+  const double due = tables.due >= 0 ? cells[tables.due].r : limit;
   const double whole = limit;
   const bool event = due < limit;
   if (event) limit = due;
-  wanted = pace.propose(t, limit, cells);
-  pace.tell(cells);
-  if (pace.retries() && !machine.save(Machine::for_retries)) return false;
+  cells[pace.limit].r = limit;
+  if (!machine.execute(pace.propose)) return false;
+  if (pace.keep >= 0 && !machine.execute(pace.keep)) return false;
   std::int64_t rejected = 0;
+  std::int32_t block = 0;
   for (;;) {
-    if (!(t < wanted.until && wanted.until <= limit)) {
+    const double wanted = cells[pace.block].r;
+    if (!(t < until && until <= limit)) {
       Error error = error_at(t, Fault::BadStep);
-      error.until = wanted.until;
+      error.until = until;
       error.value = limit;
-      error.cell = wanted.reason;
       return machine.stop(error);
     }
-    next = wanted.until;
-    if (!machine.execute(wanted.block)) return false;
-    reached = next;
-    if (pace.review(t, reached, cells, wanted)) break;
-    if (++rejected > most_retries) {
-      Error error = error_at(t, Fault::Rejected);
-      error.cell = wanted.reason;
-      return machine.stop(error);
-    }
-    if (!machine.restore(Machine::for_retries)) return false;
+    const bool known = wanted >= 0.0 && wanted < static_cast<double>(pace.steps.size());  // cells may come from a file
+    block = pace.steps[known ? static_cast<std::size_t>(wanted) : 0];
+    cells[tables.next].r = until;
+    if (!machine.execute(block)) return false;
+    reached = cells[tables.next].r;
+    if (pace.review < 0) break;
+    if (!machine.execute(pace.review)) return false;
+    if (cells[pace.again].r == 0.0) break;
+    if (++rejected > most_retries) return machine.stop(error_at(t, Fault::Rejected));
+    if (!machine.execute(pace.back)) return false;
     fired.cut(mark);
   }
-  const std::int32_t stop = machine.tables().stops < 0 ? 0 : stopped(machine, cells, reached, wanted.until);
-  if (event && reached == due) {
-    wanted.reason = number_of(Why::Known);
-  } else if (stop > 0) {
-    wanted.reason = first_stop + 1 - stop;
-  }
+  const std::int32_t stop = tables.stops < 0 ? 0 : stopped(machine, cells, reached, until);
+  const bool known = event && reached == due;
   if (!(reached > t) && fired.size() == mark) return machine.stop(error_at(t, Fault::NoProgress));
-  if (machine.tables().budget >= 0) {
-    const bool early = machine.tables().stops < 0 ? reached < wanted.until : stop > 0;
-    const bool known = event && reached == due;
-    const bool landed = !known && (early || is_landing(pace.reason(wanted.reason)));
-    if (!pay(machine, pace, t, reached, whole, landed, wanted.reason)) return false;
+  const Cell* const told = cells + pace.reason;
+  if (tables.budget >= 0) {
+    const bool early = tables.stops < 0 ? reached < until : stop > 0;
+    const bool landed = !known && (early || lands(pace, told));
+    const std::int32_t why = stop > 0 ? first_stop + 1 - stop : lands(pace, told) ? given(told) : known_event;
+    if (!pay(machine, memory, t, reached, whole, landed, why)) return false;
   }
-  if (log) log->append(t, reached, wanted.reason, wanted.block, rejected);
+  if (log) {
+    const std::int32_t why = known ? known_event : stop > 0 ? first_stop + 1 - stop : memory.reasons.number(pace, told);
+    log->append(t, reached, why, block, rejected);
+  }
   return true;
 }
 
-template <class P>
-Status drive(Machine& machine, P& pace, Recorder* recorder, StepLog& log, double limit, double budget,
-             std::int64_t most, double pause) {
+}  // namespace
+
+std::int32_t Reasons::number(const PaceTables& pace, const Cell* told) {
+  const std::int32_t number = given(told);
+  const auto place = static_cast<std::size_t>(number);
+  first_ = static_cast<std::int32_t>(pace.reasons.size());
+  const bool own = place < pace.reasons.size();
+  if (own && !pace.reasons[place].at && pace.reasons[place].of == 0) return number;
+  Told key = {told[0].r, 0.0, 0.0, 0.0};
+  if (own && pace.reasons[place].at) key[1] = told[1].r;
+  for (std::int32_t k = 0; own && k < pace.reasons[place].of; ++k) key[2 + static_cast<std::size_t>(k)] = told[2 + k].r;
+  std::array<std::uint64_t, 4> bits;
+  std::memcpy(bits.data(), key.data(), sizeof bits);
+  const auto [found, is_new] = numbers_.emplace(bits, first_ + static_cast<std::int32_t>(known_.size()));
+  if (is_new) known_.push_back(key);
+  return found->second;
+}
+
+Reasons::Told Reasons::of(std::int32_t number) const {
+  if (number < first_ || known_.empty()) return {static_cast<double>(number), 0.0, 0.0, 0.0};
+  return known_.at(static_cast<std::size_t>(number - first_));
+}
+
+bool begin(Machine& machine, Memory& memory, Recorder* recorder, double limit) {
+  const ProgramTables& tables = machine.tables();
+  const double t = machine.cells()[tables.now].r;
+  machine.cells()[tables.pace.limit].r = limit;
+  if (tables.start_block >= 0 && !machine.execute(tables.start_block)) return false;
+  return commit(machine, memory, recorder, 0, t, false);
+}
+
+Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog& log, double limit, double budget,
+           std::int64_t most, double pause) {
   const double& now = machine.cells()[machine.tables().now].r;
   FiredLog& fired = machine.fired();
   std::size_t mark = 0;  // the first event that is not committed
@@ -179,10 +213,9 @@ Status drive(Machine& machine, P& pace, Recorder* recorder, StepLog& log, double
       if (t >= limit) return Status::Finished;
       if (t >= pause) return Status::Paused;
       if (machine.asked_to_stop()) return Status::Stopped;
-      Proposal wanted;
       double reached = t;
-      if (!step(machine, pace, &log, mark, t, limit, wanted, reached) ||
-          !commit(machine, pace, recorder, mark, reached, reached >= limit)) {
+      if (!step(machine, memory, &log, mark, t, limit, reached) ||
+          !commit(machine, memory, recorder, mark, reached, reached >= limit)) {
         fired.cut(mark);
         return machine.asked_to_stop() ? Status::Abandoned : Status::Failed;  // a nested one came back, too
       }
@@ -192,45 +225,27 @@ Status drive(Machine& machine, P& pace, Recorder* recorder, StepLog& log, double
   }
 }
 
-template <class P>
-Status chase(Machine& machine, P& pace, double limit, bool early) {
-  const double& now = machine.cells()[machine.tables().now].r;
+Status follow(Machine& machine, Memory& memory, double limit, bool early) {
+  const ProgramTables& tables = machine.tables();
+  const double& now = machine.cells()[tables.now].r;
   while (now < limit) {
     if (machine.asked_to_stop() || Working::should_stop()) return Status::Stopped;
-    Proposal wanted;
     double reached = now;
-    const bool done = step(machine, pace, nullptr, 0, now, limit, wanted, reached) &&
-                      commit(machine, pace, nullptr, 0, reached, false);
+    const bool made = step(machine, memory, nullptr, 0, now, limit, reached);
+    const double until = machine.cells()[tables.pace.until].r;
+    const bool done = made && commit(machine, memory, nullptr, 0, reached, false);
     machine.fired().cut(0);
     if (!done) return machine.asked_to_stop() ? Status::Stopped : Status::Failed;
-    if (early && stopped(machine, machine.cells(), reached, wanted.until) > 0) break;
+    if (early && stopped(machine, machine.cells(), reached, until) > 0) break;
   }
   return Status::Finished;
 }
 
-}  // namespace
-
-bool begin(Machine& machine, Pace& pace, Recorder* recorder, double limit) {
-  const ProgramTables& tables = machine.tables();
-  const double t = machine.cells()[tables.now].r;
-  pace.begin(t, limit);
-  if (tables.start_block >= 0 && !machine.execute(tables.start_block)) return false;
-  return commit(machine, pace, recorder, 0, t, false);
-}
-
-// The commonest pace gets a loop of its own, in which its few operations are inlined: with units that do
-// little, three virtual calls a step can be seen.
-Status run(Machine& machine, Pace& pace, Recorder* recorder, StepLog& log, double limit, double budget,
-           std::int64_t most, double pause) {
-  if (auto* const fixed = dynamic_cast<Fixed*>(&pace)) {
-    return drive(machine, *fixed, recorder, log, limit, budget, most, pause);
-  }
-  return drive(machine, pace, recorder, log, limit, budget, most, pause);
-}
-
-Status follow(Machine& machine, Pace& pace, double limit, bool early) {
-  if (auto* const fixed = dynamic_cast<Fixed*>(&pace)) return chase(machine, *fixed, limit, early);
-  return chase(machine, pace, limit, early);
+bool hear_of_change(Machine& machine) {
+  const PaceTables& pace = machine.tables().pace;
+  if (pace.changed < 0) return true;
+  machine.cells()[pace.fired].r = static_cast<double>(machine.fired().size());
+  return machine.execute(pace.changed);
 }
 
 }  // namespace upbeat

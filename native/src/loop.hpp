@@ -1,12 +1,14 @@
 // The loop, the same for every master: propose, step, review, commit, instant, note, record.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <vector>
 
 #include "log.hpp"
 #include "machine.hpp"
-#include "pace.hpp"
 #include "recorder.hpp"
 
 namespace upbeat {
@@ -20,26 +22,65 @@ enum class Status : std::int32_t {
   Abandoned = 5,  // the same in the middle of a step, of which nothing is left to go on from
 };
 
-// The reason of a step that the first of the units which may end one has ended; those of the others count down from it.
-// All other reasons count from 0.
+// The numbers of reasons that are not the pace's: the step has ended at an event that was known before; or the first of the
+// units which may end one has ended it (those of the others count down from it). All other reasons count from 0.
+constexpr std::int32_t known_event = std::numeric_limits<std::int32_t>::min();
 constexpr std::int32_t first_stop = -1;
 
 // How often a step may be sent back.
 constexpr std::int64_t most_retries = 100;
 
+// The last of many numbers.
+template <class T>
+struct Latest {
+  static constexpr std::size_t most = 8;
+  T kept[most] = {};
+  std::size_t count = 0;  // of all
+
+  void add(T value) { kept[count++ % most] = value; }
+  std::size_t first() const { return count - (count < most ? count : most); }  // of those that are kept
+  T operator[](std::size_t i) const { return kept[i % most]; }
+};
+
+// Reasons by number: those that say all by themselves have the numbers that the program gives them; any other, with a time
+// or an error of its own, stays as it is told, until the run is over.
+class Reasons {
+ public:
+  using Told = std::array<double, 4>;  // what the cells of a reason hold
+
+  std::int32_t number(const PaceTables& pace, const Cell* told);
+  Told of(std::int32_t number) const;
+
+ private:
+  std::int32_t first_ = 0;  // numbers below are the program's
+  std::vector<Told> known_;
+  std::map<std::array<std::uint64_t, 4>, std::int32_t> numbers_;  // by their bits
+};
+
+// What the loop itself keeps of a run: the reasons of steps, and at which events they have ended of late.
+struct Memory {
+  Reasons reasons;
+  Latest<double> times;
+  Latest<std::int32_t> why;    // the number that the program gives the reason, or that of a unit which stopped
+  Latest<std::int32_t> fired;  // what has happened there
+};
+
 // Everything that happens at the start time, which is in the register `now`. The recorder (or none) needs
 // room for one row. `limit` is where the run will end, as far as that is known. False: see the machine's error.
-bool begin(Machine& machine, Pace& pace, Recorder* recorder,
+bool begin(Machine& machine, Memory& memory, Recorder* recorder,
            double limit = std::numeric_limits<double>::infinity());
 
 // Goes on from the time in the register `now`: to `limit`, until something is full, for `most` steps, for
 // about `budget` seconds, or until the machine is asked to stop. Events that fired outside any step
 // count as those of the next one; committed ones have an index, and stay in the machine until taken away.
-Status run(Machine& machine, Pace& pace, Recorder* recorder, StepLog& log, double limit, double budget,
+Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog& log, double limit, double budget,
            std::int64_t most, double pause = std::numeric_limits<double>::infinity());
 
 // The same for a machine inside another one, without log and clock, and events are forgotten: on to `limit`.
 // With `early` a step that a unit has ended before its proposed end is the last one.
-Status follow(Machine& machine, Pace& pace, double limit, bool early);
+Status follow(Machine& machine, Memory& memory, double limit, bool early);
+
+// What the pace makes of a change by hand at the present time, with all that has fired by it.
+bool hear_of_change(Machine& machine);
 
 }  // namespace upbeat

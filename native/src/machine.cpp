@@ -107,7 +107,7 @@ void Machine::link() {
         slot.cells.resize(std::max(slot.cells.size(), static_cast<std::size_t>(row[4])));
         break;
       }
-      default: operands(row[1], row[2], row[3]); break;
+      default: operands(row[1], row[2], row[3], row[4]); break;
     }
     steps_.push_back(step);
   }

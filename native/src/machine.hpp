@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -89,13 +90,9 @@ class Machine {
   bool set_input(std::int32_t unit, std::int32_t port, const Cell* coefficients, std::int32_t count);
 
   // Keeps all registers and all units under a number from 0 on; sets them back, any number of times.
-  // Places are made on demand: only the first use of a number allocates. `for_retries` is the loop's own.
-  static constexpr std::int32_t for_retries = 0;
+  // Places are made on demand: only the first use of a number allocates.
   bool save(std::int32_t place);
   bool restore(std::int32_t place);
-
-  // Places from here on are free for whoever owns the machine.
-  static constexpr std::int32_t for_others = 1;
 
   // Whether every unit can be set back; whether the states of all can be turned into bytes.
   bool goes_back() const;
@@ -111,6 +108,9 @@ class Machine {
   // allocate. After a refused `unpack` the place is empty and the machine as it was.
   bool pack(std::int32_t place, const Strings& strings, Bytes& to);
   bool unpack(std::int32_t place, Strings& strings, const void* from, std::uint64_t size);
+
+  // What `Call` does with a number; false if that failed.
+  void set_call(std::function<bool(std::int32_t)> call) { call_ = std::move(call); }
 
   // What the caller's thread does around a long wait for other cores.
   void set_pause(const Pause& pause);
@@ -202,6 +202,7 @@ class Machine {
   std::vector<Slot> slots_;
   std::vector<Kept> kept_;
   FiredLog fired_;
+  std::function<bool(std::int32_t)> call_;
   std::vector<Lane> lanes_;  // see `Workers`; the first is that of whoever calls
   Stop stop_;
   bool sharing_ = false;

@@ -19,7 +19,7 @@ std::string shown(double value) {
 }
 
 // What went wrong, without saying where.
-std::string what(const Error& error, const std::string& reason) {
+std::string what(const Error& error) {
   switch (error.fault) {
     case Fault::NotFinite: return "a value is " + shown(error.value);
     case Fault::NotReached: return "it stopped at " + shown(error.value) + " instead of " + shown(error.until);
@@ -28,7 +28,7 @@ std::string what(const Error& error, const std::string& reason) {
     case Fault::EmptySlot: return "nothing was saved";
     case Fault::NoProgress: return "the step from t = " + shown(error.time) + " did not move on";
     case Fault::BadStep:
-    case Fault::Rejected: return "the step from t = " + shown(error.time) + " cannot be made: " + reason;
+    case Fault::Rejected: return "the step from t = " + shown(error.time) + " cannot be made";
     case Fault::BadBytes: return "these bytes are not a state of it";
     case Fault::Chattering: {
       std::string which = error.message;
@@ -53,10 +53,8 @@ std::string problem_in(const NestedTables& tables, const ProgramTables& program,
   return block ? "" : "a nested unit needs a block to exchange values";
 }
 
-Nested::Nested(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start,
-               Strings* strings)
+Nested::Nested(std::unique_ptr<Machine> machine, NestedTables tables, double start, Strings* strings)
     : machine_(std::move(machine)),
-      pace_(std::move(pace)),
       tables_(std::move(tables)),
       start_(start),
       strings_(strings) {}
@@ -66,7 +64,7 @@ bool Nested::begin() {
   machine_->cells()[program.now].r = start_;
   machine_->cells()[program.next].r = start_;
   const double unknown = std::numeric_limits<double>::infinity();  // how long the run is, nobody knows here
-  if (!machine_->begin_units() || !upbeat::begin(*machine_, *pace_, nullptr, unknown)) return false;
+  if (!machine_->begin_units() || !upbeat::begin(*machine_, memory_, nullptr, unknown)) return false;
   machine_->fired().cut(0);
   return true;
 }
@@ -77,9 +75,7 @@ bool Nested::refresh() {
   if (!stale_) return true;
   stale_ = false;
   const std::int32_t instant = machine_->tables().instant_block;
-  const bool done = machine_->execute(tables_.exchange) && (instant < 0 || machine_->execute(instant));
-  const Cell* const cells = machine_->cells();
-  if (done) pace_->anew(cells[machine_->tables().now].r, machine_->fired().size() > 0, cells);
+  const bool done = machine_->execute(tables_.exchange) && (instant < 0 || machine_->execute(instant)) && hear_of_change(*machine_);
   machine_->fired().cut(0);
   return done;
 }
@@ -99,7 +95,7 @@ int Nested::set(int port, const Cell* coefficients, int count) {
 
 int Nested::advance(double, double to, bool early, double* reached) {
   if (!refresh()) return 1;
-  const Status status = follow(*machine_, *pace_, to, early);
+  const Status status = follow(*machine_, memory_, to, early);
   if (status == Status::Stopped) {
     Error error;
     error.fault = Fault::Stopped;
@@ -116,42 +112,33 @@ int Nested::due(double* time) {
   return 0;
 }
 
-// The machine inside uses its first places itself.
 int Nested::save(int slot) {
   const auto index = static_cast<std::size_t>(slot);
-  if (!machine_->save(slot + Machine::for_others)) return 1;
+  if (!machine_->save(slot)) return 1;
   if (index >= kept_.size()) kept_.resize(index + 1);
-  kept_[index].pace = pace_->state();
   kept_[index].stale = stale_;
   kept_[index].time = machine_->cells()[machine_->tables().now].r;
   return 0;
 }
 
 int Nested::restore(int slot) {
-  if (!machine_->restore(slot + Machine::for_others)) return 1;
+  if (!machine_->restore(slot)) return 1;
   const Standing& standing = kept_[static_cast<std::size_t>(slot)];
-  pace_->stand(standing.pace);
   stale_ = standing.stale;
   return 0;
 }
 
 int Nested::pack(int slot, void* to, std::uint64_t* size) {
   Bytes inside;
-  if (!machine_->pack(slot + Machine::for_others, *strings_, inside)) return 1;
+  if (!machine_->pack(slot, *strings_, inside)) return 1;
   const Standing& standing = kept_[static_cast<std::size_t>(slot)];
   const std::uint64_t room = *size;
-  const std::uint64_t head = 8 * (3 + standing.pace.size());
-  *size = head + inside.size();
+  *size = 16 + inside.size();
   if (room < *size) return 0;
   auto* next = static_cast<unsigned char*>(to);
-  const auto append = [&next](std::uint64_t word) {
-    write_word(next, word);
-    next += 8;
-  };
-  append(bits_of(standing.time));
-  append(standing.stale ? 1 : 0);
-  append(standing.pace.size());
-  for (const double number : standing.pace) append(bits_of(number));
+  write_word(next, bits_of(standing.time));
+  write_word(next + 8, standing.stale ? 1 : 0);
+  next += 16;
   std::copy(inside.begin(), inside.end(), next);
   return 0;
 }
@@ -162,17 +149,12 @@ int Nested::unpack(int slot, const void* from, std::uint64_t size) {
   Standing standing;
   standing.time = double_of(reader.word());
   standing.stale = reader.word() != 0;
-  const std::uint64_t count = reader.word();
-  const std::vector<double> present = pace_->state();
-  for (std::uint64_t i = 0; reader.sound() && i < count; ++i) standing.pace.push_back(double_of(reader.word()));
-  const bool fits = reader.sound() && pace_->stand(standing.pace);
-  pace_->stand(present);  // it was only asked whether it would
-  if (!fits) {
-    foreign_ = "not a state of this nested scenario: its pace remembers something else";
+  if (!reader.sound()) {
+    foreign_ = "not a state of this nested scenario: it is too short";
     return 1;
   }
   const std::uint64_t left = reader.left();
-  if (!machine_->unpack(slot + Machine::for_others, *strings_, reader.bytes(left), left)) return 1;
+  if (!machine_->unpack(slot, *strings_, reader.bytes(left), left)) return 1;
   const auto index = static_cast<std::size_t>(slot);
   if (index >= kept_.size()) kept_.resize(index + 1);
   kept_[index] = std::move(standing);
@@ -187,7 +169,6 @@ std::shared_ptr<const Inside> Nested::failure() const {
     found->cells.push_back(to_double(machine_->cells()[i], program.kinds[i]));
   }
   const Error& error = found->error;
-  if (error.fault == Fault::BadStep || error.fault == Fault::Rejected) found->reason = sentence(pace_->reason(error.cell));
   if (error.unit >= 0) {
     found->way = tables_.units[static_cast<std::size_t>(error.unit)];
     if (error.inside && !error.inside->way.empty()) found->way += "." + error.inside->way;
@@ -199,19 +180,16 @@ const char* Nested::message() {
   if (!foreign_.empty()) return foreign_.c_str();
   const std::shared_ptr<const Inside> found = failure();
   const Error* innermost = &found->error;
-  const std::string* reason = &found->reason;
-  for (; innermost->inside; innermost = &innermost->inside->error) reason = &innermost->inside->reason;
-  message_ = what(*innermost, *reason);
+  while (innermost->inside) innermost = &innermost->inside->error;
+  message_ = what(*innermost);
   if (!found->way.empty()) message_ = "'" + found->way + "' failed at t = " + shown(innermost->time) + ": " + message_;
   return message_.c_str();
 }
 
-upbeat_unit Nested::make(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start,
-                         Strings* strings) {
+upbeat_unit Nested::make(std::unique_ptr<Machine> machine, NestedTables tables, double start, Strings* strings) {
   const bool goes_back = machine->goes_back();
   const bool packs = goes_back && strings && machine->packs();
-  upbeat_unit table =
-      Calls<Nested>::table(new Nested(std::move(machine), std::move(pace), std::move(tables), start, strings));
+  upbeat_unit table = Calls<Nested>::table(new Nested(std::move(machine), std::move(tables), start, strings));
   if (goes_back) Calls<Nested>::goes_back(table);
   if (packs) Calls<Nested>::packs(table);
   table.due = Calls<Nested>::due;

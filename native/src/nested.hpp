@@ -1,4 +1,4 @@
-// A scenario as a unit: a machine and a pace of its own, driven by whoever runs the one around it. The twin of
+// A scenario as a unit: a machine and a loop of its own, driven by whoever runs the one around it. The twin of
 // NestedUnit in upbeat.engine.nesting.model, bit for bit.
 #pragma once
 
@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "machine.hpp"
-#include "pace.hpp"
+#include "loop.hpp"
 
 namespace upbeat {
 
@@ -31,8 +30,7 @@ std::string problem_in(const NestedTables& tables, const ProgramTables& program,
 class Nested {
  public:
   // `strings`: the pool of the run, without which states cannot be turned into bytes.
-  Nested(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start,
-         Strings* strings = nullptr);
+  Nested(std::unique_ptr<Machine> machine, NestedTables tables, double start, Strings* strings = nullptr);
 
   // Everything that happens inside at the start time; once, before any other call. False: see `failure`.
   bool begin();
@@ -44,8 +42,7 @@ class Nested {
   int save(int slot);
   int restore(int slot);
 
-  // [time, whether an input has changed, how many numbers the pace remembers, these], then the machine
-  // inside (see packing.cpp).
+  // [time, whether an input has changed], then the machine inside (see packing.cpp).
   int pack(int slot, void* to, std::uint64_t* size);
   int unpack(int slot, const void* from, std::uint64_t size);
 
@@ -56,15 +53,13 @@ class Nested {
   Machine& machine() { return *machine_; }
 
   // A unit as the engine enters it; the table owns the unit.
-  static upbeat_unit make(std::unique_ptr<Machine> machine, std::unique_ptr<Pace> pace, NestedTables tables, double start,
-                          Strings* strings = nullptr);
+  static upbeat_unit make(std::unique_ptr<Machine> machine, NestedTables tables, double start, Strings* strings = nullptr);
 
   // The nested scenario behind a table, or null if it is any other unit.
   static Nested* behind(const upbeat_unit& table);
 
  private:
   struct Standing {
-    std::vector<double> pace;
     bool stale = false;
     double time = 0.0;
   };
@@ -72,7 +67,7 @@ class Nested {
   bool refresh();
 
   std::unique_ptr<Machine> machine_;
-  std::unique_ptr<Pace> pace_;
+  Memory memory_;
   NestedTables tables_;
   double start_;
   bool stale_ = false;  // an input was set, and nobody inside has seen it yet

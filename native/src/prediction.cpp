@@ -2,6 +2,7 @@
 #include "prediction.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 namespace upbeat {
@@ -72,46 +73,109 @@ bool Curve::stays_above(double span) const {
   return c[0] - fall * span > 0.0;
 }
 
-Curve straight(const double* s, double h) { return {{s[0], (s[0] - s[sample_width]) / h, 0.0, 0.0, 0.0, 0.0}}; }
+namespace {
 
-Curve parabola(const double* s, double h, double more) {
-  const double near = (s[0] - s[sample_width]) / h;
-  const double far = (s[sample_width] - s[2 * sample_width]) / more;
+// Through a sample and the one `h` before it, and the one `more` before that.
+Curve straight(const Cell* now, const Cell* old, double h) { return {{now[0].r, (now[0].r - old[0].r) / h, 0.0, 0.0, 0.0, 0.0}}; }
+
+Curve parabola(const Cell* now, const Cell* old, const Cell* oldest, double h, double more) {
+  const double near = (now[0].r - old[0].r) / h;
+  const double far = (old[0].r - oldest[0].r) / more;
   const double bend = (near - far) / (h + more);
-  return {{s[0], near + bend * h, bend, 0.0, 0.0, 0.0}};
+  return {{now[0].r, near + bend * h, bend, 0.0, 0.0, 0.0}};
 }
 
 Curve taylor(double z, double rate, double bend) { return {{z, rate, 0.5 * bend, 0.0, 0.0, 0.0}}; }
 
-Curve cubic(const double* s, double h) {
-  const double* const old = s + sample_width;
-  const double a = (old[0] - s[0] + s[1] * h) / (h * h);
-  const double b = (s[1] - old[1]) / h;
-  return {{s[0], s[1], 3.0 * a - b, (2.0 * a - b) / h, 0.0, 0.0}};
+Curve cubic(const Cell* now, const Cell* old, double h) {
+  const double a = (old[0].r - now[0].r + now[1].r * h) / (h * h);
+  const double b = (now[1].r - old[1].r) / h;
+  return {{now[0].r, now[1].r, 3.0 * a - b, (2.0 * a - b) / h, 0.0, 0.0}};
 }
 
-Curve quintic(const double* s, double h) {
-  const double* const old = s + sample_width;
-  const double half = 0.5 * s[2];
-  const double d0 = old[0] - (s[0] - s[1] * h + half * h * h);
-  const double d1 = (old[1] - (s[1] - s[2] * h)) * h;
-  const double d2 = (old[2] - s[2]) * h * h;
+Curve quintic(const Cell* now, const Cell* old, double h) {
+  const double half = 0.5 * now[2].r;
+  const double d0 = old[0].r - (now[0].r - now[1].r * h + half * h * h);
+  const double d1 = (old[1].r - (now[1].r - now[2].r * h)) * h;
+  const double d2 = (old[2].r - now[2].r) * h * h;
   const double a = -10.0 * d0 - 4.0 * d1 - 0.5 * d2;
   const double b = 5.0 * d0 + 2.0 * a + d1;
   const double c = d1 + a + 4.0 * d0;
   const double cube = h * h * h;
-  return {{s[0], s[1], half, a / cube, b / (cube * h), c / (cube * h * h)}};
+  return {{now[0].r, now[1].r, half, a / cube, b / (cube * h), c / (cube * h * h)}};
 }
 
-std::int32_t known(std::int32_t order, const double* sample, const double* other) {
-  if (order == 2 && (std::isnan(sample[2]) || std::isnan(other[2]))) order = 1;
-  if (order == 1 && (std::isnan(sample[1]) || std::isnan(other[1]))) order = 0;
+// How many derivatives two samples both have, at most `order`: an FMU does not know its own at the start.
+std::int32_t known(std::int32_t order, const Cell* sample, const Cell* other) {
+  if (order == 2 && (std::isnan(sample[2].r) || std::isnan(other[2].r))) order = 1;
+  if (order == 1 && (std::isnan(sample[1].r) || std::isnan(other[1].r))) order = 0;
   return order;
 }
 
-Curve through(const double* samples, std::int32_t order, double h) {
-  if (order == 0) return straight(samples, h);
-  return order == 1 ? cubic(samples, h) : quintic(samples, h);
+}  // namespace
+
+void fit(Cell* cells, std::size_t count, const std::int32_t* operands) {
+  constexpr std::size_t width = 3;  // of a sample: a value, its rate and its second derivative
+  const Cell* now = cells + operands[0];
+  const Cell* old = cells + operands[1];
+  const Cell* oldest = cells + operands[2];
+  const double kept = cells[operands[3]].r;
+  const bool near = cells[operands[3] + 1].r != 0.0;
+  const double h = cells[operands[4]].r;
+  const double more = cells[operands[4] + 1].r;
+  const bool alone = operands[6] != 0;
+  double* to = &cells[operands[5]].r;
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::int32_t order = known(operands[7 + k], now, alone ? now : old);
+    Curve curve;
+    if (order == 0) {
+      curve = kept < 2.0 ? taylor(now[0].r, 0.0, 0.0) : kept < 3.0 ? straight(now, old, h) : parabola(now, old, oldest, h, more);
+    } else {
+      const bool unknown = alone && (std::isnan(old[1].r) || (order == 2 && std::isnan(old[2].r)));
+      if (kept < 2.0 || near || unknown) {
+        curve = taylor(now[0].r, now[1].r, order == 2 ? now[2].r : 0.0);
+      } else {
+        curve = order == 1 ? cubic(now, old, h) : quintic(now, old, h);
+      }
+    }
+    std::memcpy(to, curve.c, sizeof curve.c);
+    to += 6;
+    now += width;
+    old += width;
+    oldest += width;
+  }
+}
+
+void fall(Cell* cells, std::size_t groups, const std::int32_t* operands) {
+  static_assert(sizeof(Curve) == 6 * sizeof(Cell), "curves lie in cells");
+  const auto* curves = reinterpret_cast<const Curve*>(&cells[operands[0]].r);
+  const double span = cells[operands[1]].r;
+  const double behind = cells[operands[2]].r;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  double* to = &cells[operands[3]].r;
+  double& telling = *to++;
+  telling = 0.0;
+  for (std::size_t group = 0; group < groups; ++group) {
+    const auto count = static_cast<std::size_t>(operands[4 + group]);
+    bool stays = false;
+    for (std::size_t k = 0; k < count && !stays; ++k) stays = curves[k].stays_above(span);
+    to[0] = to[1] = to[2] = infinity;
+    to[3] = 1.0;
+    to[4] = 0.0;
+    if (!stays) {
+      to[0] = first_zero(curves, count, span);
+      to[3] = largest(curves, count, 0.0) > 0.0 ? 1.0 : 0.0;
+      if (std::isinf(to[0])) {
+        to[4] = rises_below(curves, count, span) ? 1.0 : 0.0;
+      } else {
+        to[1] = just_behind(curves, count, to[0], behind);
+        to[2] = highest(curves, count, to[0]);
+      }
+      if (!std::isinf(to[0]) || to[4] != 0.0) telling += 1.0;
+    }
+    curves += count;
+    to += 5;
+  }
 }
 
 double first_zero(const Curve* curves, std::size_t count, double span) {
@@ -150,13 +214,6 @@ bool rises_below(const Curve* curves, std::size_t count, double span) {
     if (largest(curves, count, span * (static_cast<double>(k) / parts)) > 0.0) return false;
   }
   return true;
-}
-
-Landing landing(const Curve* curves, std::size_t count, double span, double behind) {
-  const double zero = first_zero(curves, count, span);
-  if (std::isinf(zero)) return {zero, false};
-  if (!(largest(curves, count, 0.0) > 0.0)) return {highest(curves, count, zero), true};
-  return {just_behind(curves, count, zero, behind), false};
 }
 
 double just_behind(const Curve* curves, std::size_t count, double root, double distance) {

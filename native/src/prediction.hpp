@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cell.hpp"
+
 namespace upbeat {
 
 // c of Σ c[k]·τ^k, where τ counts from now on.
@@ -20,20 +22,9 @@ struct Curve {
   bool stays_above(double span) const;
 };
 
-// Through the samples of a number, newest first: `h` lies between the first two of them, `more` between the next.
-// A sample is a value, its rate and its second derivative, in this order.
-constexpr std::size_t sample_width = 3;
-Curve straight(const double* samples, double h);
-Curve parabola(const double* samples, double h, double more);
-Curve taylor(double z, double rate, double bend);
-Curve cubic(const double* samples, double h);
-Curve quintic(const double* samples, double h);
-
-// How many derivatives two samples both have, at most `order`: an FMU does not know its own at the start.
-std::int32_t known(std::int32_t order, const double* sample, const double* other);
-
-// Through the first two samples, with so many of their derivatives.
-Curve through(const double* samples, std::int32_t order, double h);
+// What the instructions `Fit` and `Fall` do (see upbeat.master.program), with the operands that program.hpp lists.
+void fit(Cell* cells, std::size_t count, const std::int32_t* operands);
+void fall(Cell* cells, std::size_t groups, const std::int32_t* operands);
 
 // The first time in (0, span] at which the largest falls from above zero to it, also where it only dips below
 // zero, or only rises above it, for less than a part of the span; else infinity.
@@ -44,16 +35,6 @@ double highest(const Curve* curves, std::size_t count, double until);
 
 // Whether the largest is not above zero now, but on its way there, and will not get there in `span`.
 bool rises_below(const Curve* curves, std::size_t count, double span);
-
-// When to be there, counted from now; and whether that is before the fall, to see it above zero first.
-struct Landing {
-  double wait;
-  bool before;
-};
-
-// Where to end the step for the first zero: as far `behind` it as the largest stays below, or else where it is
-// lowest. What is not above zero now has happened already: then this is where it is highest before it falls.
-Landing landing(const Curve* curves, std::size_t count, double span, double behind);
 
 // So far behind a zero, if the largest is not above zero again by then; else where it is lowest.
 double just_behind(const Curve* curves, std::size_t count, double root, double distance);

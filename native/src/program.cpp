@@ -32,6 +32,7 @@ class Check {
     for (const Shares& shares : tables_.shares) {
       if (const char* const problem = problem_in(shares, tables_.code.size())) return problem;
     }
+    if (!paced()) return "its pace has no such cells or blocks";
     if (!block(tables_.start_block) || !block(tables_.instant_block)) return "a block that there is not";
     if (tables_.code.empty() || static_cast<Op>(tables_.code.back()[0]) != Op::End) return "the code does not end";
     for (std::size_t i = 0; i < tables_.code.size(); ++i) {
@@ -92,6 +93,48 @@ class Check {
     return size <= 10000 && cells(matrix, size * size) && cells(right, size) && cells(to, size) && is_real(matrix) &&
            is_real(right) && is_real(to);
   }
+  bool reals(std::int64_t first, std::int64_t count) const {
+    if (!cells(first, count)) return false;
+    for (std::int64_t i = first; i < first + count; ++i) {
+      if (!is_real(static_cast<std::int32_t>(i))) return false;
+    }
+    return true;
+  }
+  bool fits_curves(std::int64_t count, std::int32_t at) const {
+    if (count < 0 || !within(at, 7 + count, tables_.operands.size())) return false;
+    const std::int32_t* const o = tables_.operands.data() + at;
+    for (std::int64_t k = 0; k < count; ++k) {
+      if (o[7 + k] < 0 || o[7 + k] > 2) return false;
+    }
+    const auto samples = [&](std::int32_t first) { return reals(first, 3 * count); };
+    return samples(o[0]) && samples(o[1]) && samples(o[2]) && reals(o[3], 2) && reals(o[4], 2) && reals(o[5], 6 * count);
+  }
+  bool falls(std::int64_t groups, std::int32_t at) const {
+    if (groups < 0 || !within(at, 4 + groups, tables_.operands.size())) return false;
+    const std::int32_t* const o = tables_.operands.data() + at;
+    std::int64_t curves = 0;
+    for (std::int64_t k = 0; k < groups; ++k) {
+      if (o[4 + k] < 1) return false;
+      curves += o[4 + k];
+    }
+    return reals(o[0], 6 * curves) && is_real(o[1]) && is_real(o[2]) && reals(o[3], 1 + 5 * groups);
+  }
+  bool paced() const {
+    const PaceTables& pace = tables_.pace;
+    if (pace.limit == -1) return true;  // it is run block by block
+    for (const std::int32_t number : {pace.review, pace.note, pace.changed, pace.keep, pace.back}) {
+      if (!block(number)) return false;
+    }
+    for (const std::int32_t number : pace.steps) {
+      if (number < 0 || !block(number)) return false;
+    }
+    if (pace.steps.empty()) return false;
+    for (const ReasonTables& reason : pace.reasons) {
+      if (reason.of < 0 || reason.of > 2) return false;
+    }
+    return pace.propose >= 0 && block(pace.propose) && (pace.keep < 0) == (pace.back < 0) && is_real(pace.limit) &&
+           is_real(pace.until) && is_real(pace.block) && reals(pace.reason, 4) && is_real(pace.again) && is_real(pace.fired);
+  }
   bool sound(const Row& row) const {
     switch (static_cast<Op>(row[0])) {
       case Op::End: return true;
@@ -114,6 +157,12 @@ class Check {
       case Op::Due: return unit(row[1]) && is_real(row[2]);
       case Op::GetEvent:
         return unit(row[1]) && row[4] >= 1 && cells(row[3], static_cast<std::int64_t>(row[4]) + 1);
+      case Op::Fit: return fits_curves(row[1], row[2]);
+      case Op::Fall: return falls(row[1], row[2]);
+      case Op::Pick:
+      case Op::Rank: return row[2] >= 1 && reals(row[1], row[2]) && is_real(row[3]) && is_real(row[4]);
+      case Op::Grid: return reals(row[1], 5) && is_real(row[2]) && is_real(row[3]) && is_real(row[4]);
+      case Op::Call: return within(row[1], 1, static_cast<std::size_t>(tables_.calls));
       case Op::Solve: return row[1] >= 1 && solves(row[1], row[2], row[3], row[4]);
       case Op::Slope: return unit(row[1]) && row[5] >= 1 && cells(row[4], row[5]) && is_real(row[4]);
     }

@@ -33,6 +33,12 @@ enum class Op : std::int32_t {
   Slope = 16,   // unit, output, input, to, cells           (how an output reacts to an input)
   Due = 20,     // unit, to
   GetEvent = 21,  // unit, port, to, cells, kind            (and in the cell after them, whether it is present)
+  Fit = 22,     // numbers, at                              (operands[at...]: samples now, before, oldest; kept, apart, to, alone; orders)
+  Fall = 23,    // groups, at                               (operands[at...]: curves, span, behind, to; counts)
+  Pick = 24,    // first, count, index, to                  (a table look-up)
+  Rank = 25,    // first, count, value, to                  (how many of ascending numbers are at most a value)
+  Call = 26,    // number                                   (of a function of the host)
+  Grid = 27,    // grid, now, limit, to                     (the next point of a grid)
 };
 
 using Row = std::array<std::int32_t, 7>;
@@ -42,6 +48,21 @@ struct CellKernel {
   std::int32_t kernel;
   std::vector<std::int32_t> from;
   std::vector<std::int32_t> to;
+};
+
+// What a reason of a pace tells besides its number: a time, and so many other numbers; whether it stands for an event.
+struct ReasonTables {
+  bool at;
+  std::int32_t of;
+  bool landed;
+};
+
+// How a program chooses its steps (see `Pacing` in upbeat.master.program): cells, and numbers of blocks (-1: there is none).
+struct PaceTables {
+  std::int32_t limit = -1, until = -1, block = -1, reason = -1, again = -1, fired = -1;
+  std::int32_t propose = -1, review = -1, note = -1, changed = -1, keep = -1, back = -1;
+  std::vector<std::int32_t> steps;  // the step blocks
+  std::vector<ReasonTables> reasons;
 };
 
 struct ProgramTables {
@@ -62,6 +83,8 @@ struct ProgramTables {
   std::int32_t budget = -1;  // the cells of how many steps may still end at events, and how many more a second gives
   std::int32_t slots = 0;
   std::int32_t loops = 0;
+  std::int32_t calls = 0;  // functions of the host
+  PaceTables pace;
 };
 
 }  // namespace upbeat

@@ -98,6 +98,22 @@ inline ProgramTables read_program(nb::handle tables, const std::vector<Kernel>& 
   program.budget = nb::cast<std::int32_t>(tables.attr("budget"));
   program.slots = nb::cast<std::int32_t>(tables.attr("slots"));
   program.loops = nb::cast<std::int32_t>(tables.attr("loops"));
+  program.calls = static_cast<std::int32_t>(nb::len(nb::object(tables.attr("calls"))));
+  if (!tables.attr("pace").is_none()) {
+    using Ints = std::vector<std::int32_t>;
+    const auto [cells, blocks, steps, reasons] =
+        nb::cast<std::tuple<Ints, Ints, Ints, std::vector<std::tuple<bool, std::int32_t, bool>>>>(tables.attr("pace"));
+    if (cells.size() != 6 || blocks.size() != 6) throw std::invalid_argument("a pace has six cells and six blocks");
+    PaceTables& pace = program.pace;
+    std::int32_t* const to_cells[] = {&pace.limit, &pace.until, &pace.block, &pace.reason, &pace.again, &pace.fired};
+    std::int32_t* const to_blocks[] = {&pace.propose, &pace.review, &pace.note, &pace.changed, &pace.keep, &pace.back};
+    for (std::size_t i = 0; i < 6; ++i) {
+      *to_cells[i] = cells[i];
+      *to_blocks[i] = blocks[i];
+    }
+    pace.steps = steps;
+    for (const auto& [at, of, landed] : reasons) pace.reasons.push_back({at, of, landed});
+  }
   return program;
 }
 

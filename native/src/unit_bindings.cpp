@@ -201,14 +201,11 @@ void bind_units(nb::module_& module) {
   using NestedPorts = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;
   nb::class_<Inner>(module, "Nested")
       .def("__init__",
-           [](Inner* self, nb::handle tables, const std::vector<Kernel>& kernels, nb::list units, std::string pace,
-              std::vector<double> parameters, std::vector<std::string> texts, std::vector<std::int32_t> blocks,
+           [](Inner* self, nb::handle tables, const std::vector<Kernel>& kernels, nb::list units,
               const NestedPorts& ports, nb::object names) {
-             new (self) Inner(tables, kernels, std::move(units),
-                              {std::move(pace), std::move(parameters), std::move(texts), std::move(blocks)}, ports,
-                              std::move(names));
+             new (self) Inner(tables, kernels, std::move(units), ports, std::move(names));
            },
-           "tables"_a, "kernels"_a, "units"_a, "pace"_a, "parameters"_a, "texts"_a, "blocks"_a, "ports"_a, "names"_a)
+           "tables"_a, "kernels"_a, "units"_a, "ports"_a, "names"_a)
       .def_ro("names", &Inner::names)
       .def("close", &Inner::close);
 }

@@ -1,6 +1,7 @@
 // Small kernels, units and programs for the tests.
 #pragma once
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -103,6 +104,43 @@ inline ProgramTables program_of(std::size_t more, std::vector<Row> code) {
   tables.now = 0;
   tables.next = 1;
   return tables;
+}
+
+// The same with a pace: its cells come last, and its block `propose`. What else it has is up to the caller.
+inline ProgramTables paced(ProgramTables tables, const std::vector<Row>& propose) {
+  PaceTables& pace = tables.pace;
+  const auto cell = [&tables] {
+    tables.start.push_back(real(0.0));
+    tables.kinds.push_back(Kind::Real);
+    return static_cast<std::int32_t>(tables.start.size() - 1);
+  };
+  for (std::int32_t* const to : {&pace.limit, &pace.until, &pace.block, &pace.again, &pace.fired, &pace.reason}) *to = cell();
+  for (int i = 0; i < 3; ++i) cell();
+  pace.steps = {0};
+  pace.reasons = {{false, 0, false}, {false, 0, false}};
+  pace.propose = static_cast<std::int32_t>(tables.entries.size());
+  tables.entries.push_back(static_cast<std::int32_t>(tables.code.size()));
+  tables.code.insert(tables.code.end(), propose.begin(), propose.end());
+  tables.code.push_back(row(Op::End));
+  return tables;
+}
+
+// Steps of one size on the grid from `origin` on.
+inline ProgramTables on_grid(ProgramTables tables, double step, double origin = 0.0) {
+  const auto grid = static_cast<std::int32_t>(tables.start.size());
+  for (const double number : {origin, step, 0.0, 0.0, std::nan("")}) {
+    tables.start.push_back(real(number));
+    tables.kinds.push_back(Kind::Real);
+  }
+  const std::int32_t limit = grid + 5;  // the first of the cells that come now
+  return paced(std::move(tables), {row(Op::Grid, {grid, 0, limit, limit + 1})});
+}
+
+// Cells computed by a kernel; its number among the expressions of the program.
+inline std::int32_t add_expression(ProgramTables& tables, KernelTables kernel, std::vector<std::int32_t> from, std::vector<std::int32_t> to) {
+  tables.kernels.push_back(std::move(kernel));
+  tables.expressions.push_back({static_cast<std::int32_t>(tables.kernels.size() - 1), std::move(from), std::move(to)});
+  return static_cast<std::int32_t>(tables.expressions.size() - 1);
 }
 
 }  // namespace upbeat

@@ -1,6 +1,8 @@
-// The loop, its paces, the recorder, and machines on several threads.
+// The loop, the instructions of paces, the recorder, and machines on several threads.
 #include <algorithm>
+#include <cmath>
 #include <thread>
+#include <utility>
 
 #include "check.hpp"
 #include "helpers.hpp"
@@ -23,8 +25,10 @@ struct Table {
 };
 
 // Runs from 0 to the end, draining chunks of `capacity` rows.
-Table run_all(Machine& machine, Pace& pace, double stop, std::int64_t every, std::size_t capacity, double budget = 10.0,
+Table run_all(Machine& machine, double stop, std::int64_t every, std::size_t capacity, double budget = 10.0,
               std::int64_t most = INT64_MAX) {
+  CHECK(problem_in(machine.tables(), machine.units()).empty());
+  Memory memory;
   Recorder recorder({2}, every);
   StepLog log;
   Table table;
@@ -36,53 +40,64 @@ Table run_all(Machine& machine, Pace& pace, double stop, std::int64_t every, std
     recorder.open(chunk.data(), capacity);
   };
   recorder.open(chunk.data(), capacity);
-  CHECK(begin(machine, pace, &recorder));
+  CHECK(begin(machine, memory, &recorder));
   do {
     drain();
-    table.status = run(machine, pace, &recorder, log, stop, budget, most);
+    table.status = run(machine, memory, &recorder, log, stop, budget, most);
   } while (table.status == Status::Full || table.status == Status::Paused);
   drain();
   return table;
 }
 
-Table run_fixed(Machine& machine, double stop, double step, std::int64_t every, std::size_t capacity,
-                double budget = 10.0, std::int64_t most = INT64_MAX) {
-  Fixed pace(step, 0);
-  return run_all(machine, pace, stop, every, capacity, budget, most);
+// A ring in steps of 1 at most, each of which is rejected until it is at most half as long, for `factor` times its length. The
+// last cell counts how often.
+ProgramTables halving(double factor) {
+  ProgramTables tables = ring();
+  const std::int32_t counter = 4;  // of program_of(2, ...): the cells after it are the pace's
+  tables.start.push_back(real(0.0));
+  tables.kinds.push_back(Kind::Real);
+  const std::int32_t limit = 5, until = 6;
+  // until := min(now + 1, limit), for the reason 0
+  const std::int32_t propose = add_expression(
+      tables, kernel_of(2, {1.0, 0.0}, {{UPBEAT_ADD, 4, 0, 2, 0}, {UPBEAT_MIN, 5, 4, 1, 0}}, {5, 3}), {0, limit}, {until, limit + 5});
+  tables = paced(std::move(tables), {row(Op::Compute, {propose})});
+  PaceTables& pace = tables.pace;
+  const auto block = [&tables](std::vector<Row> rows) {
+    tables.entries.push_back(static_cast<std::int32_t>(tables.code.size()));
+    tables.code.insert(tables.code.end(), rows.begin(), rows.end());
+    tables.code.push_back(row(Op::End));
+    return static_cast<std::int32_t>(tables.entries.size() - 1);
+  };
+  // again := next - now > 0.5
+  const std::int32_t judge = add_expression(
+      tables, kernel_of(2, {0.5}, {{UPBEAT_SUB, 3, 1, 0, 0}, {UPBEAT_GT, 4, 3, 2, 0}}, {4}), {0, 1}, {pace.again});
+  // until := now + factor·(next - now), reason := 1, counter := counter + 1
+  const std::int32_t back = add_expression(
+      tables,
+      kernel_of(3, {factor, 1.0},
+                {{UPBEAT_SUB, 5, 1, 0, 0}, {UPBEAT_MUL, 6, 3, 5, 0}, {UPBEAT_ADD, 7, 0, 6, 0}, {UPBEAT_ADD, 8, 2, 4, 0}}, {7, 4, 8}),
+      {0, 1, counter}, {until, pace.reason, counter});
+  const std::int32_t test = add_expression(tables, kernel_of(1, {}, {}, {0}), {pace.again}, {});
+  const auto first = static_cast<std::int32_t>(tables.code.size());
+  pace.review = block({row(Op::Compute, {judge}), row(Op::Unless, {test, first + 3}), row(Op::Compute, {back})});
+  tables.slots = 1;
+  tables.operands = {0, 0, 1, 2, 3};  // the unit, and all cells that are not the pace's
+  pace.keep = block({row(Op::Save, {0, 0, 1, 4})});
+  pace.back = block({row(Op::Restore, {0})});
+  return tables;
 }
 
-// Rejects a step until it is at most half as long as proposed, and remembers how often.
-class Halving final : public Pace {
- public:
-  explicit Halving(double factor) : factor_(factor) { state_ = {0.0}; }
-  bool retries() const override { return true; }
-  void begin(double, double) override {}
-  Proposal propose(double t, double limit, const Cell*) override { return {std::min(t + 1.0, limit), 0, 0}; }
-  bool review(double t, double reached, const Cell*, Proposal& step) override {
-    if (reached - t <= 0.5) return true;
-    state_[0] += 1.0;
-    step = {t + factor_ * (reached - t), 1, 0};
-    return false;
-  }
-  void note(double t, const Fired* fired, std::size_t count, const Cell*) override {
-    noted = t;
-    events += static_cast<int>(count);
-    if (count > 0) CHECK(fired[0].index == 0 && fired[0].time == t);
-  }
-
-  double noted = -1.0;
-  int events = 0;
-
- private:
-  double factor_;
-};
+Table run_fixed(Echo& unit, double stop, double step, std::int64_t every, std::size_t capacity, double budget = 10.0,
+                std::int64_t most = INT64_MAX) {
+  Machine machine(on_grid(ring(), step), {unit.table()}, 0.0);
+  return run_all(machine, stop, every, capacity, budget, most);
+}
 
 }  // namespace
 
 TEST(times_lie_on_the_grid) {
   Echo unit;
-  Machine machine(ring(), {unit.table()}, 0.0);
-  const Table table = run_fixed(machine, 1.05, 0.1, 1, 100);
+  const Table table = run_fixed(unit, 1.05, 0.1, 1, 100);
   CHECK(table.status == Status::Finished && table.rows == 12);
   for (std::size_t i = 0; i < 11; ++i) CHECK(table.cells[2 * i].r == static_cast<double>(i) * 0.1);
   CHECK(table.cells[22].r == 1.05);
@@ -91,12 +106,9 @@ TEST(times_lie_on_the_grid) {
 
 TEST(small_chunks_and_budgets_lose_nothing) {
   Echo one, two, three;
-  Machine a(ring(), {one.table()}, 0.0);
-  Machine b(ring(), {two.table()}, 0.0);
-  Machine c(ring(), {three.table()}, 0.0);
-  const Table whole = run_fixed(a, 10.0, 0.01, 1, 2000);
-  const Table pieces = run_fixed(b, 10.0, 0.01, 1, 7);
-  const Table paused = run_fixed(c, 10.0, 0.01, 1, 2000, 1e-6);
+  const Table whole = run_fixed(one, 10.0, 0.01, 1, 2000);
+  const Table pieces = run_fixed(two, 10.0, 0.01, 1, 7);
+  const Table paused = run_fixed(three, 10.0, 0.01, 1, 2000, 1e-6);
   CHECK(whole.rows == 1001 && pieces.rows == 1001 && paused.rows == 1001);
   for (std::size_t i = 0; i < whole.cells.size(); ++i) {
     CHECK(whole.cells[i].i == pieces.cells[i].i && whole.cells[i].i == paused.cells[i].i);
@@ -105,8 +117,7 @@ TEST(small_chunks_and_budgets_lose_nothing) {
 
 TEST(thinning_keeps_the_first_and_the_last_row) {
   Echo unit;
-  Machine machine(ring(), {unit.table()}, 0.0);
-  const Table table = run_fixed(machine, 1.0, 0.1, 4, 100);
+  const Table table = run_fixed(unit, 1.0, 0.1, 4, 100);
   CHECK(table.rows == 4);  // 0, 4, 8, 10
   CHECK(table.cells[0].r == 0.0 && table.cells[2].r == 4 * 0.1 && table.cells[4].r == 8 * 0.1 && table.cells[6].r == 1.0);
 }
@@ -132,41 +143,46 @@ TEST(rows_of_any_width_are_copied) {
 TEST(a_failure_keeps_the_rows_so_far) {
   Echo unit;
   unit.fail_after = 3;
-  Machine machine(ring(), {unit.table()}, 0.0);
-  const Table table = run_fixed(machine, 1.0, 0.1, 1, 100);
+  Machine machine(on_grid(ring(), 0.1), {unit.table()}, 0.0);
+  const Table table = run_all(machine, 1.0, 1, 100);
   CHECK(table.status == Status::Failed && table.rows == 4);
   CHECK(machine.error().call == Call::Advance && machine.error().time == 3 * 0.1);
 }
 
 TEST(a_limit_of_steps_pauses) {
   Echo unit;
-  Machine machine(ring(), {unit.table()}, 0.0);
-  Fixed pace(0.1, 0);
+  Machine machine(on_grid(ring(), 0.1), {unit.table()}, 0.0);
+  Memory memory;
   StepLog log;
-  CHECK(begin(machine, pace, nullptr));
-  CHECK(run(machine, pace, nullptr, log, 1.0, 10.0, 3) == Status::Paused);
+  CHECK(begin(machine, memory, nullptr));
+  CHECK(run(machine, memory, nullptr, log, 1.0, 10.0, 3) == Status::Paused);
   CHECK(machine.cells()[0].r == 3 * 0.1);
-  CHECK(run(machine, pace, nullptr, log, 0.35, 10.0, 3) == Status::Finished);  // a nearer limit
-  CHECK(run(machine, pace, nullptr, log, 1.0, 10.0, 1) == Status::Paused);     // and back to the grid
+  CHECK(run(machine, memory, nullptr, log, 0.35, 10.0, 3) == Status::Finished);  // a nearer limit
+  CHECK(run(machine, memory, nullptr, log, 1.0, 10.0, 1) == Status::Paused);     // and back to the grid
   CHECK(machine.cells()[0].r == 4 * 0.1);
 }
 
 TEST(the_grid_survives_steps_that_end_early) {
-  Fixed pace(0.1, 0);
-  pace.begin(1.0, 10.0);
-  CHECK(pace.propose(1.0, 9.0, nullptr).until == 1.0 + 0.1);
-  CHECK(pace.propose(1.05, 9.0, nullptr).until == 1.0 + 0.1);
-  CHECK(pace.propose(1.0 + 0.1, 9.0, nullptr).until == 1.0 + 2 * 0.1);
-  CHECK(pace.propose(1.0 + 0.1 * (1.0 - 1e-9), 9.0, nullptr).until == 1.0 + 2 * 0.1);
-  CHECK(pace.propose(0.95, 9.0, nullptr).until == 1.0);  // below the origin, too
-  CHECK(pace.propose(1.0, 1.1 + 1e-9, nullptr).until == 1.1 + 1e-9);  // no last step of a billionth
-  CHECK(pace.propose(1.0, 1.11, nullptr).until == 1.0 + 0.1);
+  Machine machine(on_grid(program_of(0, {}), 0.1, 1.0), {}, 0.0);
+  const auto next = [&machine](double t, double limit) {
+    machine.cells()[0].r = t;
+    machine.cells()[machine.tables().pace.limit].r = limit;
+    CHECK(machine.execute(machine.tables().pace.propose));
+    return machine.cells()[machine.tables().pace.until].r;
+  };
+  CHECK(next(1.0, 9.0) == 1.0 + 0.1);
+  CHECK(next(1.05, 9.0) == 1.0 + 0.1);
+  CHECK(next(1.0 + 0.1, 9.0) == 1.0 + 2 * 0.1);
+  CHECK(next(1.0 + 0.1 * (1.0 - 1e-9), 9.0) == 1.0 + 2 * 0.1);
+  CHECK(next(0.95, 9.0) == 1.0);                  // below the origin, too
+  CHECK(next(1.0, 1.1 + 1e-9) == 1.1 + 1e-9);  // no last step of a billionth
+  CHECK(next(1.0, 1.11) == 1.0 + 0.1);
 }
 
 TEST(a_step_that_does_not_move_on_is_an_error) {
   ProgramTables tables = program_of(1, {row(Op::Copy, {0, 1, 1})});  // next := now
-  Machine machine(tables, {}, 0.0);
-  CHECK(run_fixed(machine, 1.0, 0.1, 1, 10).status == Status::Failed);
+  Machine machine(on_grid(tables, 0.1), {}, 0.0);
+  CHECK(run_all(machine, 1.0, 1, 10).status == Status::Failed);
   CHECK(machine.error().fault == Fault::NoProgress);
 }
 
@@ -174,8 +190,8 @@ TEST(events_carry_the_time_at_the_end_of_their_step) {
   ProgramTables tables = program_of(1, {row(Op::Fire, {3}), row(Op::End), row(Op::Fire, {4})});
   tables.entries = {0, 2};
   tables.instant_block = 1;
-  Machine machine(tables, {}, 0.0);
-  CHECK(run_fixed(machine, 0.2, 0.1, 1, 10).status == Status::Finished);
+  Machine machine(on_grid(tables, 0.1), {}, 0.0);
+  CHECK(run_all(machine, 0.2, 1, 10).status == Status::Finished);
   FiredLog& fired = machine.fired();
   CHECK(fired.size() == 5);
   CHECK(fired.data()[0].event == 4 && fired.data()[0].time == 0.0 && fired.data()[0].index == 0);  // at the start time
@@ -186,15 +202,11 @@ TEST(events_carry_the_time_at_the_end_of_their_step) {
 
 TEST(a_step_sent_back_leaves_no_trace_but_its_count) {
   Echo unit;
-  ProgramTables tables = ring();
-  tables.code.insert(tables.code.begin(), row(Op::Fire, {0}));
-  Machine machine(tables, {unit.table()}, 0.0);
-  Halving pace(0.5);
-  const Table table = run_all(machine, pace, 2.0, 1, 100);
+  Machine machine(halving(0.5), {unit.table()}, 0.0);
+  const Table table = run_all(machine, 2.0, 1, 100);
   CHECK(table.status == Status::Finished && table.rows == 5);
-  CHECK(unit.time == 2.0 && pace.noted == 2.0);
-  CHECK(machine.fired().size() == 4 && pace.events == 4);
-  CHECK(pace.state()[0] == 3.0);  // the last proposal was short enough by itself
+  CHECK(unit.time == 2.0);
+  CHECK(machine.cells()[4].r == 3.0);  // the last proposal was short enough by itself
   CHECK(table.steps.size() == 2);
   CHECK(table.steps[0].count == 3 && table.steps[0].reason == 1 && table.steps[0].rejected == 3);
   CHECK(table.steps[1].count == 1 && table.steps[1].reason == 0 && table.steps[1].last == 2.0);
@@ -202,14 +214,28 @@ TEST(a_step_sent_back_leaves_no_trace_but_its_count) {
 
 TEST(retries_and_proposals_have_their_limits) {
   Echo one, two;
-  Machine endless(ring(), {one.table()}, 0.0);
-  Halving never(1.0);
-  CHECK(run_all(endless, never, 2.0, 1, 100).status == Status::Failed);
-  CHECK(endless.error().fault == Fault::Rejected && endless.error().cell == 1);
-  Machine machine(ring(), {two.table()}, 0.0);
-  Halving too_far(5.0);
-  CHECK(run_all(machine, too_far, 2.0, 1, 100).status == Status::Failed);
+  Machine endless(halving(1.0), {one.table()}, 0.0);
+  CHECK(run_all(endless, 2.0, 1, 100).status == Status::Failed);
+  CHECK(endless.error().fault == Fault::Rejected);
+  Machine machine(halving(5.0), {two.table()}, 0.0);
+  CHECK(run_all(machine, 2.0, 1, 100).status == Status::Failed);
   CHECK(machine.error().fault == Fault::BadStep && machine.error().until == 5.0 && machine.error().value == 2.0);
+}
+
+TEST(reasons_are_numbered_by_what_they_tell) {
+  PaceTables pace;
+  pace.reasons = {{false, 0, false}, {true, 0, true}, {false, 2, false}};
+  Reasons reasons;
+  const auto number = [&](double a, double b, double c, double d) {
+    const Cell told[] = {real(a), real(b), real(c), real(d)};
+    return reasons.number(pace, told);
+  };
+  CHECK(number(0.0, 1.0, 2.0, 3.0) == 0 && number(0.0, 9.0, 9.0, 9.0) == 0);
+  const std::int32_t first = number(1.0, 0.5, 7.0, 7.0);
+  CHECK(first == 3 && number(1.0, 0.5, 8.0, 8.0) == first && number(1.0, 0.6, 7.0, 7.0) == 4);
+  CHECK(number(2.0, 0.5, 7.0, 8.0) == 5 && number(2.0, 0.6, 7.0, 8.0) == 5 && number(2.0, 0.5, 7.0, 9.0) == 6);
+  CHECK(number(3.0, 1.0, 0.0, 0.0) == 7 && number(3.0, 0.0, 0.0, 0.0) == 7);  // the host knows what it means
+  CHECK(reasons.of(0)[0] == 0.0 && reasons.of(first)[1] == 0.5 && reasons.of(5)[3] == 8.0 && reasons.of(7)[0] == 3.0);
 }
 
 TEST(the_log_does_not_show_who_drained_it) {
@@ -245,21 +271,23 @@ TEST(the_log_does_not_show_who_drained_it) {
 
 TEST(a_long_log_is_drained_like_rows) {
   Echo unit;
-  Machine machine(ring(), {unit.table()}, 0.0);
-  class Growing final : public Pace {
-   public:
-    void begin(double, double) override {}
-    Proposal propose(double t, double limit, const Cell*) override { return {std::min(t + 1e-3 + 0.003 * t, limit), 0, 0}; }
-    bool review(double, double, const Cell*, Proposal&) override { return true; }
-    void note(double, const Fired*, std::size_t, const Cell*) override {}
-  } pace;
+  ProgramTables tables = ring();
+  const std::int32_t limit = 4;
+  // until := min(now + 1e-3 + 0.003·now, limit)
+  const std::int32_t propose = add_expression(
+      tables,
+      kernel_of(2, {1e-3, 0.003},
+                {{UPBEAT_ADD, 4, 0, 2, 0}, {UPBEAT_MUL, 5, 3, 0, 0}, {UPBEAT_ADD, 6, 4, 5, 0}, {UPBEAT_MIN, 7, 6, 1, 0}}, {7}),
+      {0, limit}, {limit + 1});
+  Machine machine(paced(tables, {row(Op::Compute, {propose})}), {unit.table()}, 0.0);
+  Memory memory;
   StepLog log;
-  CHECK(begin(machine, pace, nullptr));
+  CHECK(begin(machine, memory, nullptr));
   std::int64_t count = 0;
   Status status = Status::Full;
   int rounds = 0;
   while (status == Status::Full) {
-    status = run(machine, pace, nullptr, log, 1e6, 10.0, INT64_MAX);
+    status = run(machine, memory, nullptr, log, 1e6, 10.0, INT64_MAX);
     for (const StepRun& run : log.drain()) count += run.count;
     ++rounds;
   }
@@ -268,18 +296,13 @@ TEST(a_long_log_is_drained_like_rows) {
 
 TEST(another_thread_can_ask_to_stop) {
   Echo unit;
-  Machine machine(ring(), {unit.table()}, 0.0);
-  Fixed pace(1e-9, 0);
+  Machine machine(on_grid(ring(), 1e-9), {unit.table()}, 0.0);
+  Memory memory;
   StepLog log;
-  CHECK(begin(machine, pace, nullptr));
+  CHECK(begin(machine, memory, nullptr));
   std::thread other([&machine] { machine.ask_to_stop(); });
-  CHECK(run(machine, pace, nullptr, log, 1e9, 60.0, INT64_MAX) == Status::Stopped);
+  CHECK(run(machine, memory, nullptr, log, 1e9, 60.0, INT64_MAX) == Status::Stopped);
   other.join();
-}
-
-TEST(paces_are_made_by_name) {
-  CHECK(make_pace("fixed", {0.5}, {3})->propose(0.0, 9.0, nullptr).block == 3);
-  CHECK(!make_pace("fixed", {0.0}, {3}) && !make_pace("fixed", {0.5}, {}) && !make_pace("furlong", {}, {0}));
 }
 
 TEST(machines_share_nothing_that_changes) {
@@ -298,8 +321,8 @@ TEST(machines_share_nothing_that_changes) {
   std::vector<std::thread> threads;
   for (Table& table : tables) {
     threads.emplace_back([&model, &table] {
-      Machine machine(ring(), {Ode::make(model, 0.0)}, 0.0);
-      table = run_fixed(machine, 1.0, 0.001, 1, 100);
+      Machine machine(on_grid(ring(), 0.001), {Ode::make(model, 0.0)}, 0.0);
+      table = run_all(machine, 1.0, 1, 100);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -310,20 +333,61 @@ TEST(machines_share_nothing_that_changes) {
 }
 
 TEST(the_short_cut_of_the_grid_changes_nothing) {
-  // The same proposals from a pace that remembers its last one and from one that cannot.
+  // The same points from a grid that remembers its last one and from one that cannot.
   for (const double origin : {0.0, -3.7, 1e6}) {
     for (const double step : {0.1, 1e-3, 1.0 / 3.0, 7e-3, 1e-4}) {
-      Fixed pace(step, 0);
+      Machine machine(on_grid(program_of(0, {}), step, origin), {}, 0.0);
+      const PaceTables& pace = machine.tables().pace;
+      Cell* const cells = machine.cells();
       const double limit = origin + 20000.5 * step;
-      pace.begin(origin, limit);
+      cells[pace.limit].r = limit;
       double t = origin;
       while (t < limit) {
-        Fixed fresh(step, 0);
-        fresh.begin(origin, limit);
-        const double until = pace.propose(t, limit, nullptr).until;
-        CHECK(until == fresh.propose(t, limit, nullptr).until && until > t);
+        cells[0].r = t;
+        CHECK(machine.execute(pace.propose));
+        const double until = cells[pace.until].r;
+        const double safe = std::exchange(cells[6].r, std::nan(""));
+        CHECK(machine.execute(pace.propose));
+        CHECK(until == cells[pace.until].r && until > t);
+        cells[6].r = safe;
         t = until;
       }
     }
   }
+}
+
+TEST(tables_and_ranks) {
+  ProgramTables tables = program_of(4, {row(Op::Pick, {2, 3, 0, 5}), row(Op::End), row(Op::Rank, {2, 3, 0, 5})});
+  tables.entries = {0, 2};
+  for (int i = 0; i < 3; ++i) tables.start[static_cast<std::size_t>(2 + i)] = real(10.0 * (i + 1));
+  Machine machine(tables, {}, 0.0);
+  const auto found = [&machine](std::int32_t block, double given) {
+    machine.cells()[0].r = given;
+    CHECK(machine.execute(block));
+    return machine.cells()[5].r;
+  };
+  for (const double wild : {-1e300, -1.0, 0.0, std::nan("")}) CHECK(found(0, wild) == 10.0);
+  CHECK(found(0, 1.0) == 20.0 && found(0, 2.0) == 30.0 && found(0, 3.0) == 30.0 && found(0, 1e300) == 30.0);
+  CHECK(found(1, 9.0) == 0.0 && found(1, 10.0) == 1.0 && found(1, 29.0) == 2.0 && found(1, 1e300) == 3.0);
+}
+
+TEST(tables_of_paces_are_checked) {
+  const ProgramTables good = halving(0.5);
+  CHECK(problem_in(good, 1).empty());
+  const auto refused = [&good](auto change) {
+    ProgramTables tables = good;
+    change(tables);
+    return !problem_in(tables, 1).empty();
+  };
+  CHECK(refused([](ProgramTables& t) { t.pace.limit = 1000; }));
+  CHECK(refused([](ProgramTables& t) { t.pace.reason = static_cast<std::int32_t>(t.start.size()) - 3; }));
+  CHECK(refused([](ProgramTables& t) { t.pace.steps = {17}; }));
+  CHECK(refused([](ProgramTables& t) { t.pace.propose = -1; }));
+  CHECK(refused([](ProgramTables& t) { t.pace.back = -1; }));
+  CHECK(refused([](ProgramTables& t) { t.pace.reasons[0].of = 3; }));
+  CHECK(refused([](ProgramTables& t) { t.code[0] = row(Op::Pick, {0, 1000, 0, 0}); }));
+  CHECK(refused([](ProgramTables& t) { t.code[0] = row(Op::Fit, {1, 0}); }));
+  CHECK(refused([](ProgramTables& t) { t.code[0] = row(Op::Fall, {1, 0}); }));
+  CHECK(refused([](ProgramTables& t) { t.code[0] = row(Op::Grid, {1000, 0, 0, 0}); }));
+  CHECK(refused([](ProgramTables& t) { t.code[0] = row(Op::Call, {0}); }));
 }

@@ -24,11 +24,11 @@ ProgramTables one_unit(bool early = false) {
 NestedTables ports_of_one(const std::string& name) { return {{{0, 0, 1}, {-1, 2, 1}}, {name}, 1}; }
 
 upbeat_unit nest(upbeat_unit unit, const std::string& name, double step, bool early = false) {
-  ProgramTables tables = one_unit(early);
+  ProgramTables tables = on_grid(one_unit(early), step);
   CHECK(problem_in(tables, 1).empty());
   CHECK(problem_in(ports_of_one(name), tables, 1).empty());
   auto machine = std::make_unique<Machine>(tables, std::vector<upbeat_unit>{unit}, 0.0);
-  return Nested::make(std::move(machine), make_pace("fixed", {step}, {0}), ports_of_one(name), 0.0);
+  return Nested::make(std::move(machine), ports_of_one(name), 0.0);
 }
 
 double output(const upbeat_unit& unit) {
@@ -122,16 +122,16 @@ TEST(a_failure_names_the_whole_way) {
   CHECK(error.message == "'axle.wheel' failed at t = 0.5: it broke");
   const Error& innermost = error.inside->error.inside->error;
   CHECK(innermost.fault == Fault::Refused && innermost.status == 7 && innermost.time == 0.5);
-  CHECK(error.inside->error.inside->cells.size() == 4);
+  CHECK(error.inside->error.inside->cells.size() == one_unit().start.size() + 14);
 }
 
 TEST(a_nest_that_cannot_begin_says_so) {
   Echo inside;
-  ProgramTables tables = one_unit();
+  ProgramTables tables = on_grid(one_unit(), 0.5);
   tables.start_block = 0;
   inside.fail_after = 0;
   auto machine = std::make_unique<Machine>(tables, std::vector<upbeat_unit>{inside.table()}, 0.0);
-  const upbeat_unit unit = Nested::make(std::move(machine), make_pace("fixed", {0.5}, {0}), ports_of_one("echo"), 0.0);
+  const upbeat_unit unit = Nested::make(std::move(machine), ports_of_one("echo"), 0.0);
   Machine outer(one_unit(), {unit}, 0.0);
   CHECK(!outer.begin_units());
   CHECK(outer.error().call == Call::Begin && outer.error().inside->way == "echo");
@@ -139,18 +139,18 @@ TEST(a_nest_that_cannot_begin_says_so) {
 
 TEST(asking_a_machine_to_stop_stops_those_inside) {
   Echo inside;
-  Machine outer(one_unit(), {nest(nest(inside.table(), "wheel", 1e-9), "axle", 1e6)}, 0.0);
+  Machine outer(on_grid(one_unit(), 1e6), {nest(nest(inside.table(), "wheel", 1e-9), "axle", 1e6)}, 0.0);
   CHECK(outer.begin_units());
-  const std::unique_ptr<Pace> pace = make_pace("fixed", {1e6}, {0});
+  Memory memory;
   StepLog log;
   std::atomic<bool> going{false};
   std::thread other([&] {
     while (!going) std::this_thread::yield();
     outer.ask_to_stop();
   });
-  CHECK(begin(outer, *pace, nullptr));
+  CHECK(begin(outer, memory, nullptr));
   going = true;
-  const Status status = run(outer, *pace, nullptr, log, 1e6, 1e9, INT64_MAX);
+  const Status status = run(outer, memory, nullptr, log, 1e6, 1e9, INT64_MAX);
   CHECK(status == Status::Stopped || status == Status::Abandoned);  // between two steps, or within one
   other.join();
 }

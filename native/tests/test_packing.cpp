@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "check.hpp"
-#include "error_control.hpp"
 #include "helpers.hpp"
 #include "packing.hpp"
 
@@ -152,31 +151,4 @@ TEST(a_unit_without_bytes_is_named) {
   Bytes bytes;
   CHECK(!machine.pack(0, strings, bytes));
   CHECK(machine.error().fault == Fault::Unable && machine.error().call == Call::Pack && machine.error().unit == 1);
-}
-
-TEST(a_pace_goes_on_from_its_state) {
-  Fixed first(0.1, 0), second(0.5, 0);
-  first.begin(1.0, 9.0);
-  double t = 1.0;
-  for (int i = 0; i < 7; ++i) t = first.propose(t, 9.0, nullptr).until;
-  second.begin(0.0, 9.0);
-  CHECK(second.propose(0.0, 9.0, nullptr).until == 0.5);
-  CHECK(second.stand(first.state()));
-  CHECK(second.propose(t, 9.0, nullptr).until == first.propose(t, 9.0, nullptr).until);
-  CHECK(!second.stand({1.0}) && !second.stand({1.0, 0.0}) && !second.stand({1.0, std::nan("")}));
-}
-
-TEST(error_control_takes_only_ports_that_it_watches) {
-  const auto pace =
-      make_pace("error_control", {2, 1, 2, 0, 1, 1e-4, 0, 0, 0, 0.9, 0.3, 0.4, 0.2, 2.0}, {0}, {"a.x"});
-  CHECK(pace != nullptr);
-  pace->begin(0.0, 10.0);
-  std::vector<double> state = pace->state();
-  CHECK(state.size() == 7 && state[0] == 10.0 * 1e-4 && state[4] == 10.0 && state[6] == 1.0);
-  state[1] = 3.0;  // an error of the step before, of a port that is named in the reason
-  CHECK(pace->stand(state) && pace->state() == state);
-  for (const double port : {1.0, -1.0, std::nan("")}) {
-    state[2] = port;
-    CHECK(!pace->stand(state));
-  }
 }

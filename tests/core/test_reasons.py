@@ -1,4 +1,4 @@
-"""Reasons of steps: data, sentences, files; and the same words in the native core."""
+"""Reasons of steps: data, sentences, files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ import upbeat as up
 from upbeat.core import reasons
 from upbeat.core.reasons import Reason, as_reason
 from upbeat.trace import StepLog
-
-PLAIN = (
-    reasons.FIXED, reasons.FAR, reasons.USUAL, reasons.FIRST, reasons.AFTER, reasons.STOP, reasons.HALF,
-    reasons.LONGEST, reasons.CONTROLLED, reasons.KNOWN, reasons.LEFT, reasons.STOOD, reasons.PATTERN,
-)  # fmt: skip
 
 
 def test_a_reason_has_a_sentence_a_label_and_an_event() -> None:
@@ -48,11 +43,6 @@ def test_a_text_that_happens_to_be_a_kind_of_ours_is_taken_as_it_is_written(kind
 )
 def test_reasons_go_through_files(why: Reason) -> None:
     assert Reason.from_data(json.loads(json.dumps(why.to_data()))) == why
-
-
-def test_the_native_core_has_the_same_words() -> None:
-    native = pytest.importorskip("upbeat._native")
-    assert native.reasons() == dict.fromkeys(PLAIN, "") | reasons.SENTENCES
 
 
 @pytest.mark.parametrize("kind", reasons.SENTENCES)

@@ -371,8 +371,8 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
         path.write_bytes(data[:place])
         with pytest.raises(up.FileProblem):
             up.resume(path)
-    path.write_bytes(data.replace(b"UPBEAT checkpoint\n\1", b"UPBEAT checkpoint\n\2"))
-    with pytest.raises(up.FileProblem, match="version 2 of the format"):
+    path.write_bytes(data.replace(b"UPBEAT checkpoint\n\2", b"UPBEAT checkpoint\n\3"))
+    with pytest.raises(up.FileProblem, match="version 3 of the format"):
         up.resume(path)
     path.write_bytes(data)
     assert (tmp_path / "run.csv").read_bytes() == rows

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
+from paced import paced
 from upbeat.core.abilities import Ability, Core
 from upbeat.core.errors import StepError, UnitError
 from upbeat.core.ports import Causality, Kind, Port
@@ -97,8 +98,8 @@ def at_work(loop: CoreLoop, machine: native.Machine) -> Iterator[list[BaseExcept
 
 
 def test_closing_from_another_thread_ends_the_run_between_two_steps() -> None:
-    machine = native.machine(program("a"), {"a": DECAY}, 0.0)
-    with at_work(machine.loop(("fixed", (1e-6,)), None), machine) as left:
+    machine = native.machine(paced(program("a"), 1e-6), {"a": DECAY}, 0.0)
+    with at_work(machine.loop(None), machine) as left:
         machine.close()
     assert isinstance(left[0], StepError)
     assert "closed while it was at work" in str(left[0])
@@ -107,7 +108,7 @@ def test_closing_from_another_thread_ends_the_run_between_two_steps() -> None:
 
 
 def test_others_are_refused_while_the_core_works() -> None:
-    machine = native.machine(program("a"), {"a": DECAY}, 0.0)
+    machine = native.machine(paced(program("a"), 1e-6), {"a": DECAY}, 0.0)
     token = machine.save()
     calls: list[Callable[[], Any]] = [
         lambda: machine.read(2),
@@ -116,9 +117,9 @@ def test_others_are_refused_while_the_core_works() -> None:
         machine.save,
         lambda: machine.restore(token),
         lambda: machine.set_input("a", "u", 1.0),
-        lambda: machine.loop(("fixed", (1.0,)), None),
+        lambda: machine.loop(None),
     ]
-    with at_work(machine.loop(("fixed", (1e-6,)), None), machine):
+    with at_work(machine.loop(None), machine):
         for call in calls:
             with pytest.raises(RuntimeError, match="at work for another caller"):
                 call()
@@ -126,8 +127,8 @@ def test_others_are_refused_while_the_core_works() -> None:
 
 def test_many_threads_close_and_read_at_random() -> None:
     for _ in range(20):
-        machine = native.machine(program("a"), {"a": DECAY}, 0.0)
-        loop = machine.loop(("fixed", (1e-6,)), None)
+        machine = native.machine(paced(program("a"), 1e-6), {"a": DECAY}, 0.0)
+        loop = machine.loop(None)
         loop.begin(None)
         stop = threading.Event()
 
@@ -155,8 +156,8 @@ def test_many_threads_close_and_read_at_random() -> None:
 
 def test_python_units_are_closed_after_their_last_call() -> None:
     closed: list[str] = []
-    machine = native.machine(program("p"), {"p": python(closed, lambda: time.sleep(0.001))}, 0.0)
-    with at_work(machine.loop(("fixed", (1e-3,)), None), machine) as left:
+    machine = native.machine(paced(program("p"), 1e-3), {"p": python(closed, lambda: time.sleep(0.001))}, 0.0)
+    with at_work(machine.loop(None), machine) as left:
         machine.close()
         machine.close()
     assert isinstance(left[0], StepError), left[0]
@@ -310,8 +311,8 @@ def test_only_new_strings_are_fetched() -> None:
         now=0, next=1, columns={},
     )  # fmt: skip
     strings: list[str] = []
-    machine = native.machine(made, {"m": model}, 0.0, strings=strings)
-    loop = machine.loop(("fixed", (1.0,)), [2])
+    machine = native.machine(paced(made, 1.0), {"m": model}, 0.0, strings=strings)
+    loop = machine.loop([2])
     chunk = np.empty((100, 2))
     loop.begin(chunk)
     for k in range(1, 4):

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import threading
 import time
+from math import floor
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paced import paced
 from upbeat.core.abilities import Core
 from upbeat.core.errors import StepError, UnitError
 from upbeat.core.expr import Apply, Cell, Number, Op
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.engine.interpreter.interpret import Interpreter
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.core_loop import CoreLoop, Status, Stretch
 from upbeat.master.layout import Layout, Register
-from upbeat.master.paces.pace import Fixed
 from upbeat.master.program import Advance, Block, Fire, Get, If, Let, Program, Set
 from upbeat.trace.steps import StepLog
 from upbeat.units import Euler, NativeUnit, Ode, PythonUnit
@@ -101,7 +103,7 @@ GROWTH = Ode(states={"x": "x"}, start={"x": 1.0}, inputs=["u"], outputs={"y": "x
 
 
 def loop_for(model: Any, step: float = 0.1, every: int = 1) -> CoreLoop:
-    return native.machine(ring(), {"m": model}, 0.0).loop(("fixed", (step,)), [2], every)
+    return native.machine(paced(ring(), step), {"m": model}, 0.0).loop([2], every)
 
 
 def rows_of(
@@ -142,7 +144,7 @@ def test_thinning_keeps_first_and_last() -> None:
 
 
 def test_nothing_needs_to_be_recorded() -> None:
-    loop = native.machine(ring(), {"m": GROWTH}, 0.0).loop(("fixed", (0.1,)), None)
+    loop = native.machine(paced(ring(), 0.1), {"m": GROWTH}, 0.0).loop(None)
     assert loop.begin(None).rows == 0
     done = loop.run(None, 1.0, 10.0)
     assert (done.status, done.time, done.rows) == (Status.FINISHED, 1.0, 0)
@@ -200,7 +202,7 @@ def test_events_are_logged_with_their_times() -> None:
     late = Apply(Op.GT, (Cell(0), Number(0.15)))
     instant = (If(late, (Fire("late"), Fire("very late"))),)
     made = program((Fire("step"), Let(2, Cell(1))), "x", start=(Fire("start"),), instant=instant)
-    loop = native.machine(made, {}, 0.0).loop(("fixed", (0.1,)), None)
+    loop = native.machine(paced(made, 0.1), {}, 0.0).loop(None)
     assert fired(loop.begin(None)) == [("start", 0.0, 0)]
     assert fired(loop.run(None, 0.2, 10.0, most=1)) == [("step", 0.1, 0)]
     assert fired(loop.run(None, 0.1, 10.0)) == [], "nothing happens where nothing moves"
@@ -210,25 +212,39 @@ def test_events_are_logged_with_their_times() -> None:
 
 def test_a_step_that_does_not_move_on_is_an_error() -> None:
     with pytest.raises(StepError, match="did not move on"):
-        rows_of(native.machine(program((Let(1, Cell(0)),), "x"), {}, 0.0).loop(("fixed", (0.1,)), [1]), 1.0)
+        rows_of(native.machine(paced(program((Let(1, Cell(0)),), "x"), 0.1), {}, 0.0).loop([1]), 1.0)
 
 
-def test_an_unknown_pace_is_refused() -> None:
-    with pytest.raises(ValueError, match="no pace 'furlong'"):
-        native.machine(ring(), {"m": GROWTH}, 0.0).loop(("furlong", ()), None)
+def test_a_program_without_a_pace_has_no_loop() -> None:
+    with pytest.raises(ValueError, match="how far its steps go"):
+        native.machine(ring(), {"m": GROWTH}, 0.0).loop(None)
 
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-6, 10.0), st.floats(0.0, 1e4), st.floats(0.0, 1e4))
 def test_the_grid_is_that_of_python(origin: float, step: float, ahead: float, room: float) -> None:
-    pace, t = Fixed(step), origin + ahead
+    t = origin + ahead
     limit = t + room + step * 1e-3
-    expected, _ = pace.propose((origin, step), t, limit, lambda cell: 0.0)
-    loop = native.machine(program((), "x"), {}, origin).loop(pace.native(), None)  # type: ignore[arg-type]
-    machine = loop._machine
+    index = floor((t - origin) / step + 1e-3) + 1
+    expected = origin + index * step
+    if not expected > t:
+        expected = origin + (index + 1) * step
+    expected = limit if expected > limit - 1e-6 * step else expected
+    made = paced(program((), "x"), step)
+    machine = native.machine(made, {}, origin)
+    loop = machine.loop(None)
     machine.write(0, origin)
     loop.begin(None)
     machine.write(0, t)
-    assert loop.run(None, limit, 10.0, most=1).time == expected.until
+    assert loop.run(None, limit, 10.0, most=1).time == expected
+    interpreter = Interpreter(made, {}, origin)
+    interpreter.write(0, origin)
+    interpreter.execute("start")
+    interpreter.write(0, t)
+    assert made.pace is not None
+    interpreter.write(made.pace.limit, limit)
+    interpreter.execute("propose")
+    assert interpreter.read(made.pace.until) == expected
+    assert [interpreter.read(i) for i in made.pace.memory] == [machine.read(i) for i in made.pace.memory]
 
 
 def test_a_python_unit_runs_inside_the_loop() -> None:
@@ -281,8 +297,8 @@ def test_other_threads_run_while_the_core_works() -> None:
 def test_units_by_address_are_made_run_and_destroyed(library: ctypes.CDLL) -> None:
     model = NativeUnit.from_library(library, PORTS).with_values({"gain": 0.5})
     before = library.count_alive()
-    machine = native.machine(ring(), {"m": model}, 0.0)
-    rows = rows_of(machine.loop(("fixed", (0.1,)), [2]), 0.4)
+    machine = native.machine(paced(ring(), 0.1), {"m": model}, 0.0)
+    rows = rows_of(machine.loop([2]), 0.4)
     assert rows[:, 1].tolist() == [0.0, 1.0, 1.5, 1.75, 1.875]
     assert library.count_alive() == before + 1
     machine.close()

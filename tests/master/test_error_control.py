@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import upbeat as up
 from upbeat.core.errors import Problems
-from upbeat.core.time import Span
 from upbeat.master.settings import master_from, settings_of
 
 METHODS = ("richardson", "milne", "order")
@@ -228,7 +227,6 @@ def test_a_scenario_without_real_ports_is_refused() -> None:
         ({"gains": (0.3,)}, "gains of ErrorControl"),
         ({"factors": (1.5, 2.0)}, "factors of ErrorControl"),
         ({"ports": {"a.b": -1}}, "ports of ErrorControl"),
-        ({"watch": 3}, "watch of ErrorControl"),
     ],
 )
 def test_settings_are_checked(given_: dict[str, object], message: str) -> None:
@@ -254,27 +252,6 @@ def test_in_files() -> None:
     assert master is not None
     assert master.pace == up.ErrorControl(1e-5, ports={"q.x": 1e-6}, gains=(0.4, 0.2))
     assert master_from(settings_of(master), problems) == master
-
-
-def test_it_is_pure() -> None:
-    """The pace that a program gets is another one; its state is numbers, and calls leave it alone."""
-    pace = up.ErrorControl(1e-4)
-    master = up.Master(pace, inputs=up.Linear())
-    _, bound = master.written(master.arranged(oscillator()))
-    assert pace.watch is None
-    assert bound != pace
-    fresh = bound.begin(Span(0.0, 5.0))
-    assert all(type(number) is float for number in fresh)
-    read = dict(enumerate([2.0] * 500)).__getitem__
-    _, state = bound.propose(fresh, 0.0, 5.0, read)
-    proposal, after = bound.propose(state, 0.0, 5.0, read)
-    assert after == state
-    again = [bound.review(state, 0.0, proposal.until, read) for _ in range(2)]
-    assert again[0] == again[1]
-    retry = again[0][0]
-    assert retry is not None
-    assert retry.until < proposal.until
-    assert bound.note(again[0][1], 1.0, (), read) == again[0][1]
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,6 @@ def test_it_goes_on_from_a_checkpoint(engine: str, tmp_path: Path) -> None:
         ({"safety": 0.9}, 'safety of LookAhead is about method="published"'),
         ({"method": "hermite", "forecast": 2.0}, "forecast of LookAhead is about"),
         ({"after": 2}, "after of LookAhead"),
-        ({"watch": 1}, "for its own use"),
     ],
 )
 def test_what_makes_no_sense_is_refused(settings: dict[str, Any], words: str) -> None:

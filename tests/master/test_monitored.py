@@ -199,7 +199,6 @@ def test_both_engines_make_the_same_steps(inner: Any) -> None:
         ({"blocks": ("fine",)}, "2 steps, but blocks for 1"),
         ({"blocks": "fine"}, "names step blocks"),
         ({"steps": (0.1, 0.1)}, "has a step twice: 0.1, 0.1"),
-        ({"places": [0, 0]}, "for its own use"),
     ],
 )
 def test_what_makes_no_sense_is_refused(settings: dict[str, Any], said: str) -> None:

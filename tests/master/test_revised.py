@@ -302,7 +302,6 @@ def test_there_must_be_events_to_go_back_to() -> None:
         ({"most": 0}, "most of Revised"),
         ({"most": 51}, "50 at most"),
         ({"after": 2}, "after of Revised must be above 0 and at most 1"),
-        ({"watch": 1}, "for its own use"),
     ],
 )
 def test_what_makes_no_sense_is_refused(settings: dict[str, Any], words: str) -> None:

@@ -185,7 +185,6 @@ def test_an_input_set_by_hand_reaches_whoever_is_next(engine: str) -> None:
         (lambda: up.Pattern([0.1], ["a", "b"]), "1 steps, but blocks for 2"),
         (lambda: up.Pattern([0.1], "fine"), "blocks of Pattern names step blocks"),
         (lambda: up.Pattern([-0.1]), "must be a positive number"),
-        (lambda: up.Pattern([0.1], places=[0]), "for its own use"),
     ],
 )
 def test_what_makes_no_sense(make: Any, said: str) -> None:

@@ -1,7 +1,4 @@
-"""Why a step ends where it does: a kind, what it is about and numbers; and here, only, the words for that.
-
-`native/src/reasons.cpp` has the same kinds and sentences, for where there is no Python; a test compares them.
-"""
+"""Why a step ends where it does: a kind, what it is about and numbers; and here, only, the words for that."""
 
 from __future__ import annotations
 

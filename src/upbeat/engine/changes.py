@@ -48,13 +48,13 @@ def measured_changes(flat: Flat, span: Span) -> dict[str, float]:
     What nobody takes is late for nobody, and what never changes would make a unit look slow that is not.
     A run that fails is looked at as far as it goes: whoever runs the scenario will hear of it.
     """
-    program, pace = replace(flat.master, coupling=Refined("ev")).written(flat.scenario)
+    program, _ = replace(flat.master, coupling=Refined("ev")).written(flat.scenario)
     taken = {end for connection in flat.scenario.connections for end in connection.sources}
     cells = output_cells(program, taken)
     watched = [cell for mine in cells.values() for cell in mine]
     seen: list[list[float]] = []
     with closing(Interpreter(program, flat.scenario.units, span.start)) as machine, suppress(RunError):
-        loop = Loop(machine, program, pace, span, select(program, None), None)
+        loop = Loop(machine, program, span, select(program, None), None)
         loop.begin()
         seen.append([float(machine.read(cell)) for cell in watched])
         while len(seen) <= STEPS and not loop.finished:

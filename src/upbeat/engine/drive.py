@@ -7,7 +7,6 @@ from math import inf
 from typing import Protocol
 
 from upbeat.engine.loop import ENDLESS
-from upbeat.master.paces.pace import State
 from upbeat.trace.steps import StepLog
 
 
@@ -47,8 +46,6 @@ class Drive(Protocol):
         """Where the next step will end, if that is `event_driven`."""
         ...
 
-    def standing(self) -> tuple[float, State]:
-        """Time and state of the pace between two steps, which `stand` takes on either engine."""
+    def stand(self, t: float) -> None:
+        """Go on from this time, to which the machine was set back."""
         ...
-
-    def stand(self, standing: tuple[float, State]) -> None: ...

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from upbeat.core.abilities import Model
 from upbeat.core.ports import Causality, Port
-from upbeat.master.paces.pace import Twin
 from upbeat.master.program import Program
 
 
@@ -16,7 +15,6 @@ class Inside:
     """All that the native core needs to run a nested scenario (see `Core.nested`)."""
 
     program: Program
-    pace: Twin
     models: Mapping[str, Model]
     ports: tuple[Port, ...]
     """Of the nested unit."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from math import inf, isnan
 from typing import Any, cast
 
-from upbeat.core.errors import InvalidInput, StepError
+from upbeat.core.errors import StepError
 from upbeat.core.ports import Value
-from upbeat.core.reasons import KNOWN, LANDED, Reason, Why, as_reason
+from upbeat.core.reasons import KNOWN, LANDED, Reason
 from upbeat.core.time import Span
 from upbeat.engine.machine import Machine
 from upbeat.engine.selection import Selection, stories
 from upbeat.engine.texts import REJECTED, chattering_text
 from upbeat.master.paces.chains import allowance, left
-from upbeat.master.paces.pace import EventDriven, Hears, Notes, Pace, Reviews, State, Tells, retries
 from upbeat.master.program import Budget, Program, arrival
 from upbeat.trace.events import EventLog
 from upbeat.trace.recorder import Recorder
@@ -30,7 +30,7 @@ LATEST = 8
 
 
 class Loop:
-    """Drives a machine with any pace, one step a call.
+    """Drives a machine, one step a call: the program says how far each goes (`Pacing`).
 
     Without `instants`, what happens at an instant is left to whoever drives the loop.
     """
@@ -39,7 +39,6 @@ class Loop:
         self,
         machine: Machine,
         program: Program,
-        pace: Pace,
         span: Span,
         selection: Selection,
         recorder: Recorder | None,
@@ -48,21 +47,17 @@ class Loop:
     ) -> None:
         self._machine = machine
         self._program = program
-        self._pace = pace
+        if program.pace is None:
+            raise ValueError("this program does not say how far its steps go")
+        self._pace = program.pace
         self._cells = selection.cells
         self._recorder = recorder
-        self._state: State = pace.begin(span)
         self.time = span.start
         self.limit = span.stop
         self.steps = StepLog()
         self.events = EventLog() if recorder is None else recorder.events
         self.short = False
         """Whether the last step ended before its proposed end, because a unit stopped."""
-        self._retries = retries(pace)
-        self._review = pace.review if isinstance(pace, Reviews) else None
-        self._note = pace.note if isinstance(pace, Notes) else None
-        self._anew = pace.anew if isinstance(pace, Hears) else None
-        self._tells = pace.tells if isinstance(pace, Tells) else None
         self._stories = stories(program)
         self._stops = None if program.stops is None else program.stops.register
         self._stop_reasons = program.stop_reasons
@@ -73,6 +68,7 @@ class Loop:
         self._happened: deque[str] = deque(maxlen=LATEST)
         machine.write(program.now, span.start)
         machine.write(program.next, span.start)
+        machine.write(self._pace.limit, span.stop)
         if program.budget is not None:
             length = span.stop - span.start
             machine.write(program.budget.register + 1, allowance(program.budget.step, length))
@@ -84,7 +80,7 @@ class Loop:
     def begin(self) -> None:
         """Everything that happens at the start time."""
         self._machine.execute("start")
-        self._commit(self.time, self._state)
+        self._commit(self.time)
 
     def before_change(self) -> None:
         """Somebody is about to change an input at the present time: keep what is to be seen without that."""
@@ -102,10 +98,9 @@ class Loop:
         self._machine.execute("exchange")
         if self._has_instant:
             self._machine.execute("instant")
-        if self._anew is not None:
-            t, state = self.standing()
-            fired = tuple(name for name, _ in self._machine.fired)
-            self.stand((t, self._anew(state, t, fired, self._machine.read)))
+        if self._pace.changed:
+            self._machine.write(self._pace.fired, float(len(self._machine.fired)))
+            self._machine.execute("changed")
         if self._has_instant:
             self._log()
         if self._recorder is not None and self._left is not None:
@@ -133,45 +128,53 @@ class Loop:
         """One communication step, retries included."""
         machine, program, pace, t = self._machine, self._program, self._pace, self.time
         limit = self._limit()
-        (until, reason, block), state = pace.propose(self._state, t, limit, machine.read)
-        if self._tells is not None:
-            for cell, number in enumerate(*self._tells(state)):
-                machine.write(cell, number)
-        token = machine.save() if self._retries else None
+        machine.write(pace.limit, limit)
+        machine.execute("propose")
+        if pace.keep:
+            machine.execute("keep")
         rejected = 0
         while True:
-            machine.write(program.next, self._checked(until, limit, reason))
+            until, block = self._checked(limit), self._block()
+            machine.write(program.next, until)
             machine.execute(block)
             reached = float(machine.read(program.next))
-            if self._review is None:
+            if not pace.review:
                 break
-            again, state = self._review(state, t, reached, machine.read)
-            if again is None:
+            machine.execute("review")
+            if not machine.read(pace.again):
                 break
             rejected += 1
             if rejected > MOST_RETRIES:
                 raise StepError(
-                    f"the step from t = {t:.9g} was rejected {MOST_RETRIES} times; last: {again.reason}. "
+                    f"the step from t = {t:.9g} was rejected {MOST_RETRIES} times; last: {self._why()}. "
                     f"{REJECTED}"
                 )
-            machine.restore(token)
+            machine.execute("back")
             machine.fired.clear()
-            until, reason, block = again
         if not reached > t and not machine.fired:
             raise StepError(f"the step from t = {t:.9g} did not move on, and no event fired")
         stops = int(machine.read(self._stops)) if reached < until and self._stops is not None else 0
         if reached == limit < self.limit:
-            reason = KNOWN
-        elif stops:
-            reason = self._stop_reasons[stops - 1]
+            reason = Reason(KNOWN)
+        else:
+            reason = self._stop_reasons[stops - 1] if stops else self._why()
         self.short = reached < until if self._stops is None else stops > 0
         if program.budget is not None:
-            why = as_reason(reason)
-            event = why.kind in LANDED or (self.short and why.kind != KNOWN)
-            self._pay(program.budget, t, reached, why if event else None)
+            event = reason.kind in LANDED or (self.short and reason.kind != KNOWN)
+            self._pay(program.budget, t, reached, reason if event else None)
         if self._recorder is not None:  # else nobody asks for the story, and a nested run has many steps
             self.steps.append(t, reached, reason, block, rejected)
-        self._commit(reached, state)
+        self._commit(reached)
+
+    def _why(self) -> Reason:
+        """The reason that the pace gives."""
+        first = self._pace.reason
+        return self._pace.why(*(float(self._machine.read(first + k)) for k in range(4)))
+
+    def _block(self) -> str:
+        """The step block that the pace asks for."""
+        number = float(self._machine.read(self._pace.block))
+        return self._pace.steps[int(number) if 0.0 <= number < len(self._pace.steps) else 0]
 
     def _pay(self, budget: Budget, t: float, reached: float, event: Reason | None) -> None:
         """Keep account of a step, which has ended at an event or not."""
@@ -191,17 +194,32 @@ class Loop:
 
     def ahead(self) -> float:
         """Where the pace would end the next step, if nothing bounded it."""
-        (until, _, _), _ = self._pace.propose(self._state, self.time, inf, self._machine.read)
-        return until
+        return self._proposed(inf)
 
     @property
     def event_driven(self) -> bool:
-        return type(self._pace) is EventDriven
+        return self._pace.rests
 
     def target(self) -> float:
         """Where the next step will end, if the pace decides that without looking back."""
-        (until, _, _), _ = self._pace.propose(self._state, self.time, self._limit(), self._machine.read)
+        return self._proposed(self._limit())
+
+    def _proposed(self, limit: float) -> float:
+        """What the pace would propose, which changes nothing."""
+        machine, memory = self._machine, self._memory
+        before = list(machine.row(memory))
+        machine.write(self._pace.limit, limit)
+        machine.execute("propose")
+        until = float(machine.read(self._pace.until))
+        for cell, value in zip(memory, before, strict=True):
+            machine.write(cell, value)
         return until
+
+    @cached_property
+    def _memory(self) -> tuple[int, ...]:
+        """The cells of the pace."""
+        sizes = ((first, self._program.layout.of(first).size) for first in self._pace.memory)
+        return tuple(first + i for first, size in sizes for i in range(size))
 
     def _limit(self) -> float:
         """How far the next step may go: known events bound every pace, so that none needs to know of them."""
@@ -209,37 +227,22 @@ class Loop:
             return self.limit
         return min(self.limit, float(self._machine.read(self._program.due)))
 
-    def standing(self) -> tuple[float, State]:
-        """Where the loop stands between two steps: the time and the state of the pace.
+    def stand(self, t: float) -> None:
+        """Go on from this time, to which the machine was set back."""
+        self.time = t
 
-        With a saved state of the machine it is all that the rest of the run depends on, on either engine.
-        """
-        return self.time, self._state
-
-    def stand(self, standing: tuple[float, State]) -> None:
-        """Stand there again, after the machine was set back to that time. It may come from a file."""
-        t, state = standing
-        try:  # a pace is made of pure functions: to ask it once more changes nothing
-            if len(state) != len(self._state):
-                raise ValueError(f"it remembers {len(self._state)} numbers")
-            self._pace.propose(state, t, inf, self._machine.read)
-        except (ArithmeticError, IndexError, ValueError) as error:
-            raise InvalidInput(f"{state} is not the state of such a pace: {error}") from None
-        self.time, self._state = t, state
-
-    def _commit(self, t: float, state: State) -> None:
+    def _commit(self, t: float) -> None:
         """The time `t` stands: what happens at that instant, what the pace makes of it, and the row."""
         machine = self._machine
         self.time = t
         machine.write(self._program.now, t)
         if self._has_instant:
             machine.execute("instant")
-        self._state = state
         if machine.fired and self._program.budget is not None:
             self._happened.append(machine.fired[-1][0])
-        if self._note is not None:
-            fired = tuple(name for name, _ in machine.fired) if machine.fired else ()
-            self._state = self._note(state, t, fired, machine.read)
+        if self._pace.note:
+            machine.write(self._pace.fired, float(len(machine.fired)))
+            machine.execute("note")
         self._so_far = 0
         self._log()
         self._record()
@@ -269,9 +272,10 @@ class Loop:
         else:
             self._recorder.row(self.time, values)
 
-    def _checked(self, until: float, limit: float, reason: Why) -> float:
+    def _checked(self, limit: float) -> float:
+        until = float(self._machine.read(self._pace.until))
         if isnan(until):  # the pace gives up
-            raise StepError(str(reason))
+            raise StepError(str(self._why()))
         if not self.time < until <= limit:
             raise StepError(
                 f"the pace asked for a step from {self.time:.17g} to {until:.17g}, "

@@ -85,5 +85,6 @@ def _signals_data(signals: Signals | None) -> dict[str, Any] | None:
 
 
 def differences(one: dict[str, str], other: dict[str, str]) -> list[str]:
-    """The parts that are not the same, in words."""
-    return [words for part, words in PARTS.items() if one.get(part) != other.get(part)]
+    """The parts that are not the same, in words. With another pace the program is another one, too."""
+    parts = [part for part in PARTS if one.get(part) != other.get(part)]
+    return [PARTS[part] for part in parts if part != "program" or "pace" not in parts]

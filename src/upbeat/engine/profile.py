@@ -60,7 +60,7 @@ def profile(experiment: Experiment, seconds: float = SECONDS) -> Profile:
             else native.machine(pieces, units, span.start, jit=experiment.jit)
         )
         with closing(timed.use(machine)):
-            loop = Loop(timed, program, plan.pace, span, select(program, None), None)
+            loop = Loop(timed, program, span, select(program, None), None)
             loop.begin()
             began, before = perf_counter(), steps
             while not loop.finished and (steps < LEAST_STEPS or spent + perf_counter() - began < seconds):

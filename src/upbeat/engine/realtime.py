@@ -24,7 +24,6 @@ from upbeat.trace.steps import StepLog
 
 if TYPE_CHECKING:
     from upbeat.engine.drive import Drive
-    from upbeat.master.paces.pace import State
 
 Late = Literal["warn", "skip", "stop"]
 
@@ -167,12 +166,9 @@ class Paced:
     def target(self) -> float:
         return self._drive.target()
 
-    def standing(self) -> tuple[float, State]:
-        return self._drive.standing()
-
-    def stand(self, standing: tuple[float, State]) -> None:
+    def stand(self, t: float) -> None:
         """Stand there; from there on the clock counts anew."""
-        self._drive.stand(standing)
+        self._drive.stand(t)
         self._anchor = self._due = None
 
     def step(self) -> None:

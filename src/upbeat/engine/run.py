@@ -40,7 +40,7 @@ from upbeat.engine.recording import recorder_for
 from upbeat.engine.schedule import Schedule
 from upbeat.engine.selection import Selection, select
 from upbeat.master.held import varied_rate
-from upbeat.master.paces.pace import twin
+from upbeat.master.paces.pace import check_span
 from upbeat.trace.log import Outcome
 from upbeat.trace.steps import StepLog
 from upbeat.trace.trace import Trace
@@ -159,15 +159,15 @@ class Run:
     def _built(self, experiment: Experiment, selection: Selection) -> tuple[Machine, Loop]:
         """The machine of the chosen engine, and the loop that drives it, ready to begin."""
         plan, span = experiment.plan, experiment.span
+        check_span(plan.pace, span)
         if self._choice.name == "interpret":
             interpreter = Interpreter(plan.program, plan.scenario.units, span.start)
-            return interpreter, Loop(interpreter, plan.program, plan.pace, span, selection, self._recorder)
+            return interpreter, Loop(interpreter, plan.program, span, selection, self._recorder)
         machine = native.Machine(experiment.lowered, plan.scenario.units, span.start, strings=self._strings)
         self._schedules = experiment.lowered.schedules
         if self._schedules:
             machine.try_cores()
-        kind = Loop if twin(plan.pace) is None else NativeLoop
-        return machine, kind(machine, plan.program, plan.pace, span, selection, self._recorder)
+        return machine, NativeLoop(machine, plan.program, span, selection, self._recorder)
 
     def __reduce__(self) -> Any:
         raise InvalidInput("a run cannot be pickled: keep its state with a checkpoint, or pickle its trace")

@@ -62,6 +62,11 @@ def has(value: object, mark: str, what: str, example: str) -> None:
         raise MasterError(f"{what} cannot be {value!r}. Write for example {example}.")
 
 
+def pace(value: object, what: str, example: str) -> None:
+    """Refuse what is no pace: it neither writes blocks nor proposes steps."""
+    has(value, "write" if hasattr(value, "write") else "propose", what, example)
+
+
 def inside(value: object, what: str, allowed: tuple[type, ...]) -> None:
     """Refuse a coupling that `what` cannot be made of."""
     if not isinstance(value, allowed):

@@ -17,16 +17,24 @@ from upbeat.core.expr import Expr, cells
 from upbeat.core.ports import Causality
 from upbeat.master.layout import Layout, Reg
 from upbeat.master.program import (
+    FALLS,
+    GRID,
     Advance,
     Block,
+    Call,
     Due,
+    Fall,
     Fire,
+    Fit,
     Get,
+    Grid,
     If,
     Instruction,
     Jump,
     Let,
+    Pick,
     Program,
+    Rank,
     Repeat,
     Restore,
     Save,
@@ -71,8 +79,8 @@ class Flow:
             case Get(unit, port, to):
                 known = self._ports[unit, port]
                 if known.event:  # whether and what it sends may depend on anything
-                    everything: set[Resource] = {("state", unit), *self._inputs[unit]}
-                    return _plain(everything, _row(to, known.cells + 1))
+                    behind: set[Resource] = {("state", unit), *self._inputs[unit]}
+                    return _plain(behind, _row(to, known.cells + 1))
                 return _plain(self._behind(unit, port), _row(to, known.cells))
             case Slope(unit, output, port, to):
                 count = self._ports[unit, output].cells * self._ports[unit, port].cells
@@ -88,6 +96,21 @@ class Flow:
                 reads = {("cell", matrix + i) for i in range(size * size)}
                 reads |= {("cell", right + i) for i in range(size)}
                 return _plain(reads, {("cell", to + i) for i in range(size)})
+            case Fit(orders, samples, kept, apart, to):
+                reads = _row(kept, 2) | _row(apart, 2)
+                reads = reads.union(*(_row(sample, 3 * len(orders)) for sample in samples))
+                return _plain(reads, _row(to, 6 * len(orders)))
+            case Fall(counts, curves, span, past, to):
+                reads = {("cell", span), ("cell", past)} | _row(curves, 6 * sum(counts))
+                return _plain(reads, _row(to, 1 + FALLS * len(counts)))
+            case Pick(begin, count, index, to) | Rank(begin, count, index, to):
+                return _plain(_row(begin, count) | {("cell", index)}, {("cell", to)})
+            case Grid(grid, now, limit, to):
+                reads = _row(grid, GRID) | {("cell", now), ("cell", limit)}
+                return _plain(reads, _row(grid + 2, GRID - 2) | {("cell", to)})
+            case Call():  # a pace in Python may look at everything
+                everything = _row(0, self._layout.cells)
+                return Effects(frozenset(everything), frozenset(everything), frozenset())
             case Advance(unit, start, until, reached):
                 reads = {("state", unit), ("cell", start), ("cell", until)} | self._inputs[unit]
                 return _plain(reads, {("state", unit), ("cell", reached)})

@@ -10,12 +10,18 @@ from upbeat.master.layout import Layout
 from upbeat.master.program import (
     Advance,
     Block,
+    Call,
     Due,
+    Fall,
     Fire,
+    Fit,
     Get,
+    Grid,
     If,
     Jump,
     Let,
+    Pick,
+    Rank,
     Repeat,
     Restore,
     Save,
@@ -57,6 +63,21 @@ def _lines(block: Block, layout: Layout, called: Callable[[str], str]) -> Iterat
             case Solve(size, matrix, right, to):
                 system, rest, result = (layout.of(r).name for r in (matrix, right, to))
                 yield f"solve    {system} · {result} = {rest} ({size} equations)"
+            case Fit(orders, samples, to=to):
+                through = layout.of(samples[0]).name
+                yield f"fit      {layout.of(to).name} through {through} ({len(orders)} curves)"
+            case Fall(counts, curves, span, _, to):
+                several = f"{layout.of(curves).name} ({len(counts)} groups)"
+                yield f"fall     {several} within {name(span)} → {layout.of(to).name}"
+            case Pick(first, _, index, to):
+                yield f"pick     {name(to)} := {layout.of(first).name}[{name(index)}]"
+            case Rank(first, _, other, to):
+                yield f"rank     {name(to)} := how many of {layout.of(first).name} ≤ {name(other)}"
+            case Grid(first, now, limit, to):
+                after = f"{layout.of(first).name} after {name(now)}"
+                yield f"grid     {name(to)} := next of {after}, up to {name(limit)}"
+            case Call(pace, asked):
+                yield f"call     {type(pace.pace).__name__}.{asked}"
             case Slope(unit, output, port, to):
                 yield f"slope    ∂{unit}.{output}/∂{unit}.{port} → {layout.of(to).name}"
             case Advance(unit, start, until, reached, early):

@@ -29,10 +29,22 @@ from upbeat.master.inputs.derivatives import (
 )
 from upbeat.master.needs import check_abilities
 from upbeat.master.paces.chains import BURST, allowance
-from upbeat.master.paces.pace import Fixed, Follows, LooksAtStates, Pace, prepared, usual_step
+from upbeat.master.paces.named_blocks import block_names
+from upbeat.master.paces.pace import (
+    EventDriven,
+    Fixed,
+    Follows,
+    LooksAtStates,
+    Pace,
+    Written,
+    retries,
+    usual_step,
+    written,
+)
 from upbeat.master.paces.wrapping import follower
-from upbeat.master.program import Advance, Block, Budget, Jump, Program, walk
+from upbeat.master.program import Advance, Block, Budget, Jump, Pacing, Program, Restore, Save, walk
 from upbeat.master.wiring import Wiring
+from upbeat.master.writing import Steps
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.sights import waits, with_waits
 from upbeat.scenario.events.watcher import watchers
@@ -63,7 +75,7 @@ class Master:
 
     def __post_init__(self) -> None:
         fixed = f"up.Fixed({self.pace!r})" if isinstance(self.pace, (int, float)) else "up.Fixed(0.01)"
-        checks.has(self.pace, "propose", "the pace of a Master", fixed)
+        checks.pace(self.pace, "the pace of a Master", fixed)
         checks.has(self.coupled, "blocks", "the coupling of a Master", "up.Jacobi()")
         checks.has(self.approximated, "extrapolate", "the inputs of a Master", "up.Linear()")
         if not isinstance(self.ports, Mapping):
@@ -118,14 +130,17 @@ class Master:
         chosen = Hold() in self.ports.values()  # by somebody who knows why
         if self._followed and not chosen and (held := held_inputs(wiring)) is not None:
             wiring.note(held)
-        blocks, pace = prepared(self.pace, self.coupled.blocks(wiring), wiring)
+        coupled = self.coupled.blocks(wiring)
+        steps = Steps(wiring.registers, wiring.now, wiring.next, block_names(coupled))
+        blocks, paced = written(self.pace, steps, coupled, wiring)
+        pace = paced.pace
         left = standing(wiring, blocks.steps.values()) if not driven else frozenset()
         instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven, standing=left)
         begun = () if inside else initialized(wiring, blocks.exchange)
         budget = _budget(wiring, blocks, pace, instant)
         program = Program(
             layout=wiring.registers.layout(),
-            start=(*instant.first, *blocks.start, *begun),
+            start=(*paced.begin, *instant.first, *blocks.start, *begun),
             steps={
                 name: (*instant.keep, *without(step, left, wiring.outputs))
                 for name, step in blocks.steps.items()
@@ -146,6 +161,7 @@ class Master:
             undefined=instant.undefined,
             doubts=tuple(wiring.doubts),
             budget=budget,
+            pace=_pacing(steps, paced, wiring, sourced),
         )
         check_abilities(program, pace, closed.units, wiring.called)
         return program, pace
@@ -281,6 +297,36 @@ def initialized(wiring: Wiring, exchange: Block) -> Block:
 def as_pace(pace: Pace | float | int) -> Pace:
     """A number is the step of a `Fixed` pace."""
     return Fixed(pace) if isinstance(pace, (int, float)) else pace
+
+
+def _pacing(steps: Steps, paced: Written, wiring: Wiring, scenario: Scenario) -> Pacing:
+    """What a pace has written, complete; for one that may reject a step, with what sets everything back."""
+    keep: Block = ()
+    back: Block = ()
+    if paced.review and retries(paced.pace):
+        slot = wiring.registers.slot()
+        own = set(steps.memory)
+        others = tuple(r.first for r in wiring.registers.layout().registers if r.first not in own)
+        keep, back = (Save(tuple(scenario.units), others, slot),), (Restore(slot),)
+    return Pacing(
+        steps=tuple(steps.blocks),
+        limit=steps.limit.index,
+        until=steps.until.index,
+        block=steps.block.index,
+        reason=steps.reason.index,
+        again=steps.again.index,
+        fired=steps.fired.index,
+        reasons=tuple(steps.reasons),
+        propose=paced.propose,
+        review=paced.review,
+        note=paced.note,
+        changed=paced.changed,
+        keep=keep,
+        back=back,
+        memory=tuple(steps.memory),
+        rests=type(paced.pace) is EventDriven,
+        calls=tuple(steps.calls),
+    )
 
 
 def _budget(wiring: Wiring, blocks: Blocks, pace: Pace, instant: Instants) -> Budget | None:

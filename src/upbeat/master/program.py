@@ -1,4 +1,4 @@
-"""The program: a master as frozen data, thirteen kinds of instruction over one file of registers.
+"""The program: a master as frozen data, nineteen kinds of instruction over one file of registers.
 
 A program has four kinds of block: `start` (once, at the start time), named `steps` (from the time
 in register `now` to the time in register `next`), `exchange` (values again, after an input has been
@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
-from typing import Literal
+from typing import Any, Literal, cast
 
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
-from upbeat.core.reasons import STOPPED, Reason
+from upbeat.core.reasons import REPLACED, ROUNDED, STOPPED, Reason
 from upbeat.master.layout import Layout, Recordable, Reg
 
 
@@ -167,7 +167,107 @@ class Fire:
     value: Reg | None = None
 
 
-Instruction = Get | Set | Let | Solve | Slope | Advance | Jump | Due | Save | Restore | Repeat | If | Fire
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Polynomials through samples of numbers, each of them a value, its rate and its second derivative.
+
+    Each of `samples` is the first of the cells of all numbers, three for each: as they are now, at a time
+    `apart` before (behind, if that is negative), and `apart + 1` cells on: at a time so much before that. In
+    the cell `kept` is how many of the samples count (1 to 3), and `orders` says of each number how many of
+    its derivatives are known; one that is not a number is not. A number without derivatives is continued by
+    the straight line or the parabola through its samples. With `alone`, one whose derivatives are not known
+    at the sample before, or whose two samples are too close to each other (the cell after `kept` says so),
+    is continued by what is known of it now; else by what both samples have in common. `to` gets six
+    coefficients for each number.
+    """
+
+    orders: tuple[int, ...]
+    samples: tuple[Reg, Reg, Reg]
+    kept: Reg
+    apart: Reg
+    to: Reg
+    alone: bool = False
+
+
+FALLS = 5
+"""So many numbers `Fall` tells of each group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fall:
+    """When the largest of several polynomials will fall to zero: for each of several groups of them.
+
+    `counts` says how many polynomials each group has; they lie in a row from `curves` on, six coefficients
+    for each. `to` gets how many of the groups have something to tell, and `FALLS` numbers for each: the first
+    time in (0, `span`] at which the largest falls from above zero to it (infinity: never); a time so far
+    `behind` that, or where the largest is lowest if it does not stay below zero for so long; where it is
+    highest before it; whether it is above zero at the start; and whether it is not, but rises, and does not
+    get above zero within the span.
+    """
+
+    counts: tuple[int, ...]
+    curves: Reg
+    span: Reg
+    behind: Reg
+    to: Reg
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Look up a table: `to` := the content of cell number `index` (a real register) of `count` from `first`
+    on. An index beyond either end stands for that end."""
+
+    first: Reg
+    count: int
+    index: Reg
+    to: Reg
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """How many of `count` ascending numbers from `first` on are at most `value`: `to` := that number."""
+
+    first: Reg
+    count: int
+    value: Reg
+    to: Reg
+
+
+GRID = 5
+"""The registers of a grid: where it begins, its step; and the point found last, its number, and the limit up
+to which the next number follows from that (minus infinity: it does not)."""
+SLACK = 1e-6
+"""The part of a step below which a remainder counts as rounding."""
+SLIVER = 1e-3
+"""The part of a step that is not worth one of its own: a point of the grid this near is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The next point of a grid: `to` := origin + k·step, the first behind the time in `now` by more than
+    `SLIVER` of a step; or `limit`, if that comes before, or so little behind that it is rounding (`SLACK`).
+
+    Points are computed from their number, never summed. `grid` is the first of `GRID` cells.
+    """
+
+    grid: Reg
+    now: Reg
+    limit: Reg
+    to: Reg
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Ask a pace that is written in Python (`upbeat.master.paces.pace.Called`): `what` it is to do."""
+
+    called: Any
+    what: Literal["begin", "propose", "review", "note", "changed"]
+
+
+Instruction = (
+    Get | Set | Let | Solve | Slope | Advance | Jump | Due | Save | Restore | Repeat | If | Fire
+    | Fit | Fall | Pick | Rank | Grid | Call
+)  # fmt: skip
 Block = tuple[Instruction, ...]
 
 
@@ -236,6 +336,63 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Pacing:
+    """How a program chooses its steps: blocks, and the registers through which they talk to the loop.
+
+    Before each step the loop writes to `limit` how far it may go and runs `propose`, which leaves in `until`
+    where it is to end (not a number: the pace gives up), in `block` the number of the step block, and in
+    `reason` why: the number of one of `reasons`, a time, and two more numbers. If the pace `retries`, it runs
+    `keep`, after which `back` brings everything back but the registers of the pace. Then it runs the step
+    block and `review`, which leaves in `again` whether the step is to be made anew, as `until`, `block` and
+    `reason` say then. When a time stands, with all that happens at it, there are as many events of it as
+    `fired` says, and `note` is run; `changed`, after somebody has changed an input by hand. At the start time
+    `limit` is the end of the run, if that is known.
+    """
+
+    steps: tuple[str, ...]
+    """The step blocks by their numbers."""
+    limit: Reg
+    until: Reg
+    block: Reg
+    reason: Reg
+    again: Reg
+    fired: Reg
+    reasons: tuple[Reason, ...]
+    propose: Block
+    review: Block = ()
+    note: Block = ()
+    changed: Block = ()
+    keep: Block = ()
+    back: Block = ()
+    memory: tuple[Reg, ...] = ()
+    """The registers of the pace."""
+    rests: bool = False
+    """Whether nothing happens between the ends of steps, which are known before (`EventDriven`)."""
+    calls: tuple[Any, ...] = ()
+    """The paces written in Python that take part."""
+
+    @property
+    def retries(self) -> bool:
+        """Whether a step may be made anew."""
+        return bool(self.keep)
+
+    @property
+    def blocks(self) -> dict[str, Block]:
+        own = {"propose": self.propose, "review": self.review, "note": self.note, "changed": self.changed}
+        return {name: block for name, block in {**own, "keep": self.keep, "back": self.back}.items() if block}
+
+    def why(self, number: float, at: float, *of: float) -> Reason:
+        """The reason that the register `reason` tells."""
+        place = int(number) if 0.0 <= number < 2.0**31 else 0  # registers may come from a file
+        if place >= len(self.reasons) and self.calls:
+            return cast(Reason, self.calls[0].reason(place - len(self.reasons)))
+        known = self.reasons[min(place, len(self.reasons) - 1)]
+        numbers = of[: len(known.of)]
+        about = known.about.format(*numbers) if known.kind in (ROUNDED, REPLACED) else known.about
+        return Reason(known.kind, about, None if known.at is None else at, numbers)
+
+
+@dataclass(frozen=True)
 class Program:
     """What an engine runs.
 
@@ -278,6 +435,8 @@ class Program:
     """What a run may notice that makes its results doubtful."""
     budget: Budget | None = None
     """Where steps may end at events that nobody knows beforehand: against chattering."""
+    pace: Pacing | None = None
+    """How it chooses its steps; None: it is run block by block."""
 
     @property
     def stop_reasons(self) -> tuple[Reason, ...]:
@@ -287,6 +446,11 @@ class Program:
     @property
     def blocks(self) -> dict[str, Block]:
         """All blocks by name: ``start``, each step under its own name, ``exchange``, ``instant`` …"""
+        return self.own_blocks | ({} if self.pace is None else self.pace.blocks)
+
+    @property
+    def own_blocks(self) -> dict[str, Block]:
+        """Those that are not the pace's."""
         own = {"start": self.start, **self.steps, "exchange": self.exchange, "instant": self.instant}
         own |= {"micro": self.micro, "send": self.send} if self.micro else {}
         return own | {arrival(unit): block for unit, block in self.arrivals.items()}
@@ -306,8 +470,8 @@ class Program:
         return frozenset(found)
 
     def instructions(self) -> Iterator[Instruction]:
-        """Every instruction of every block, nested ones included."""
-        for block in self.blocks.values():
+        """Every instruction of every block but those of the pace, nested ones included."""
+        for block in self.own_blocks.values():
             yield from walk(block)
 
 

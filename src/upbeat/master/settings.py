@@ -74,8 +74,13 @@ PARTS: dict[str, tuple[str, dict[str, type]]] = {
 }
 """Settings that are themselves a name or a table with a kind."""
 
-_MARKS = {"coupling": "blocks", "loop solver": "solve", "pace": "propose", "approximation": "extrapolate"}
-"""What an object of each sort has."""
+_MARKS = {
+    "coupling": ("blocks",),
+    "loop solver": ("solve",),
+    "pace": ("write", "propose"),
+    "approximation": ("extrapolate",),
+}
+"""What an object of each sort has; one of them is enough."""
 
 KEYS = ("coupling", "pace", "step", "inputs", "ports", "simultaneous", "events")
 
@@ -184,7 +189,7 @@ def _build(
             where, f"{value.__name__} is a class and not yet {article} {noun}", f"Write {value.__name__}(…)."
         )
         return None
-    if hasattr(value, _MARKS[noun]):
+    if any(hasattr(value, mark) for mark in _MARKS[noun]):
         return value
     options = {"kind": value} if isinstance(value, str) else value
     if known is PACES and isinstance(value, Real) and not isinstance(value, bool):

@@ -77,6 +77,27 @@ class Node:
     def __neg__(self) -> Apply:
         return apply(Op.NEG, self)
 
+    def __lt__(self, other: Expr | float) -> Apply:
+        return apply(Op.LT, self, other)
+
+    def __le__(self, other: Expr | float) -> Apply:
+        return apply(Op.LE, self, other)
+
+    def __gt__(self, other: Expr | float) -> Apply:
+        return apply(Op.GT, self, other)
+
+    def __ge__(self, other: Expr | float) -> Apply:
+        return apply(Op.GE, self, other)
+
+    def __and__(self, other: Expr | float) -> Apply:
+        return apply(Op.AND, self, other)
+
+    def __or__(self, other: Expr | float) -> Apply:
+        return apply(Op.OR, self, other)
+
+    def __invert__(self) -> Apply:
+        return apply(Op.NOT, self)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Number(Node):

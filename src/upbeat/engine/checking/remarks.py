@@ -8,7 +8,8 @@ from upbeat.core.time import Span
 from upbeat.engine.plan import Plan
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.couplings.negotiated import Negotiated
-from upbeat.master.paces.pace import SLACK, Fixed
+from upbeat.master.paces.pace import Fixed
+from upbeat.master.program import SLACK
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.process import bare

@@ -26,7 +26,7 @@ from upbeat.trace.lateness import Lateness
 from upbeat.trace.steps import StepLog
 
 MARK = b"UPBEAT checkpoint\n"
-VERSION = 1
+VERSION = 2
 _EVERY = re.compile(r"\s*([0-9.eE+-]+)\s*(s|min|h|steps?)\s*\Z")
 LONGEST = 1e12
 """Seconds or steps between two checkpoints: beyond, there would never be a second one."""
@@ -136,7 +136,7 @@ def _check(document: Fields) -> None:
         if not isinstance(value, str):
             raise ValueError(f"a fingerprint is {shown(value)}, not a text")
     document.text("engine")
-    document.number("time"), document.array("pace", float), document.flag("finished")
+    document.number("time"), document.flag("finished")
     if len(document.array("span", float)) != 2:
         raise ValueError("the span of the run has no two ends")
     if document.any("out") is not None:

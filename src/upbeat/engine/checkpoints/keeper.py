@@ -44,11 +44,10 @@ class Keeper:
 
     def take(self, machine: Machine, drive: Drive, recorder: Recorder, story: Mapping[str, Any]) -> None:
         """Write one, between two steps. What it says about result files is on the disk before."""
-        at, state = drive.standing()
+        at = drive.time
         document = {
             **self._about,
             "time": at,
-            "pace": list(state),
             "finished": at >= self._about["span"][1],
             "info": dict(story["info"]),
         }
@@ -67,7 +66,6 @@ class Keeper:
 
 def set_back(machine: Machine, loop: Loop, stored: Stored) -> None:
     """Let a machine and its loop stand where the checkpoint was made."""
-    standing = float(stored.document["time"]), tuple(map(float, stored.document["pace"]))
     machine.restore(machine.from_bytes(stored.machine))
     loop.after(stored.steps)
-    loop.stand(standing)
+    loop.stand(float(stored.document["time"]))

@@ -14,6 +14,7 @@ from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
 from upbeat.engine.interpreter.calls import Action, Calls
 from upbeat.engine.interpreter.linear import solve
+from upbeat.engine.interpreter.polynomials import fall, fit, grid, pick, rank
 from upbeat.engine.interpreter.values import Cells, evaluator
 from upbeat.engine.machine import Fired
 from upbeat.engine.packing import Contents, Packing, foreign
@@ -25,14 +26,20 @@ from upbeat.engine.texts import (
 from upbeat.master.program import (
     Advance,
     Block,
+    Call,
     Due,
+    Fall,
     Fire,
+    Fit,
     Get,
+    Grid,
     If,
     Instruction,
     Jump,
     Let,
+    Pick,
     Program,
+    Rank,
     Repeat,
     Restore,
     Save,
@@ -98,6 +105,8 @@ class Interpreter:
             except RunError:
                 raise
             except FAULTS as cause:
+                if isinstance(instruction, Call):
+                    raise
                 kind = EndRequest if isinstance(cause, Ended) else UnitError
                 raise self._calls.blamed(instruction, text_of(cause), kind) from cause
 
@@ -119,6 +128,20 @@ class Interpreter:
                 return lambda: cells.__setitem__(to, compute(cells))
             case Solve(size, matrix, right, to):
                 return lambda: solve(cells, size, matrix, right, to)
+            case Fit():
+                return lambda: fit(cells, instruction)
+            case Fall():
+                return lambda: fall(cells, instruction)
+            case Pick(first, count, index, to):
+                return lambda: cells.__setitem__(to, pick(cells, first, count, index))
+            case Rank(first, count, at, to):
+                return lambda: cells.__setitem__(to, rank(cells, first, count, at))
+            case Grid(first, now, limit, to):
+                return lambda: cells.__setitem__(to, grid(cells, first, now, limit))
+            case Call(called, what):
+                assert self._made_of[0].pace is not None
+                count_of = self._made_of[0].pace.fired
+                return lambda: called(what, self.read, self.write, self._latest(count_of))
             case Slope():
                 return self._calls.sloping(instruction)
             case Advance():
@@ -159,6 +182,11 @@ class Interpreter:
                 return lambda: self.fired.append((event, tuple(cells[first:last])))
             case _:
                 raise TypeError(f"{instruction} is no instruction")
+
+    def _latest(self, count: int) -> list[str]:
+        """The names of the events that a pace is told of."""
+        last = int(self._cells[count])
+        return [name for name, _ in self.fired[len(self.fired) - last :]]
 
     def _test(self, condition: Expr) -> Callable[[], bool]:
         """What decides which way a program goes on."""

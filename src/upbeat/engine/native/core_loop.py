@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from upbeat.core.errors import ModelError, StepError
-from upbeat.core.reasons import Reason
+from upbeat.core.errors import StepError
+from upbeat.core.reasons import KNOWN, Reason
 from upbeat.engine.native.errors import CLOSED
 from upbeat.engine.native.fired import FiredColumns
 from upbeat.trace.steps import RUNS, StepRuns
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 Chunk = npt.NDArray[np.float64]
 """Rows of [time, cells...]; a cell that is not real holds the bits of an int64."""
+
+
+KNOWN_EVENT = -(1 << 31)
+"""The number of a reason: the step ends at a known event (native/src/loop.hpp)."""
 
 
 class Status(enum.IntEnum):
@@ -85,23 +89,13 @@ class CoreLoop:
         """How many rows are in the chunk by now, also while the core is at work."""
         return self._loop.rows()
 
-    @property
-    def state(self) -> tuple[float, ...]:
-        """What the pace remembers: the numbers of its twin in Python."""
-        return tuple(self._loop.state)
-
-    def stand(self, state: Sequence[float]) -> None:
-        """Go on from what such a pace remembered."""
-        if not self._loop.stand([float(number) for number in state]):
-            raise ModelError(f"{tuple(state)} is not the state of such a pace: it remembers {self.state}")
-
     def after(self, rows: int) -> None:
         """So many rows have been offered before: thinning goes on in time with them."""
         self._loop.after(rows)
 
     def fail(self) -> NoReturn:
         """Raise why the last stretch failed."""
-        self._machine.fail(reason=lambda code: str(self._reason(code)))
+        self._machine.fail()
 
     def _stretch(self, call: Callable[..., _native.Left], *arguments: Any) -> Stretch:
         try:
@@ -123,7 +117,10 @@ class CoreLoop:
         )
 
     def _reason(self, code: int) -> Reason:
+        if code == KNOWN_EVENT:
+            return Reason(KNOWN)
+        tables = self._machine.tables
         if code < 0:
-            return self._machine.tables.stop_reasons[-1 - code]
-        kind, about, at, of = self._loop.reason(code)
-        return Reason(kind, about, at, tuple(of))
+            return tables.stop_reasons[-1 - code]
+        assert tables.pacing is not None
+        return tables.pacing.why(*self._loop.reason(code))

@@ -15,7 +15,6 @@ from upbeat.engine.inside import Inside
 from upbeat.engine.native.errors import Names
 from upbeat.engine.native.lower import lower, slopes_asked
 from upbeat.engine.native.tables import KINDS, Tables
-from upbeat.master.program import Program
 
 if TYPE_CHECKING:
     from upbeat import _native
@@ -171,15 +170,10 @@ class Entry:
             name: self.asked(slopes.get(name, ()))._entered(name, model, start)
             for name, model in inside.models.items()
         }
-        name, parameters, texts = inside.pace
         return _native.Nested(
             tables=tables,
             kernels=[self.kernel(kernel) for kernel in tables.kernels],
             units=list(entered.values()),
-            pace=name,
-            parameters=list(parameters),
-            texts=list(texts),
-            blocks=step_blocks(tables, inside.program),
             ports=inside.places({unit: number for number, unit in enumerate(tables.units)}),
             names=names_of(tables, inside.models, entered, inside.paths),
         )
@@ -198,11 +192,6 @@ class Entry:
             for port, size in zip(model.ports, sizes, strict=True)
         ]
         return _native.Python(unit, ports)
-
-
-def step_blocks(tables: Tables, program: Program) -> list[int]:
-    """The numbers of the step blocks, the usual one first."""
-    return [tables.blocks[name] for name in sorted(program.steps, key=lambda name: name != "step")]
 
 
 def names_of(

@@ -43,6 +43,7 @@ class Fault(enum.IntEnum):
     STOPPED = 10
     BAD_BYTES = 11
     CHATTERING = 12
+    CALLED = 13
 
 
 class CoreError(NamedTuple):
@@ -60,8 +61,8 @@ class CoreError(NamedTuple):
     status: int
     message: str
     cause: BaseException | None
-    inside: tuple[tuple[Any, ...], list[float], str] | None = None
-    """What failed in a nested unit: its error, its cells, and the reason of its pace."""
+    inside: tuple[tuple[Any, ...], list[float]] | None = None
+    """What failed in a nested unit: its error, and its cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +94,8 @@ ENDED = -(1 << 31) + 1
 CLOSED = "the run was closed while it was at work"
 
 
-def blame(
-    error: CoreError,
-    names: Names,
-    read: Callable[[int], Value],
-    *,
-    reason: Callable[[int], str] = str,
-) -> RunError:
-    """The error to raise; `reason` gives the pace's reasons.
+def blame(error: CoreError, names: Names, read: Callable[[int], Value]) -> RunError:
+    """The error to raise.
 
     What is no error of a unit (Ctrl-C, a unit of a nested run) passes through: it is raised here.
     """
@@ -116,18 +111,20 @@ def blame(
         case Fault.NO_PROGRESS:
             return StepError(f"the step from t = {time:.9g} did not move on, and no event fired")
         case Fault.BAD_STEP if isnan(until):
-            return StepError(reason(error.cell))
+            return StepError(_reason(tables, read))
         case Fault.BAD_STEP:
             return StepError(
                 f"the pace asked for a step from {time:.17g} to {until:.17g}, "
                 f"which does not lie between now and the stop time {error.value:.17g}"
             )
         case Fault.REJECTED:
-            last = reason(error.cell)
+            last = _reason(tables, read)
             text = f"the step from t = {time:.9g} was rejected {MOST_RETRIES} times; last: {last}"
             return StepError(f"{text}. {REJECTED}")
         case Fault.STOPPED:
             return StepError(CLOSED)
+        case Fault.CALLED if error.cause is not None:
+            raise error.cause
         case Fault.CHATTERING:
             assert tables.chatter is not None
             told = error.message.split("\n")
@@ -179,16 +176,24 @@ def _why(told: str, tables: Tables) -> Reason:
     """The event at which a step has ended, or the unit that stopped, of which the core knows the number."""
     if told.startswith("#"):
         return tables.stop_reasons[int(told[1:])]
-    return Reason(EXPECTED if told.startswith("'") else STOPPED, told[1:])
+    if told.startswith("'") and tables.pacing is not None:
+        return Reason(EXPECTED, tables.pacing.why(float(told[1:]), 0.0, 0.0, 0.0).about)
+    return Reason(STOPPED)
 
 
-def _inside(name: str, names: Names, error: tuple[Any, ...], cells: Sequence[float], reason: str) -> RunError:
+def _reason(tables: Tables, read: Callable[[int], Value]) -> str:
+    """Why the pace gives up, or has rejected a step."""
+    assert tables.pacing is not None
+    return str(tables.pacing.why(*(float(read(tables.pacing.reason + k)) for k in range(4))))
+
+
+def _inside(name: str, names: Names, error: tuple[Any, ...], cells: Sequence[float]) -> RunError:
     """What failed in the nested unit `name`, with the whole way to it."""
 
     def read(cell: int) -> Value:
         return int(cells[cell]) if names.tables.kinds[cell] == KINDS[Kind.INTEGER] else cells[cell]
 
-    found = blame(CoreError(*error), names, read, reason=lambda _: reason)
+    found = blame(CoreError(*error), names, read)
     if isinstance(found, UnitError):
         way = f"{name}.{names.paths.get(found.unit, found.unit)}"
         return type(found)(found.reason, unit=way, call=found.call, time=found.time)

@@ -1,4 +1,4 @@
-"""The loop on the native engine, for paces that the core knows: stretches of steps, or one by hand."""
+"""The loop on the native engine: stretches of steps, or one by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.native.core_loop import Chunk, Status, Stretch
 from upbeat.engine.native.machine import Machine
 from upbeat.engine.selection import Selection
-from upbeat.master.paces.pace import Pace, State, twin
 from upbeat.master.program import Program
 from upbeat.trace.recorder import Recorder
 from upbeat.trace.steps import StepLog
@@ -25,28 +24,23 @@ FOREVER = 1e9
 
 
 class NativeLoop(Loop):
-    """As `Loop`, but pace, step log and recording are in the core."""
+    """As `Loop`, but all of it, with the step log and recording, is in the core."""
 
     def __init__(
         self,
         machine: Machine,
         program: Program,
-        pace: Pace,
         span: Span,
         selection: Selection,
         recorder: Recorder | None,
     ) -> None:
-        super().__init__(machine, program, pace, span, selection, recorder)
+        super().__init__(machine, program, span, selection, recorder)
         self._strings = machine.strings
         self._note_strings = machine.note_strings
         self._shapes = machine.tables.events
-        known = twin(pace)
-        if known is None:
-            raise ValueError(f"{pace} has no twin in the native core")
-        if recorder is None:
-            self._core = machine.loop(known, None)
-        else:
-            self._core = machine.loop(known, selection.cells, recorder.every)
+        self._core = machine.loop(
+            None if recorder is None else selection.cells, 1 if recorder is None else recorder.every
+        )
         self._guard = threading.Lock()
         self._filling: Chunk | None = None  # the chunk of the stretch under way
         self._saved = 0  # how many of its rows are safe already
@@ -67,13 +61,6 @@ class NativeLoop(Loop):
     def after(self, steps: StepLog) -> None:
         super().after(steps)
         self._core.after(1 + steps.count)
-
-    def standing(self) -> tuple[float, State]:
-        return self.time, self._core.state
-
-    def stand(self, standing: tuple[float, State]) -> None:
-        self._core.stand(standing[1])
-        self.time = standing[0]
 
     def save_rows(self) -> None:
         with self._guard:

@@ -6,28 +6,37 @@ Nothing here needs the core itself, so that tables can also be written to a file
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from upbeat.core.abilities import Model
 from upbeat.core.expr import Number
 from upbeat.core.ports import Kind, Port, Value
+from upbeat.core.reasons import LANDED
 from upbeat.engine.native.rows import Rows
-from upbeat.engine.native.tables import KINDS, WIDTH, Code, Shares, Tables
+from upbeat.engine.native.tables import KINDS, WIDTH, Code, PaceTable, Shares, Tables
 from upbeat.engine.schedule import Schedule
 from upbeat.master.program import (
     Advance,
     Block,
+    Call,
     Due,
+    Fall,
     Fire,
+    Fit,
     Get,
+    Grid,
     If,
     Instruction,
     Jump,
     Let,
+    Pacing,
+    Pick,
     Program,
+    Rank,
     Repeat,
     Restore,
     Save,
@@ -96,7 +105,18 @@ def lower(
         units=tuple(models),
         origins=tuple(rows.origins),
         shares=shares,
+        pace=None if program.pace is None else _pace(program.pace, blocks),
+        calls=lowering.calls,
+        pacing=program.pace,
     )
+
+
+def _pace(pace: Pacing, blocks: Mapping[str, int]) -> PaceTable:
+    cells = [pace.limit, pace.until, pace.block, pace.reason, pace.again, pace.fired]
+    names = ("propose", "review", "note", "changed", "keep", "back")
+    reasons = [(one.at is not None, len(one.of), one.kind in LANDED) for one in pace.reasons]
+    steps = [blocks[name] for name in pace.steps]
+    return cells, [blocks.get(name, -1) if name in pace.blocks else -1 for name in names], steps, reasons
 
 
 def _bits(value: Value, kind: Kind, strings: dict[str, int]) -> int:
@@ -116,6 +136,7 @@ class _Lowering:
     """Each one's number, and the kind and number of cells of its values."""
     slots: int = 0
     loops: int = 0
+    calls: list[Callable[..., None]] = field(default_factory=list)
     _units: dict[str, int] = field(init=False)
     _numbers: dict[str, dict[str, int]] = field(init=False)
     _ports: dict[tuple[str, str], Port] = field(init=False)
@@ -186,6 +207,21 @@ class _Lowering:
                     self.to.rows[branch][2] = self.to.label()
             case Solve(size, matrix, right, to):
                 self.to.emit(instruction, Code.SOLVE, size, matrix, right, to)
+            case Fit(orders, samples, kept, apart, to, alone):
+                at = self.to.operand([*samples, kept, apart, to, int(alone), *orders])
+                self.to.emit(instruction, Code.FIT, len(orders), at)
+            case Fall(counts, curves, span, behind, to):
+                at = self.to.operand([curves, span, behind, to, *counts])
+                self.to.emit(instruction, Code.FALL, len(counts), at)
+            case Pick(first, count, index, to):
+                self.to.emit(instruction, Code.PICK, first, count, index, to)
+            case Rank(first, count, value, to):
+                self.to.emit(instruction, Code.RANK, first, count, value, to)
+            case Grid(first, now, limit, to):
+                self.to.emit(instruction, Code.GRID, first, now, limit, to)
+            case Call(called, what):
+                self.calls.append(partial(called, what))
+                self.to.emit(instruction, Code.CALL, len(self.calls) - 1)
             case Slope(unit, output, given, to):
                 count = self.port(unit, output, (to,)).cells * self.port(unit, given, (to,)).cells
                 numbers = self._numbers[unit][output], self._numbers[unit][given]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.closing import close_all
 from upbeat.engine.machine import Fired
 from upbeat.engine.native.core_loop import CoreLoop
-from upbeat.engine.native.entry import Entry, names_of, step_blocks
+from upbeat.engine.native.entry import Entry, names_of
 from upbeat.engine.native.errors import CoreError, blame, not_taken
 from upbeat.engine.native.fired import FiredColumns, Raw
 from upbeat.engine.native.lower import lower, port_numbers, slopes_asked
@@ -24,7 +25,6 @@ from upbeat.engine.native.tables import KINDS, Tables
 from upbeat.engine.packing import Packing
 from upbeat.engine.schedule import Schedule
 from upbeat.engine.texts import text_of
-from upbeat.master.paces.pace import Twin
 from upbeat.master.program import Program
 from upbeat.units.solving.effort import Effort
 
@@ -83,7 +83,6 @@ class Lowered:
         self.schedules = schedules or {}
         self.tables = lower(program, models, schedules)
         self.numbers = {unit: port_numbers(model) for unit, model in models.items()}
-        self.step_blocks = step_blocks(self.tables, program)
         self.slopes = slopes_asked(program)
         self.has_strings = any(register.kind is Kind.STRING for register in program.layout.registers)
         self.entry = Entry(jit)
@@ -114,14 +113,16 @@ class Machine:
         self._lowered = lowered  # its machine code must live as long as the machine
         self._models = models
         self._tables = lowered.tables
-        self._places = Places(1)  # place 0 is for the core's own loop
+        self._places = Places()
         self._python: dict[str, Any] = {}
         entered: dict[str, Any] = {}
         try:
             for name, model in models.items():
                 entry = lowered.entry.asked(lowered.slopes.get(name, ()))
                 entered[name] = self._enter(entry, name, model, start)
-            self._machine = _native.Machine(self._tables, lowered.kernels, list(entered.values()), start)
+            self._machine = _native.Machine(
+                self._tables, lowered.kernels, list(entered.values()), start, self._calls()
+            )
             self._names = names_of(self._tables, models, entered, {})
         except BaseException:
             close_all(entered | self._python)
@@ -132,6 +133,21 @@ class Machine:
             self.close()
             raise
         self.note_strings()
+
+    def _calls(self) -> list[Callable[..., None]]:
+        """The functions that the program calls. What has fired outside the loop has been fetched already; the
+        core must not keep this object alive, which Python's collector could not see."""
+        owner, known = weakref.ref(self), list(self._tables.events)
+
+        def made(call: Callable[..., None]) -> Callable[..., None]:
+            def told(read: Any, write: Any, numbers: list[int]) -> None:
+                machine = owner()
+                fetched = [name for name, _ in machine.fired] if machine is not None else []
+                call(read, write, [known[number] for number in numbers] or fetched)
+
+            return told
+
+        return [made(call) for call in self._tables.calls]
 
     def _enter(self, entry: Entry, name: str, model: Model, start: float) -> Any:
         try:
@@ -260,18 +276,11 @@ class Machine:
 
     # ---------------------------------------------------------------- the whole loop in the core
 
-    def loop(
-        self, pace: Twin | tuple[str, tuple[float, ...]], cells: Sequence[int] | None, every: int = 1
-    ) -> CoreLoop:
-        """The loop in the core with this pace (see `Pace.native`), recording `cells`, or nothing."""
+    def loop(self, cells: Sequence[int] | None, every: int = 1) -> CoreLoop:
+        """The loop in the core, recording `cells`, or nothing."""
         from upbeat import _native
 
-        columns = None if cells is None else list(cells)
-        name, parameters, texts = Twin(*pace)
-        loop = _native.Loop(
-            self._machine, name, list(parameters), list(texts), self._lowered.step_blocks, columns, every
-        )
-        return CoreLoop(self, loop)
+        return CoreLoop(self, _native.Loop(self._machine, None if cells is None else list(cells), every))
 
     def note_strings(self) -> None:
         """Fetch the texts that are new in the core's pool."""
@@ -284,13 +293,13 @@ class Machine:
         if not done:
             self.fail()
 
-    def fail(self, reason: Callable[[int], str] = str) -> NoReturn:
+    def fail(self) -> NoReturn:
         """Raise what the core says."""
         error = CoreError(*self._machine.take_error())
-        raise self._blame(error, reason) from error.cause
+        raise self._blame(error) from error.cause
 
-    def _blame(self, error: CoreError, reason: Callable[[int], str] = str) -> RunError:
-        return blame(error, self._names, self.read, reason=reason)
+    def _blame(self, error: CoreError) -> RunError:
+        return blame(error, self._names, self.read)
 
 
 def machine(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from upbeat.core.expr import Kernel
 from upbeat.core.ports import Kind
 from upbeat.core.reasons import Reason
-from upbeat.master.program import Budget, Instruction
+from upbeat.master.program import Budget, Instruction, Pacing
 
 Ints = npt.NDArray[np.int32]
 Expression = tuple[int, list[int], list[int]]
@@ -22,6 +22,11 @@ Shares = list[list[tuple[int, list[tuple[int, int]], bool]]]
 """How cores share a block out: for each of them what it does, as the row where that begins, the places
 (core, position) in these lists that must be done before, and whether another core may do it as well. Nothing:
 the block is not shared."""
+
+PaceTable = tuple[list[int], list[int], list[int], list[tuple[bool, int, bool]]]
+"""What the loop needs of a pace: the cells `limit`, `until`, `block`, `reason`, `again`, `fired`; the blocks
+`propose`, `review`, `note`, `changed`, `keep`, `back` (-1: there is none); the step blocks; and of each
+reason whether it tells a time, how many other numbers, and whether the step ends at an event."""
 
 KINDS: Mapping[Kind, int] = {Kind.REAL: 0, Kind.INTEGER: 1, Kind.BOOLEAN: 2, Kind.STRING: 3}
 WIDTH = 7
@@ -50,6 +55,12 @@ class Code(enum.IntEnum):
     SLOPE = 16
     DUE = 20
     GET_EVENT = 21
+    FIT = 22
+    FALL = 23
+    PICK = 24
+    RANK = 25
+    CALL = 26
+    GRID = 27
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +70,8 @@ class Tables:
     `start_block` and `instant_block` are numbers of blocks, or -1 if there is nothing in them; `due` is the
     cell of the next known event, or -1; `stops` that of who has ended a step, or -1; `budget` the first
     of the two of the budget of events, or -1, and `chatter` what to say when it is spent. `events` has the
-    kind of each event's value and its number of cells, 0 if it has no value.
+    kind of each event's value and its number of cells, 0 if it has no value. `calls` are the functions that
+    `CALL` names, and `pacing` is what `pace` was made of.
     """
 
     start: npt.NDArray[np.int64]
@@ -86,3 +98,6 @@ class Tables:
     units: tuple[str, ...]
     origins: tuple[Instruction | None, ...]
     shares: list[Shares]
+    pace: PaceTable | None
+    calls: list[Callable[..., None]]
+    pacing: Pacing | None

@@ -28,7 +28,7 @@ from upbeat.master.events.inside import with_indicators
 from upbeat.master.master import Master
 from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.onwards import onwards
-from upbeat.master.paces.pace import Pace, twin, usual_step
+from upbeat.master.paces.pace import Pace, usual_step
 from upbeat.master.program import Program
 from upbeat.scenario.connection import ScenarioOutput
 from upbeat.scenario.directory import INPUTS
@@ -130,8 +130,9 @@ class Nested:
 
     @cached_property
     def _built(self) -> tuple[Program, Pace]:
-        program, pace = self._flat.master.written(self._flat.scenario, driven=self.has_events, inside=True)
-        return program, onwards(pace)
+        master, scenario = self._flat.master.settled(self._flat.scenario), self._flat.scenario
+        master = replace(master, pace=onwards(master.pace))
+        return master.written(scenario, driven=self.has_events, inside=True)
 
     def check(self) -> None:
         """Build what runs inside: a master that does not fit is said here, before anything runs."""
@@ -232,7 +233,7 @@ class Nested:
 
     @cached_property
     def _inside(self) -> Inside | None:
-        """What the native core runs, if all of it is native and the pace has a twin there."""
+        """What the native core runs, if all of it is native and no pace is written in Python."""
         flat, ports = self._flat, self.ports
         if self.has_events:  # the core has no calls for them
             return None
@@ -242,11 +243,12 @@ class Nested:
             return None
         if any(port.event for port in ports):  # an event of the nest is no cell of its program
             return None
-        program, pace = self._built
-        known = twin(pace)
+        program, _ = self._built
+        if program.pace is None or program.pace.calls:
+            return None
         paths = flat.scenario.origin.paths if flat.scenario.origin is not None else {}
         given = {**flat.scenario.parameters, **flat.scenario.free_inputs}
-        return known and Inside(program, known, flat.scenario.units, ports, given, paths)
+        return Inside(program, flat.scenario.units, ports, given, paths)
 
     def enter(self, core: Core, name: str, start: float) -> object:
         """The unit inside the native core, with its loop and all."""

@@ -68,7 +68,7 @@ class NestedUnit:
         self._free = inside.free
         self._machine: Machine = self._within(machine or inside.makes, program, closed.units, start)
         span, nothing = Onwards(start), Selection((), ())
-        self._loop = Loop(self._machine, program, inside.pace, span, nothing, None, instants=self.instants)
+        self._loop = Loop(self._machine, program, span, nothing, None, instants=self.instants)
         self._stale = False
         try:
             self._within(self._loop.begin)
@@ -119,32 +119,27 @@ class NestedUnit:
         return False
 
     def save(self) -> Any:
-        return self._machine.save(), self._loop.standing(), self._stale
+        return self._machine.save(), self._loop.time, self._stale
 
     def restore(self, token: Any) -> None:
-        machine, standing, self._stale = token
+        machine, time, self._stale = token
         self._machine.restore(machine)
-        self._loop.stand(standing)
+        self._loop.stand(time)
 
     def to_bytes(self, token: Any) -> bytes:
-        """Time, whether inputs have changed, what the pace remembers; then the machine inside."""
-        machine, (time, state), stale = token
-        return struct.pack(f"<dQQ{len(state)}d", time, stale, len(state), *state) + self._machine.pack(
-            machine
-        )
+        """Time, whether inputs have changed; then the machine inside."""
+        machine, time, stale = token
+        return struct.pack("<dQ", time, stale) + self._machine.pack(machine)
 
     def from_bytes(self, data: bytes) -> Any:
         """The token that `to_bytes` was given, in another process or by another engine perhaps."""
         reader = Reader(data)
         try:
             (time,) = struct.unpack("<d", reader.take(8))
-            stale, count = reader.word(), reader.word()
-            state = struct.unpack(f"<{count}d", reader.take(8 * count))
-            if count != len(self._loop.standing()[1]):
-                raise ValueError("its pace remembers something else")
+            stale = reader.word()
         except (ValueError, struct.error) as error:
             raise ModelError(f"not a state of this nested scenario: {error}") from None
-        return self._machine.unpack(reader.rest()), (time, state), bool(stale)
+        return self._machine.unpack(reader.rest()), time, bool(stale)
 
     def close(self) -> None:
         self._machine.close()

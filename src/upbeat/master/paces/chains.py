@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from math import inf
 
+from upbeat.core.expr import Expr
+from upbeat.master.writing import least
+
 BURST = 2_000.0
 """So many events may come one right after the other, and so many there may be at any time at most."""
 PER_STEP = 10.0
@@ -23,18 +26,13 @@ TINY = 1e-3
 """The part of what is close enough to an event below which nothing is told apart."""
 
 
-def right_after(close: float, step: float) -> float:
+def right_after(close: Expr, step: float) -> Expr:
     """An event that comes no later than this after another one may be part of an endless chain.
 
     A ball that is landed on late by `close` each time, and keeps the part e of its speed, ends up with
     leaps of close·(1 + e)/(1 - e).
     """
-    return min(100.0 * close, 0.01 * step)
-
-
-def longer(chain: float, last: float, t: float, within: float) -> float:
-    """How many there are in a row with the one at `t`, after one at `last`."""
-    return chain + 1.0 if t - last <= within else 0.0
+    return least(100.0 * close, 0.01 * step)
 
 
 def allowance(step: float, span: float = inf) -> float:

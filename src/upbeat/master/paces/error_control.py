@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite, nan, pow
-from typing import Literal, NamedTuple, get_args
+from math import inf, isfinite, nan
+from typing import Literal, get_args
 
 from upbeat.core.errors import InvalidInput, MasterError
-from upbeat.core.reasons import BEFORE, CONTROLLED, ERROR, FIRST, HALF, LONGEST, STOP, STUCK, Reason, Why
+from upbeat.core.expr import Cell, Expr
+from upbeat.core.reasons import BEFORE, CONTROLLED, ERROR, FIRST, HALF, LONGEST, STOP, STUCK
 from upbeat.core.time import Span, checked_step
 from upbeat.master import checks
 from upbeat.master.blocks import Blocks
-from upbeat.master.layout import Reg
 from upbeat.master.paces.estimate import Estimate, Watched, driven, lowest_order, milne, orders, richardson
-from upbeat.master.paces.pace import SLACK, Pace, Proposal, Read, State, Twin
+from upbeat.master.paces.pace import Written
 from upbeat.master.paces.watching import check_rollback, rough, unseen, watched
+from upbeat.master.program import SLACK, Block, Let
 from upbeat.master.wiring import Wiring
+from upbeat.master.writing import Steps, Writer, absolute, equal, isnan, least, most, power, where
 
 Method = Literal["richardson", "milne", "order"]
 Correct = Literal["repeat", "next"]
@@ -33,27 +35,6 @@ TINY = 1e-3
 
 FLOOR = 1e-14
 """The smallest tolerance: about what rounding leaves of the values of a few operations."""
-
-
-class Watch(NamedTuple):
-    """What a control knows about its program."""
-
-    names: tuple[str, ...] = ()  # the watched ports
-    errors: Reg = 0  # the first of the registers of their errors
-    power: float = 1.0  # the errors grow with this power of the step
-    shared: bool = False  # an error counts per length of the step
-
-
-class _State(NamedTuple):
-    """What the control remembers, in numbers only: the native core keeps the same ones in this order."""
-
-    step: float  # the step to try next
-    error: float  # of the last step, over its tolerance; 0: there is none to compare with
-    port: float  # the place of the port with that error
-    held: float  # 1 after a rejection: the next step may not be longer
-    span: float  # the length of the run
-    shortest: float
-    longest: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +79,6 @@ class ErrorControl:
     safety: float = 0.9
     gains: tuple[float, float] = (0.3, 0.4)
     factors: tuple[float, float] = (0.2, 2.0)
-    watch: Watch | None = field(default=None, repr=False)
-    """Filled in by `prepare`."""
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -140,29 +119,10 @@ class ErrorControl:
     def _check_choices(self) -> None:
         for name, choices in (("method", Method), ("correct", Correct), ("per", Per)):
             checks.choice(getattr(self, name), get_args(choices), f"{name} of ErrorControl")
-        if not isinstance(self.watch, Watch | None):
-            raise MasterError("watch of ErrorControl is for its own use; leave it out")
         if self.order is not None and (type(self.order) is not int or not 1 <= self.order <= 20):
             raise MasterError(
                 f"order of ErrorControl must be a whole number from 1 to 20, not {self.order!r}"
             )
-
-    # ---------------------------------------------------------------- before the run
-
-    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
-        """Blocks with an estimate of the errors, and the control that knows its registers."""
-        check_rollback(self, wiring)
-        ports = watched(self, wiring, driven(blocks, wiring))
-        order = self.order or lowest_order(wiring)
-        found = _ESTIMATES[self.method](blocks, wiring, ports, order)
-        shared = self.method == "richardson" and self.per == "run"
-        names = tuple(port.name for port in ports)
-        watch = Watch(names, found.errors, float(found.power - shared), shared)
-        note = f"steps by error control ({self.method}, order {order}) of {', '.join(names)}"
-        notes = (*found.blocks.notes, note, *rough(self, wiring), *unseen(self, wiring))
-        return replace(found.blocks, notes=notes), replace(self, watch=watch)
-
-    # ---------------------------------------------------------------- the pace
 
     @property
     def retries(self) -> bool:
@@ -173,120 +133,150 @@ class ErrorControl:
         """Whether units are to give out all their states: an estimate of the result watches these, too."""
         return self.method == "richardson"
 
-    def native(self) -> Twin | None:
-        if self.watch is None or type(self) is not ErrorControl:
-            return None
-        names, errors, power, shared = self.watch
-        limits = (self.first or 0.0, self.shortest or 0.0, self.longest or 0.0)
-        numbers = (
-            power,
-            shared,
-            self.retries,
-            self.tolerance,
-            *limits,
-            self.safety,
-            *self.gains,
-            *self.factors,
-        )
-        parameters = tuple(float(number) for number in (errors, len(names), *numbers))
-        return Twin("error_control", parameters, names)
-
-    def begin(self, span: Span) -> State:
-        if (
-            self.longest is not None
-            and isfinite(span.stop)
-            and (span.stop - span.start) / self.longest >= 1e15
-        ):
+    def check_span(self, span: Span) -> None:
+        long = self.longest is not None and (span.stop - span.start) / self.longest >= 1e15
+        if long and isfinite(span.stop):
             raise InvalidInput(
                 f"the longest step of ErrorControl ({self.longest:g}) would mean 1e15 steps or more: raise it"
             )
-        if isfinite(span.stop):
-            return self._started(span.start, span.stop)
-        return _State(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # the rest comes with the first proposal
 
-    def _started(self, t: float, limit: float) -> _State:
-        length = limit - t
-        shortest = self.shortest or 1e-12 * length + 1e-14 * max(abs(t), abs(limit))
-        longest = self.longest or 0.1 * length
+    # ---------------------------------------------------------------- the pace
+
+    def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
+        """Blocks with an estimate of the errors, and those of the control."""
+        check_rollback(self, wiring)
+        ports = watched(self, wiring, driven(blocks, wiring))
+        order = self.order or lowest_order(wiring)
+        found = _ESTIMATES[self.method](blocks, wiring, ports, order)
+        shared = self.method == "richardson" and self.per == "run"
+        names = tuple(port.name for port in ports)
+        note = f"steps by error control ({self.method}, order {order}) of {', '.join(names)}"
+        notes = (*found.blocks.notes, note, *rough(self, wiring), *unseen(self, wiring))
+        control = _Control(self, steps, names, Cell(found.errors), float(found.power - shared), shared)
+        return replace(found.blocks, notes=notes), control.written()
+
+
+class _Control:
+    """The control as blocks: `started`, `propose`, `review`, `note`, from top to bottom."""
+
+    def __init__(
+        self, pace: ErrorControl, steps: Steps, names: Sequence[str], errors: Cell, power: float, shared: bool
+    ) -> None:
+        self.pace, self.steps, self.names, self.errors = pace, steps, names, errors
+        self.power, self.shared = power, shared
+        new = steps.new
+        self.step = new("control′step")  # the step to try next
+        self.error = new("control′error")  # of the last step, over its tolerance; 0: none to compare with
+        self.port = new("control′port")  # the place of the port with that error
+        self.held = new("control′held")  # 1 after a rejection: the next step may not be longer
+        self.span = new("control′span")  # the length of the run
+        self.shortest, self.longest = new("control′shortest"), new("control′longest")
+        self.worst, self.place = new("control′worst"), new("control′place")
+        self.length, self.factor = new("control′length"), new("control′factor")
+
+    def written(self) -> Written:
+        begin = Writer()
+        with begin.when(self.steps.limit < inf):  # else the rest comes with the first proposal
+            self._started(begin)
+        return Written(self.pace, begin.block, self._propose(), self._review(), self._note())
+
+    def _started(self, w: Writer) -> None:
+        """What follows from the length of the run, where it is not given."""
+        pace, t, limit = self.pace, self.steps.now, self.steps.limit
+        w.let(self.span, limit - t)
+        rounding = 1e-12 * self.span + 1e-14 * most(absolute(t), absolute(limit))
+        w.let(self.shortest, pace.shortest or rounding)
+        w.let(self.longest, pace.longest or 0.1 * self.span)
         # Before there is a history even a curved input is held, and that error is of the size of the step.
-        first = self.first or length * min(1e-3, self.tolerance)
-        return _State(
-            min(max(first, shortest), longest), 0.0, 0.0, 0.0, length, shortest, max(shortest, longest)
-        )
+        first = pace.first or self.span * min(1e-3, pace.tolerance)
+        w.let(self.step, least(most(first, self.shortest), self.longest))
+        w.let(self.longest, most(self.shortest, self.longest))
 
-    def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
-        s = _State(*state)
-        if s.span == 0.0:
-            s = self._started(t, limit)
+    def _propose(self) -> Block:
+        w, steps, step = Writer(), self.steps, self.step
+        t, limit = steps.now, steps.limit
         remaining = limit - t
-        if s.step >= remaining * (1.0 - SLACK):
-            return Proposal(limit, STOP), s
-        if 2.0 * s.step > remaining:  # two equal steps rather than one and a tiny one
-            return Proposal(t + 0.5 * remaining, HALF), s
-        return Proposal(t + s.step, self._why(s)), s
+        with w.when(equal(self.span, 0.0)):
+            self._started(w)
+        with w.when(step >= remaining * (1.0 - SLACK)):
+            steps.propose(w, limit, steps.number(STOP))
+        with w.otherwise():
+            with w.when(2.0 * step > remaining):  # two equal steps rather than one and a tiny one
+                steps.propose(w, t + 0.5 * remaining, steps.number(HALF))
+            with w.otherwise():
+                before = steps.numbers(BEFORE, self.names, of=1)
+                longest = where(step >= self.longest, steps.number(LONGEST), steps.number(CONTROLLED))
+                usual = where(equal(self.error, 0.0), steps.number(FIRST), longest)
+                why = where(self.error > 1.0, before + self.port, usual)
+                steps.propose(w, t + step, why, self.error, self.error)
+        return w.block
 
-    def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
-        s, watch = _State(*state), self._watch
-        length = reached - t
-        error, port = _worst(watch, read)
-        if watch.shared:
-            error = error * (s.span / length)
-        small, large = self.factors
-        if not error <= 1.0:
+    def _review(self) -> Block:
+        w, pace, steps = Writer(), self.pace, self.steps
+        t, reached, error, length, held = steps.now, steps.reached, self.worst, self.length, self.held
+        small, large = pace.factors
+        w.let(steps.again, 0.0)
+        w.let(length, reached - t)
+        self._find_worst(w)
+        if self.shared:
+            w.let(error, error * (self.span / length))
+        with w.when(~(error <= 1.0)):
             # A second rejection shows that the error falls less quickly than hoped for (there is no history
             # yet, or a jump): then in proportion.
-            power = 1.0 if s.held else watch.power
-            factor = min(self.safety, max(small, self.safety * pow(error, -1.0 / power)))
-            step = max(length * factor, s.shortest)
-            if self.correct == "repeat":
-                again = Proposal(t + step, Reason(ERROR, watch.names[port], of=(error,)))
-                if length <= s.shortest * (1.0 + SLACK):
-                    again = Proposal(nan, Reason(STUCK, watch.names[port], t, (error, s.shortest)))
-                return again, s._replace(step=step, error=0.0, held=1.0)
-            return None, s._replace(step=step, error=error, port=float(port), held=1.0)
-        factor = min(large, max(small, self._factor(max(error, TINY), s.error)))
-        if s.held:
-            factor = min(factor, 1.0)
-        step = length * factor
-        if length < 0.99 * s.step:  # cut short by the stop time or a unit: no reason for shorter ones
-            step = max(step, s.step)
-        step = min(max(step, s.shortest), s.longest)
-        return None, s._replace(step=step, error=max(error, TINY), port=float(port), held=0.0)
+            root = where(held, -1.0, -1.0 / self.power)
+            w.let(self.factor, least(pace.safety, most(small, pace.safety * power(error, root))))
+            w.let(self.step, most(length * self.factor, self.shortest))
+            w.let(held, 1.0)
+            if pace.correct == "repeat":
+                w.let(steps.again, 1.0)
+                w.let(self.error, 0.0)
+                stuck = length <= self.shortest * (1.0 + SLACK)
+                with w.when(stuck):
+                    why = steps.numbers(STUCK, self.names, at=True, of=2) + self.place
+                    steps.propose(w, nan, why, t, error, self.shortest)
+                with w.otherwise():
+                    why = steps.numbers(ERROR, self.names, of=1) + self.place
+                    steps.propose(w, t + self.step, why, t, error)
+            else:
+                w.let(self.error, error)
+                w.let(self.port, self.place)
+        with w.otherwise():
+            w.let(error, most(error, TINY))
+            w.let(self.factor, least(large, most(small, self._growth(error, self.error))))
+            w.let(self.factor, where(held, least(self.factor, 1.0), self.factor))
+            longer = length * self.factor
+            # Cut short by the stop time or a unit: no reason for shorter ones.
+            step = where(length < 0.99 * self.step, most(longer, self.step), longer)
+            w.let(self.step, least(most(step, self.shortest), self.longest))
+            w.let(self.error, error)
+            w.let(self.port, self.place)
+            w.let(held, 0.0)
+        return w.block
 
-    def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
-        # What was learnt before an event says nothing about what comes after it.
-        return _State(*state)._replace(error=0.0) if fired else state
+    def _find_worst(self, w: Writer) -> None:
+        """The largest error and the place of its port; the first that is no number is the largest."""
+        w.let(self.worst, 0.0)
+        w.let(self.place, 0.0)
+        for k in range(len(self.names)):
+            error = Cell(self.errors.index + k)
+            worse = ~(error <= self.worst) & ~isnan(self.worst)
+            w.let(self.place, where(worse, float(k), self.place))
+            w.let(self.worst, where(worse, error, self.worst))
 
-    @property
-    def _watch(self) -> Watch:
-        return self.watch or Watch()
-
-    def _factor(self, error: float, before: float) -> float:
-        power, (integral, proportional) = self._watch.power, self.gains
-        if before == 0.0 or error == TINY:
-            return self.safety * pow(error, -1.0 / power)
-        return (
-            self.safety * pow(error, -(integral + proportional) / power) * pow(before, proportional / power)
+    def _growth(self, error: Expr, before: Expr) -> Expr:
+        """What the controller makes of the errors of this step and the one before."""
+        safety, (integral, proportional) = self.pace.safety, self.pace.gains
+        alone = safety * power(error, -1.0 / self.power)
+        both = (
+            safety
+            * power(error, -(integral + proportional) / self.power)
+            * power(before, proportional / self.power)
         )
+        return where(equal(before, 0.0) | equal(error, TINY), alone, both)
 
-    def _why(self, s: _State) -> Why:
-        if s.error > 1.0:
-            return Reason(BEFORE, self._watch.names[int(s.port)], of=(s.error,))
-        if s.error == 0.0:
-            return FIRST
-        return LONGEST if s.step >= s.longest else CONTROLLED
-
-
-def _worst(watch: Watch, read: Read) -> tuple[float, int]:
-    """The largest error and the place of its port; one that is no number is the largest."""
-    worst, place = 0.0, 0
-    for k in range(len(watch.names)):
-        error = float(read(watch.errors + k))
-        if not error <= worst:
-            worst, place = error, k
-            if error != error:
-                break
-    return worst, place
+    def _note(self) -> Block:
+        # What was learnt before an event says nothing about what comes after it.
+        return (Let(self.error.index, where(self.steps.fired > 0.0, 0.0, self.error)),)
 
 
 def _tolerances(ports: object) -> list[tuple[str, float]]:

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf, nan
 from typing import Literal, get_args
 
 from upbeat.core.errors import MasterError
-from upbeat.core.reasons import AFTER, ENDLESS, EXPECTED, FIRST, OVER, STOP, USUAL, Reason, Why
-from upbeat.core.time import Span, checked_step
+from upbeat.core.expr import Cell, Expr, Number, any_of
+from upbeat.core.reasons import AFTER, ENDLESS, EXPECTED, FIRST, OVER, STOP, USUAL
+from upbeat.core.time import checked_step
 from upbeat.master import checks
 from upbeat.master.blocks import Blocks
-from upbeat.master.events.conditions import Watch, followed
-from upbeat.master.events.prediction import Landing
-from upbeat.master.paces.chains import TINY, longer, right_after
-from upbeat.master.paces.foresight import (
-    CLOSE,
-    DEPTH,
-    Memory,
-    Prediction,
-    approached,
-    closely,
-    curve,
-    published,
-)
-from upbeat.master.paces.margins import PART, margin, visible
-from upbeat.master.paces.pace import SLACK, Fixed, Pace, Proposal, Read, State, Twin
-from upbeat.master.paces.sampling import look
+from upbeat.master.events.conditions import WIDTH, Watch, followed
+from upbeat.master.paces.chains import FEW, TINY, right_after
+from upbeat.master.paces.margins import GRAINS, margin
+from upbeat.master.paces.margins import PART as MARGIN
+from upbeat.master.paces.pace import Fixed, Pace, Written
+from upbeat.master.program import FALLS, SLACK, Block, Fall, Fit
 from upbeat.master.wiring import Wiring
+from upbeat.master.writing import Steps, Writer, all_true, at, equal, least, most, ulp, where
 
 Method = Literal["auto", "published", "secant", "quadratic", "hermite", "hermite2", "approach"]
 _DERIVATIVES = {
@@ -42,8 +33,17 @@ _DERIVATIVES = {
 }
 _WORDS = ("a parabola through its last three values", "values and rates", "values, rates and curvatures")
 
-_KINDS: tuple[Why, ...] = (USUAL, FIRST, AFTER)
-"""What steps are called by what the state says: usual ones, at the start, after an event."""
+DEPTH = 3
+"""So many samples are kept: now, and two before."""
+CLOSE = 0.05
+"""The part of the distance between two samples within which a third one takes the place of the newer."""
+PART = 0.8
+"""The part of the way to an event that a step which is to end before it goes."""
+FURTHER = 1.3
+"""So many steps ahead is looked for an event that a step is to end before."""
+NEAR = 0.1
+"""Two samples that are closer to each other than this part of the step say little about its end: their
+differences are about what rates and inputs leave of errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,6 @@ class LookAhead:
     after: float | None = None
     symbolic: bool = True
     inside: bool = True
-    watch: Watch | None = field(default=None, repr=False)
-    """Filled in by `prepare`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", checked_step(self.step, "the step of LookAhead"))
@@ -106,8 +104,6 @@ class LookAhead:
                 )
         for name in ("symbolic", "inside"):
             checks.flag(getattr(self, name), f"{name} of LookAhead")
-        if not isinstance(self.watch, Watch | None):
-            raise MasterError("watch of LookAhead is for its own use; leave it out")
 
     @property
     def _published(self) -> bool:
@@ -124,7 +120,7 @@ class LookAhead:
     @property
     def _tolerance(self) -> float:
         parts = {"published": 0.025, "approach": 0.01}
-        return self.tolerance if self.tolerance is not None else self.step * parts.get(self.method, PART)
+        return self.tolerance if self.tolerance is not None else self.step * parts.get(self.method, MARGIN)
 
     @property
     def _after(self) -> float:
@@ -143,18 +139,10 @@ class LookAhead:
         """How many time derivatives of conditions it has a use for."""
         return _DERIVATIVES[self.method]
 
-    def _close(self, t: float) -> float:
-        """`tolerance` at a time: late in a run, less than this cannot be told apart."""
-        return visible(self._tolerance, t)
-
-    def _tiny(self, t: float) -> float:
-        """Nothing is landed on that comes sooner."""
-        return visible(TINY * self._close(t), t, 1.0)
-
     # ---------------------------------------------------------------- before the run
 
-    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
-        """Blocks that compute all conditions, and the pace that knows their registers."""
+    def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
+        """Blocks that compute all conditions, and those that look ahead from them."""
         found = followed(blocks, wiring, self.derivatives, symbolic=self.symbolic)
         if found is None:
             raise MasterError(
@@ -166,10 +154,10 @@ class LookAhead:
         tolerance, why = self._margin(wiring)
         notes = dict.fromkeys([*(self._told(*one) for one in known), why])
         size = 2 * len(watch.names)
-        told = wiring.registers.new("predicted", size=size, start=(-inf,) * size)
-        wiring.predictions |= {name: told + 2 * place for place, name in enumerate(watch.names)}
-        pace = replace(self, watch=watch._replace(told=told), tolerance=tolerance)
-        return replace(ready, notes=(*ready.notes, *notes)), pace
+        told = steps.new("predicted", size, (-inf,) * size)
+        wiring.predictions |= {name: told.index + 2 * place for place, name in enumerate(watch.names)}
+        looking = _Looking(replace(self, tolerance=tolerance), steps, watch, told)
+        return replace(ready, notes=(*ready.notes, *notes)), looking.written()
 
     def _margin(self, wiring: Wiring) -> tuple[float, str]:
         """How far behind an expected event a step ends, or how short it may be; and why."""
@@ -195,110 +183,208 @@ class LookAhead:
             how = f"{_WORDS[order]} of its conditions"
         return f"event '{event}' is predicted from {how}" + (f", because {missing}" if missing else "")
 
-    def native(self) -> Twin | None:
-        if type(self) is not LookAhead or self.watch is None:
-            return None
-        watch = self.watch
-        kind = {"published": 0.0, "secant": 1.0, "approach": 3.0}.get(self.method, 2.0)
-        numbers = (self.step, kind, self._forecast, self._safety, self._tolerance, self._after)
-        counts = (float(count) for count in watch.counts)
-        orders = (float(order) for order in watch.orders)
-        return Twin(
-            "look_ahead",
-            (*numbers, float(watch.first), float(watch.jumped), float(watch.told), *counts, *orders),
-            watch.names,
-        )
 
-    # ---------------------------------------------------------------- while it runs
+class _Looking:
+    """LookAhead as blocks: `propose`, `note`, `changed`, from top to bottom."""
 
-    @property
-    def _watch(self) -> Watch:
-        assert self.watch is not None
-        return self.watch
+    def __init__(self, pace: LookAhead, steps: Steps, watch: Watch, told: Cell) -> None:
+        self.pace, self.steps, self.watch, self.told = pace, steps, watch, told
+        self.n, new = len(watch.orders), steps.new
+        # How many samples there are of each condition, and whether the last two are too close to each other.
+        self.kept = new("ahead′kept", 2)
+        self.near = Cell(self.kept.index + 1)
+        self.kind = new(
+            "ahead′kind"
+        )  # whether this is the start (1), an event has just happened (2), or neither
+        self.times = new("ahead′times", DEPTH)  # of the samples, the newest first
+        self.last = new("ahead′last")  # when something has changed last
+        self.chain = new("ahead′chain")  # how often in a row right after another
+        self.samples = new("ahead′samples", DEPTH * WIDTH * self.n)  # the newest first
+        self.apart = new(
+            "ahead′apart", 2
+        )  # how long the newest is behind the one before, and that behind the oldest
+        self.curves = new("ahead′curves", 6 * self.n)
+        self.usual, self.span = new("ahead′usual"), new("ahead′span")
+        self.close, self.tiny = new("ahead′close"), new("ahead′tiny")
+        self.falls = new("ahead′falls", 1 + FALLS * len(watch.names))
+        self.waits, self.before = new("ahead′waits", len(watch.names)), new("ahead′before", len(watch.names))
+        self.wait, self.which, self.early = new("ahead′wait"), new("ahead′which"), new("ahead′early")
+        self.expecting, self.moved = new("ahead′expecting"), new("ahead′moved")
 
-    def begin(self, span: Span) -> State:
-        return Memory.empty(self._watch).flat
+    def written(self) -> Written:
+        return Written(self.pace, (), self._propose(), (), self._note(), self._changed())
 
-    def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
-        memory = Memory.of(state, self._watch)
-        kind = int(memory.head.kind)
-        usual = self._after * self.step if kind else self.step
-        landings = self._expected(memory, t, usual)
-        names = self._watch.names
-        (wait, before), event = min(zip(landings, names, strict=True), key=lambda one: one[0].wait)
-        until, reason = t + usual, _KINDS[kind]
-        seen = wait < usual
-        if seen:
-            if before and wait < self._tiny(t):
-                return Proposal(nan, Reason(ENDLESS, event, t)), state
-            until = t + wait
-            reason = Reason(OVER if before else EXPECTED, event, until)
-        if until > limit - SLACK * self.step:
-            until, reason = limit, reason if seen and until <= limit else STOP
-        return Proposal(until, reason), self._predicted(memory, t, usual, landings).flat
-
-    def _predicted(self, memory: Memory, t: float, usual: float, landings: Sequence[Landing]) -> Memory:
-        """With the first predictions of the events that are expected within the step."""
-        found = []
-        for (wait, before), known in zip(landings, memory.predictions, strict=True):
-            if before or not wait < usual:
-                found.append(Prediction())
-            else:
-                found.append(Prediction(t, t + wait) if known.at == -inf else known)
-        return memory._replace(predictions=tuple(found))
-
-    def tells(self, state: State) -> tuple[State, int]:
-        """The first predictions, for the log: an event that fires takes its own away (`note`)."""
-        return state[-2 * len(self._watch.counts) :], self._watch.told
-
-    def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
-        """Another sample of all conditions; after an event, the first one."""
-        memory = Memory.of(state, self._watch)
-        head, again = memory.head, bool(read(self._watch.jumped))
-        if again:
-            chain = longer(head.chain, head.last, t, right_after(self._close(t), self.step))
-            head = head._replace(kept=0.0, last=t, chain=chain)
-        moved = head.kept < 2.0 or self._published or t - head.newest > CLOSE * head.length
-        if moved:
-            head = head.moved(t)._replace(kept=min(head.kept + 1.0, float(DEPTH)))
+    def _propose(self) -> Block:
+        w, pace, steps, names = Writer(), self.pace, self.steps, self.watch.names
+        t, limit, until = steps.now, steps.limit, steps.until
+        w.let(self.usual, where(self.kind, pace._after * pace.step, pace.step))
+        w.let(self.close, self._close())
+        w.let(self.tiny, most(TINY * self.close, ulp(t)))  # nothing is landed on that comes sooner
+        w.let(self.wait, inf)
+        if pace._published:
+            self._wait_as_published(w)
         else:
-            head = head._replace(newest=t)
-        head = head._replace(kind=2.0 if again else float(head.kept == 1.0))
-        return self._sampled(memory._replace(head=head), moved, read).flat
+            w.let(self.near, at(self.times, 0) - at(self.times, 1) < NEAR * self.usual)
+            for k in range(2):
+                w.let(at(self.apart, k), at(self.times, k) - at(self.times, k + 1))
+            w.let(self.span, FURTHER * self.usual if pace.method == "approach" else self.usual)
+            first = self.samples.index
+            sets = first, first + WIDTH * self.n, first + 2 * WIDTH * self.n
+            w.add(Fit(self.watch.orders, sets, self.kept.index, self.apart.index, self.curves.index, True))
+            w.add(
+                Fall(
+                    self.watch.counts, self.curves.index, self.span.index, self.close.index, self.falls.index
+                )
+            )
+            with w.when((self.falls > 0.0) | self.expecting):  # else nothing comes near
+                self._approach(w) if pace.method == "approach" else self._land(w)
+                self._find_first(w)
+        # The step: to the first event that is expected, or as usual.
+        seen = self.wait < self.usual
+        with w.when(seen & self.early & (self.wait < self.tiny)):
+            steps.propose(w, nan, steps.numbers(ENDLESS, names, at=True) + self.which, t)
+        with w.otherwise():
+            with w.when(seen):
+                which = where(
+                    self.early, steps.numbers(OVER, names, at=True), steps.numbers(EXPECTED, names, at=True)
+                )
+                w.let(until, t + self.wait)
+                steps.propose(w, until, which + self.which, until)
+            with w.otherwise():
+                kinds = [float(steps.number(kind)) for kind in (USUAL, FIRST, AFTER)]
+                why = where(equal(self.kind, 0.0), kinds[0], where(equal(self.kind, 1.0), kinds[1], kinds[2]))
+                steps.propose(w, t + self.usual, why)
+            with w.when(until > limit - SLACK * pace.step):
+                with w.when(~(seen & (until <= limit))):
+                    steps.because(w, steps.number(STOP))
+                w.let(until, limit)
+        return w.block
 
-    def anew(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
+    def _close(self) -> Expr:
+        """`tolerance` at the time: late in a run, less than this cannot be told apart."""
+        return most(self.pace._tolerance, GRAINS * ulp(self.steps.now))
+
+    def _wait_as_published(self, w: Writer) -> None:
+        """As in the paper: a straight line through the last two values, and a part of the way to zero."""
+        pace, last = self.pace, at(self.times, 0) - at(self.times, 1)
+        falling = []
+        for places in self.watch.places:
+            ends = []
+            for k in places:
+                now, before = at(self.samples, WIDTH * k), at(self.samples, WIDTH * (self.n + k))
+                ends.append(now + pace._forecast * (now - before) < 0.0)
+            falling.append(all_true(ends))
+        with w.when(any_of(falling) | self.expecting):  # else nothing comes near
+            for event, places in enumerate(self.watch.places):
+                found: Expr = Number(-1.0)
+                for k in places:
+                    now, before = at(self.samples, WIDTH * k), at(self.samples, WIDTH * (self.n + k))
+                    way = pace._safety * last * now / (before - now)
+                    found = where(now > 0.0, most(most(found, way), self.close), found)
+                wait = at(self.waits, event)
+                w.let(wait, found)
+                seen = (self.kept >= 2.0) & falling[event] & (wait >= self.close)
+                w.let(wait, where(seen, wait, inf))
+            self._find_first(w)
+
+    def _approach(self, w: Writer) -> None:
+        """Before the place where all the curves are at most zero, at `PART` of the way, until it is near;
+        then over it, in a step that is short.
+
+        A step that ends just before `span` may end just before the event, too: so it is looked for further
+        on.
+        """
+        short = self.close
+        for event in range(len(self.watch.names)):
+            root, _, _, above, _ = self._fall(event)
+            part = PART * root
+            early = where(root - part > 0.5 * short, part, root - 0.5 * short)
+            wait = where(root <= short, root + short, early)
+            w.let(at(self.waits, event), where(above, wait, inf))
+
+    def _land(self, w: Writer) -> None:
+        """Just behind the place where all the curves are at most zero, by `close`.
+
+        What is not above zero now has happened already, and can happen again only after it was seen above:
+        then the step ends where it is highest on the way. Rounding may lift what rests on its border by a
+        hair, less than `tiny` away; that is nothing, unless it comes from ever shorter leaps. The last
+        ones do not even leave the border any more.
+        """
+        leaps = self.chain >= float(FEW)
+        for event in range(len(self.watch.names)):
+            root, behind, top, above, rising = self._fall(event)
+            wait, before = at(self.waits, event), at(self.before, event)
+            w.let(wait, where(above, behind, top))
+            w.let(before, ~above & (root < inf))
+            with w.when(wait < self.tiny):
+                w.let(wait, where(before, where(leaps, wait, inf), self.tiny))
+                w.let(before, before & leaps)
+            with w.when(leaps & equal(self.kind, 2.0) & rising):
+                w.let(wait, 0.0)
+                w.let(before, 1.0)
+
+    def _fall(self, event: int) -> list[Cell]:
+        return [at(self.falls, 1 + FALLS * event + k) for k in range(FALLS)]
+
+    def _find_first(self, w: Writer) -> None:
+        """The first of the events, and the first predictions of those that are expected within the step: an
+        event that fires takes its own away."""
+        w.let(self.wait, inf)
+        w.let(self.which, 0.0)
+        w.let(self.early, 0.0)
+        w.let(self.expecting, 0.0)
+        for event in range(len(self.watch.names)):
+            wait, before = at(self.waits, event), at(self.before, event)
+            sooner = wait < self.wait
+            w.let(self.which, where(sooner, float(event), self.which))
+            w.let(self.early, where(sooner, before, self.early))
+            w.let(self.wait, where(sooner, wait, self.wait))
+            when, due = at(self.told, 2 * event), at(self.told, 2 * event + 1)
+            none, new = before | ~(wait < self.usual), equal(when, -inf)
+            w.let(due, where(none, -inf, where(new, self.steps.now + wait, due)))
+            w.let(when, where(none, -inf, where(new, self.steps.now, when)))
+            w.let(self.expecting, self.expecting | ~none)
+
+    def _note(self) -> Block:
+        """Another sample of all conditions; after an event, the first one."""
+        w, t, jumped = Writer(), self.steps.now, Cell(self.watch.jumped)
+        with w.when(jumped):
+            within = right_after(self._close(), self.pace.step)
+            w.let(self.chain, where(t - self.last <= within, self.chain + 1.0, 0.0))
+            w.let(self.last, t)
+            w.let(self.kept, 0.0)
+        newest, before = at(self.times, 0), at(self.times, 1)
+        if self.pace._published:
+            w.let(self.moved, 1.0)
+        else:
+            w.let(self.moved, (self.kept < 2.0) | (t - newest > CLOSE * (newest - before)))
+        with w.when(self.moved):
+            self._move(w)
+            most_kept = 2.0 if self.pace.method == "secant" else float(DEPTH)
+            w.let(self.kept, least(self.kept + 1.0, most_kept))
+        w.let(newest, t)
+        w.copy(self.samples, Cell(self.watch.first), WIDTH * self.n)
+        w.let(self.kind, where(jumped, 2.0, equal(self.kept, 1.0)))
+        return w.block
+
+    def _changed(self) -> Block:
         """The latest samples are no longer true; nor are those before, if something has jumped."""
-        memory = Memory.of(state, self._watch)
-        head, again = memory.head, bool(read(self._watch.jumped))
-        if again:
-            head = head.moved(t)._replace(kept=1.0)
-        if fired:
-            head = head._replace(kind=2.0)
-        return self._sampled(memory._replace(head=head), again, read).flat
+        w = Writer()
+        with w.when(Cell(self.watch.jumped)):
+            self._move(w)
+            w.let(at(self.times, 0), self.steps.now)
+            w.let(self.kept, 1.0)
+        with w.when(self.steps.fired > 0.0):
+            w.let(self.kind, 2.0)
+        w.copy(self.samples, Cell(self.watch.first), WIDTH * self.n)
+        return w.block
 
-    def _sampled(self, memory: Memory, moved: bool, read: Read) -> Memory:
-        """With the samples of now, as further ones or in place of the newest; and what the program has left
-        of the predictions."""
-        watch, now = self._watch, look(self._watch, read)
-        seen = tuple(
-            (new, *(old[:-1] if moved else old[1:])) for new, old in zip(now, memory.seen, strict=True)
-        )
-        told = [float(read(watch.told + i)) for i in range(2 * len(watch.counts))]
-        left = tuple(Prediction(*told[k : k + 2]) for k in range(0, len(told), 2))
-        return memory._replace(seen=seen, predictions=left)
-
-    def _expected(self, memory: Memory, t: float, span: float) -> list[Landing]:
-        """How long to wait for each event within `span`; infinity if it is not expected."""
-        watch, head, close, tiny = self._watch, memory.head, self._close(t), self._tiny(t)
-        if head.kept == 0.0:
-            return [Landing(inf)] * len(watch.counts)
-        if self._published:
-            return [published(memory, some, self._forecast, self._safety, close) for some in watch.places]
-        secant = self.method == "secant"
-        curves = [
-            curve(head, seen, order, span, secant=secant)
-            for seen, order in zip(memory.seen, watch.orders, strict=True)
-        ]
-        if self.method == "approach":
-            return [approached(curves[some.start : some.stop], span, close) for some in watch.places]
-        return [closely(head, curves[some.start : some.stop], span, close, tiny) for some in watch.places]
+    def _move(self, w: Writer) -> None:
+        """Make room for another sample."""
+        for k in (2, 1):
+            w.copy(
+                at(self.samples, k * WIDTH * self.n),
+                at(self.samples, (k - 1) * WIDTH * self.n),
+                WIDTH * self.n,
+            )
+            w.let(at(self.times, k), at(self.times, k - 1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import ulp
 from typing import NamedTuple
 
 from upbeat.core.abilities import Model
@@ -21,11 +20,6 @@ _OWN: dict[type, float] = {Euler: 1e-3, Midpoint: 1e-4, RK4: 1e-5}
 
 GRAINS = 4.0
 """So many times what numbers of the size of the time can tell apart: late in a run, nothing is closer."""
-
-
-def visible(length: float, t: float, grains: float = GRAINS) -> float:
-    """The length, but no less than what can be told apart at the time `t`."""
-    return max(length, grains * ulp(t))
 
 
 class Margin(NamedTuple):

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from math import isnan
-from typing import NamedTuple
 
 from upbeat.core.errors import MasterError
-from upbeat.core.reasons import LEFT, REPLACED, ROUNDED, STOOD, Reason, Why
-from upbeat.core.time import Span
+from upbeat.core.expr import Cell, Expr
+from upbeat.core.reasons import LEFT, REPLACED, ROUNDED, STOOD
 from upbeat.master import checks
 from upbeat.master.blocks import Blocks
-from upbeat.master.paces.named_blocks import USUAL, block_places, check_places, checked_blocks
-from upbeat.master.paces.pace import SLACK, Pace, Proposal, Read, State, Twin, prepared, usual_step
+from upbeat.master.paces.named_blocks import USUAL, block_places, checked_blocks
+from upbeat.master.paces.pace import Pace, Written, usual_step, written
 from upbeat.master.paces.wrapping import Wrapping
+from upbeat.master.program import SLACK, Block, Pick, Rank
 from upbeat.master.wiring import Wiring
+from upbeat.master.writing import Steps, Writer, absolute, at, equal, isnan, where
 
 MOST = 1000
 """Steps to choose from."""
-
-
-class _Head(NamedTuple):
-    """What the monitor remembers before what the pace inside does."""
-
-    node: float  # where it stands in the table
-    taken: float  # which of the policies is under way; -1: none of them
-    until: float  # where that one ends
-    stood: float  # 1: the step before should have been shorter, and no shorter one was proven
 
 
 @dataclass(frozen=True)
@@ -54,18 +45,15 @@ class Monitored(Wrapping):
     leads: tuple[tuple[int, ...], ...]
     start: int = 0
     blocks: tuple[str, ...] = ()
-    places: tuple[int, ...] = field(default=(), repr=False)
-    """Where the blocks are in the program: filled in by `prepare`."""
 
     def __post_init__(self) -> None:
-        checks.has(self.pace, "propose", "the pace of Monitored", "up.certified(…).monitor(up.Fixed(0.1))")
+        checks.pace(self.pace, "the pace of Monitored", "up.certified(…).monitor(up.Fixed(0.1))")
         try:
             object.__setattr__(self, "steps", tuple(self.steps))
             object.__setattr__(self, "leads", tuple(map(tuple, self.leads)))
         except TypeError:
             raise MasterError("steps and leads of Monitored are lists; up.certified(…) makes them") from None
         object.__setattr__(self, "blocks", checked_blocks(self.blocks, self.steps, "Monitored"))
-        check_places(self.places, "Monitored")
         if not 0 < len(self.steps) <= MOST or any(a > b for a, b in pairwise(self.steps)):
             raise MasterError(
                 f"Monitored chooses among 1 to {MOST} steps, in ascending order: {self.steps!r}"
@@ -100,98 +88,19 @@ class Monitored(Wrapping):
         )
 
     @property
-    def own(self) -> int:
-        return len(_Head._fields)
-
-    @property
     def usual(self) -> float:
         """The step that stands for the usual one of the pace inside."""
         usual = usual_step(self.pace)
         return self.steps[self._meant(usual, USUAL)] if usual else 0.0
 
-    # ---------------------------------------------------------------- before the run
-
-    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
-        ready, pace = prepared(self.pace, blocks, wiring)
+    def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
+        steps.alone = False
+        ready, inside = written(self.pace, steps, blocks, wiring)
         places = block_places(self.named, ready, "Monitored")
         which = f"steps are one of {', '.join(self.labels)}"
         note = f"{which}, in sequences that are proven to be stable ({len(self.leads)} nodes)"
-        return replace(ready, notes=(*ready.notes, note)), replace(self, pace=pace, places=places)
-
-    def native(self) -> Twin | None:
-        if type(self) is not Monitored or not self.places:
-            return None
-        counts = (len(self.steps), len(self.leads), self.start)
-        numbers = (*counts, *self.steps, *self.places, *self.ranks)
-        table = (lead for row in self.leads for lead in row)
-        grants = (grant for row in self.grants for grant in row)
-        return self.twin("monitored", (*numbers, *table, *grants), self.labels)
-
-    # ---------------------------------------------------------------- while it runs
-
-    def begin(self, span: Span) -> State:
-        return (*_Head(float(self.start), -1.0, span.start, 0.0), *self.pace.begin(span))
-
-    def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
-        head, inner = self._parts(state)
-        wanted, inner = self.pace.propose(inner, t, limit, read)
-        if isnan(wanted.until):  # it gives up
-            return wanted, state
-        row = int(head.node)
-        fits = self._count(limit - t)
-        asked = self._meant(wanted.until - t, wanted.block)
-        taken = self.grants[row][asked]
-        if taken >= fits:
-            taken = self._nearest(self.leads[row], asked, fits)
-        if taken < 0:
-            step = wanted._replace(until=limit, reason=LEFT)
-        else:
-            step = self._step(wanted, t, limit, asked, taken)
-        if head.stood != 0.0:
-            step = step._replace(reason=STOOD)
-        return step, (head.node, float(taken), step.until, 0.0, *inner)
-
-    def review(self, state: State, t: float, reached: float, read: Read) -> tuple[Proposal | None, State]:
-        head, inner = self._parts(state)
-        again, inner = self.review_inside(inner, t, reached, read)
-        if again is None or isnan(again.until):
-            return again, (*head, *inner)
-        below = self._count((head.until - t) * (1.0 - 2.0 * SLACK))
-        asked = self._meant(again.until - t, again.block)
-        taken = self._nearest(self.leads[int(head.node)], asked, below)
-        if taken < 0:
-            return None, (*head._replace(stood=1.0), *inner)
-        step = self._step(again, t, head.until, asked, taken)
-        return step, (head.node, float(taken), step.until, head.stood, *inner)
-
-    def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
-        """The step under way has led somewhere, if it was made as a whole."""
-        head, inner = self._parts(state)
-        taken = int(head.taken)
-        if taken >= 0 and t >= head.until - SLACK * self.steps[taken]:
-            head = head._replace(node=float(self.leads[int(head.node)][taken]))
-        inner = self.note_inside(inner, t, fired, read)
-        return (head.node, -1.0, t, head.stood, *inner)
-
-    def _parts(self, state: State) -> tuple[_Head, State]:
-        own, inner = self.apart(state)
-        return _Head(*own), inner
-
-    def _step(self, wanted: Proposal, t: float, limit: float, asked: int, taken: int) -> Proposal:
-        """The policy `taken`, on the pace's own grid where it asked for just that one."""
-        size, block = self.steps[taken], self.named[taken]
-        until = t + size
-        exact = abs(wanted.until - until) <= SLACK * size and wanted.block == block
-        if exact:
-            until = wanted.until
-        if until > limit - SLACK * size:
-            until = limit
-        if taken != asked:
-            both = f"{self.labels[taken]} instead of {self.labels[asked]}"
-            reason: Why = Reason(REPLACED, both, of=(size, self.steps[asked]))
-        else:
-            reason = wanted.reason if exact else Reason(ROUNDED, self.labels[taken], of=(size,))
-        return Proposal(until, reason, block)
+        monitor = _Monitor(replace(self, pace=inside.pace), inside, steps, places)
+        return replace(ready, notes=(*ready.notes, note)), monitor.written()
 
     def _meant(self, length: float, block: str) -> int:
         """The policy that a request stands for: the longest of its block that is not longer, else the
@@ -205,10 +114,6 @@ class Monitored(Wrapping):
         """The policies of each block: there may be a thousand, and one is looked for at every step."""
         return {block: [k for k, name in enumerate(self.named) if name == block] for block in set(self.named)}
 
-    def _count(self, length: float) -> int:
-        """How many of the policies are not longer than this."""
-        return bisect_right(self.steps, length * (1.0 + SLACK))
-
     def _nearest(self, row: Sequence[int], asked: int, below: int) -> int:
         """The allowed one of the first `below` policies that is nearest to the one asked for; -1: none."""
         found, away = -1, (0.0, 0)
@@ -217,6 +122,174 @@ class Monitored(Wrapping):
             if row[k] >= 0 and (found < 0 or distance < away):
                 found, away = k, distance
         return found
+
+
+class _Monitor:
+    """The monitor as blocks: `propose`, `review`, `note`, around those of the pace inside."""
+
+    def __init__(self, pace: Monitored, inside: Written, steps: Steps, places: Sequence[int]) -> None:
+        self.pace, self.inside, self.steps, self.count = pace, inside, steps, len(pace.steps)
+        new, table = steps.new, steps.table
+        self.node = new("monitor′node", start=(float(pace.start),))  # where it stands in the table
+        self.taken = new(
+            "monitor′taken", start=(-1.0,)
+        )  # which of the policies is under way; -1: none of them
+        self.stood = new(
+            "monitor′stood"
+        )  # 1: the step before should have been shorter, and no shorter one was proven
+        self.under_way = new("monitor′under way", 6)  # where that one ends, its block, and why
+        self.sizes, self.places = table("monitor′steps", pace.steps), table("monitor′blocks", places)
+        self.ranks = table("monitor′ranks", pace.ranks)
+        self.leads = table("monitor′leads", [lead for row in pace.leads for lead in row])
+        self.grants = table("monitor′grants", [grant for row in pace.grants for grant in row])
+        self.own = {}  # the policies of each block, by its number: their steps and their places
+        for number, name in enumerate(steps.blocks):
+            own = pace._places_of.get(name, range(self.count))
+            own_steps = table(f"monitor′steps of {name}", [pace.steps[k] for k in own])
+            self.own[number] = own_steps, table(f"monitor′places of {name}", own), len(own)
+        self.asked, self.choice, self.below, self.length, self.index = (
+            new(f"monitor′{name}") for name in ("asked", "choice", "below", "length", "index")
+        )
+        self.size, self.block, self.target = (new(f"monitor′{name}") for name in ("size", "block", "target"))
+        self.k, self.away, self.lead = new("monitor′k"), new("monitor′away", 2), new("monitor′lead")
+        self.wanted, self.other, self.ranked = (
+            new(f"monitor′{name}") for name in ("wanted", "other", "ranked")
+        )
+        self.rank, self.exact = new("monitor′rank"), new("monitor′exact")
+
+    @property
+    def until(self) -> Cell:
+        """Where the step under way ends."""
+        return self.under_way
+
+    def written(self) -> Written:
+        begin, inside = Writer(), self.inside
+        begin.let(self.until, self.steps.now)
+        return Written(
+            self.pace,
+            (*begin.block, *inside.begin),
+            self._propose(),
+            self._review() if inside.review else (),
+            self._note(),
+            inside.changed,
+        )
+
+    def _propose(self) -> Block:
+        w, steps, t, limit = Writer(), self.steps, self.steps.now, self.steps.limit
+        w.add(*self.inside.propose)
+        with w.when(~isnan(steps.until)):  # else it gives up
+            self._fitting(w, limit - t, self.below)
+            self._meant(w)
+            self._look_up(w, self.grants, self.asked, self.choice)
+            with w.when(self.choice >= self.below):
+                self._nearest(w)
+            w.let(self.taken, self.choice)
+            with w.when(self.taken < 0.0):
+                w.let(steps.until, limit)
+                steps.because(w, steps.number(LEFT))
+            with w.otherwise():
+                self._take(w, limit)
+            with w.when(self.stood):
+                steps.because(w, steps.number(STOOD))
+            w.let(self.stood, 0.0)
+            w.copy(self.under_way, steps.until, 6)
+        return w.block
+
+    def _review(self) -> Block:
+        w, steps, t = Writer(), self.steps, self.steps.now
+        w.add(*self.inside.review)
+        with w.when(steps.again & ~isnan(steps.until)):
+            self._fitting(w, (self.until - t) * (1.0 - 2.0 * SLACK), self.below)
+            self._meant(w)
+            self._nearest(w)
+            with w.when(self.choice < 0.0):  # it stands
+                w.let(steps.again, 0.0)
+                w.let(self.stood, 1.0)
+                w.copy(steps.until, self.under_way, 6)
+            with w.otherwise():
+                w.let(self.taken, self.choice)
+                self._take(w, self.until)
+                w.copy(self.under_way, steps.until, 6)
+        return w.block
+
+    def _note(self) -> Block:
+        """The step under way has led somewhere, if it was made as a whole."""
+        w, t = Writer(), self.steps.now
+        with w.when(self.taken >= 0.0):
+            w.add(Pick(self.sizes.index, self.count, self.taken.index, self.size.index))
+            with w.when(t >= self.until - SLACK * self.size):
+                self._look_up(w, self.leads, self.taken, self.node)
+        w.let(self.taken, -1.0)
+        w.let(self.until, t)
+        w.add(*self.inside.note)
+        return w.block
+
+    def _look_up(self, w: Writer, table: Cell, policy: Cell, to: Cell) -> None:
+        """What a table says for the node and a policy."""
+        w.let(self.index, self.node * float(self.count) + policy)
+        w.add(Pick(table.index, self.count * len(self.pace.leads), self.index.index, to.index))
+
+    def _fitting(self, w: Writer, length: Expr, to: Cell) -> None:
+        """How many of the policies are not longer than this."""
+        w.let(self.length, length * (1.0 + SLACK))
+        w.add(Rank(self.sizes.index, self.count, self.length.index, to.index))
+
+    def _meant(self, w: Writer) -> None:
+        """The policy that the request stands for: the longest of its block that is not longer, else the
+        shortest. A block that is not among them stands for any."""
+        w.let(self.length, (self.steps.until - self.steps.now) * (1.0 + SLACK))
+        for number, (own_steps, own_places, count) in self.own.items():
+            with w.when(equal(self.steps.block, float(number))):
+                w.add(Rank(own_steps.index, count, self.length.index, self.index.index))
+                w.let(self.index, self.index - 1.0)
+                w.add(Pick(own_places.index, count, self.index.index, self.asked.index))
+
+    def _nearest(self, w: Writer) -> None:
+        """The allowed one of the first `below` policies that is nearest to the one asked for: nearest in
+        size, then in the order of blocks; -1: there is none."""
+        k, away, rank = self.k, self.away, at(self.away, 1)
+        w.let(self.choice, -1.0)
+        w.let(k, 0.0)
+        w.add(Pick(self.sizes.index, self.count, self.asked.index, self.wanted.index))
+        w.add(Pick(self.ranks.index, self.count, self.asked.index, self.ranked.index))
+        with w.when(self.below > 0.0), w.repeat(self.count, k >= self.below):
+            self._look_up(w, self.leads, k, self.lead)
+            w.add(Pick(self.sizes.index, self.count, k.index, self.other.index))
+            w.add(Pick(self.ranks.index, self.count, k.index, self.rank.index))
+            w.let(self.other, absolute(self.other - self.wanted))
+            w.let(self.rank, absolute(self.rank - self.ranked))
+            nearer = (self.other < away) | (equal(self.other, away) & (self.rank < rank))
+            with w.when((self.lead >= 0.0) & ((self.choice < 0.0) | nearer)):
+                w.let(self.choice, k)
+                w.let(away, self.other)
+                w.let(rank, self.rank)
+            w.let(k, k + 1.0)
+
+    def _take(self, w: Writer, limit: Cell) -> None:
+        """The policy `taken`, on the pace's own grid where it asked for just that one."""
+        steps, t, size, until, target = self.steps, self.steps.now, self.size, self.steps.until, self.target
+        w.add(Pick(self.sizes.index, self.count, self.taken.index, size.index))
+        w.add(Pick(self.places.index, self.count, self.taken.index, self.block.index))
+        w.add(Pick(self.ranks.index, self.count, self.taken.index, self.rank.index))
+        w.add(Pick(self.sizes.index, self.count, self.asked.index, self.wanted.index))
+        w.add(Pick(self.ranks.index, self.count, self.asked.index, self.ranked.index))
+        w.let(target, t + size)
+        w.let(self.exact, (absolute(until - target) <= SLACK * size) & equal(steps.block, self.block))
+        w.let(target, where(self.exact, until, target))
+        w.let(until, where(target > limit - SLACK * size, limit, target))
+        w.let(steps.block, self.block)
+        names = self.pace.blocks and list(dict.fromkeys(self.pace.named))
+        if names:
+            named = [name.replace("{", "{{").replace("}", "}}") for name in names]
+            pairs = [f"{one} {{0:g}} instead of {other} {{1:g}}" for one in named for other in named]
+            alone = [f"{one} {{0:g}}" for one in named]
+        else:
+            pairs, alone = ["{0:g} instead of {1:g}"], ["{0:g}"]
+        with w.when(~equal(self.taken, self.asked)):
+            pair = self.rank * float(len(alone)) + self.ranked
+            steps.because(w, steps.numbers(REPLACED, pairs, of=2) + pair, t, size, self.wanted)
+        with w.otherwise(), w.when(~self.exact):
+            steps.because(w, steps.numbers(ROUNDED, alone, of=1) + self.rank, t, size)
 
 
 def _check_table(leads: Sequence[Sequence[int]], count: int, start: int) -> None:

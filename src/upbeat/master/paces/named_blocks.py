@@ -23,15 +23,14 @@ def checked_blocks(blocks: object, steps: Sequence[float], who: str) -> tuple[st
     return () if set(blocks) == {USUAL} else tuple(blocks)
 
 
-def check_places(places: object, who: str) -> None:
-    """That nobody but the pace itself has written them."""
-    if not isinstance(places, tuple):
-        raise MasterError(f"places of {who} is for its own use; leave it out")
+def block_names(blocks: Blocks) -> list[str]:
+    """The step blocks by their numbers, the usual one first."""
+    return sorted(blocks.steps, key=lambda name: name != USUAL)
 
 
 def block_places(wanted: Sequence[str], blocks: Blocks, who: str) -> tuple[int, ...]:
-    """Where each block is among those of the program, the usual one first: so the native core counts them."""
-    known = sorted(blocks.steps, key=lambda name: name != USUAL)
+    """Where each block is among those of the program, the usual one first."""
+    known = block_names(blocks)
     for name in wanted:
         if name not in known:
             raise MasterError(

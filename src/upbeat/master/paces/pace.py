@@ -1,21 +1,25 @@
 """Paces: how far the next step goes, and whether it stands. `Fixed` and `EventDriven` are the simplest.
 
-A pace is pure functions over an explicit state, a flat tuple of numbers which the loop keeps, saves and
-restores. It sees registers (through a `read` function), never units. What it needs to see (an error
-estimate, an event indicator) it adds to the blocks of the coupling before the run (`prepare`).
+A pace is part of the program: it writes blocks over registers (`Writes`), as a coupling does, and what it
+remembers is in registers, too. One may also be written as a class in Python (`Proposes`), which the program
+calls: pure functions over an explicit state, a flat tuple of numbers that is kept in registers. Neither sees
+units.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import floor, inf, isfinite
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, StepError, suggest
+from upbeat.core.expr import Expr
 from upbeat.core.ports import Value
-from upbeat.core.reasons import FAR, FIXED, Why
-from upbeat.core.time import Span, checked_step
+from upbeat.core.reasons import FAR, FIXED, LANDED, Reason, Why, as_reason
+from upbeat.core.time import Onwards, Span, checked_step
+from upbeat.master.program import GRID, SLACK, Block, Call, Grid
+from upbeat.master.writing import Steps, Writer, at, where
 
 if TYPE_CHECKING:
     from upbeat.master.blocks import Blocks
@@ -25,12 +29,6 @@ Read = Callable[[int], Value]
 """Gives the content of a register."""
 State = tuple[float, ...]
 """What a pace remembers."""
-
-SLACK = 1e-6
-"""The part of a step below which a remainder counts as rounding."""
-SLIVER = 1e-3
-"""The part of a step that is not worth one of its own: a point of the grid this near behind an event is left
-out."""
 
 
 class Proposal(NamedTuple):
@@ -44,16 +42,8 @@ class Proposal(NamedTuple):
     block: str = "step"
 
 
-class Twin(NamedTuple):
-    """A pace in the native core: its name there, its parameters, and names that its reasons are about."""
-
-    name: str
-    parameters: tuple[float, ...]
-    texts: tuple[str, ...] = ()
-
-
-class Pace(Protocol):
-    """Chooses steps. This is all it must have; what else it may have are the protocols below."""
+class Proposes(Protocol):
+    """A pace written in Python. This is all it must have; what else it may have are the protocols below."""
 
     def begin(self, span: Span) -> State:
         """The state before the first step; `InvalidInput` if the pace cannot cover the span.
@@ -72,7 +62,7 @@ class Pace(Protocol):
 class Prepares(Protocol):
     """A pace that needs to see more than there is: an error estimate, the condition of an event."""
 
-    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
+    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Proposes]:
         """The blocks with what this pace needs added, and the pace that knows the registers of it."""
         ...
 
@@ -104,15 +94,6 @@ class Hears(Protocol):
 
     def anew(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
         """The state at the same time `t`, after values were exchanged again and events `fired` by that."""
-        ...
-
-
-@runtime_checkable
-class HasTwin(Protocol):
-    """A pace that the native core knows, too."""
-
-    def native(self) -> Twin | None:
-        """The pace's twin in the native core, if it has one."""
         ...
 
 
@@ -177,14 +158,157 @@ class LooksAtEvents(Protocol):
         ...
 
 
-def prepared(pace: Pace, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
-    """The blocks with what the pace needs to see, and the pace that knows where that is."""
-    return pace.prepare(blocks, wiring) if isinstance(pace, Prepares) else (blocks, pace)
+class Written(NamedTuple):
+    """What a pace adds to a program (see `Pacing`): blocks, and itself with what it had left open."""
+
+    pace: Pace
+    begin: Block
+    """Before anything else, at the start time."""
+    propose: Block
+    review: Block = ()
+    note: Block = ()
+    changed: Block = ()
+
+
+@runtime_checkable
+class Writes(Protocol):
+    """A pace that is part of the program: it writes blocks, and no engine needs to know of it."""
+
+    def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
+        """The blocks of the coupling with what the pace needs to see added, and those of its own."""
+        ...
+
+
+Pace = Proposes | Writes
+"""Chooses steps."""
+
+
+def written(pace: Pace, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
+    """The blocks of a pace; of one in Python, those that call it."""
+    if isinstance(pace, Writes):
+        return pace.write(steps, blocks, wiring)
+    ready, known = pace.prepare(blocks, wiring) if isinstance(pace, Prepares) else (blocks, pace)
+    return ready, Called(known, steps).written
+
+
+ROOM = 64
+"""So many numbers a pace in Python may remember; twice as many as it begins with, if that is more."""
+
+
+class Called:
+    """A pace written in Python, for the programs that call it: its state is in registers, too."""
+
+    def __init__(self, pace: Proposes, steps: Steps) -> None:
+        self.pace = pace
+        self._steps = steps
+        self._now, self._reached = steps.now.index, steps.reached.index
+        try:
+            first: object = pace.begin(Onwards(0.0))
+        except InvalidInput:  # it must know how long the run is
+            first = pace.begin(Span(0.0, 1.0))
+        # One number that is not in a tuple is given back as it was.
+        self._alone: Callable[[float], Any] | None = None if isinstance(first, (tuple, list)) else type(first)
+        self._room = max(ROOM, 2 * len(first)) if isinstance(first, (tuple, list)) else 1
+        self._state = steps.new("pace′state", 1 + self._room).index
+        self._reasons: list[Reason] = []
+        self._numbers: dict[Reason, int] = {}
+        steps.calls.append(self)
+
+    @property
+    def written(self) -> Written:
+        """Blocks with nothing but calls of what it has."""
+        pace = self.pace
+        return Written(
+            pace,
+            (Call(self, "begin"),),
+            (Call(self, "propose"),),
+            (Call(self, "review"),) if isinstance(pace, Reviews) else (),
+            (Call(self, "note"),) if isinstance(pace, Notes) else (),
+            (Call(self, "changed"),) if isinstance(pace, Hears) else (),
+        )
+
+    def reason(self, number: int) -> Reason:
+        """What it has said."""
+        return self._reasons[number]
+
+    def __call__(
+        self, what: str, read: Read, write: Callable[[int, Value], None], fired: Sequence[str]
+    ) -> None:
+        """Do what an instruction asks for."""
+        steps, pace = self._steps, self.pace
+        state = self._kept(read)
+        t, limit = float(read(self._now)), float(read(steps.limit.index))
+        if what == "begin":
+            state = pace.begin(Span(t, limit) if isfinite(limit) else Onwards(t))
+        elif what == "propose":
+            proposal, state = pace.propose(state, t, limit, read)
+            self._wants(proposal, write)
+            if isinstance(pace, Tells):
+                for number, cell in zip(*_placed(pace.tells(state)), strict=True):
+                    write(cell, number)
+        elif what == "review":
+            assert isinstance(pace, Reviews)
+            again, state = pace.review(state, t, float(read(self._reached)), read)
+            write(steps.again.index, float(again is not None))
+            if again is not None:
+                self._wants(again, write)
+        elif what == "note":
+            assert isinstance(pace, Notes)
+            state = pace.note(state, t, fired, read)
+        else:
+            assert isinstance(pace, Hears)
+            state = pace.anew(state, t, fired, read)
+        self._keep(state, write)
+
+    def _kept(self, read: Read) -> State:
+        """The state, as the pace gave it: numbers, or one that is not in a tuple."""
+        count = int(read(self._state))
+        numbers = tuple(float(read(self._state + 1 + i)) for i in range(min(max(count, 0), self._room)))
+        return numbers if self._alone is None or not numbers else cast(State, self._alone(numbers[0]))
+
+    def _keep(self, state: State, write: Callable[[int, Value], None]) -> None:
+        numbers = cast(Sequence[float], state if self._alone is None else (state,))
+        if len(numbers) > self._room:
+            raise StepError(
+                f"{type(self.pace).__name__} remembers {len(numbers)} numbers, and there is room for "
+                f"{self._room}. Let its begin return as many as it will ever need."
+            )
+        for i, number in enumerate((len(numbers), *numbers)):
+            write(self._state + i, float(number))
+
+    def _wants(self, proposal: Proposal, write: Callable[[int, Value], None]) -> None:
+        steps = self._steps
+        until, why, block = proposal
+        if block not in steps.blocks:
+            raise StepError(
+                f"the pace asked for the step block '{block}'. {suggest(block, steps.blocks, 'step blocks')}"
+            )
+        reason = as_reason(why)
+        if reason not in self._numbers:
+            self._numbers[reason] = len(self._reasons)
+            self._reasons.append(reason)
+        number = len(steps.reasons) + self._numbers[reason]
+        write(steps.until.index, float(until))
+        write(steps.block.index, float(steps.blocks.index(block)))
+        for i, one in enumerate((number, reason.kind in LANDED, 0.0, 0.0)):
+            write(steps.reason.index + i, float(one))
+
+
+def _placed(told: tuple[Sequence[float], int]) -> tuple[Sequence[float], range]:
+    numbers, first = told
+    return numbers, range(first, first + len(numbers))
+
+
+def check_span(pace: Pace, span: Span) -> None:
+    """Raises `InvalidInput` if the pace cannot cover this span."""
+    begin = getattr(pace, "check_span", None) or getattr(pace, "begin", None)
+    if begin is not None:
+        begin(span)
 
 
 def retries(pace: Pace) -> bool:
     """Whether the pace may reject a step."""
-    return isinstance(pace, Reviews) and bool(getattr(pace, "retries", True))
+    return bool(getattr(pace, "retries", isinstance(pace, Reviews)))
 
 
 def usual_step(pace: Pace) -> float:
@@ -195,11 +319,6 @@ def usual_step(pace: Pace) -> float:
 def plain(pace: Pace) -> Pace:
     """The same steps, without a look at events."""
     return pace.plain() if isinstance(pace, LooksAtEvents) else pace
-
-
-def twin(pace: Pace) -> Twin | None:
-    """The pace in the native core, if it is known there."""
-    return pace.native() if isinstance(pace, HasTwin) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,22 +339,19 @@ class Fixed:
     def usual(self) -> float:
         return self.step
 
-    def native(self) -> Twin | None:
-        return Twin("fixed", (self.step,)) if type(self) is Fixed else None
-
-    def begin(self, span: Span) -> State:
+    def check_span(self, span: Span) -> None:
         count = (span.stop - span.start) / self.step
         if not count < 1e15 and isfinite(span.stop):
             raise InvalidInput(f"a step of {self.step:g} would need {count:.1g} steps: take a larger one")
-        return (span.start, self.step)
 
-    def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
-        origin, step = state
-        index = floor((t - origin) / step + SLIVER) + 1
-        until = origin + index * step
-        if not until > t:  # late in a run rounding may be more than that
-            until = origin + (index + 1) * step
-        return Proposal(limit if until > limit - SLACK * step else until, FIXED), state
+    def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
+        grid = steps.new("pace′grid", GRID, (0.0, self.step, 0.0, 0.0, -inf))
+        begin, w = Writer(), Writer()
+        begin.let(grid, steps.now)
+        begin.let(at(grid, GRID - 1), -inf)
+        w.add(Grid(grid.index, steps.now.index, steps.limit.index, steps.until.index))
+        steps.as_usual(begin if steps.alone else w, FIXED)
+        return blocks, Written(self, begin.block, w.block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,14 +368,15 @@ class EventDriven:
     def usual(self) -> float:
         return self.longest if isfinite(self.longest) else 0.0
 
-    def native(self) -> Twin | None:
-        return Twin("event_driven", (self.longest,)) if type(self) is EventDriven else None
+    def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
+        begin, w = Writer(), Writer()
+        w.let(steps.until, self.end(steps.now, steps.limit))
+        steps.as_usual(begin if steps.alone else w, FAR)
+        return blocks, Written(self, begin.block, w.block)
 
-    def begin(self, span: Span) -> State:
-        return ()
-
-    def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
+    def end(self, t: Expr, limit: Expr) -> Expr:
+        """Where the step from `t` ends."""
         until = t + self.longest
         # What is left of the way to `limit` by rounding alone is no step.
         room = limit if self.longest == inf else limit - SLACK * self.longest
-        return Proposal(until if t < until < room else limit, FAR), state
+        return where((t < until) & (until < room), until, limit)

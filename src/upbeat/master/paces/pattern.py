@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
 from upbeat.core.errors import MasterError
 from upbeat.core.reasons import PATTERN
-from upbeat.core.time import Span
 from upbeat.master.blocks import Blocks
-from upbeat.master.paces.named_blocks import USUAL, block_places, check_places, checked_blocks
-from upbeat.master.paces.pace import SLACK, Pace, Proposal, Read, State, Twin
+from upbeat.master.paces.named_blocks import USUAL, block_places, checked_blocks
+from upbeat.master.paces.pace import Written
+from upbeat.master.program import SLACK, Pick
 from upbeat.master.wiring import Wiring
+from upbeat.master.writing import Steps, Writer, absolute, where
 
 
 @dataclass(frozen=True)
@@ -28,43 +29,45 @@ class Pattern:
 
     steps: tuple[float, ...]
     blocks: tuple[str, ...] = ()
-    places: tuple[int, ...] = field(default=(), repr=False)
-    """Where the blocks are in the program: filled in by `prepare`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.steps, (list, tuple)) or not self.steps:
             raise MasterError(f"steps of Pattern lists sizes, such as (0.1, 0.2), not {self.steps!r}")
         object.__setattr__(self, "steps", tuple(self.steps))
         object.__setattr__(self, "blocks", checked_blocks(self.blocks, self.steps, "Pattern"))
-        check_places(self.places, "Pattern")
 
     @cached_property
     def named(self) -> tuple[str, ...]:
         """The block of each step."""
         return self.blocks or (USUAL,) * len(self.steps)
 
-    def prepare(self, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Pace]:
-        return blocks, replace(self, places=block_places(self.named, blocks, "Pattern"))
-
-    def native(self) -> Twin | None:
-        if type(self) is not Pattern or not self.places:
-            return None
-        return Twin("pattern", (*self.steps, *map(float, self.places)))
-
-    def begin(self, span: Span) -> State:
-        return (0.0, span.start, 0.0)
-
     @cached_property
     def sums(self) -> tuple[float, ...]:
         """How far into a round each step begins, and how long a round is."""
         return tuple(accumulate(self.steps, initial=0.0))
 
-    def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
-        place, origin, round_ = int(state[0]), state[1], state[2]
-        size, begun, whole = self.steps[place], self.sums[place], self.sums[-1]
-        if not abs(t - (origin + round_ * whole + begun)) <= SLACK * size:
-            origin, round_ = t - begun, 0.0
-        last = place + 1 == len(self.steps)
-        until = origin + (round_ + 1.0) * whole if last else origin + round_ * whole + self.sums[place + 1]
-        after = (0.0, origin, round_ + 1.0) if last else (float(place + 1), origin, round_)
-        return Proposal(limit if until > limit - SLACK * size else until, PATTERN, self.named[place]), after
+    def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
+        count, whole, t, limit = len(self.steps), self.sums[-1], steps.now, steps.limit
+        sizes, sums = steps.table("pattern′steps", self.steps), steps.table("pattern′sums", self.sums)
+        which = steps.table("pattern′blocks", block_places(self.named, blocks, "Pattern"))
+        place, origin, turn = (steps.new(f"pattern′{name}") for name in ("place", "origin", "round"))
+        size, begun, ended = (steps.new(f"pattern′{name}") for name in ("step", "from", "to"))
+        begin, w = Writer(), Writer()
+        begin.let(origin, t)
+        w.add(
+            Pick(sizes.index, count, place.index, size.index),
+            Pick(sums.index, count, place.index, begun.index),
+            Pick(sums.index + 1, count, place.index, ended.index),
+            Pick(which.index, count, place.index, steps.block.index),
+        )
+        with w.when(~(absolute(t - (origin + turn * whole + begun)) <= SLACK * size)):
+            w.let(origin, t - begun)
+            w.let(turn, 0.0)
+        last = place + 1.0 >= float(count)
+        end = steps.until
+        w.let(end, where(last, origin + (turn + 1.0) * whole, origin + turn * whole + ended))
+        w.let(end, where(end > limit - SLACK * size, limit, end))
+        w.let(turn, where(last, turn + 1.0, turn))
+        w.let(place, where(last, 0.0, place + 1.0))
+        steps.because(w, steps.number(PATTERN))
+        return blocks, Written(self, begin.block, w.block)
