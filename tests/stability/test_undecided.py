@@ -298,6 +298,20 @@ def test_slopes_that_change_on_the_way_between_units_are_changes(coupling: Any) 
     assert (found.verdict, found.spectral_radius < 1.0) == ("undecided", True)
 
 
+@pytest.mark.parametrize("size", [1.0, 1e12])
+@pytest.mark.parametrize("coupling", ["jacobi", "gauss_seidel"])
+def test_gains_that_begin_saturated_are_looked_at_where_they_are_not(coupling: Any, size: float) -> None:
+    """x' = g·x, and g is -1 until y is there: at first nothing depends on y."""
+    a = up.Ode({"x": "g*x"}, inputs=["g"], outputs=["x"])
+    b = up.Ode({"y": f"0.01*({size!r} - y)"}, start={"y": -3.0}, outputs=["y"])
+    for scenario in (
+        up.Scenario({"a": a, "b": b}, {"a.g": f"max(b.y/{size!r}, -1) if b.y > {0.5 * size!r} else -1"}),
+        alone({"x": f"(-1 if y < {0.5 * size!r} else 1)*x", "y": f"0.01*({size!r} - y)"}, {"y": -3.0}),
+    ):
+        found = up.stability_of(scenario, pace=0.1, coupling=coupling, scan=False)
+        assert (found.verdict, found.spectral_radius < 1.0) == ("undecided", True)
+
+
 @pytest.mark.parametrize("size", [1e-12, 1e-6, 1e6])
 def test_the_size_of_what_moves_does_not_matter(size: float) -> None:
     scaled = up.Ode({"x": "v", "v": f"(1 - (x/{size})**2)*v - x"}, start={"x": 2.0 * size})  # van der Pol

@@ -36,7 +36,7 @@ CHANGED = 1e-5
 same …"""
 DOUBLED, FURTHEST, ARRIVED = 20, 1e3, 1e-2
 """… where they are looked at again: after so many times twice as many steps, not further away than this,
-relatively, and until twice as many change so little."""
+relatively, if they grow, and until twice as many change so little."""
 BESIDE, ROUNDED, UNSURE = 4.0, 1e-15, 1e-3
 """A point of rest may be so many times further away than Newton's method says last, where slopes vanish there
 as those of x² do; and by as much as rounding of a step's end hides, if that is no more than this."""
@@ -206,22 +206,21 @@ class Inducing:
             )
 
         def ahead(way: Array, *, rows: bool = True) -> tuple[Array, Array]:
-            """How far away it is, and where a round leads from there."""
+            """How far away it is, and where two rounds lead: after one, inputs are what they are there."""
             assert self._point is not None
             machine.renew()
             machine.restore(self._point[0])
             machine.put(before + way)
             away = machine.values() - before  # some units do not let themselves be put anywhere
+            for _ in range(self._steps if rows else 2 * self._steps):
+                machine.go(step)
             if rows:
                 machine.over(step, self._steps)
-            else:
-                for _ in range(self._steps):
-                    machine.go(step)
             return away, machine.values()
 
-        here = machine.values()
         machine.renew()
         machine.over(step, self._steps)
+        here = machine.values()
         if self._point is None or not same():
             return same()
         jumps = 10.0 * LOOSE if machine.adaptive else 0.0  # of solvers' own errors
@@ -232,7 +231,8 @@ class Inducing:
             # Where values jump (a relay) slopes may be the same on both sides, but half is not halfway.
             _, half = ahead(0.5 * way, rows=False)
             size = np.abs(here) + np.abs(there)
-            bound = max(known, CHANGED) * (np.abs(whole) @ np.abs(away)) + known * size + jumps * (1.0 + size)
+            scale = np.abs(whole) @ (np.abs(whole) @ np.abs(away))
+            bound = max(known, CHANGED) * scale + known * size + jumps * (1.0 + size)
             if not (np.abs(half - 0.5 * (here + there)) <= bound)[own].all():
                 return False
         return True
@@ -498,16 +498,21 @@ def _ways(whole: Array, change: Array, own: npt.NDArray[np.bool_], point: Array)
         if (more == moving).all():
             break
         moving = more
+    decays = float(np.abs(np.linalg.eigvals(whole)).max()) < 1.0 + RESTS  # the times in registers stay
+    far = 1e15 if decays else FURTHEST
     power, way = np.where(moving[:, None] & moving[None, :], whole, 0.0), np.where(moving, change, 0.0)
     for _ in range(DOUBLED):
-        further = way + power @ way
-        if not (np.abs(further) <= FURTHEST * (1.0 + np.abs(point)))[own].all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            further = way + power @ way
+            known = np.isfinite(further).all() and np.isfinite(power).all()
+        if not known or not (np.abs(further) <= far * (1.0 + np.abs(point)))[own].all():
             return
         yield further
         if (np.abs(further - way) <= ARRIVED * np.abs(further))[own].all():
             yield (1.0 + 2.0 * ARRIVED) * further
             return
-        way, power = further, power @ power
+        with np.errstate(over="ignore", invalid="ignore"):
+            way, power = further, power @ power
 
 
 def named(at: At) -> str:
