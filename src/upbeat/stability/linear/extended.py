@@ -69,7 +69,8 @@ def extended(
     reads = {read for step in steps for read in flow.block((*step, *program.instant)).reads}
     live = {r[1] for r in reads if isinstance(r, tuple) and r[0] == "cell"} | set(shown)
     held = {r[1:] for r in reads if isinstance(r, tuple) and r[0] == "input"}
-    signals = signal_cells(program, models)
+    warned = {doubt.register + k for doubt in program.doubts for k in range(3)}  # nothing depends on these
+    signals = signal_cells(program, models) - warned
     kept = tuple(sorted(cell for cell in live & signals if program.layout.of(cell).kind is Kind.REAL))
     degrees: dict[tuple[str, str], int] = {}
     for instruction in program.instructions():
