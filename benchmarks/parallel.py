@@ -27,8 +27,7 @@ import upbeat as up
 from upbeat.engine.native import machine as native
 from upbeat.engine.parallel.cores import shared_out
 from upbeat.engine.parallel.heuristic import Plan, Rule
-from upbeat.engine.parallel.lists import schedule
-from upbeat.engine.parallel.operations import operations
+from upbeat.engine.parallel.operations import operations, schedule
 from upbeat.engine.schedule import Schedule
 from upbeat.units import ports
 

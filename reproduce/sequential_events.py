@@ -31,7 +31,7 @@ from two_mass import EVENTS, LOWER, UPPER, VALUES, Happenings, approximated, hap
 
 import upbeat as up
 from upbeat.core.expr import ZERO, Cell, Op, apply
-from upbeat.master.inputs.course import Course, Place
+from upbeat.master.inputs.approximation import Course, Place
 from upbeat.master.program import Let
 from upbeat.master.registers import Registers
 

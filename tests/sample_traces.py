@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from upbeat.core.ports import Kind, Value
 from upbeat.trace import Column, EventKind, EventLog, Outcome, Recorder, Trace, open_sink
-from upbeat.trace.eventkinds import Payload
+from upbeat.trace.events import Payload
 
 COLUMNS = (
     Column("room.T", Kind.REAL, "degC"),

@@ -31,8 +31,8 @@ from problems.engine_runs import (  # noqa: E402
 import upbeat as up  # noqa: E402
 from upbeat.engine.profile import profile  # noqa: E402
 from upbeat.report import chart  # noqa: E402
+from upbeat.report.plot import COLOURS, INK, SMALL, frame  # noqa: E402
 from upbeat.report.schedule import charts  # noqa: E402
-from upbeat.report.style import COLOURS, INK, SMALL, frame  # noqa: E402
 
 DOCS = ROOT / "docs"
 PAINT = dict(zip(METHODS, (COLOURS[1], COLOURS[4], COLOURS[0]), strict=True))

@@ -538,7 +538,7 @@ def _changed_checkpoint(files: Files, turn: random.Random, others: list[bytes]) 
     chosen = turn.choice((0, 0, 0, 1, 2))
     parts[chosen] = (_changed_document if chosen == 0 else changed)(parts[chosen], turn, others)
     body = data[: len(mark) + 4] + b"".join(struct.pack("<Q", len(part)) + part for part in parts)
-    from upbeat.core.packed import with_checksum
+    from upbeat.core.plain import with_checksum
 
     return files | {name: with_checksum(body)}
 

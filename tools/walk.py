@@ -42,9 +42,7 @@ SIGNAL = (
     Station("master.port_registers", "PortRegisters.__init__", "each port gets a register; copies share one"),
     Station("master.couplings.coupling", "sweep", "the order: Set, Advance, Get"),
     Station("engine.run", "Run.__init__", "an engine, a recorder, a loop"),
-    Station(
-        "engine.interpreter.interpret", "Interpreter.__init__", "each instruction becomes a call", "interpret"
-    ),
+    Station("engine.interpret", "Interpreter.__init__", "each instruction becomes a call", "interpret"),
     Station("engine.native.lower", "lower", "each instruction becomes a row of a table", "native"),
     Station("units.equations.ode", "_Model.instantiate", "a unit with its solver", "interpret"),
     Station("units.equations.ode", "_Model.enter", "a unit in the core, as bytecode", "native"),
@@ -53,7 +51,7 @@ SIGNAL = (
     Station("units.solving.unit", "SolvedUnit.advance", "the unit's own solver over the step", "interpret"),
     Station("trace.recorder", "Recorder.row", "a row of registers is kept", "interpret"),
     Station("trace.recorder", "Recorder.block", "a chunk of rows is kept", "native"),
-    Station("trace.files.csvsink", "CsvSink.write", "chunks go to the file while the run goes on"),
+    Station("trace.files.csv", "CsvSink.write", "chunks go to the file while the run goes on"),
     Station("trace.trace", "Trace.from_recorder", "what is left is read when it is asked for"),
 )
 
@@ -69,8 +67,8 @@ EVENT = (
     Station("engine.loop", "Loop.step", "a step ends where the event is expected", "interpret"),
     Station("engine.native.loop", "NativeLoop.go", "the same in C++", "native"),
     Station("master.events.prediction", "first_zero", "the polynomial through z meets zero", "interpret"),
-    Station("trace.eventcolumns", "EventColumns.append", "what fired goes into the log", "interpret"),
-    Station("trace.eventcolumns", "EventColumns.extend", "what fired goes into the log", "native"),
+    Station("trace.events", "EventColumns.append", "what fired goes into the log", "interpret"),
+    Station("trace.events", "EventColumns.extend", "what fired goes into the log", "native"),
 )
 
 WALKS = {"The way of a signal": SIGNAL, "The way of an event": EVENT}

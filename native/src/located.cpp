@@ -1,4 +1,4 @@
-// See located.hpp; how the root is enclosed is told in units/solving/located.py.
+// See located.hpp; how the root is enclosed is told in units/solving/integrate.py.
 #include "located.hpp"
 
 #include <utility>

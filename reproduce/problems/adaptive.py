@@ -23,7 +23,7 @@ from problems.policies import (
     pendulum_scenario,
     pendulum_variants,
 )
-from upbeat.stability.switched.optimal import stabilise_best, stabilise_greedily
+from upbeat.stability.switched.stabilise import stabilise_best, stabilise_greedily
 
 Part = tuple[Any, bool]
 PICTURE = Path("build/reproduce/adaptive.png")

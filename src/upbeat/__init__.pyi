@@ -15,19 +15,17 @@ from upbeat.core.errors import (
     UpbeatError,
 )
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.engine.checkpoints.checkpoint import Checkpoint
+from upbeat.engine.checkpoint import Checkpoint
 from upbeat.engine.consistent import consistent
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.formats.files import load, write_scenario
 from upbeat.engine.formats.ssp import read_ssp, write_ssp
-from upbeat.engine.nesting.model import Nested
-from upbeat.engine.nesting.wrapping import as_continuous, as_discrete
+from upbeat.engine.nesting.model import Nested, as_continuous, as_discrete
 from upbeat.engine.realtime import LateWarning, RealTime
 from upbeat.engine.resume import resume
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings
 from upbeat.engine.simulate import simulate, start
-from upbeat.master.algebra.loops import Anderson, FixedPoint, Newton
 from upbeat.master.couplings.constrained import Constrained
 from upbeat.master.couplings.coupling import GaussSeidel, Jacobi
 from upbeat.master.couplings.interruptible import Interruptible
@@ -38,6 +36,7 @@ from upbeat.master.couplings.refined import Refined
 from upbeat.master.couplings.variants import Variant, Variants
 from upbeat.master.events.instants import Simultaneous
 from upbeat.master.inputs.approximation import Continuous, Hermite, Hold, Linear, Polynomial, Smooth
+from upbeat.master.loops import Anderson, FixedPoint, Newton
 from upbeat.master.master import Master
 from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.lookahead import LookAhead
@@ -45,33 +44,27 @@ from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pace import EventDriven, Fixed
 from upbeat.master.paces.pattern import Pattern
 from upbeat.master.paces.revised import Revised
-from upbeat.report.automaton_plot import plot_automaton
 from upbeat.report.explain import explain
 from upbeat.report.plot import plot
-from upbeat.report.stability_plot import plot_map, plot_stability
+from upbeat.report.stability import plot_automaton, plot_map, plot_stability
 from upbeat.report.summary import summary
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, read_signals
 from upbeat.stability.hybrid.bimodal import Bimodal
-from upbeat.stability.hybrid.delay import LargestDelay, largest_delay
+from upbeat.stability.hybrid.late import LargestDelay, largest_delay
 from upbeat.stability.linear.followed import Induced
 from upbeat.stability.switched.automaton import Automaton
-from upbeat.stability.switched.certificate import Certificate
-from upbeat.stability.switched.decide import Decision, decide
-from upbeat.stability.switched.lifts import Lift
-from upbeat.stability.switched.optimal import stabilise_best, stabilise_greedily
+from upbeat.stability.switched.decide import Certificate, Decision, Lift, decide
 from upbeat.stability.switched.policies import Certified, certified
 from upbeat.stability.switched.radius import JointRadius, joint_radius
-from upbeat.stability.switched.stabilise import Stabilised, stabilise
+from upbeat.stability.switched.stabilise import Stabilised, stabilise, stabilise_best, stabilise_greedily
 from upbeat.stability.switched.system import SwitchedSystem
 from upbeat.stability.verdicts.along import Along, stability_along
 from upbeat.stability.verdicts.compare import Alternative, compare_couplings
-from upbeat.stability.verdicts.grid import StabilityMap, stability_map
 from upbeat.stability.verdicts.judge import Stability, induced, stability_of
-from upbeat.trace.eventkinds import EventKind
-from upbeat.trace.events import EventLog, Occurrence
-from upbeat.trace.lateness import Lateness
-from upbeat.trace.log import Outcome
+from upbeat.stability.verdicts.pieces import StabilityMap, stability_map
+from upbeat.trace.events import EventKind, EventLog, Occurrence
+from upbeat.trace.log import Lateness, Outcome
 from upbeat.trace.trace import Trace, read
 from upbeat.units import (
     RK4,

@@ -23,10 +23,8 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.reasons import Reason
 from upbeat.core.time import Span
 from upbeat.master.blocks import Blocks
-from upbeat.master.couplings.coupling import Coupling, Exchange, Sequence, exchange, sweep
-from upbeat.master.inputs.approximation import Approximation
-from upbeat.master.inputs.course import Course, Place
-from upbeat.master.layout import Reg
+from upbeat.master.couplings.coupling import Coupling, Exchange, UnitSequence, exchange, sweep
+from upbeat.master.inputs.approximation import Approximation, Course, Place
 from upbeat.master.paces.pace import (
     Follows,
     Hears,
@@ -40,7 +38,6 @@ from upbeat.master.paces.pace import (
     Regular,
     Reviews,
     State,
-    Tells,
     Writes,
     Written,
     written,
@@ -59,6 +56,7 @@ from upbeat.master.program import (
     Let,
     Pick,
     Rank,
+    Reg,
     Repeat,
     Restore,
     Save,
@@ -125,7 +123,6 @@ __all__ = [
     "Reviews",
     "Rollback",
     "Save",
-    "Sequence",
     "Serialise",
     "Set",
     "Slope",
@@ -134,8 +131,8 @@ __all__ = [
     "Span",
     "State",
     "Steps",
-    "Tells",
     "Unit",
+    "UnitSequence",
     "Wiring",
     "Wrapping",
     "Writer",

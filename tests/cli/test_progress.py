@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from upbeat.cli.progress import Progress, _duration, _short
+from upbeat.cli.console import Progress, _duration, _short
 
 
 class Terminal(io.StringIO):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from upbeat.cli.console import Waiting
 from upbeat.cli.main import main
-from upbeat.cli.waiting import Waiting
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples/coupled_masses.toml")
 

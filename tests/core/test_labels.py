@@ -8,7 +8,7 @@ import pytest
 
 from upbeat.core.errors import ExpressionError, ModelError
 from upbeat.core.expr import Number, labelled, parse
-from upbeat.core.labels import Labels
+from upbeat.core.names import Labels
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.shorthand import port_spec, read_port
 

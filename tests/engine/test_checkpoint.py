@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import upbeat as up
 from strategies import experiments
-from upbeat.engine.checkpoints.checkpoint import Stored, interval, read_checkpoint
-from upbeat.engine.portable import fingerprints, portable
-from upbeat.trace.statistics import Statistics
+from upbeat.engine.checkpoint import Stored, interval, read_checkpoint
+from upbeat.engine.resume import fingerprints, portable
+from upbeat.trace.recorder import Statistics
 
 ROOT = Path(__file__).parents[2]
 MASSES = up.Scenario(
@@ -417,7 +417,7 @@ def test_a_run_killed_after_its_last_step(tmp_path: Path) -> None:
     kept: list[bytes] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "upbeat.engine.checkpoints.keeper.Keeper.done",
+            "upbeat.engine.checkpoint.Keeper.done",
             lambda self, outcome: kept.append(path.read_bytes()),
         )
         whole = up.simulate(MASSES, out=out, checkpoint=path, **SETTINGS)
@@ -484,7 +484,7 @@ def test_a_failed_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: p
 def test_fingerprints_are_the_same_in_every_process() -> None:
     script = (
         "import upbeat as up, json, sys\n"
-        "from upbeat.engine.portable import fingerprints\n"
+        "from upbeat.engine.resume import fingerprints\n"
         "print(json.dumps(fingerprints(up.load(sys.argv[1]))))"
     )
     for name in ("thermostat_hybrid", "coupled_masses", "tank"):

@@ -15,7 +15,7 @@ from fmu_maker import COMPILER, GAIN, MODELS, make
 from strategies import experiments
 from upbeat.cli.main import main
 from upbeat.core.time import Span
-from upbeat.engine.checking.deep import Wrong, depths
+from upbeat.engine.deep import Wrong, depths
 from upbeat.units import ports
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")

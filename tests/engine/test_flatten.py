@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import upbeat as up
 from upbeat.core.time import Span
 from upbeat.engine.nesting.flatten import flattened
-from upbeat.report.explain import explain
-from upbeat.report.explain_data import explain_data
+from upbeat.report.explain import explain, explain_data
 
 H = 0.05
 LAG = up.Ode(states={"x": "0.5*(u - x) + 0.1*w"}, start={"x": 1.0}, inputs=["u", "w"], outputs=["x"])

@@ -14,8 +14,7 @@ from upbeat.core.errors import UnitError
 from upbeat.core.expr import Name, Number, parse
 from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.engine.native import machine as native
-from upbeat.master.layout import Layout, Register
-from upbeat.master.program import Advance, Due, Get, Instruction, Jump, Program, Set
+from upbeat.master.program import Advance, Due, Get, Instruction, Jump, Layout, Program, Register, Set
 from upbeat.units.discrete import Discrete, Emission, Mode, Variable
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")

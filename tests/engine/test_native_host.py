@@ -20,9 +20,8 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.choose import choose
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.core_loop import CoreLoop, Status, Stretch
-from upbeat.engine.native.tables import Code
-from upbeat.master.layout import Layout, Register
-from upbeat.master.program import Advance, Block, Get, Program
+from upbeat.engine.native.lower import Code
+from upbeat.master.program import Advance, Block, Get, Layout, Program, Register
 from upbeat.units import Function, Ode, PythonUnit
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")

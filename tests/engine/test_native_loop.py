@@ -22,12 +22,11 @@ from upbeat.core.abilities import Core
 from upbeat.core.errors import StepError, UnitError
 from upbeat.core.expr import Apply, Cell, Number, Op
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.core_loop import CoreLoop, Status, Stretch
-from upbeat.master.layout import Layout, Register
-from upbeat.master.program import Advance, Block, Fire, Get, If, Let, Program, Set
-from upbeat.trace.steps import StepLog
+from upbeat.master.program import Advance, Block, Fire, Get, If, Layout, Let, Program, Register, Set
+from upbeat.trace.log import StepLog
 from upbeat.units import Euler, NativeUnit, Ode, PythonUnit
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")

@@ -11,11 +11,9 @@ import pytest
 from upbeat.core.errors import StepError, UnitError
 from upbeat.core.expr import Apply, Cell, Expr, Number, Op
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
-from upbeat.engine.native.lower import lower
-from upbeat.engine.native.tables import Code
-from upbeat.master.layout import Layout, Register
+from upbeat.engine.native.lower import Code, lower
 from upbeat.master.program import (
     Advance,
     Block,
@@ -23,8 +21,10 @@ from upbeat.master.program import (
     Get,
     If,
     Jump,
+    Layout,
     Let,
     Program,
+    Register,
     Repeat,
     Restore,
     Save,

@@ -9,7 +9,7 @@ import pytest
 
 import upbeat as up
 from strategies import on_engine
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="there is no native engine")

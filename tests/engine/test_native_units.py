@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from upbeat.core.abilities import Model
 from upbeat.core.ports import Causality, Kind
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
-from upbeat.master.layout import Layout, Register
-from upbeat.master.program import Advance, Get, Program, Set
+from upbeat.master.program import Advance, Get, Layout, Program, Register, Set
 from upbeat.units import RK4, DormandPrince, Euler, Function, Midpoint, Ode
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="the native engine is not built")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
 
 MASS = up.Ode(states={"x": "v", "v": "F - x"}, start={"x": 1.0}, inputs=["F"], outputs=["x", "v"])

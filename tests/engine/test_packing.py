@@ -18,17 +18,16 @@ from hypothesis import strategies as st
 
 import upbeat as up
 from strategies import experiments
-from upbeat.core.packed import pack_values, unpack_values
+from upbeat.core.plain import pack_values, unpack_values
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.packing import fingerprint
 from upbeat.engine.selection import Selection
 from upbeat.master.dataflow import held_slots
-from upbeat.master.layout import Layout, Register
-from upbeat.master.program import Program, Restore, Save
+from upbeat.master.program import Layout, Program, Register, Restore, Save
 
 TESTS = str(Path(__file__).parent.parent)
 ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
@@ -343,7 +342,7 @@ def test_states_of_another_scenario_are_refused_with_the_reason(engine: str) -> 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_newer_format_is_named(engine: str) -> None:
-    from upbeat.core.packed import with_checksum
+    from upbeat.core.plain import with_checksum
     from upbeat.engine.packing import MARK
 
     there = machine(engine)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 import upbeat as up
 from strategies import experiments, on_engine
 from upbeat.core.ports import Causality, Kind
+from upbeat.engine.run import _WATCH
 from upbeat.master.master import Master
 
 ENGINES = ("native", "interpret")
@@ -79,6 +82,52 @@ def test_values_inside_a_nested_scenario(flatten: bool) -> None:
     made.run()
     trace = made.with_values({"nest.a.k": 3.0}).run()
     assert trace["nest.x"][-1] == pytest.approx(2.0 * math.exp(-3.0), rel=1e-2)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("how", [{"pace": up.LookAhead(0.1)}, {"step": 0.1}, {"pace": up.Revised(0.1)}])
+def test_a_parameter_that_a_state_machine_waits_for_is_planned_again(engine: Any, how: Any) -> None:
+    machine = up.StateMachine(
+        inputs={"T": 0.0}, parameters={"limit": 0.53}, states=["low", "high"], initial="low",
+        transitions=[{"from": "low", "to": "high", "when": "T >= limit", "emit": {"full": True}}],
+        outputs={"full": {"event": True}},
+    )  # fmt: skip
+    tank = up.Ode(states={"T": "1.0"}, outputs={"T": "T"})
+    scenario = up.Scenario({"tank": tank, "m": machine}, {"m.T": "tank.T"}, outputs={"full": "m.full"})
+    made = up.experiment(scenario, until=1.0, engine=engine, **how)
+    assert made.run().events.times("m.full") == pytest.approx([0.53], abs=1e-4)
+    again = made.with_values({"m.limit": 0.27})
+    assert again.run().events.times("m.full") == pytest.approx([0.27], abs=1e-4)
+
+
+def test_values_can_be_changed_again() -> None:
+    made = up.experiment(up.Scenario({"a": decay()}), step=0.1, until=1.0)
+    found = made.with_values({"a.k": 2.0}).with_(every=2).with_values({"a.x": 3.0}).run()
+    assert found["a.x"][-1] == pytest.approx(3.0 * math.exp(-2.0), rel=1e-3)
+
+
+def test_an_order_that_was_measured_is_measured_again() -> None:
+    units = {name: decay(k) for name, k in (("a", 0.1), ("b", 3.0))}
+    made = up.experiment(up.Scenario(units), step=0.1, until=1.0, coupling=up.Refined("sv"))
+    assert made.plan.measured
+    assert made.with_values({"a.k": 9.0}).plan.master != made.plan.master
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_does_not_look_at_the_runs_of_its_parent() -> None:
+    made = up.experiment(up.Scenario({"a": decay()}), step=0.1, until=1.0)
+    found: list[int] = []
+
+    def report(_: float) -> None:
+        child = os.fork()
+        if child == 0:
+            os._exit(len(_WATCH._runs))
+        found.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks in processes with threads
+        made.run(report)
+    assert set(found) == {0}
 
 
 def test_a_value_that_does_not_exist_is_named() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import upbeat as up
 from upbeat.engine.formats.files import file_of
-from upbeat.trace.lateness import Lateness
+from upbeat.trace.log import Lateness
 
 DECAY = up.Scenario(units={"tank": up.Ode(states={"x": "-x"}, outputs=["x"], start={"x": 1.0})})
 

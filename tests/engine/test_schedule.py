@@ -6,8 +6,7 @@ import pytest
 
 import upbeat as up
 from upbeat.engine.parallel.heuristic import planned
-from upbeat.engine.parallel.lists import schedule
-from upbeat.engine.parallel.operations import Operation, loose, operations, tasks
+from upbeat.engine.parallel.operations import Operation, loose, operations, schedule, tasks
 from upbeat.engine.schedule import Item, Schedule, flaw
 from upbeat.master.dataflow import Flow, dependencies
 from upbeat.units import ports

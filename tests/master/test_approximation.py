@@ -12,6 +12,7 @@ import upbeat as up
 from conftest import ENGINES
 from upbeat.master.blocks import Blocks
 from upbeat.master.wiring import Wiring
+from upbeat.master.writing import Steps
 
 H, N = 0.25, 12
 T = H * np.arange(N + 1)
@@ -278,7 +279,8 @@ def test_estimates_forget_with_the_input(method: str) -> None:
     wiring = Wiring(scenario, up.Polynomial(2), {})
     made = up.Jacobi().blocks(wiring)
     alone = len(wiring.restart(("s", "u")))
-    up.ErrorControl(1e-3, method=method, correct="next").prepare(made, wiring)
+    steps = Steps(wiring.registers, wiring.now, wiring.next, ["step"])
+    up.ErrorControl(1e-3, method=method, correct="next").write(steps, made, wiring)
     kept = {"milne": 3, "order": 3 + 4}[method]  # as many points as the polynomials go through
     assert (alone, len(wiring.restart(("s", "u")))) == (3, 3 + kept)
     assert wiring.restart(("source", "y")) == []

@@ -17,7 +17,7 @@ from moving_models import happened, point
 from odd_units import integrator
 from upbeat.core.errors import Problems, UpbeatError
 from upbeat.master.growth import growth, linearised
-from upbeat.master.paces.margins import margin
+from upbeat.master.paces.watching import margin
 from upbeat.master.settings import master_from, settings_of
 
 FIRST = math.sqrt(2 / 9.81)

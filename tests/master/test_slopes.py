@@ -17,7 +17,7 @@ import upbeat as up
 from strategies import REALS, formulas
 from upbeat.master.program import Slope
 from upbeat.units import NativeUnit, ports
-from upbeat.units.c_calls import SIGNATURES
+from upbeat.units.addresses import SIGNATURES
 
 UNITS = up.Jacobi(loops=up.Newton(slopes="units"))
 AUTO = up.Jacobi()

@@ -9,7 +9,7 @@ import pytest
 
 from upbeat.core.expr import Cell, Kernel, Name, fold
 from upbeat.core.expr.nodes import with_args
-from upbeat.master.algebra.worst import worst_of
+from upbeat.master.loops import worst_of
 from upbeat.master.paces.estimate import Watched
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -12,11 +12,11 @@ import upbeat as up
 from paced import paced
 from upbeat.core.expr import Cell, Kernel, Number
 from upbeat.core.ports import Kind
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.core.time import Span
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
 from upbeat.extend import Fall, Fit, Pick, Proposal, Rank, Reason, Writer
-from upbeat.master.layout import Layout, Register
-from upbeat.master.program import Block, Program
+from upbeat.master.program import Block, Layout, Program, Register
 from upbeat.master.writing import least, most, ulp
 
 needs_native = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
@@ -159,3 +159,88 @@ def test_registers_of_a_pace_are_not_set_back_with_a_step() -> None:
     assert not own & saved
     assert own | saved == {register.first for register in built.layout.registers}
     assert paced(program([0.0, 0.0], ()), 0.1).pace is not None
+
+
+# ---------------------------------------------------------------- paces in Python, and what they remember
+
+
+class Counting(NamedTuple):
+    step: int
+    last: float
+
+
+class Indexed:
+    """Steps from a list that is as long as the run needs; its state is a number of its own type."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def begin(self, span: Span) -> Any:
+        count = int((span.stop - span.start) / 0.25)  # of an open span there is no such number
+        self.times = [span.start + 0.25 * (k + 1) for k in range(count)]
+        return {"tuple": (0,), "named": Counting(0, 0.0), "none": None, "number": 0}[self.kind]
+
+    def propose(self, state: Any, t: float, limit: float, read: Any) -> tuple[Proposal, Any]:
+        del read
+        if self.kind == "none":
+            assert state is None
+            return Proposal(min(t + 0.25, limit), Reason("grid")), None
+        k = {"tuple": lambda: state[0], "named": lambda: state.step, "number": lambda: state}[self.kind]()
+        until = min(self.times[k], limit)
+        after: Any = {"tuple": (k + 1,), "named": Counting(k + 1, until), "number": k + 1}[self.kind]
+        return Proposal(until, Reason("grid")), after
+
+
+@pytest.mark.parametrize("engine", ["native", "interpret"])
+@pytest.mark.parametrize("kind", ["tuple", "named", "none", "number"])
+def test_a_pace_in_python_gets_its_state_as_it_gave_it(engine: Any, kind: str) -> None:
+    scenario = up.Scenario({"a": up.Ode(states={"x": "1.0"}, outputs={"x": "x"})})
+    trace = up.simulate(scenario, pace=Indexed(kind), until=1.0, engine=engine)  # type: ignore[arg-type]
+    assert list(trace.time) == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+@pytest.mark.parametrize("engine", ["native", "interpret"])
+def test_a_pace_that_says_it_never_rejects_must_not(engine: Any) -> None:
+    class Rejecting(Indexed):
+        retries = False
+
+        def review(self, state: Any, t: float, reached: float, read: Any) -> tuple[Proposal | None, Any]:
+            del read
+            return Proposal((t + reached) / 2, Reason("grid")), state
+
+    scenario = up.Scenario({"a": up.Ode(states={"x": "1.0"}, outputs={"x": "x"})})
+    with pytest.raises(up.StepError, match="says that it never does"):
+        up.simulate(scenario, pace=Rejecting("tuple"), until=1.0, engine=engine)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("engine", ["native", "interpret"])
+@pytest.mark.parametrize("coupling", [up.Negotiated(), up.Interruptible()])
+def test_a_step_of_no_length_is_told_alike(engine: Any, coupling: Any) -> None:
+    """Fits divide by the length of the step: by IEEE rules, on both engines."""
+
+    class Stopping:
+        def __init__(self, *given: Any) -> None:
+            self.x = 1.0
+
+        def get(self, port: str) -> float:
+            return self.x
+
+        def set(self, port: str, course: Any) -> None:
+            pass
+
+        def advance(self, t: float, until: float, early: bool = False) -> float:
+            if early and abs(t - 0.3) < 1e-9:
+                return t
+            self.x -= until - t
+            return until
+
+        def save(self) -> float:
+            return self.x
+
+        def restore(self, state: float) -> None:
+            self.x = state
+
+    unit = up.PythonUnit(Stopping, outputs=["x"], abilities=["early_return", "rollback"])
+    scenario = up.Scenario({"u": unit}, events={"low": {"when": "u.x <= 0.35"}})
+    with pytest.raises(up.StepError, match="did not move on, and no event fired"):
+        up.simulate(scenario, pace=up.Revised(0.1), coupling=coupling, until=1.0, engine=engine)

@@ -7,8 +7,8 @@ from typing import Any
 
 import upbeat as up
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.report.explain_data import explain_data
-from upbeat.scenario.events.relay import relay
+from upbeat.report.explain import explain_data
+from upbeat.scenario.events.links import relay
 from upbeat.scenario.signals import Happenings
 
 SCENARIO = up.Scenario(

@@ -17,11 +17,22 @@ from sample_traces import record
 from upbeat.core.errors import FileProblem, InvalidInput, MissingExtra
 from upbeat.core.ports import Kind
 from upbeat.core.reasons import EXPECTED, Reason
-from upbeat.report import lanes
-from upbeat.report.lanes import lane, ranks
-from upbeat.report.panels import LINES, arrange, pretty, select, thin, thin_marks
-from upbeat.report.plot import COLOURS, plot, spread
-from upbeat.report.steps import step_panel
+from upbeat.report.plot import (
+    COLOURS,
+    LINES,
+    PRIVATE,
+    SHARED,
+    arrange,
+    lane,
+    plot,
+    pretty,
+    ranks,
+    select,
+    spread,
+    step_panel,
+    thin,
+    thin_marks,
+)
 from upbeat.trace import EventKind, EventLog, StepLog, Trace
 
 TIME = np.linspace(0.0, 10.0, 101)
@@ -195,7 +206,7 @@ def test_events_between_units_show_whom_they_concern() -> None:
     assert [label.get_text() for label in axes[-1].get_yticklabels()] == ["hit", "floor"]
     assert [text.get_text() for text in axes[-1].texts] == ["10 × shared: left, right", "2 × private: left"]
     hit, floor = (text.get_color() for text in axes[-1].texts)
-    assert (hit, floor) == (lanes.SHARED, lanes.PRIVATE)
+    assert (hit, floor) == (SHARED, PRIVATE)
     drawn = [line.get_color() for line in axes[0].lines]
     assert (drawn.count(hit), drawn.count(floor)) == (10, 2)
     reasons = [text.get_text() for text in axes[2].texts]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import upbeat as up
-from upbeat.report.stability_plot import BAD, DOUBT, GOOD
+from upbeat.report.stability import BAD, DOUBT, GOOD
 
 pytest.importorskip("matplotlib")
 

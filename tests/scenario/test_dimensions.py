@@ -14,8 +14,8 @@ from upbeat.core.expr import evaluate, show
 from upbeat.core.measure import conversion
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.custom import PythonUnit
 from upbeat.units.equations.ode import Function
+from upbeat.units.python import PythonUnit
 
 SOURCES = {
     "x": "m", "mm": "mm", "km": "km", "F": "kN", "N": "N", "v": "m/s", "t": "s", "k": "N/m", "d": "N*s/m",

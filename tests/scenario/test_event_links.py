@@ -13,9 +13,8 @@ from upbeat.core.ports import Kind
 from upbeat.master.inputs.approximation import Hold
 from upbeat.master.master import Master
 from upbeat.master.paces.pace import Fixed
-from upbeat.scenario.events.connection import EventConnection, Sender
-from upbeat.scenario.files.lines import Lines
-from upbeat.scenario.files.reading import read_text
+from upbeat.scenario.events.links import EventConnection, Sender
+from upbeat.scenario.files.reading import Lines, read_text
 from upbeat.scenario.scenario import Scenario
 from upbeat.units import Function, Ode
 

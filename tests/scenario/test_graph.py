@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from effort import effort
 from scenario_models import Fake, fake, input_, output
 from upbeat.core.errors import MasterError
-from upbeat.scenario.graph import unit_order
-from upbeat.scenario.order import arranged, components, cycle
+from upbeat.scenario.graph import arranged, components, cycle, unit_order
 from upbeat.scenario.scenario import Scenario
 
 THROUGH = fake(input_(), output("y", "u"))

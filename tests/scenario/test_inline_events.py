@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from scenario_models import Fake, fake, input_, output
 from upbeat.core.expr import evaluate
 from upbeat.core.ports import Causality, Kind
-from upbeat.scenario.events.connection import Sender
-from upbeat.scenario.merging.inline import inlined
-from upbeat.scenario.merging.inline_events import CannotInline
+from upbeat.scenario.events.links import Sender
+from upbeat.scenario.merging.inline import CannotInline, inlined
 from upbeat.scenario.scenario import Scenario
 
 ORDERS = ("toIdle", "toWork")

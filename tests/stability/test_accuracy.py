@@ -7,7 +7,7 @@ import pytest
 
 import upbeat as up
 from upbeat.report.stability import describe
-from upbeat.stability.linear.exponential import balanced, exponential, size
+from upbeat.stability.linear.flows import balanced, exponential, size
 from upbeat.stability.linear.induced import Inducing
 from upbeat.stability.verdicts.spectrum import spectrum
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from upbeat.core.errors import InvalidInput
 from upbeat.stability.switched.automaton import Automaton
-from upbeat.stability.switched.lifts import Lift
+from upbeat.stability.switched.decide import Lift
 
 
 @st.composite

@@ -9,7 +9,7 @@ from upbeat.core import replay
 from upbeat.core.abilities import Ability
 from upbeat.core.replay import broken_promise
 from upbeat.core.time import Span
-from upbeat.engine.checking.deep import depths
+from upbeat.engine.deep import depths
 from upbeat.stability.linear import flows, forms
 
 
@@ -17,7 +17,7 @@ from upbeat.stability.linear import flows, forms
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forms, "WORK", 500)
     monkeypatch.setattr(replay, "WORK", 5000)
-    monkeypatch.setattr("upbeat.engine.checking.deep.WORK", 5000)
+    monkeypatch.setattr("upbeat.engine.deep.WORK", 5000)
 
 
 def one(**changes: object) -> up.Scenario:

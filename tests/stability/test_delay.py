@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from upbeat.core.errors import InvalidInput
 from upbeat.stability.hybrid.bimodal import Bimodal
-from upbeat.stability.hybrid.delay import largest_delay
+from upbeat.stability.hybrid.late import largest_delay
 
 W, DECAY, GROWTH, LINE = 2.0, 0.2, 0.15, 0.5
 

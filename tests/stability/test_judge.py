@@ -12,8 +12,7 @@ import upbeat as up
 from stability_models import FIGURE, Chord, masses
 from upbeat.core.expr import parse
 from upbeat.report.stability import changes, describe
-from upbeat.stability.linear.affine import affine
-from upbeat.stability.linear.exponential import exponential
+from upbeat.stability.linear.flows import affine, exponential
 from upbeat.stability.verdicts.spectrum import Judged
 from upbeat.stability.verdicts.steps import stable_steps
 

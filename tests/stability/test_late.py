@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 import upbeat as up
-from upbeat.stability.hybrid import delay
+from upbeat.stability.hybrid import late
+from upbeat.stability.hybrid.bimodal import NotBimodal, planar
 from upbeat.stability.hybrid.late import late_switches
-from upbeat.stability.hybrid.modes import NotBimodal
-from upbeat.stability.hybrid.planar import planar
 
 BALLS = Path(__file__).parents[2] / "examples/bouncing_ball"
 RATE = "(c*(r - x) - dc*v if touching else 0)/m - da/m*v*abs(v) - g"
@@ -178,7 +177,7 @@ def test_it_is_said_why_nothing_is_known() -> None:
 
 def test_the_search_has_a_budget_of_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
     """With much air a flight is stiff: a single one takes a hundred thousand evaluations."""
-    monkeypatch.setattr(delay, "WORK", 100)
+    monkeypatch.setattr(late, "WORK", 100)
     made = up.load(BALLS / "ball.toml")
     found = late_switches(made.with_(scenario=made.scenario.with_values({"ball.da": 1e6})))
     assert found is not None

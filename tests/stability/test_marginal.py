@@ -10,9 +10,9 @@ import pytest
 from scipy.linalg import expm
 
 import upbeat as up
-from upbeat.report.switched import describe_steps, describe_table
-from upbeat.stability.switched.cycles import grows
-from upbeat.stability.switched.tables import table_holds
+from upbeat.report.stability import describe_steps, describe_table
+from upbeat.stability.switched.decide import grows
+from upbeat.stability.switched.policies import table_holds
 
 
 def turned(angle: float, size: float = 1.0) -> Any:

@@ -14,7 +14,7 @@ import pytest
 
 import upbeat as up
 from fmu_maker import COMPILER, LINEAR, MODELS, SUFFIX, compile_library, make
-from upbeat.cli.certify import Unstable, certify
+from upbeat.cli.stability import Unstable, certify
 from upbeat.report.stability import describe
 from upbeat.units import ports
 

@@ -12,7 +12,7 @@ import pytest
 
 import upbeat as up
 from upbeat.core.errors import InvalidInput
-from upbeat.stability.switched.windows import reduced
+from upbeat.stability.switched.system import reduced
 
 ROOT = Path(__file__).parents[2]
 

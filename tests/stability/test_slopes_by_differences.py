@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import upbeat as up
-from upbeat.stability.linear.fmus import _usual, usual_inputs
-from upbeat.stability.linear.jacobians import Differences
+from upbeat.stability.linear.flows import Differences
+from upbeat.stability.linear.linearise import _usual, usual_inputs
 
 
 def valve(start: float) -> up.Scenario:

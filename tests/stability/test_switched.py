@@ -17,12 +17,9 @@ from hypothesis import strategies as st
 
 from upbeat.core.errors import InvalidInput, MissingExtra
 from upbeat.stability.switched.automaton import Automaton
-from upbeat.stability.switched.certificate import Certificate
-from upbeat.stability.switched.cycles import search
-from upbeat.stability.switched.decide import decide
-from upbeat.stability.switched.optimal import cheapest_cut, stabilise_best, stabilise_greedily
+from upbeat.stability.switched.decide import Certificate, decide, search
 from upbeat.stability.switched.radius import joint_radius
-from upbeat.stability.switched.stabilise import stabilise
+from upbeat.stability.switched.stabilise import cheapest_cut, stabilise, stabilise_best, stabilise_greedily
 from upbeat.stability.switched.system import SwitchedSystem
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from sample_traces import COLUMNS, ENTRIES, KINDS, fired, row, rows_of, sample_events
 from upbeat.core.errors import FileProblem, RecordingError
 from upbeat.trace import Ending, EventLog, Occurrence, Outcome, Recorder, Trace, TraceWarning, open_sink, read
-from upbeat.trace.files.csvevents import read_events
+from upbeat.trace.files.csv import read_events
 
 try:
     import pyarrow as _  # noqa: F401

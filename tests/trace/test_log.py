@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from upbeat.core.reasons import Reason
 from upbeat.trace import Outcome, StepLog, StepRun
-from upbeat.trace.log import Ending
-from upbeat.trace.steps import RUNS, StepRuns
+from upbeat.trace.log import RUNS, Ending, StepRuns
 
 
 def test_a_grid_is_one_entry() -> None:

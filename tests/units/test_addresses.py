@@ -10,7 +10,7 @@ import pytest
 from upbeat.core.abilities import Ability, Serialise
 from upbeat.core.errors import ModelError
 from upbeat.units import NativeUnit, ports
-from upbeat.units.c_calls import SIGNATURES, NativeFailure
+from upbeat.units.addresses import SIGNATURES, NativeFailure
 
 PORTS = ports(
     {"u": 0.0, "w": {"size": 2}, "n": {"kind": "integer"}},

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upbeat.units import RK4, DormandPrince, Euler, Midpoint
-from upbeat.units.solving.integrate import integrator
-from upbeat.units.solving.located import TOLERANCE, Watch, crossings
+from upbeat.units.solving.integrate import TOLERANCE, Watch, crossings, integrator
 
 SOLVERS = [Euler(steps=50), Midpoint(steps=50), RK4(steps=50), DormandPrince(rtol=1e-10, atol=1e-12)]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import upbeat as up
-from upbeat.units.custom import Sampled
+from upbeat.units.python import Sampled
 
 KP, KI, A, T = 2.0, 1.5, 0.7, 0.1
 

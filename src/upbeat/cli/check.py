@@ -7,12 +7,11 @@ import json
 
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
-from upbeat.cli.exits import Exit, exit_for
-from upbeat.cli.failure import problems_data
+from upbeat.cli.exits import Exit, exit_for, problems_data
 from upbeat.core.errors import InvalidInput, ScenarioError
-from upbeat.engine.checking.remarks import unit_problems
 from upbeat.engine.experiment import Experiment
-from upbeat.report.left_alone import in_short, left_alone
+from upbeat.engine.remarks import unit_problems
+from upbeat.report.explain import in_short, left_alone
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +32,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 def _tried(made: Experiment, options: argparse.Namespace) -> tuple[str, ...]:
     """What cannot be known of units without trying them; what is wrong is raised."""
-    from upbeat.engine.checking.deep import depths  # which knows FMUs, and few checks are deep
+    from upbeat.engine.deep import depths  # which knows FMUs, and few checks are deep
 
     found = depths(made.plan.scenario, made.span, made.cores)
     if found.wrong:

@@ -8,8 +8,7 @@ import json
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
-from upbeat.report.explain import explain
-from upbeat.report.explain_data import explain_data
+from upbeat.report.explain import explain, explain_data
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from upbeat.cli.console import complain, say
-from upbeat.cli.exits import Exit, exit_for
-from upbeat.cli.failure import progress_data, tell
-from upbeat.cli.progress import Progress
+from upbeat.cli.console import Progress, complain, say
+from upbeat.cli.exits import Exit, exit_for, progress_data, tell
 from upbeat.core.errors import Interrupted, RunError
 from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment, Report

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from upbeat.cli import console, failure, fmu_log, fmu_options, last_words, terminated
+from upbeat.cli import console, exits, fmu_log, fmu_options
 from upbeat.cli.exits import Exit, exit_for
 from upbeat.core.errors import FAULTS, FileProblem, UpbeatError
 from upbeat.version import __version__
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parsed(arguments)
     except KeyboardInterrupt as error:  # while the modules of the command were loaded
         words = sys.argv[1:] if arguments is None else arguments
-        failure.tell(error, as_json="--json" in words)
+        exits.tell(error, as_json="--json" in words)
         return exit_for(error)
     fmu_log.prepare(all_messages=getattr(options, "fmu_log", False))
     with console.to_ourselves(getattr(options, "json", False)):
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _guarded(options: argparse.Namespace) -> int:
     """The exit code of a command, whatever happens to it or to its output."""
     try:
-        with terminated.orderly(), last_words.spoken():
+        with exits.orderly(), exits.spoken():
             return _call(options)
     except BrokenPipeError:
         console.hush("stdout")  # somebody closed our output (`| head`): that is no failure
@@ -144,7 +144,7 @@ def _call(options: argparse.Namespace) -> int:
     try:
         return int(options.call(options))
     except (UpbeatError, KeyboardInterrupt) as error:
-        failure.tell(error, as_json=getattr(options, "json", False))
+        exits.tell(error, as_json=getattr(options, "json", False))
         return exit_for(error)
     except (BrokenPipeError, console.OutputLost):
         raise
@@ -154,7 +154,7 @@ def _call(options: argparse.Namespace) -> int:
         told: Exception = Defect(error)
         if isinstance(error, OSError) and error.filename is not None:  # about a file, whoever needed it
             told = FileProblem(f"cannot use '{error.filename}': {error.strerror}")
-        failure.tell(told, as_json=getattr(options, "json", False))
+        exits.tell(told, as_json=getattr(options, "json", False))
         return exit_for(told) if isinstance(told, FileProblem) else Exit.INTERNAL
 
 

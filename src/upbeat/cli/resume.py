@@ -8,10 +8,10 @@ from pathlib import Path
 from upbeat.cli import finishing
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput
-from upbeat.engine.checkpoints.checkpoint import Stored, read_checkpoint
+from upbeat.engine.checkpoint import Stored, read_checkpoint
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.resume import experiment_of, resume
-from upbeat.engine.setting_values import checked_cores
+from upbeat.engine.settings import checked_cores
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from upbeat.cli import finishing, scenario_options
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput
-from upbeat.engine.checkpoints.checkpoint import Checkpoint
+from upbeat.engine.checkpoint import Checkpoint
 from upbeat.engine.experiment import Experiment
 
 
@@ -75,7 +75,7 @@ def call(options: argparse.Namespace) -> Exit:
     if options.at is not None and not options.certify:
         raise InvalidInput("--at says where --certify linearises: give that as well, or leave out --at")
     if options.certify:
-        from upbeat.cli.certify import certify  # what judges is loaded only where it is asked for
+        from upbeat.cli.stability import certify  # what judges is loaded only where it is asked for
 
         certify(made, at=options.at or "start", quiet=options.quiet or options.json)
     return finishing.finish(made, options, made.run)

@@ -1,38 +1,185 @@
-"""`upbeat stability`: whether a coupled scenario can be trusted, before it runs."""
+"""`upbeat stability`: verdicts, scans, comparisons and certificates."""
 
 from __future__ import annotations
 
 import argparse
+import enum
 import json
 import sys
-from math import isfinite
+from math import isfinite, log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from upbeat.cli import scenario_options
-from upbeat.cli.console import complain, say
+from upbeat.cli.console import Waiting, complain, say
 from upbeat.cli.exits import Exit
-from upbeat.cli.stability_modes import Mode, refuse_others
-from upbeat.cli.waiting import Waiting
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, RunError
 from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pattern import Pattern
-from upbeat.report.automaton_plot import Undrawable, plot_automaton
 from upbeat.report.plot import check_picture, checked_target
-from upbeat.report.stability import along, changes, describe, sentence, table
-from upbeat.report.stability_plot import plot_map, plot_stability
-from upbeat.report.switched import describe_steps, describe_table, sentence_of_table
+from upbeat.report.stability import (
+    Undrawable,
+    along,
+    changes,
+    describe,
+    describe_steps,
+    describe_table,
+    plot_automaton,
+    plot_map,
+    plot_stability,
+    sentence,
+    sentence_of_table,
+    table,
+)
 from upbeat.stability.hybrid.late import LateSwitches, late_switches
 from upbeat.stability.linear.followed import USUAL
-from upbeat.stability.switched.policies import Certified, certified
-from upbeat.stability.switched.tables import Held, as_table, table_holds, tabled
+from upbeat.stability.linear.induced import At, NoSize, named
+from upbeat.stability.switched.policies import Certified, Held, as_table, certified, table_holds, tabled
 from upbeat.stability.verdicts.along import Along, stability_along
 from upbeat.stability.verdicts.compare import Alternative, compare_couplings
-from upbeat.stability.verdicts.grid import StabilityMap, stability_map
 from upbeat.stability.verdicts.judge import SECONDS, Stability, stability_of
+from upbeat.stability.verdicts.pieces import StabilityMap, stability_map
+from upbeat.units.fmi.model import Fmu
+
+# ----------------------------------------------------------------------------------------------------
+# `--certify`: a run that is proven to be unstable does not begin; one that is not proven stable says so.
+
+GROWN = 1e3
+"""A run in which some motion grows by so much around its operating point is clearly unstable."""
+
+
+class Unstable(InvalidInput):
+    """A run that is proven to grow."""
+
+
+def certify(made: Experiment, *, at: At = "start", quiet: bool = False) -> None:
+    """Refuse what is proven to be unstable, and FMUs that clearly are; warn where nothing is proven.
+
+    What is not linear is judged around the point `at`.
+    """
+    try:
+        listed = tabled(made.master.pace)
+        if listed is not None:
+            _certify_table(made, listed, at, quiet)
+            return
+        found = stability_of(made, at=at, scan=False)
+    except Unstable:
+        raise
+    except NoSize:
+        pace = type(made.master.pace).__name__
+        complain(
+            f"upbeat: warning: nothing is proven about the stability of this run: the pace {pace} chooses "
+            "steps as it goes. 'upbeat stability FILE --steps 0.01,0.02' (sizes of your choice) says in "
+            "which sequences steps are proven to decay, and the pace 'monitored' keeps this one to them."
+        )
+        return
+    except (InvalidInput, RunError) as error:
+        complain(f"upbeat: warning: nothing is proven about the stability of this run: {error}")
+        return
+    if found.verdict == "unstable" and (found.linear or _explodes(made, found)):
+        advice = changes(stability_of(made, at=at))
+        more = f" What to change: {'; '.join(advice)}." if advice else ""
+        raise Unstable(f"{sentence(found)}{more} Leave out --certify to run it all the same.")
+    if found.verdict != "stable" or found.local:
+        complain(f"upbeat: warning: not proven to be stable. {sentence(found)}")
+    elif not quiet:
+        complain(f"upbeat: certified. {sentence(found)}")
+
+
+def _explodes(made: Experiment, found: Stability) -> bool:
+    """Whether FMUs are in it, and motions around the point grow a thousandfold within the run.
+
+    Nobody can prove that an FMU is linear, so that no verdict on one holds everywhere. But a motion that
+    grows so fast is not waved through.
+    """
+    if not any(isinstance(model, Fmu) for model in made.closed.units.values()):
+        return False
+    steps = (made.span.stop - made.span.start) / found.step
+    surely = found.mode.radius - found.mode.uncertainty
+    return surely > 1.0 and steps * log(surely) > log(GROWN)
+
+
+def _certify_table(made: Experiment, given: Monitored | Pattern, at: At, quiet: bool) -> None:
+    """The sequences that a monitor lets through: proven anew, because anybody may have written its table.
+
+    A pattern is a table with one way through it.
+    """
+    pace = as_table(given)
+    held = table_holds(made, pace, at=at)
+    found, linear = held.decision, held.linear
+    if found.verdict == "unstable" and linear:
+        what = (
+            f"the table of Monitored lets steps of {held.growing} through, which grow when repeated. 'upbeat "
+            "stability FILE --steps …' makes a table that is proven."
+            if given is pace
+            else f"the pattern repeats steps of {held.growing}, which grow. 'upbeat stability FILE --steps "
+            "…' says which sequences are proven to decay."
+        )
+        raise Unstable(f"Unstable: {what} Leave out --certify to run it all the same.")
+    if found.verdict != "stable" or not linear:
+        why = found.why or (
+            f"some sequence grows near {named(at)}"
+            if found.growing
+            else f"the scenario is not linear, and the proof holds near {named(at)} only"
+        )
+        complain(f"upbeat: warning: not proven to be stable: {why}")
+    elif not quiet:
+        which = (
+            "Every sequence of steps that Monitored lets through" if given is pace else "The pattern of steps"
+        )
+        complain(f"upbeat: certified. {which} is proven to decay.")
+
+
+# ----------------------------------------------------------------------------------------------------
+# Which options of `upbeat stability` belong to which way of judging; all others are refused, not ignored.
+
+SIZES = "say which sizes, such as --steps 0.05,0.1"
+
+
+class Mode(enum.Enum):
+    """What is judged, and what to type for options that do not belong to that."""
+
+    SINGLE = "steps of one size", SIZES
+    BLOCK = "one step block", "leave them out, or --block"
+    SEVERAL = "steps of several sizes together", "leave out --steps, and give one size by --step 0.1"
+    TABLE = (
+        "the sequences of steps that the file's own pace makes",
+        "say which size to judge, such as --step 0.1",
+    )
+
+
+ONE = frozenset({Mode.SINGLE, Mode.BLOCK})
+BELONGS = {
+    "ideal": ONE | {Mode.SEVERAL},
+    "scan": ONE,
+    "no_scan": ONE,
+    "along": frozenset({Mode.SINGLE}),
+    "compare": frozenset({Mode.SINGLE}),
+    "map": frozenset({Mode.SINGLE}),
+    "block": frozenset({Mode.BLOCK, Mode.SEVERAL}),
+    "lift": frozenset({Mode.SEVERAL}),
+    "step": ONE,
+}
+"""By option. Those that are not here (the point, how the answer is told or drawn) belong to all modes."""
+
+
+def refuse_others(options: argparse.Namespace, mode: Mode) -> None:
+    """Every option that would do nothing in this mode is an error."""
+    given = [name for name in BELONGS if getattr(options, name) not in (None, False)]
+    wrong = [name for name in given if mode not in BELONGS[name]]
+    if wrong:
+        what, advice = mode.value
+        if all(BELONGS[name] == {Mode.SEVERAL} for name in wrong):
+            advice = SIZES
+        shown = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
+        raise InvalidInput(f"{shown}: without effect, because this judges {what}; {advice}")
+
+
+# ----------------------------------------------------------------------------------------------------
+# `upbeat stability`: whether a coupled scenario can be trusted, before it runs.
 
 POINTS = 40
 """On each side of a map, unless the option says how many."""

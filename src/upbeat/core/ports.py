@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from upbeat.core.errors import ModelError
-from upbeat.core.labels import Labels
-from upbeat.core.names import objection_to, objection_to_port
+from upbeat.core.names import Labels, objection_to, objection_to_port
 
 Value = float | int | bool | str
 """What one cell carries."""

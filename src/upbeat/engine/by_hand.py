@@ -7,16 +7,63 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import Any
+from typing import Any, Protocol
 
 from upbeat.core.errors import InvalidInput, check_type, suggest
 from upbeat.core.ports import Causality, Port, Signal, Value, Values
-from upbeat.engine.drive import Drive
+from upbeat.engine.loop import ENDLESS
 from upbeat.engine.machine import Machine
-from upbeat.master.layout import Reg
-from upbeat.master.program import Program
-from upbeat.master.ripples import forgetful
+from upbeat.master.dataflow import forgetful
+from upbeat.master.program import Program, Reg
 from upbeat.scenario.scenario import Scenario
+from upbeat.trace.log import StepLog
+
+# ----------------------------------------------------------------------------------------------------
+# What turns a machine into a run, seen from the run.
+
+
+class Drive(Protocol):
+    """What turns a machine into a run: the loop in Python, or the one in the native core."""
+
+    @property
+    def time(self) -> float: ...
+
+    @property
+    def steps(self) -> StepLog: ...
+
+    @property
+    def finished(self) -> bool: ...
+
+    def begin(self) -> None: ...
+
+    def before_change(self) -> None:
+        """To be called before an input is changed by hand; `exchange` follows."""
+        ...
+
+    def exchange(self, arrived: Iterable[str] = ()) -> None: ...
+
+    def step(self) -> None: ...
+
+    def go(self, seconds: float, most: int = ENDLESS, pause: float = inf) -> None:
+        """Step until the end, until about `seconds` have passed, `most` steps, or until the first one that
+        has reached the time `pause`."""
+        ...
+
+    @property
+    def event_driven(self) -> bool:
+        """Whether nothing happens between the ends of steps, which are known before (`EventDriven`)."""
+        ...
+
+    def target(self) -> float:
+        """Where the next step will end, if that is `event_driven`."""
+        ...
+
+    def stand(self, t: float) -> None:
+        """Go on from this time, to which the machine was set back."""
+        ...
+
+
+# ----------------------------------------------------------------------------------------------------
 
 SHOWN = 5
 """So many changes of a parameter are told in a note."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from upbeat.core.errors import InvalidInput, check_type
 from upbeat.engine.simulate import start
 from upbeat.master import checks
-from upbeat.master.algebra.loops import LoopSolver, Newton
 from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.corrections import read_constraint
-from upbeat.master.couplings.exchange import settled
+from upbeat.master.couplings.coupling import settled
+from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.connection import ScenarioOutput
 from upbeat.scenario.directory import Directory
@@ -36,7 +36,7 @@ def consistent(
     can set; those that cannot be read as a signal need a first guess: ``{"right.x0": 1.0}``. With more of
     them than constraints, they are moved as little as possible. Newton's method, with finite differences;
     `loops` solves the algebraic loops of the scenario on the way. It ends as `Constrained` does, where no
-    residual is above `tolerance` (`upbeat.master.algebra.worst.excess`). No unit advances, so it does not
+    residual is above `tolerance` (`upbeat.master.loops.excess`). No unit advances, so it does not
     matter which coupling the run will have.
     """
     import numpy as np

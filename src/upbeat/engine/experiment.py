@@ -12,8 +12,7 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, MasterError, Problem, Problems, suggest
 from upbeat.core.ports import Causality, Values
 from upbeat.core.time import Span
-from upbeat.engine.checking.remarks import step_remarks
-from upbeat.engine.checkpoints.checkpoint import Checkpoint, Stored
+from upbeat.engine.checkpoint import Checkpoint, Stored
 from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.isolation import Isolation, planned, separated, together
 from upbeat.engine.native.machine import Lowered
@@ -22,9 +21,9 @@ from upbeat.engine.parallel.cores import Shared, core_notes, core_remarks, on_co
 from upbeat.engine.parallel.profiles import Profile
 from upbeat.engine.plan import Plan
 from upbeat.engine.realtime import RealTime
+from upbeat.engine.remarks import step_remarks
 from upbeat.engine.run import Run
-from upbeat.engine.setting_values import checked_cores, checked_every
-from upbeat.engine.settings import Settings, Tables, outside_files, usual_pace
+from upbeat.engine.settings import Settings, Tables, checked_cores, checked_every, outside_files, usual_pace
 from upbeat.master.master import Master, as_pace
 from upbeat.master.paces.pace import Fixed, Pace
 from upbeat.scenario.merging.inline import path_of
@@ -155,7 +154,12 @@ class Experiment:
 
     def open(self, resumed: Stored | None = None) -> Run:
         """A run to step by hand; one that was `resumed` stands where its checkpoint was made."""
-        return Run(self, resumed)
+        keeper = None
+        if self.checkpoint is not None:
+            from upbeat.engine.resume import keeper_for  # which knows what an experiment is
+
+            keeper = keeper_for(self, resumed is not None)
+        return Run(self, keeper, resumed)
 
     def run(self, report: Report | None = None) -> Trace:
         """Run to the end and return the trace."""
@@ -205,14 +209,14 @@ class Experiment:
         """The same experiment with other parameters and start values: ``{"left.m": 3, "push": 0.5}``.
 
         Where the program does not know them, nothing is planned again: this is the quick way to run one
-        experiment with many values. What was chosen for it (``events="auto"``) stays as it was chosen.
+        experiment with many values.
         """
         made = replace(self, scenario=self.scenario.with_values(values))
         plan = self.plan.with_values(values, self.scenario, made.scenario)
         if plan is not None and self.signals is None:
             made = self._sharing(made, ())
             made.__dict__["plan"] = plan
-            del made.__dict__["closed"]
+            made.__dict__.pop("closed", None)
         return made
 
     def _sharing(self, other: Experiment, changed: Collection[str]) -> Experiment:

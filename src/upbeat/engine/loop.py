@@ -13,14 +13,13 @@ from upbeat.core.errors import StepError
 from upbeat.core.ports import Value
 from upbeat.core.reasons import KNOWN, LANDED, Reason
 from upbeat.core.time import Span
-from upbeat.engine.machine import Machine
+from upbeat.engine.machine import REJECTED, Machine, chattering_text
 from upbeat.engine.selection import Selection, stories
-from upbeat.engine.texts import REJECTED, chattering_text
-from upbeat.master.paces.chains import allowance, left
+from upbeat.master.paces.watching import allowance, left
 from upbeat.master.program import Budget, Program, arrival
 from upbeat.trace.events import EventLog
+from upbeat.trace.log import StepLog
 from upbeat.trace.recorder import Recorder
-from upbeat.trace.steps import StepLog
 
 MOST_RETRIES = 100
 ENDLESS = 1 << 62

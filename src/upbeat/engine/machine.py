@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, Protocol
 
+from upbeat.core.errors import FAULTS, StepError
 from upbeat.core.ports import Signal, Value
-from upbeat.units.solving.effort import Effort
+from upbeat.core.reasons import STOPPED, Reason
+from upbeat.master.paces.watching import PER_RUN, PER_STEP
+from upbeat.master.program import Budget, Reg, Repeat
+from upbeat.units.process.told import Told
+from upbeat.units.solving.integrate import Effort
 
 Fired = tuple[str, Signal | None]
 """An entry for the event log: the event's name, and its value if it has one."""
@@ -77,3 +84,137 @@ class Machine(Protocol):
     def close(self) -> None:
         """Let go of the units. Never raises; a second call does nothing."""
         ...
+
+
+# ----------------------------------------------------------------------------------------------------
+# What both engines say when something goes wrong.
+
+NO_TIME = "the time of its next event is not a number"
+"""A unit's answer to `due`."""
+UNPACKABLE = "its states cannot be turned into bytes"
+"""Of a unit without `Ability.SERIALISE`."""
+
+
+def text_of(cause: BaseException) -> str:
+    """An exception of somebody's unit in one line."""
+    if isinstance(cause, Told):
+        return str(cause)
+    return f"{type(cause).__name__}: {str(cause) or 'no message'}"
+
+
+MOST_SHOWN = 8
+"""So many of the values that a loop shows are said; of more, the largest."""
+
+REJECTED = (
+    "A value that jumps where no event says so, or a tolerance below what the units' own solvers give, looks "
+    'like this: raise the tolerance, or let such steps stand with correct="next".'
+)
+"""Advice for a step that was tried in vain."""
+
+
+NO_PACE = 1e-9
+"""Events closer together than this part of a step, or of the time, are not what anybody simulates."""
+
+
+def chattering_text(
+    budget: Budget, latest: Iterable[Reason], happened: Iterable[str], t: float, every: float
+) -> str:
+    """Events follow each other without end, one `every` so many seconds: for which reasons steps have ended
+    of late, and what has happened there."""
+    reasons = list(latest)
+    named = []
+    for event in dict.fromkeys([*(reason.event for reason in reasons if reason.event), *happened]):
+        units = budget.units.get(event, ())
+        named.append(f"'{event}'" + (f" ({', '.join(units)})" if units else ""))
+    stopped = [r.about if r.kind == STOPPED and r.about else "units" for r in reasons if not r.event]
+    named += [f"stops of {unit}" for unit in dict.fromkeys(stopped)]
+    ratio = f", where a usual step is {budget.step:.3g} s" if budget.step else ""
+    if budget.step:
+        often = f" Only if events really go on that often, take a step of {PER_STEP * every:.2g} s at most."
+    else:
+        often = f" Only if events really go on that often, run it in pieces: {PER_RUN:.0f} in one are fine."
+    if every < NO_PACE * max(budget.step, abs(t)):  # rounding: no step would do
+        often = ""
+    return (
+        f"events follow each other without end at t = {t:.9g}: {', '.join(named)}, one about every "
+        f"{every:.3g} s{ratio}. What one of them changes brings the next (chattering). A relay needs a "
+        "hysteresis, or a wider one. A body that comes to rest, like a ball, never gets there by shorter "
+        "leaps, whatever the step: let the event itself end them, with a variable for a mode in which it "
+        f"rests below some speed ('A ball that comes to rest' in the documentation).{often}"
+    )
+
+
+def exhausted_text(loop: Repeat, read: Callable[[int], Value], now: Reg, until: Reg) -> str:
+    """A `Repeat` that did not end, when, and what to do about it; `now` and `until` hold the step's ends."""
+    values = [(name, read(cell)) for name, cell in loop.shows]
+    # An integer is a count, and what was counted zero times had no part in it.
+    said = [(name, value) for name, value in values if isinstance(value, float) or value]
+    worst = sorted(range(len(said)), key=lambda k: -_size(said[k][1]))[:MOST_SHOWN]
+    parts = [_shown(*said[k]) for k in sorted(worst)]
+    if len(said) > MOST_SHOWN:
+        parts.append(f"… {len(said)} in all")
+    begin, end = read(now), read(until)
+    when = f"at t = {end:.9g}" if begin == end else f"in the step from t = {begin:.9g} to {end:.9g}"
+    failed = "failed" if loop.most == 1 else f"did not end within {loop.most} rounds"
+    text = f"{loop.what} {failed} {when}" + (f" ({', '.join(parts)})" if parts else "")
+    return f"{text}. {loop.advice}" if loop.advice else text
+
+
+def exhausted_error(loop: Repeat, read: Callable[[int], Value], now: Reg, until: Reg) -> StepError:
+    """The same as the error that ends the run."""
+    within = loop.most > 1 and read(now) != read(until)
+    return StepError(exhausted_text(loop, read, now, until), unending=within)
+
+
+def _shown(name: str, value: Value) -> str:
+    return f"{name} {value:.3g}" if isinstance(value, float) else f"{name}: {value} times"
+
+
+def _size(value: Value) -> float:
+    """For sorting: what is no number is the largest."""
+    size = abs(float(value))
+    return size if size == size else inf
+
+
+def output_text(port: str, value: object) -> str:
+    """A unit gave a real number that is none."""
+    return f"output '{port}' is {value}"
+
+
+NO_SLOPES = "it does not know its slopes"
+
+
+def slope_text(count: int, given: object) -> str:
+    """A unit gave something else than slopes."""
+    return f"the slopes are {count} numbers in a list, row by row, but the unit gave {given!r}"
+
+
+def input_text(port: str, value: object) -> str:
+    """A connection gave one, although all outputs were finite."""
+    return f"input '{port}' would become {value}: check the expression that it is connected to"
+
+
+def reached_text(given: object) -> str:
+    """A unit's `advance` gave something else than a time."""
+    return f"advance must return the time reached ('return to'), but the unit gave {given!r}"
+
+
+def due_text(given: object) -> str:
+    """A unit's `due` gave something else than a time."""
+    return f"due must return a time, but the unit gave {given!r}"
+
+
+# ----------------------------------------------------------------------------------------------------
+# Letting go of units: each exactly once, whatever the others do.
+
+
+def close_all(units: Mapping[str, object]) -> None:
+    """Close every unit that has a `close`. One that fails is warned about: the results are there already."""
+    for name, unit in units.items():
+        close = getattr(unit, "close", None)
+        if close is None:
+            continue
+        try:
+            close()
+        except FAULTS as error:  # whatever somebody's unit raises
+            warnings.warn(f"unit '{name}' failed in close(): {text_of(error)}", RuntimeWarning, stacklevel=2)

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import ModelError
-from upbeat.core.packed import Reader, chunk, with_checksum, without_checksum
+from upbeat.core.plain import Reader, chunk, with_checksum, without_checksum
 from upbeat.core.ports import Kind, Value
-from upbeat.engine.texts import text_of
+from upbeat.engine.machine import text_of
 from upbeat.master.dataflow import held_slots
 from upbeat.master.program import Program
 from upbeat.units.process import bare

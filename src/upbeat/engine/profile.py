@@ -17,7 +17,7 @@ from typing import Any
 from upbeat.core.errors import InvalidInput
 from upbeat.core.ports import Signal, Value
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Fired, Machine
 from upbeat.engine.native import machine as native
@@ -26,7 +26,7 @@ from upbeat.engine.parallel.profiles import LEAST, Profile
 from upbeat.engine.selection import select
 from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
-from upbeat.units.solving.effort import Effort
+from upbeat.units.solving.integrate import Effort
 
 SECONDS = 1.0
 """How long a profile is measured, unless the scenario ends before."""

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.engine.loop import ENDLESS
-from upbeat.trace.lateness import Lateness
-from upbeat.trace.steps import StepLog
+from upbeat.trace.log import Lateness, StepLog
 
 if TYPE_CHECKING:
-    from upbeat.engine.drive import Drive
+    from upbeat.engine.by_hand import Drive
 
 Late = Literal["warn", "skip", "stop"]
 

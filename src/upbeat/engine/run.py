@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from math import inf
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import (
+    FAULTS,
     EndRequest,
     Interrupted,
     InvalidInput,
@@ -22,31 +25,117 @@ from upbeat.core.errors import (
     suggest,
 )
 from upbeat.core.ports import Signal, Value
-from upbeat.engine.by_hand import ByHand
-from upbeat.engine.checking.unconverted import tell_unconverted
-from upbeat.engine.checkpoints.checkpoint import Stored
-from upbeat.engine.checkpoints.keeper import Keeper, set_back
-from upbeat.engine.drive import Drive
-from upbeat.engine.efforts import Told, told
-from upbeat.engine.interpreter.interpret import Interpreter
-from upbeat.engine.interrupt import heeds, interruptible
+from upbeat.engine.by_hand import ByHand, Drive
+from upbeat.engine.checkpoint import Keeper, Stored, set_back
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.parallel.cores import tried_notes
 from upbeat.engine.realtime import Paced
-from upbeat.engine.recording import recorder_for
+from upbeat.engine.remarks import tell_unconverted
 from upbeat.engine.schedule import Schedule
-from upbeat.engine.selection import Selection, select
+from upbeat.engine.selection import Selection, event_kinds, select
 from upbeat.master.held import varied_rate
 from upbeat.master.paces.pace import check_span
-from upbeat.trace.log import Outcome
-from upbeat.trace.steps import StepLog
+from upbeat.scenario.merging.inline import path_of
+from upbeat.scenario.scenario import Scenario
+from upbeat.trace.events import EventKind
+from upbeat.trace.files.journal import SideSink
+from upbeat.trace.files.sinks import check_ours, check_suffix, open_sink
+from upbeat.trace.log import Outcome, StepLog
+from upbeat.trace.recorder import Recorder
 from upbeat.trace.trace import Trace
 
 if TYPE_CHECKING:
     from upbeat.engine.experiment import Experiment
+
+
+# ----------------------------------------------------------------------------------------------------
+# How hard the solvers of a run have worked, as its trace tells it.
+
+Told = dict[str, dict[str, int]]
+"""By unit, as people call it, and by what is counted."""
+
+
+def told(machine: Machine, scenario: Scenario, before: Mapping[str, Mapping[str, int]]) -> Told:
+    """What the units of a machine say, and what was counted `before`, if the run is resumed."""
+    found = {path_of(scenario, unit): effort.to_data() for unit, effort in machine.efforts().items()}
+    return {
+        unit: {name: count + before.get(unit, {}).get(name, 0) for name, count in counts.items()}
+        for unit, counts in found.items()
+    }
+
+
+# ----------------------------------------------------------------------------------------------------
+# Ctrl-C during a run: asked for once it ends the step, asked for twice it hits wherever it is.
+#
+# The native core sees it at the next step of a solver, so that a communication step that takes hours need
+# not end first: what that step has done so far is lost. Elsewhere the step ends before.
+
+
+def heeds(machine: object) -> bool:
+    """Whether a machine can come back in the middle of a step: its `heed_interrupts` is a context in which
+    Ctrl-C ends what it does."""
+    return hasattr(machine, "heed_interrupts")
+
+
+@contextmanager
+def interruptible(machine: object) -> Iterator[threading.Event]:
+    """Turns the first Ctrl-C into a flag, set as soon as the machine comes back. The second one hits."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked  # only the main thread can handle signals
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        with machine.heed_interrupts() if heeds(machine) else nullcontext():  # type: ignore[attr-defined]
+            yield asked
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The recorder of a run: a fresh one, or one that goes on with the results of a checkpoint.
+
+
+def recorder_for(
+    experiment: Experiment,
+    selection: Selection,
+    strings: list[str],
+    keeper: Keeper | None,
+    resumed: Stored | None,
+) -> Recorder:
+    """A recorder that shares the engine's `strings`, or has those of the checkpoint.
+
+    With checkpoints, results that are wanted in memory are on disk until the end, like all others.
+    """
+    out, every = experiment.out, experiment.every
+    beside = keeper.settings.rows if keeper is not None and out is None else None
+    to = out or beside
+    if to is not None:
+        check_suffix(to)
+        check_ours(to, selection.columns, force=experiment.force)
+    sink = SideSink(beside) if beside is not None else open_sink(out)
+    if resumed is None:
+        kinds = event_kinds(experiment.plan.program)
+        return Recorder(selection.columns, sink, every, strings=strings, kinds=kinds)
+    # Texts keep the numbers that they have in the file. The engine's are others, and the recorder translates.
+    known = resumed.document["recorder"]
+    kinds = [EventKind.from_data(data) for data in known["kinds"]]
+    recorder = Recorder(selection.columns, sink, every, strings=list(known["strings"]), kinds=kinds)
+    recorder.stand(known)
+    return recorder
+
+
+# ----------------------------------------------------------------------------------------------------
 
 _log = logging.getLogger("upbeat.run")
 
@@ -87,21 +176,29 @@ class _Watch:
         while True:
             time.sleep(SAVING_SECONDS / 2)
             with self._lock:
-                for run in self._runs:
-                    run.look()
-                idle = 0 if self._runs else idle + 1
+                runs = list(self._runs)
+                idle = 0 if runs else idle + 1
                 if idle > IDLE_LOOKS:
                     self._thread = None
                     return
+            for run in runs:  # without the lock: a disk may be slow
+                try:
+                    run.look()
+                except FAULTS:  # the run itself will hear of it; this thread is for the others, too
+                    _log.debug("looking at a run failed", exc_info=True)
 
 
 _WATCH = _Watch()
+if hasattr(os, "register_at_fork"):  # a child has neither the thread nor the runs
+    os.register_at_fork(after_in_child=_WATCH.__init__)  # type: ignore[misc]
 
 
 class Run:
     """A run of an experiment. Use it as a context manager, so that units and files are always closed."""
 
-    def __init__(self, experiment: Experiment, resumed: Stored | None = None) -> None:
+    def __init__(
+        self, experiment: Experiment, keeper: Keeper | None = None, resumed: Stored | None = None
+    ) -> None:
         plan, choice = experiment.plan, experiment.choice
         self._program = plan.program
         self._scenario = plan.scenario
@@ -123,11 +220,7 @@ class Run:
         self._notes = experiment.notes
         self._schedules: Mapping[str, Schedule] = {}
         self._slower: tuple[str, ...] = ()
-        self._keeper: Keeper | None = None
-        if experiment.checkpoint is not None:
-            from upbeat.engine.resume import keeper_for  # which knows what an experiment is
-
-            self._keeper = keeper_for(experiment, resumed is not None)
+        self._keeper = keeper
         selection = select(plan.program, experiment.record)
         self._strings: list[str] = []
         self._whole = True

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.core.names import matching
-from upbeat.master.layout import Reg
-from upbeat.master.program import Program
-from upbeat.master.story import Story
+from upbeat.master.program import Program, Reg, Story
 from upbeat.trace.columns import Column
-from upbeat.trace.eventkinds import EventKind
+from upbeat.trace.events import EventKind
 
 
 @dataclass(frozen=True, slots=True)

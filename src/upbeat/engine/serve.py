@@ -20,8 +20,7 @@ from typing import Any
 
 from upbeat.core.abilities import Ability, Model, Native, instantiated
 from upbeat.core.errors import EndRequest, RunError
-from upbeat.engine.closing import close_all
-from upbeat.engine.texts import text_of
+from upbeat.engine.machine import close_all, text_of
 from upbeat.units.process.frames import Frames, read_order, write_reply
 from upbeat.units.process.records import Telling
 from upbeat.units.process.unit import rows

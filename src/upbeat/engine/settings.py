@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeGuard, TypeVar, get_args
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import InvalidInput, Problem, Problems, suggest
 from upbeat.core.names import bare, matching, split
 from upbeat.core.ports import Causality
 from upbeat.core.time import Span
-from upbeat.engine.checkpoints.checkpoint import Checkpoint, checkpoint_from
+from upbeat.engine.checkpoint import Checkpoint, checkpoint_from
 from upbeat.engine.choose import EngineName
 from upbeat.engine.isolation import isolation_from
 from upbeat.engine.realtime import RealTime, overruled, real_time_from, with_policy
-from upbeat.engine.setting_values import (
-    are_texts,
-    attempted,
-    checked_cores,
-    checked_engine,
-    checked_every,
-    checked_file,
-    checked_number,
-    checked_patterns,
-    checked_truth,
-)
 from upbeat.master.couplings.coupling import Coupling
 from upbeat.master.events.instants import Simultaneous
 from upbeat.master.events.ways import Events
@@ -36,7 +25,88 @@ from upbeat.master.paces.pace import EventDriven, Pace
 from upbeat.master.settings import master_from
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals
+from upbeat.trace.files.output import check_place
+from upbeat.trace.files.sinks import check_suffix
 from upbeat.units.process import When
+
+# ----------------------------------------------------------------------------------------------------
+# Whether one setting is what it has to be, whoever gave it: Python, a file or the command line.
+
+MOST_CORES = 1024
+"""More threads than this are a slip of the keyboard."""
+T = TypeVar("T")
+
+
+def checked_every(every: Any) -> int:
+    """How many communication points there are to a row."""
+    if isinstance(every, bool) or not isinstance(every, int) or not 1 <= every < 2**62:
+        raise InvalidInput(f"every must be a whole number of at least 1, not {every!r}")
+    return every
+
+
+def checked_cores(cores: Any) -> int:
+    """How many threads share the steps."""
+    if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores <= MOST_CORES:
+        raise InvalidInput(f"cores must be a whole number from 1 to {MOST_CORES}, not {cores!r}")
+    return cores
+
+
+def are_texts(value: object) -> TypeGuard[Sequence[str]]:
+    """Whether this is a list of texts."""
+    return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
+
+
+def checked_patterns(given: object) -> tuple[str, ...] | None:
+    """What to record."""
+    if given is not None and not are_texts(given):
+        raise InvalidInput(f'must be a list of names or patterns, such as ["left.*"], not {given!r}')
+    return None if given is None else tuple(given)
+
+
+def checked_file(out: object, writing: bool) -> Path | None:
+    """Where results go; `writing`: is it a place to write to?"""
+    if out is None:
+        return None
+    if not isinstance(out, (str, Path)):
+        raise InvalidInput(f'must be the name of a file, such as "results.csv", not {out!r}')
+    check_suffix(out)
+    if writing:
+        check_place(Path(out))
+    return Path(out)
+
+
+def checked_engine(name: Any) -> Any:
+    """Which engine, by name."""
+    names = get_args(EngineName)
+    if not isinstance(name, str) or name not in names:
+        raise InvalidInput(f"there is no engine {name!r}. {suggest(str(name), names, 'engines')}")
+    return name
+
+
+def checked_truth(value: Any) -> bool:
+    """A switch."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"must be true or false, not {value!r}")
+    return value
+
+
+def checked_number(value: object) -> float:
+    """A time."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidInput(f"a time must be a number, not {value!r}")
+    return float(value)
+
+
+def attempted(make: Callable[[], T], where: tuple[str, ...], problems: Problems) -> T | None:
+    """What `make` makes, or a problem `where` it was said."""
+    try:
+        return make()
+    except InvalidInput as error:
+        problems.add(where, str(error))
+        return None
+
+
+# ----------------------------------------------------------------------------------------------------
 
 Words = str | Mapping[str, Any]
 """What a scenario file would say: a name, or a table with a kind."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from upbeat.master.layout import Recordable
-from upbeat.master.program import Block
+from upbeat.master.program import Block, Recordable
 
 
 @dataclass(frozen=True, slots=True)

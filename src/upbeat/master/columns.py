@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from upbeat.master.layout import Recordable
 from upbeat.master.port_registers import PortRegisters
+from upbeat.master.program import Recordable
 
 
 def columns(ports: PortRegisters) -> dict[str, Recordable]:

@@ -12,7 +12,7 @@ from upbeat.core.names import resolve, split
 from upbeat.core.ports import Kind
 from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.couplings.interruptible import Interruptible
-from upbeat.master.events.inside import with_own_events
+from upbeat.master.events.conditions import with_own_events
 from upbeat.master.events.stories import leaps
 from upbeat.master.events.ways import Events
 from upbeat.master.growth import exact_growth, growth, linearised
@@ -24,11 +24,9 @@ from upbeat.master.paces.pace import EventDriven, Fixed, Pace, plain, usual_step
 from upbeat.master.paces.revised import Revised
 from upbeat.master.paces.wrapping import Wrapping, follower
 from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.sights import looked_at, sights, waiting, waits
-from upbeat.scenario.events.watcher import Watcher, watchers
+from upbeat.scenario.events.watcher import Watcher, looked_at, sights, waiting, waits, watchers
 from upbeat.scenario.merging.inline import path_of
-from upbeat.scenario.scenario import Scenario
-from upbeat.scenario.stops import located, with_stops
+from upbeat.scenario.scenario import Scenario, located, with_stops
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.equations.ode import Function, Ode
@@ -370,9 +368,11 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -
 
 
 def calm(closed: Scenario, ports: Mapping[str, Approximation], step: float) -> bool:
-    """Whether these inputs make no deviations grow at this step, as far as equations at the start say."""
-    system = linearised(closed) if step and any(way != Hold() for way in ports.values()) else None
-    return system is None or growth(system, step)(ports) <= max(1.0, exact_growth(system, step)) * GROWS
+    """Whether these inputs are known to make no deviations grow at this step, by equations at the start."""
+    if not step or all(way == Hold() for way in ports.values()):
+        return True
+    system = linearised(closed)
+    return system is not None and growth(system, step)(ports) <= max(1.0, exact_growth(system, step)) * GROWS
 
 
 def _calmed(

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Causality, Kind
+from upbeat.core.time import Span
 from upbeat.master import checks
 from upbeat.master.blocks import Blocks
 from upbeat.master.columns import columns
 from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
-from upbeat.master.events.inside import with_indicators
-from upbeat.master.events.instants import Instants, Simultaneous, instants
-from upbeat.master.events.standing import standing, without
+from upbeat.master.events.conditions import with_indicators
+from upbeat.master.events.instants import Instants, Simultaneous, instants, standing, without
 from upbeat.master.events.ways import Events, checked
 from upbeat.master.handling import handled, jumping, noticed_late, sinking
-from upbeat.master.held import held_inputs, lost_between, without_rate
+from upbeat.master.held import check_abilities, held_inputs, lost_between, without_rate
 from upbeat.master.inputs.approximation import Approximation, Hold
 from upbeat.master.inputs.derivatives import (
     fallen,
@@ -27,8 +27,6 @@ from upbeat.master.inputs.derivatives import (
     with_rates,
     with_states,
 )
-from upbeat.master.needs import check_abilities
-from upbeat.master.paces.chains import BURST, allowance
 from upbeat.master.paces.named_blocks import block_names
 from upbeat.master.paces.pace import (
     EventDriven,
@@ -41,13 +39,13 @@ from upbeat.master.paces.pace import (
     usual_step,
     written,
 )
+from upbeat.master.paces.watching import BURST, allowance
 from upbeat.master.paces.wrapping import follower
 from upbeat.master.program import Advance, Block, Budget, Jump, Pacing, Program, Restore, Save, walk
 from upbeat.master.wiring import Wiring
 from upbeat.master.writing import Steps
 from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.sights import waits, with_waits
-from upbeat.scenario.events.watcher import watchers
+from upbeat.scenario.events.watcher import waits, watchers, with_waits
 from upbeat.scenario.scenario import Scenario
 
 
@@ -111,13 +109,13 @@ class Master:
         return settled.written(settled.arranged(closed))[0]
 
     def written(
-        self, closed: Scenario, *, driven: bool = False, inside: bool = False
+        self, closed: Scenario, *, driven: bool = False, inside: bool = False, span: Span | None = None
     ) -> tuple[Program, Pace]:
         """The program of a settled master for a scenario that it has `arranged`, and the pace that knows its
         registers. `MasterError` if they do not fit the units.
 
         `driven`: what happens at an instant is done micro-step by micro-step, from outside. `inside` another
-        program: inputs may still come from there when this one has started.
+        program: inputs may still come from there when this one has started. `span`: of the run, if known.
         """
         sourced = with_derivative_sources(closed, self._wanted(closed, self._followed))
         wiring = Wiring(sourced, self.approximated, self._special(closed))
@@ -131,7 +129,7 @@ class Master:
         if self._followed and not chosen and (held := held_inputs(wiring)) is not None:
             wiring.note(held)
         coupled = self.coupled.blocks(wiring)
-        steps = Steps(wiring.registers, wiring.now, wiring.next, block_names(coupled))
+        steps = Steps(wiring.registers, wiring.now, wiring.next, block_names(coupled), span)
         blocks, paced = written(self.pace, steps, coupled, wiring)
         pace = paced.pace
         left = standing(wiring, blocks.steps.values()) if not driven else frozenset()

@@ -16,8 +16,7 @@ from upbeat.core.expr import cells as expr_cells
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.inputs.approximation import Approximation, Hold
 from upbeat.master.inputs.derivatives import rate
-from upbeat.master.layout import Reg
-from upbeat.master.program import Let
+from upbeat.master.program import Let, Reg
 from upbeat.master.registers import Registers
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import Watcher

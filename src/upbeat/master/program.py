@@ -9,15 +9,136 @@ master" is running.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from typing import Any, Literal, cast
 
-from upbeat.core.expr import Cell, Expr, Number, Op, apply
+from upbeat.core.expr import Cell, Expr, Name, Number, Op, apply, fold, show
+from upbeat.core.expr.nodes import with_args
+from upbeat.core.ports import Kind, Port, Value, Values
 from upbeat.core.reasons import REPLACED, ROUNDED, STOPPED, Reason
-from upbeat.master.layout import Layout, Recordable, Reg
+
+# ----------------------------------------------------------------------------------------------------
+# What the log tells about an event between units, and how the numbers it fires with are read.
+
+Told = tuple[tuple[str, ...], dict[str, Any]]
+"""The units of an event, and its details."""
+
+LANDED, AT, FOR, HEAD = range(4)
+"""The places of the distance and of the prediction; the changes follow them."""
+
+_CONVERT: dict[Kind, Callable[[float], Value]] = {Kind.REAL: float, Kind.BOOLEAN: bool}
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A quantity that an event changes. Unless `known`, nobody can say what it was before."""
+
+    name: str
+    port: Port
+    known: bool
+
+    def shown(self, numbers: Sequence[float]) -> Any:
+        """Its value, as people write it."""
+        convert = _CONVERT.get(self.port.kind, int)
+        values = [self.port.labels.label(int(n)) if self.port.items else convert(n) for n in numbers]
+        return values[0] if self.port.size is None else values
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The event fires with the cells of `register`: how far it was away, what was predicted, and of every
+    quantity that it changes the cells before and after."""
+
+    register: int
+    units: tuple[str, ...]
+    changes: tuple[Changed, ...] = ()
+
+    def told(self, cells: Sequence[Any]) -> Told:
+        """The story in words and numbers, such as go into a file."""
+        numbers = [float(cell) for cell in cells]
+        details: dict[str, Any] = {}
+        if numbers[AT] > -inf:
+            details["predicted"] = {"at": numbers[AT], "for": numbers[FOR]}
+        if numbers[LANDED] > -inf:
+            details["landed"] = numbers[LANDED]
+        at, changes = HEAD, {}
+        for change in self.changes:
+            width = change.port.cells
+            before, after = numbers[at : at + width], numbers[at + width : at + 2 * width]
+            changes[change.name] = [change.shown(before) if change.known else None, change.shown(after)]
+            at += 2 * width
+        return self.units, details | ({"changes": changes} if changes else {})
+
+
+# ----------------------------------------------------------------------------------------------------
+# The registers of a program: one file of cells, and what lies where in it.
+#
+# A register is an index into the file of *cells*; an array port fills several cells in a row. The
+# layout gives every register its name, kind, size and start value.
+
+Reg = int
+"""The index of a register's first cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """One named place in the register file."""
+
+    name: str
+    first: Reg
+    kind: Kind
+    size: int
+    start: Values
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All registers of a program, in the order of their cells."""
+
+    registers: tuple[Register, ...]
+    _owner: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        owner = tuple(i for i, register in enumerate(self.registers) for _ in range(register.size))
+        object.__setattr__(self, "_owner", owner)
+
+    @property
+    def cells(self) -> int:
+        return len(self._owner)
+
+    @property
+    def start(self) -> Values:
+        """The start value of every cell."""
+        return tuple(value for register in self.registers for value in register.start)
+
+    def of(self, cell: Reg) -> Register:
+        """The register that a cell belongs to."""
+        return self.registers[self._owner[cell]]
+
+    def name(self, cell: Reg) -> str:
+        """A cell's name for people: ``left.x``, or ``left.x[2]`` in an array."""
+        register = self.of(cell)
+        return register.name if register.size == 1 else f"{register.name}[{cell - register.first}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Recordable:
+    """A register that a trace may record. `output` ones are recorded unless the user chooses."""
+
+    register: Reg
+    unit: str | None = None
+    items: tuple[str, ...] = ()
+    output: bool = True
+    cells: int = 1
+    """From `register` on; it may be one cell of somebody's array."""
+    story: Story | None = None
+    """Of an event between units: what it fires with instead of its value, and what that means."""
+
+
+# ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,3 +611,81 @@ def walk(block: Block) -> Iterator[Instruction]:
             case If():
                 yield from walk(instruction.then)
                 yield from walk(instruction.orelse)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Programs in readable form: one line per instruction, registers by name.
+
+
+def block_lines(
+    block: Block, layout: Layout, called: Callable[[str], str] = str, indent: str = "  "
+) -> list[str]:
+    """The lines of one block; `called` gives what people call a unit."""
+    return [f"{indent}{line}" for line in _lines(block, layout, called)]
+
+
+def _lines(block: Block, layout: Layout, called: Callable[[str], str]) -> Iterator[str]:
+    name = layout.name
+
+    def text(value: Expr) -> str:
+        named = fold(
+            value, lambda leaf: Name(name(leaf.index)) if isinstance(leaf, Cell) else leaf, with_args
+        )
+        return show(named)
+
+    for instruction in block:
+        match instruction:
+            case Get(unit, port, to):
+                source, target = f"{called(unit)}.{port}", layout.of(to).name
+                yield f"get      {source}" + ("" if source == target else f" → {target}")
+            case Set(unit, port, by):
+                terms = [
+                    layout.of(r).name + ("", "·τ", "·τ²", "·τ³")[k] if k < 4 else f"{layout.of(r).name}·τ^{k}"
+                    for k, r in enumerate(by)
+                ]
+                yield f"set      {called(unit)}.{port} := {' + '.join(terms)}"
+            case Let(to, value):
+                yield f"let      {name(to)} := {text(value)}"
+            case Solve(size, matrix, right, to):
+                system, rest, result = (layout.of(r).name for r in (matrix, right, to))
+                yield f"solve    {system} · {result} = {rest} ({size} equations)"
+            case Fit(orders, samples, to=to):
+                through = layout.of(samples[0]).name
+                yield f"fit      {layout.of(to).name} through {through} ({len(orders)} curves)"
+            case Fall(counts, curves, span, _, to):
+                several = f"{layout.of(curves).name} ({len(counts)} groups)"
+                yield f"fall     {several} within {name(span)} → {layout.of(to).name}"
+            case Pick(first, _, index, to):
+                yield f"pick     {name(to)} := {layout.of(first).name}[{name(index)}]"
+            case Rank(first, _, other, to):
+                yield f"rank     {name(to)} := how many of {layout.of(first).name} ≤ {name(other)}"
+            case Grid(first, now, limit, to):
+                after = f"{layout.of(first).name} after {name(now)}"
+                yield f"grid     {name(to)} := next of {after}, up to {name(limit)}"
+            case Call(pace, asked):
+                yield f"call     {type(pace.pace).__name__}.{asked}"
+            case Slope(unit, output, port, to):
+                yield f"slope    ∂{unit}.{output}/∂{unit}.{port} → {layout.of(to).name}"
+            case Advance(unit, start, until, reached, early):
+                how = f", early return, reached → {name(reached)}" if early else ""
+                yield f"advance  {called(unit)} from {name(start)} to {name(until)}{how}"
+            case Jump(unit, again):
+                yield f"jump     {called(unit)}, again → {name(again)}"
+            case Due(unit, to):
+                yield f"due      {called(unit)} → {name(to)}"
+            case Save(units, registers, slot):
+                what = [*map(called, units), *(layout.of(r).name for r in registers)]
+                yield f"save     slot {slot}: {', '.join(what)}"
+            case Restore(slot):
+                yield f"restore  slot {slot}"
+            case Repeat(most, body, until, exhausted):
+                yield f"repeat   at most {most} times, until {text(until)}; otherwise {exhausted}:"
+                yield from (f"  {line}" for line in _lines(body, layout, called))
+            case If(condition, then, orelse):
+                yield f"if       {text(condition)}:"
+                yield from (f"  {line}" for line in _lines(then, layout, called))
+                if orelse:
+                    yield "else:"
+                    yield from (f"  {line}" for line in _lines(orelse, layout, called))
+            case Fire(event, value):
+                yield f"fire     {event}" + ("" if value is None else f" with {layout.of(value).name}")

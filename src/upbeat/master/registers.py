@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain, count
 
 from upbeat.core.ports import Kind, Value
-from upbeat.master.layout import Layout, Reg, Register
+from upbeat.master.program import Layout, Reg, Register
 
 
 class TakenError(ValueError):

@@ -8,7 +8,6 @@ from numbers import Real
 from typing import Any
 
 from upbeat.core.errors import InvalidInput, Problems, suggest
-from upbeat.master.algebra.loops import Anderson, FixedPoint, LoopSolver, Newton
 from upbeat.master.couplings.constrained import Constrained
 from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.couplings.interruptible import Interruptible
@@ -28,6 +27,7 @@ from upbeat.master.inputs.approximation import (
     Polynomial,
     Smooth,
 )
+from upbeat.master.loops import Anderson, FixedPoint, LoopSolver, Newton
 from upbeat.master.master import Master
 from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.lookahead import LookAhead

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 
 from upbeat.core.expr import Cell
 from upbeat.core.ports import Kind
-from upbeat.master.inputs.approximation import Approximation
-from upbeat.master.inputs.course import Course, Place
-from upbeat.master.layout import Reg
+from upbeat.master.inputs.approximation import Approximation, Course, Place
 from upbeat.master.port_registers import End, Interval, PortRegisters
-from upbeat.master.program import Advance, Doubt, Get, History, If, Instruction, Let, Set
+from upbeat.master.program import Advance, Doubt, Get, History, If, Instruction, Let, Reg, Set
 from upbeat.scenario.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 from upbeat.core.expr import ONE, ZERO, Cell, Expr, Op, apply, lift
 from upbeat.core.expr.nodes import Node
 from upbeat.core.reasons import Reason
-from upbeat.master.layout import Reg
-from upbeat.master.program import Block, If, Instruction, Let, Repeat
+from upbeat.core.time import Onwards, Span
+from upbeat.master.program import Block, If, Instruction, Let, Reg, Repeat
 from upbeat.master.registers import Registers
 
 Given = Expr | float
@@ -148,8 +148,12 @@ class Steps:
     """The registers through which a pace and the loop talk, and what paces have in common while they are
     written: memory, reasons and the numbers of blocks (see `Pacing`)."""
 
-    def __init__(self, registers: Registers, now: Reg, reached: Reg, blocks: Sequence[str]) -> None:
+    def __init__(
+        self, registers: Registers, now: Reg, reached: Reg, blocks: Sequence[str], span: Span | None = None
+    ) -> None:
         self._registers = registers
+        self.span = Onwards(0.0) if span is None else span
+        """Of the run, as far as it is known: what is nested goes on for as long as it is asked to."""
         self.memory: list[Reg] = []
         self.calls: list[Any] = []
         """The paces in Python that take part."""

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from upbeat.report.plot import checked_target, save
+from upbeat.report.plot import COLOURS, FRAME, INK, SMALL, TEXT, checked_target, frame, save
 from upbeat.report.schedule import Chart
-from upbeat.report.style import COLOURS, FRAME, INK, SMALL, TEXT, frame
 from upbeat.trace.extras import need
 
 _PAINT = {

@@ -8,8 +8,8 @@ from typing import Any
 from upbeat.core.errors import check_type
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Column
-from upbeat.trace.lateness import Lateness
-from upbeat.trace.statistics import Summary
+from upbeat.trace.log import Lateness
+from upbeat.trace.recorder import Summary
 from upbeat.trace.trace import Trace
 
 _MOST_EVENTS = 6

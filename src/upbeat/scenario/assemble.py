@@ -3,27 +3,222 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from upbeat.core import measure
 from upbeat.core.abilities import Model
-from upbeat.core.errors import InvalidInput, Problems, check_type, suggest
-from upbeat.core.names import bare
-from upbeat.core.ports import Causality, Kind, Port
-from upbeat.scenario.checks import check_cells, check_measures, check_own_name, is_unit
+from upbeat.core.errors import InvalidInput, ModelError, Problems, ScenarioError, check_type, suggest
+from upbeat.core.expr import RESERVED
+from upbeat.core.names import bare, cell_names, objection_to, resolve, split
+from upbeat.core.ports import MAX_CELLS_IN_ALL, Causality, Kind, Port
 from upbeat.scenario.connection import Connection, ScenarioOutput, connect, deliver
-from upbeat.scenario.directory import Directory, End, Unclear, Wrong, by_hand
-from upbeat.scenario.events.connection import EventConnection, EventOutput
-from upbeat.scenario.events.declared import Readable, read_events
-from upbeat.scenario.events.event import Event
-from upbeat.scenario.events.links import connect_event, deliver_event, says_event
+from upbeat.scenario.directory import EVENTS, INPUTS, Directory, End, Unclear, Wrong, by_hand
+from upbeat.scenario.events.declared import Event, Readable, read_events
+from upbeat.scenario.events.links import (
+    EventConnection,
+    EventOutput,
+    connect_event,
+    deliver_event,
+    says_event,
+)
+from upbeat.scenario.files.definitions import cells_of
 from upbeat.scenario.formula import formula
-from upbeat.scenario.values import with_parameters
-from upbeat.units.shorthand import KEYS, read_port
+from upbeat.scenario.graph import Graph
+from upbeat.units.shorthand import KEYS, check_settable, read_port, with_starts
+
+# ----------------------------------------------------------------------------------------------------
+# What is checked about the parts of a scenario one by one: names, models, sizes, units of measure.
+
+Where = tuple[str, ...]
+
+
+def is_unit(name: object, model: Any, problems: Problems) -> bool:
+    """Whether this is a unit by a good name, with ports that do not contradict each other."""
+    where = ("units", str(name))
+    if objection := objection_to(name):
+        problems.add(where, f"{name!r} is not a name for a unit", f"{objection[:1].upper()}{objection[1:]}.")
+        return False
+    if name in (INPUTS, EVENTS):
+        problems.add(
+            where,
+            f"the name '{name}' is taken by the scenario's own {name}",
+            "Choose another name for the unit.",
+        )
+        return False
+    if isinstance(model, type) or not (hasattr(model, "ports") and hasattr(model, "instantiate")):
+        problems.add(
+            where,
+            f"{model!r} is not a model",
+            'Give a model, such as Ode(states={"x": "-x"}), and not its class.',
+        )
+        return False
+    inputs = {port.name for port in model.ports if port.causality is Causality.INPUT and not port.event}
+    events = {port.name for port in model.ports if port.causality is Causality.INPUT and port.event}
+    for port in model.ports:
+        for other in sorted(port.depends - inputs):
+            what = f"output '{port.name}' of unit '{name}' depends on '{other}', which is no input"
+            hint = suggest(other, inputs, "inputs")
+            if other in events:
+                what = f"output '{port.name}' of unit '{name}' depends on the event '{other}'"
+                hint = "An event changes the state when it happens; leave it out of depends."
+            problems.add((*where, "outputs", port.name), what, hint)
+        _check_derivative(port, model, where, problems)
+    doubled = _cells_that_are_ports(model)
+    for cell, array in doubled.items():
+        what = f"unit '{name}' has a port '{cell}', and an array '{array}' with a cell of that name"
+        problems.add(where, what, "Rename one of them: nobody could tell the two apart.")
+    return not doubled and all(port.depends <= inputs for port in model.ports)
+
+
+def _cells_that_are_ports(model: Model) -> dict[str, str]:
+    names = {port.name for port in model.ports}
+    if not any(name.endswith("]") for name in names):
+        return {}
+    return {
+        cell: port.name
+        for port in model.ports
+        if port.size is not None
+        for cell in cell_names(port.name, port.size)
+        if cell in names
+    }
+
+
+def _check_derivative(port: Port, model: Model, where: Where, problems: Problems) -> None:
+    if port.derivative is None:
+        return
+    outputs = {p.name: p for p in model.ports if p.causality is Causality.OUTPUT}
+    other = outputs.get(port.derivative)
+    if other is None or (other.kind, other.size) != (port.kind, port.size) or port.kind is not Kind.REAL:
+        what = f"'{port.derivative}' cannot be the derivative of '{port.name}'"
+        hint = "It must be a real output of the same unit and size. "
+        problems.add(
+            (*where, "outputs", port.name), what, hint + suggest(port.derivative, outputs, "outputs")
+        )
+
+
+def check_own_name(name: object) -> None:
+    """Raise `Wrong` unless an input or output of the scenario can have this name."""
+    if objection := objection_to(name):
+        raise Wrong(f"{name!r} is not a name", f"{objection[:1].upper()}{objection[1:]}.")
+    if name == "time" or name in RESERVED:
+        raise Wrong(f"the name '{name}' already has a meaning in expressions", "Choose another name.")
+
+
+def check_cells(units: Mapping[str, Model], inputs: Iterable[Port], problems: Problems) -> bool:
+    """Complain if there are too many cells to go on."""
+    total = sum(port.cells for port in inputs)
+    for name, model in units.items():
+        total += cells_of(model)
+        if total > MAX_CELLS_IN_ALL:
+            problems.add(
+                ("units", name),
+                f"the ports up to unit '{name}' have {total:,} cells",
+                f"A scenario has at most {MAX_CELLS_IN_ALL:,}: every cell is a column of its own.",
+            )
+            return False
+    return True
+
+
+def check_measures(parts: Parts, problems: Problems) -> None:
+    """Complain about every unit of measure that does not exist."""
+    for name, model in parts.units.items():
+        for port in model.ports:
+            section = f"{port.causality.value}s"
+            _check_measure(port, ("units", name, section, port.name), f"{name}.{port.name}", problems)
+    for port in parts.inputs:
+        _check_measure(port, ("inputs", port.name), port.name, problems)
+    for output in parts.all_outputs:
+        _check_measure(output.port, ("outputs", output.port.name), output.port.name, problems)
+
+
+def _check_measure(port: Port, where: Where, name: str, problems: Problems) -> None:
+    if port.unit is not None:
+        try:
+            measure.check(port.unit)
+        except measure.MeasureError as error:
+            what, _, hint = str(error).partition("; ")
+            problems.add(where, f"the unit of '{name}': {what}", f"{hint[:1].upper()}{hint[1:]}.")
+
+
+# ----------------------------------------------------------------------------------------------------
+# Values from outside: other parameters and start values for a scenario that exists.
+
+
+def with_parameters(
+    units: Mapping[str, Model],
+    values: Mapping[str, Any],
+    where: Where,
+    problems: Problems,
+    broken: Collection[str] = (),
+) -> dict[str, Model]:
+    """The units with the values of ``{"unit.parameter": value}``."""
+    changed = dict(units)
+    for key, value in values.items():
+        unit, name = split(bare(key))
+        here = (*where, key)
+        if not name:
+            problems.add(here, f"'{key}' does not name a value of a unit", "Write unit.parameter.")
+        elif unit not in units:
+            if unit not in broken:
+                problems.add(here, f"there is no unit '{unit}'", suggest(unit, units, "units"))
+        else:
+            try:
+                changed[unit] = changed[unit].with_values({name: value})
+            except ModelError as error:
+                problems.add(here, f"unit '{unit}': {error}")
+            except ScenarioError as error:  # of a nested one
+                for problem in error.problems:
+                    problems.add(here, f"inside '{unit}': {problem.what}", problem.hint)
+    return changed
+
+
+def with_values(
+    parts: Parts, values: Mapping[str, Any], problems: Problems, broken: Collection[str] = ()
+) -> Parts:
+    """The same parts with other parameters, start values, and start values of the scenario's inputs."""
+    own = {port.name for port in parts.inputs}
+    inputs, rest = parts.inputs, {}
+    for key, value in values.items():
+        if resolve(bare(key), own)[0] not in own:
+            rest[key] = value
+            continue
+        try:
+            check_settable({key: value}, own)
+            inputs = with_starts(inputs, {key: value})
+        except ModelError as error:
+            problems.add(("values", key), str(error))
+    for key, what in _without_effect(parts, rest).items():
+        del rest[key]
+        hint = "Change the connection, or set an input that nothing drives."
+        if (source := what.strip("'")) in own:
+            hint = f"Set '{source}', which drives it."
+        problems.add(("values", key), f"'{key}' is driven by {what}, so a value for it has no effect", hint)
+    units = with_parameters(parts.units, rest, ("values",), problems, broken)
+    return replace(parts, units=units, inputs=inputs)
+
+
+def _without_effect(parts: Parts, values: Mapping[str, Any]) -> dict[str, str]:
+    """The connected inputs among `values`, with what drives them; not the first guesses for loops."""
+    sources = {connection.target: connection.text for connection in parts.connections}
+    driven = {key: path for key in values if (path := resolve(bare(key), sources)[0]) in sources}
+    if not driven:
+        return {}
+    loops = Graph(parts.units, parts.connections).loops
+    guesses = {str(node) for loop in loops for node in loop if node.side == "in"}
+    return {key: _shown(sources[path]) for key, path in driven.items() if path not in guesses}
+
+
+def _shown(text: str | tuple[str, ...] | Mapping[str, Any]) -> str:
+    if isinstance(text, Mapping):
+        return _shown(text["value"])
+    return f"'{text}'" if isinstance(text, str) else f"[{', '.join(text)}]"
+
+
+# ----------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
-Where = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from typing import Any
 from upbeat.core.expr import Apply, Expr, Name, Op, substitute
 from upbeat.core.measure import MeasureError, UnknownMeasure
 from upbeat.core.ports import Kind, Port
+from upbeat.scenario.dimensions import FACTOR, Quantity
 from upbeat.scenario.directory import INPUTS, Directory, End, Unclear, Wrong
 from upbeat.scenario.events.errors import event_for_signal
 from upbeat.scenario.formula import Formula, described, formula
-from upbeat.scenario.quantity import FACTOR, Quantity
 
 Written = str | tuple[str, ...] | Mapping[str, Any]
 """An expression as it was written, or one for every cell; or a table of it and ``convert = false``."""

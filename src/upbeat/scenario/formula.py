@@ -25,9 +25,8 @@ from upbeat.core.expr import (
 )
 from upbeat.core.measure import UnknownMeasure
 from upbeat.core.ports import Kind, Port
-from upbeat.scenario.dimensions import NUMBER, NoUnit, infer
+from upbeat.scenario.dimensions import NUMBER, NoUnit, Quantity, infer
 from upbeat.scenario.directory import Directory, Source, Unclear, Wrong
-from upbeat.scenario.quantity import Quantity
 
 _PLAIN = re.compile(r"\s*([A-Za-z_]\w*\.[A-Za-z_]\w*)\s*\Z", re.ASCII)
 

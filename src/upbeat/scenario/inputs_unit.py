@@ -13,8 +13,7 @@ from upbeat.core.ports import Kind, Port
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import Connection, ScenarioOutput, closed
 from upbeat.scenario.directory import INPUTS, by_hand
-from upbeat.scenario.events.connection import EventConnection, EventOutput, closed_senders
-from upbeat.scenario.events.relay import relay
+from upbeat.scenario.events.links import EventConnection, EventOutput, closed_senders, relay
 from upbeat.scenario.signals import (
     ROUNDED,
     TIME,

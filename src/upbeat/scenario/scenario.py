@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Model, why_fixed
 from upbeat.core.errors import InvalidInput, Problems, check_type, suggest
-from upbeat.core.expr import Expr
+from upbeat.core.expr import Expr, Name
+from upbeat.core.names import split
 from upbeat.core.ports import Causality, Kind, Port, Values
-from upbeat.scenario.assemble import Parts, assemble
-from upbeat.scenario.checks import check_measures
+from upbeat.scenario.assemble import Parts, assemble, check_measures, with_values
 from upbeat.scenario.connection import Connection, ScenarioOutput
-from upbeat.scenario.directory import CONDITIONS, EVENTS, INPUTS, by_hand
-from upbeat.scenario.events.connection import EventConnection, EventOutput
+from upbeat.scenario.directory import CONDITIONS, EVENTS, INPUTS, Directory, End, by_hand
 from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.links import EventConnection, EventOutput, Sender
+from upbeat.scenario.events.watcher import linked, sights, watchers
 from upbeat.scenario.graph import Graph
 from upbeat.scenario.signals import as_signals
-from upbeat.scenario.values import with_values
+from upbeat.units.equations.arranging import free_name, tells
+from upbeat.units.equations.ode import Ode
+from upbeat.units.process import Isolated, bare
 
 if TYPE_CHECKING:
-    from upbeat.scenario.events.event import Event
-    from upbeat.scenario.origin import Origin
+    from upbeat.scenario.events.declared import Event
     from upbeat.scenario.signals import Signals
     from upbeat.units.solving.solvers import Solver
+
 
 Value = str | float | Expr | Mapping[str, Any]
 """What an input can be connected to; a list of them gives each cell of an array its own.
@@ -383,3 +386,132 @@ class Scenario:
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""
         return f"Scenario({name}units={list(self.units)}, connections={len(self.all_connections)})"
+
+
+# ----------------------------------------------------------------------------------------------------
+# Where a scenario that was made from another one comes from: merged into a monolith, or flattened.
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What people know a made scenario by: its units before, and what a trace calls its ports.
+
+    A monolith says in `notes` what became of loops. Where nested scenarios were flattened, `shown` are the
+    columns that a trace has (is it an output?) in their order; the scenario's own outputs are called
+    ``columns["", name]``, and units that were inside others ``paths[name]``. `fixed` says of parameters of a
+    monolith that cannot change during a run why.
+    """
+
+    units: tuple[str, ...]
+    columns: dict[End, str]
+    notes: tuple[str, ...] = ()
+    shown: dict[str, bool] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+    fixed: dict[str, str] = field(default_factory=dict)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Units that stop at the events of the scenario by themselves, and tell whoever watches for them.
+#
+# A unit that may *lead* gets, for each event that it has a part in, an event of its own with the same
+# conditions. What it cannot know by itself comes in as inputs, which follow their courses as all inputs do.
+# Where the unit stops, it says which event it has located, and that one happens: in all units, from one
+# snapshot, as if whoever watches had seen it.
+
+Place = tuple[str, str]
+"""Of an event: the unit that watches for it, and its name there."""
+
+
+@dataclass
+class _Unit:
+    """What a unit is to watch for, in the names of the scenario's outputs."""
+
+    model: Ode
+    events: dict[Place, tuple[Expr, ...]] = field(default_factory=dict)
+    own: dict[str, Expr] = field(default_factory=dict)
+    foreign: dict[str, Port] = field(default_factory=dict)
+    sources: dict[str, End] = field(default_factory=dict)
+
+
+def with_stops(closed: Scenario, may_lead: Callable[[str], bool]) -> Scenario:
+    """The closed scenario, in which units that `may_lead` stop at the events they have a part in."""
+    looking = watchers(closed.units)
+    if not looking or any(watcher.heard for watcher in looking.values()):
+        return closed  # there is nothing to see, or all this has been done
+    units = _watching(closed, may_lead)
+    models: dict[str, Model] = {}
+    connections: list[Connection] = []
+    senders: dict[Place, list[Sender]] = {}
+    for unit, wanted in units.items():
+        taken: set[str] = set()
+        labels = {place: free_name(place[1], taken) for place in wanted.events}
+        conditions = {labels[place]: zs for place, zs in wanted.events.items()}
+        made, stops = wanted.model.stopping(conditions, wanted.own, wanted.foreign)
+        given: Any = closed.units[unit]
+        models[unit] = replace(given, model=made) if isinstance(given, Isolated) else made
+        for name, port in stops.seen.items():
+            connections.append(Connection(unit, port, (Name(name),), (wanted.sources[name],), name))
+        for place, label in labels.items():
+            port = stops.located[label]
+            sender = Sender((unit, port), None, (Name(f"{unit}.{port}"),))
+            senders.setdefault(place, []).append(sender)
+    links: list[EventConnection] = []
+    for unit, watcher in looking.items():
+        models[unit] = told = linked(watcher, [event for owner, event in senders if owner == unit])
+        for event, port in told.links:
+            links.append(EventConnection(unit, port, tuple(senders[unit, event]), f"{unit}.{event}"))
+    return closed.with_parts(
+        units={**closed.units, **models},
+        connections=(*closed.connections, *connections),
+        event_connections=(*closed.event_connections, *links),
+    )
+
+
+def _watching(closed: Scenario, may_lead: Callable[[str], bool]) -> dict[str, _Unit]:
+    found: dict[str, _Unit] = {}
+    directory = Directory(closed.units, ())
+    driven = _copies(closed)
+    for sight in sights(closed):
+        read = sight.reads
+        for unit in sorted({split(each)[0] for each in read}, key=list(closed.units).index):
+            model = bare(closed.units[unit])
+            if type(model) is not Ode or not may_lead(unit):
+                continue
+            own = {each: tells(model.equations, split(each)[1]) for each in read if split(each)[0] == unit}
+            if any(cell is None for cell in own.values()):
+                continue
+            wanted = found.setdefault(unit, _Unit(model))
+            wanted.events[sight.place] = sight.conditions
+            wanted.own |= {each: cell for each, cell in own.items() if cell is not None}
+            for each in read:
+                if each in own:
+                    continue
+                if (unit, each) in driven:  # it has an input for it
+                    wanted.own[each] = Name(driven[unit, each])
+                else:
+                    source = directory.source(each)
+                    wanted.foreign[each], wanted.sources[each] = source.port, source.end
+    return found
+
+
+def _copies(closed: Scenario) -> dict[tuple[str, str], str]:
+    """The real inputs that are just an output of another unit, by unit and the name of that output."""
+    found: dict[tuple[str, str], str] = {}
+    for connection in closed.connections:
+        model = bare(closed.units[connection.unit])
+        cell, *others = connection.cells
+        if type(model) is Ode and not others and isinstance(cell, Name):
+            port = next(port for port in model.ports if port.name == connection.port)
+            if port.kind is Kind.REAL and port.size is None:
+                found.setdefault((connection.unit, cell.id), port.name)
+    return found
+
+
+def located(closed: Scenario) -> dict[Place, tuple[End, ...]]:
+    """The event outputs by which units say that they have located an event."""
+    ports = {(c.unit, c.port): c.senders for c in closed.event_connections}
+    return {
+        (unit, event): tuple(sender.source for sender in ports[unit, port])
+        for unit, watcher in watchers(closed.units).items()
+        for event, port in watcher.links
+    }

@@ -1,16 +1,53 @@
-"""How long a search may still take, by the work of this process: waiting for others does not count.
-
-So other work on the machine takes nothing from a search, but for two things: where cores share caches and
-memory, the same work takes more of these seconds; and one call of the solver ends by the clock on the wall
-(see `by_the_wall`). A search that ends for lack of time may end elsewhere in another run. Then nothing is
-proven, and the answer says so: it may be weaker, but never false.
-"""
+"""What judging may cost: seconds, sizes of systems."""
 
 from __future__ import annotations
 
 import time
+from typing import Any
 
-from upbeat.stability.limits import checked_seconds
+from upbeat.core.errors import InvalidInput
+
+# ----------------------------------------------------------------------------------------------------
+# Limits of a search, checked: seconds of work, lengths and degrees, tolerances.
+
+
+def checked_seconds(given: Any) -> float:
+    """How much work a search may take: none at all, or some."""
+    if not _number(given) or not 0.0 <= given < 1e300:
+        raise InvalidInput(f"seconds are a number from 0 on, such as 60, not {given!r}")
+    return float(given)
+
+
+def checked_tolerance(given: Any) -> float:
+    """How far two bounds may be apart, relatively."""
+    if not _number(given) or not 0.0 < given < 1.0:
+        raise InvalidInput(f"tolerance is a number between 0 and 1, such as 1e-5, not {given!r}")
+    return float(given)
+
+
+def checked_whole(given: Any, what: str, least: int) -> int:
+    """A whole number from `least` on."""
+    if type(given) is not int or given < least:
+        raise InvalidInput(f"{what} is a whole number from {least} on, not {given!r}")
+    return given
+
+
+def checked_degree(given: Any) -> int:
+    """The degree of a lift, or the largest that is tried."""
+    return checked_whole(given, "the degree of a lift", 0)
+
+
+def _number(given: Any) -> bool:
+    return isinstance(given, (int, float)) and not isinstance(given, bool)
+
+
+# ----------------------------------------------------------------------------------------------------
+# How long a search may still take, by the work of this process: waiting for others does not count.
+#
+# So other work on the machine takes nothing from a search, but for two things: where cores share caches and
+# memory, the same work takes more of these seconds; and one call of the solver ends by the clock on the
+# wall (see `by_the_wall`). A search that ends for lack of time may end elsewhere in another run. Then
+# nothing is proven, and the answer says so: it may be weaker, but never false.
 
 PATIENCE = 10.0
 """The solver knows no clock but that on the wall. A call may take so many times what is left by that clock:

@@ -3,25 +3,305 @@
 from __future__ import annotations
 
 import copy
+import mmap
 import struct
 import threading
 import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, cast
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from upbeat.core.errors import FileProblem, InvalidInput, RecordingError, RunError
-from upbeat.core.plain import Fields
+from upbeat.core.plain import Fields, same_length
 from upbeat.core.ports import Kind, Value
 from upbeat.trace.columns import TIME, Cells, Column, Pool
-from upbeat.trace.eventkinds import EventKind
-from upbeat.trace.events import EventLog, StoredEvents
-from upbeat.trace.log import Ending, Outcome
-from upbeat.trace.statistics import Statistics
-from upbeat.trace.steps import StepLog
-from upbeat.trace.store import Arrays, FileSink, Sink, Source
+from upbeat.trace.events import EventKind, EventLog, StoredEvents
+from upbeat.trace.log import Ending, Outcome, StepLog
+
+# ----------------------------------------------------------------------------------------------------
+# Where recorded rows go and come from: what sinks and sources have, and the ones in memory.
+
+
+class Source(Protocol):
+    """What a `Trace` reads from: decoded columns by index, time being column 0."""
+
+    @property
+    def rows(self) -> int: ...
+
+    def column(self, index: int) -> NDArray[Any]: ...
+
+
+class Sink(Protocol):
+    """Takes chunks of rows. Call order: `begin`, any number of `write`s, `close`.
+
+    The constructor checks whatever can be checked before a run, and keeps other runs out; nothing is
+    overwritten before the first `write`. A failure raises `FileProblem`, and what was written before
+    stays readable.
+    """
+
+    streams: bool
+    """Whether memory stays flat, however many rows are written."""
+
+    def begin(self, columns: tuple[Column, ...], kinds: tuple[EventKind, ...] = ()) -> None:
+        """What the rows hold, and the events that are expected; others may come."""
+        ...
+
+    def write(self, cells: Cells, strings: Sequence[str]) -> None:
+        """Take a chunk. `strings` is the whole pool so far.
+
+        A sink that `streams` is done with the chunk when this returns; any other owns it from now on.
+        """
+        ...
+
+    def close(self, ending: Ending) -> None:
+        """Finish. No `write` follows."""
+        ...
+
+    def source(self) -> Source:
+        """The rows so far, to be read again; also while more are being written."""
+        ...
+
+
+class FileSink(Sink, Protocol):
+    """A sink that `streams`, to a file. Events come between the rows, and never twice."""
+
+    def write_events(self, events: EventLog, strings: Sequence[str]) -> None:
+        """Take events. All calls number the kinds alike; `strings` is the pool of rows and events."""
+        ...
+
+    def stored_events(self) -> Callable[[], EventLog]:
+        """How to read the events so far again; picklable."""
+        ...
+
+    def standing(self) -> dict[str, Any]:
+        """How far the files have come, as plain data; what is said here is safe on the disk."""
+        ...
+
+    def stand(self, standing: Fields) -> None:
+        """After `begin`: go on where another process stood, and cut off what it has written since.
+
+        `FileProblem` if the files are not those, and then nothing was changed.
+        """
+        ...
+
+
+def events_beside(path: Path) -> Path:
+    """The second file of a result, for formats that are one table a file: ``run.csv``, ``run.events.csv``."""
+    return path.with_name(f"{path.stem}.events{path.suffix}")
+
+
+class MemorySink:
+    """Keeps the rows in memory, at little more than their own size.
+
+    Chunks are kept as they come, because turning rows into columns would cost more than recording
+    itself. The first question for a column turns all chunks into columns, and gives each chunk up
+    as soon as it is copied: at no time is there a second copy of everything.
+    """
+
+    streams = False
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._columns: tuple[Column, ...] = ()
+        self._chunks: list[Cells] = []
+        self._pieces: list[list[Cells]] = []
+        self._strings: Sequence[str] = ()
+
+    def begin(self, columns: tuple[Column, ...], kinds: tuple[EventKind, ...] = ()) -> None:
+        self._columns = (TIME, *columns)
+        self._pieces = [[] for _ in self._columns]
+
+    def write(self, cells: Cells, strings: Sequence[str]) -> None:
+        self.rows += len(cells)
+        self._chunks.append(cells)
+        self._strings = strings
+
+    def close(self, ending: Ending) -> None:
+        pass
+
+    def source(self) -> Source:
+        return First(self.rows, self)
+
+    def column(self, index: int) -> NDArray[Any]:
+        if self._chunks:
+            self._turn()
+        pieces = self._pieces[index]
+        if len(pieces) != 1:
+            self._pieces[index] = pieces = [np.concatenate(pieces) if pieces else np.empty(0)]
+        return self._columns[index].decode(pieces[0], self._strings)
+
+    def _turn(self) -> None:
+        """Turn the chunks so far into one more piece of every column."""
+        rows, first = sum(map(len, self._chunks)), 0
+        fresh = [_lazily(rows) for _ in self._columns]
+        self._chunks.reverse()
+        while self._chunks:
+            chunk = self._chunks.pop()
+            for number, piece in enumerate(fresh):
+                piece[first : first + len(chunk)] = chunk[:, number]
+            first += len(chunk)
+        for pieces, piece in zip(self._pieces, fresh, strict=True):
+            pieces.append(piece)
+
+
+def _lazily(rows: int) -> Cells:
+    """An array whose memory comes into being page by page as it is written, whatever the allocator does."""
+    return np.frombuffer(mmap.mmap(-1, 8 * rows)) if rows > 1 << 14 else np.empty(rows)
+
+
+class Arrays:
+    """A source over arrays that are already decoded."""
+
+    def __init__(self, arrays: Iterable[NDArray[Any]]) -> None:
+        self._arrays = tuple(arrays)
+
+    @property
+    def rows(self) -> int:
+        return len(self._arrays[0])
+
+    def column(self, index: int) -> NDArray[Any]:
+        return self._arrays[index]
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first `rows` rows of a source: a trace taken from a run that goes on does not grow with it."""
+
+    rows: int
+    source: Source
+
+    def column(self, index: int) -> NDArray[Any]:
+        return self.source.column(index)[: self.rows]
+
+
+class Deferred:
+    """The first `rows` rows of a source that is opened when a column is asked for.
+
+    So the result of a long run stays on disk until somebody looks. `load` must be picklable, because
+    traces are; what was loaded is not pickled with them.
+    """
+
+    def __init__(self, rows: int, load: Callable[[], Source]) -> None:
+        self.rows = rows
+        self._load = load
+        self._source: Source | None = None
+
+    def column(self, index: int) -> NDArray[Any]:
+        if self._source is None:
+            self._source = self._load()
+        return self._source.column(index)[: self.rows]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_source": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a result file holds."""
+
+    columns: tuple[Column, ...]
+    source: Source
+    ending: Ending = field(default_factory=Ending)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Least, greatest, mean and final value of every column, kept up to date while rows stream by.
+
+_ARRAYS = ("least", "greatest", "integral", "final")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What one numeric column did. `mean` is over time (not over rows), so uneven steps do no harm."""
+
+    least: float
+    mean: float
+    greatest: float
+    final: float
+
+
+class Statistics:
+    """Running statistics of the numeric columns; its cost is per chunk, with no Python work per row."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self.rows = 0
+        self.first_time = self.last_time = 0.0
+        self._columns = tuple(columns)
+        self._reals = np.array([i for i, c in enumerate(columns) if c.kind is Kind.REAL], dtype=np.intp)
+        self._whole = np.array(
+            [i for i, c in enumerate(columns) if c.kind in (Kind.INTEGER, Kind.BOOLEAN)], dtype=np.intp
+        )
+        self._all_real = len(self._reals) == len(columns)
+        self._least = np.full(len(columns), np.inf)
+        self._greatest = np.full(len(columns), -np.inf)
+        self._integral = np.zeros(len(columns))
+        self._final = np.zeros(len(columns))
+
+    def add(self, cells: Cells) -> None:
+        """Take the next rows."""
+        if len(cells) == 0:
+            return
+        time = cells[:, 0]
+        gap = time[0] - self.last_time if self.rows else 0.0
+        between = np.diff(time)
+        reals = cells[:, 1:] if self._all_real else cells[:, 1 + self._reals]
+        self._take(self._reals, reals, 0.5 * gap, _trapezoid(0.5 * between, 0.5 * gap))
+        if len(self._whole):
+            whole = cells[:, 1 + self._whole].view(np.int64).astype(np.float64)
+            self._take(self._whole, whole, gap, np.append(between, 0.0))
+        if self.rows == 0:
+            self.first_time = float(time[0])
+        self.last_time = float(time[-1])
+        self.rows += len(cells)
+
+    def _take(self, which: NDArray[np.intp], values: Cells, before: float, weights: Cells) -> None:
+        if len(which) == 0:
+            return
+        self._least[which] = np.minimum(self._least[which], values.min(axis=0))
+        self._greatest[which] = np.maximum(self._greatest[which], values.max(axis=0))
+        self._integral[which] += before * self._final[which] + weights @ values
+        self._final[which] = values[-1]
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for a file."""
+        arrays = {name: getattr(self, f"_{name}").tolist() for name in _ARRAYS}
+        return {"rows": self.rows, "first_time": self.first_time, "last_time": self.last_time, **arrays}
+
+    def take_over(self, data: Any) -> None:
+        """Go on from what `to_data` gave, of the same columns; `ValueError` if it is something else."""
+        fields = Fields(data, "the statistics")
+        rows, first, last = fields.whole("rows"), fields.number("first_time"), fields.number("last_time")
+        arrays = {name: fields.array(name, np.float64) for name in _ARRAYS}
+        same_length("the statistics", (*arrays.values(), self._columns))
+        self.rows, self.first_time, self.last_time = rows, first, last
+        for name, values in arrays.items():
+            getattr(self, f"_{name}")[:] = values
+
+    def __getitem__(self, index: int) -> Summary | None:
+        """The summary of a column; None for strings, and when there are no rows."""
+        if self.rows == 0 or self._columns[index].kind is Kind.STRING:
+            return None
+        span = self.last_time - self.first_time
+        final = float(self._final[index])
+        mean = float(self._integral[index]) / span if span > 0 else final
+        return Summary(float(self._least[index]), mean, float(self._greatest[index]), final)
+
+
+def _trapezoid(halves: Cells, before: float) -> Cells:
+    """The weight of every row: half the time since the row before it and half the time to the next."""
+    weights = np.zeros(len(halves) + 1)
+    weights[:-1] += halves
+    weights[1:] += halves
+    weights[0] += before
+    return weights
+
+
+# ----------------------------------------------------------------------------------------------------
 
 CHUNK_BYTES = 1 << 20
 """The usual size of a chunk: large enough that its overhead vanishes, small enough to lose."""

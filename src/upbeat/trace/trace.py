@@ -19,11 +19,8 @@ from upbeat.trace.columns import TIME, Cells, Column, Pool, labels_of
 from upbeat.trace.events import EventLog, StoredEvents
 from upbeat.trace.extras import need
 from upbeat.trace.files.sinks import check_ours, check_suffix, load, open_file
-from upbeat.trace.lateness import Lateness
-from upbeat.trace.log import Ending, Outcome
-from upbeat.trace.statistics import Statistics, Summary
-from upbeat.trace.steps import StepLog
-from upbeat.trace.store import Arrays, Source
+from upbeat.trace.log import Ending, Lateness, Outcome, StepLog
+from upbeat.trace.recorder import Arrays, Source, Statistics, Summary
 
 if TYPE_CHECKING:
     from upbeat.trace.recorder import Recorder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from upbeat.units.addresses import NativeUnit
-from upbeat.units.custom import PythonUnit
 from upbeat.units.discrete import (
     Clock,
     Discrete,
@@ -22,7 +21,7 @@ from upbeat.units.equations.lowered import OdeTables
 from upbeat.units.equations.ode import Function, Ode
 from upbeat.units.inputs import MAX_DEGREE
 from upbeat.units.process import Isolated
-from upbeat.units.python import PythonFunction, PythonOde
+from upbeat.units.python import PythonFunction, PythonOde, PythonUnit
 from upbeat.units.shorthand import ports
 from upbeat.units.solving.solvers import (
     RK4,

@@ -18,8 +18,7 @@ from typing import Any
 
 from upbeat.core import measure
 from upbeat.core.errors import InvalidInput, ModelError, suggest
-from upbeat.core.labels import Labels
-from upbeat.core.names import bare, resolve
+from upbeat.core.names import Labels, bare, resolve
 from upbeat.core.ports import Causality, Kind, Port, Values, check_variable
 
 KEYS = {

@@ -30,7 +30,7 @@ from ssp_maker import (
     ssd,
     units,
 )
-from upbeat.scenario.ssp.conversion import Affine, Unfit
+from upbeat.scenario.ssp.importing import Affine, Unfit
 
 BOUNDED = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -15,7 +15,7 @@ from upbeat.core.abilities import Ability, NextEvent, Rollback, Serialise
 from upbeat.core.errors import ModelError
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.discrete import DiscreteError, PythonDiscrete
-from upbeat.units.discrete.literal import dumps, loads
+from upbeat.units.discrete.model import dumps, loads
 
 AFTER = {"red": "green", "green": "yellow", "yellow": "red"}
 LASTS = {"red": 60, "green": 50, "yellow": 10, "off": math.inf}

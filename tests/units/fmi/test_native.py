@@ -12,7 +12,7 @@ import pytest
 
 import upbeat as up
 from upbeat.core.abilities import Ability
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="no native engine")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from upbeat.core.expr.derive import differentiate, directional_derivative, time_derivative
-from upbeat.core.expr.evaluate import evaluate
 from upbeat.core.expr.indicator import indicator, plain
-from upbeat.core.expr.kernel import Kernel
+from upbeat.core.expr.kernel import Kernel, evaluate
 from upbeat.core.expr.kinds import fits, kind_of, labelled
 from upbeat.core.expr.nodes import (
     ONE,
@@ -26,11 +25,10 @@ from upbeat.core.expr.nodes import (
     substitute,
 )
 from upbeat.core.expr.operations import OPS, Op
-from upbeat.core.expr.parse import parse
+from upbeat.core.expr.parse import RESERVED, parse
 from upbeat.core.expr.show import show
 from upbeat.core.expr.simplify import simplify
 from upbeat.core.expr.tables import Table, Table1, Table2
-from upbeat.core.expr.tokens import RESERVED
 
 __all__ = [
     "ONE",

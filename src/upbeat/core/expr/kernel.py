@@ -1,22 +1,51 @@
-"""Several expressions as one straight line of code: the form that every fast backend takes.
-
-Equal parts are computed once (value numbering), also across outputs. The work array is laid out as
-[inputs | constants | temporaries]; a row (opcode, dst, a, b, c) computes one temporary from entries before
-it. The rows are the bytecode of the native core, and the source of the Python and LLVM backends.
-"""
+"""Evaluating expressions: one by one, or many as flat code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from upbeat.core.errors import ExpressionError, suggest
-from upbeat.core.expr.ieee import HELPERS
-from upbeat.core.expr.nodes import Apply, Cell, Expr, Inner, Leaf, Name, Number, cells, fold_all
-from upbeat.core.expr.operations import LOOKUP1, LOOKUP2, OPS, Op
+from upbeat.core.expr.nodes import Apply, Cell, Expr, Inner, Leaf, Name, Number, cells, fold, fold_all
+from upbeat.core.expr.operations import HELPERS, IMPLEMENTATION, LOOKUP1, LOOKUP2, OPS, Op
 from upbeat.core.expr.simplify import reduce
 from upbeat.core.expr.tables import Table, Table1
+
+# ----------------------------------------------------------------------------------------------------
+# The value of an expression, by the shortest road: one walk over its nodes. The reference for `Kernel`.
+
+
+def evaluate(
+    expr: Expr, env: Mapping[str, float] | None = None, cells: Mapping[int, float] | None = None
+) -> float:
+    """The value of `expr` where names have the values `env` and register cells the values `cells`."""
+    values, registers = env or {}, cells or {}
+
+    def leaf(node: Leaf) -> float:
+        if isinstance(node, Number):
+            return node.value
+        try:
+            return float(registers[node.index] if isinstance(node, Cell) else values[node.id])
+        except KeyError:
+            pass
+        if isinstance(node, Cell):
+            raise ExpressionError(f"cell {node.index} has no value")
+        raise ExpressionError(f"'{node.id}' has no value. {suggest(node.id, values)}")
+
+    return fold(expr, leaf, _inner)
+
+
+def _inner(node: Inner, args: list[float]) -> float:
+    return IMPLEMENTATION[node.op](*args) if isinstance(node, Apply) else node.table(*args)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Several expressions as one straight line of code: the form that every fast backend takes.
+#
+# Equal parts are computed once (value numbering), also across outputs. The work array is laid out as
+# [inputs | constants | temporaries]; a row (opcode, dst, a, b, c) computes one temporary from entries
+# before it. The rows are the bytecode of the native core, and the source of the Python and LLVM backends.
 
 Row = tuple[int, int, int, int, int]
 

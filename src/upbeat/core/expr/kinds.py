@@ -8,7 +8,7 @@ from upbeat.core.errors import ExpressionError
 from upbeat.core.expr.nodes import Apply, Expr, Inner, Leaf, Lookup, Name, Number, fold
 from upbeat.core.expr.operations import OPS, Op
 from upbeat.core.expr.tables import Table, Table1
-from upbeat.core.labels import Labels
+from upbeat.core.names import Labels
 from upbeat.core.ports import Kind
 
 _Guess = tuple[Kind, bool]

@@ -8,7 +8,7 @@ from typing import Final
 from upbeat.core.errors import ExpressionError
 from upbeat.core.expr.nodes import Apply, Cell, Expr, Inner, Leaf, Lookup, Name, Number, fold
 from upbeat.core.expr.operations import OPS, Level, Op
-from upbeat.core.expr.tokens import written
+from upbeat.core.expr.parse import written
 
 MAX_SHOWN: Final = 1_000_000
 

@@ -18,11 +18,11 @@ from upbeat.engine.settings import Settings
 from upbeat.scenario.files import reading as files
 from upbeat.scenario.files.reading import ScenarioFile
 from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.ssp.exporting import kept_of
 from upbeat.scenario.ssp.exporting import write_ssp as write_package
 from upbeat.scenario.ssp.importing import Imported
 from upbeat.scenario.ssp.importing import read_ssp as read_imported
-from upbeat.scenario.ssp.keeping import kept_of
-from upbeat.scenario.ssp.package import ssd_of
+from upbeat.scenario.ssp.reading import ssd_of
 
 _log = logging.getLogger("upbeat.ssp")
 

@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from upbeat.core.errors import StepError
 from upbeat.core.reasons import KNOWN, Reason
-from upbeat.engine.native.errors import CLOSED
-from upbeat.engine.native.fired import FiredColumns
-from upbeat.trace.steps import RUNS, StepRuns
+from upbeat.engine.native.errors import CLOSED, FiredColumns
+from upbeat.trace.log import RUNS, StepRuns
 
 if TYPE_CHECKING:
     from upbeat import _native

@@ -13,14 +13,12 @@ from upbeat.core.expr import Kernel, Table, Table1
 from upbeat.core.ports import Port
 from upbeat.engine.inside import Inside
 from upbeat.engine.native.errors import Names
-from upbeat.engine.native.lower import lower, slopes_asked
-from upbeat.engine.native.tables import KINDS, Tables
+from upbeat.engine.native.lower import KINDS, Tables, lower, slopes_asked
 
 if TYPE_CHECKING:
     from upbeat import _native
     from upbeat.units import OdeTables
-    from upbeat.units.discrete.pieces import Assigning, ModePieces, Piece
-    from upbeat.units.discrete.tables import DiscreteTables
+    from upbeat.units.discrete.unit import Assigning, DiscreteTables, ModePieces, Piece
     from upbeat.units.equations.lowered import PortTable
 
 _WORTH_COMPILING = 8

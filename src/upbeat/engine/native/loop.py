@@ -16,8 +16,8 @@ from upbeat.engine.native.core_loop import Chunk, Status, Stretch
 from upbeat.engine.native.machine import Machine
 from upbeat.engine.selection import Selection
 from upbeat.master.program import Program
+from upbeat.trace.log import StepLog
 from upbeat.trace.recorder import Recorder
-from upbeat.trace.steps import StepLog
 
 FOREVER = 1e9
 """Seconds that no single step takes."""

@@ -5,23 +5,25 @@ Nothing here needs the core itself, so that tables can also be written to a file
 
 from __future__ import annotations
 
+import enum
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from upbeat.core.abilities import Model
-from upbeat.core.expr import Number
+from upbeat.core.expr import Cell, Expr, Kernel, Number, cells
+from upbeat.core.expr.nodes import Leaf, fold, with_args
 from upbeat.core.ports import Kind, Port, Value
-from upbeat.core.reasons import LANDED
-from upbeat.engine.native.rows import Rows
-from upbeat.engine.native.tables import KINDS, WIDTH, Code, PaceTable, Shares, Tables
+from upbeat.core.reasons import LANDED, Reason
 from upbeat.engine.schedule import Schedule
 from upbeat.master.program import (
     Advance,
     Block,
+    Budget,
     Call,
     Due,
     Fall,
@@ -32,6 +34,7 @@ from upbeat.master.program import (
     If,
     Instruction,
     Jump,
+    Layout,
     Let,
     Pacing,
     Pick,
@@ -44,6 +47,189 @@ from upbeat.master.program import (
     Slope,
     Solve,
 )
+
+# ----------------------------------------------------------------------------------------------------
+# A program as flat tables of numbers: what the native core reads (native/src/program.hpp).
+
+Ints = npt.NDArray[np.int32]
+Expression = tuple[int, list[int], list[int]]
+"""A kernel's number, the cells it reads, the cells it writes."""
+
+Shares = list[list[tuple[int, list[tuple[int, int]], bool]]]
+"""How cores share a block out: for each of them what it does, as the row where that begins, the places
+(core, position) in these lists that must be done before, and whether another core may do it as well. Nothing:
+the block is not shared."""
+
+PaceTable = tuple[list[int], list[int], list[int], list[tuple[bool, int, bool]]]
+"""What the loop needs of a pace: the cells `limit`, `until`, `block`, `reason`, `again`, `fired`; the blocks
+`propose`, `review`, `note`, `changed`, `keep`, `back` (-1: there is none); the step blocks; and of each
+reason whether it tells a time, how many other numbers, and whether the step ends at an event."""
+
+KINDS: Mapping[Kind, int] = {Kind.REAL: 0, Kind.INTEGER: 1, Kind.BOOLEAN: 2, Kind.STRING: 3}
+WIDTH = 7
+"""The length of a row of code."""
+
+
+class Code(enum.IntEnum):
+    """The core's instructions; `native/src/program.hpp` lists their operands."""
+
+    END = 0
+    GET = 1
+    SET = 2
+    GATHER = 3
+    COMPUTE = 4
+    COPY = 5
+    ADVANCE = 6
+    JUMP = 7
+    SAVE = 8
+    RESTORE = 9
+    BEGIN = 10
+    UNTIL = 11
+    UNLESS = 12
+    GOTO = 13
+    FIRE = 14
+    SOLVE = 15
+    SLOPE = 16
+    DUE = 20
+    GET_EVENT = 21
+    FIT = 22
+    FALL = 23
+    PICK = 24
+    RANK = 25
+    CALL = 26
+    GRID = 27
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """A lowered program: what the core reads, and (from `strings` to `origins`) what gives its numbers names.
+
+    `start_block` and `instant_block` are numbers of blocks, or -1 if there is nothing in them; `due` is the
+    cell of the next known event, or -1; `stops` that of who has ended a step, or -1; `budget` the first
+    of the two of the budget of events, or -1, and `chatter` what to say when it is spent. `events` has the
+    kind of each event's value and its number of cells, 0 if it has no value. `calls` are the functions that
+    `CALL` names, and `pacing` is what `pace` was made of.
+    """
+
+    start: npt.NDArray[np.int64]
+    kinds: Ints
+    code: Ints
+    entries: Ints
+    operands: Ints
+    kernels: tuple[Kernel, ...]
+    expressions: list[Expression]
+    start_block: int
+    instant_block: int
+    now: int
+    next: int
+    due: int
+    stops: int
+    stop_reasons: tuple[Reason, ...]
+    budget: int
+    chatter: Budget | None
+    slots: int
+    loops: int
+    strings: tuple[str, ...]
+    blocks: Mapping[str, int]
+    events: Mapping[str, tuple[Kind, int]]
+    units: tuple[str, ...]
+    origins: tuple[Instruction | None, ...]
+    shares: list[Shares]
+    pace: PaceTable | None
+    calls: list[Callable[..., None]]
+    pacing: Pacing | None
+
+
+# ----------------------------------------------------------------------------------------------------
+# The rows of the native core's tables while they grow: instructions, their operands and their kernels.
+
+
+@dataclass(slots=True)
+class Rows:
+    """What has been written so far; `origins` are the instructions that rows come from."""
+
+    layout: Layout
+    rows: list[list[int]] = field(default_factory=list)
+    origins: list[Instruction | None] = field(default_factory=list)
+    operands: list[int] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
+    expressions: list[Expression] = field(default_factory=list)
+    _label: int = 0
+    """No instruction before this row may be merged with a later one: something jumps here."""
+
+    def emit(self, origin: Instruction | None, code: Code, *operands: int) -> int:
+        row = [int(code), *operands]
+        self.rows.append(row + [0] * (WIDTH - len(row)))
+        self.origins.append(origin)
+        return len(self.rows) - 1
+
+    def label(self) -> int:
+        self._label = len(self.rows)
+        return self._label
+
+    def operand(self, numbers: Sequence[int]) -> int:
+        at = len(self.operands)
+        self.operands.extend(numbers)
+        return at
+
+    def expression(self, values: Sequence[Expr], to: Sequence[int]) -> int:
+        kernel = Kernel.over_cells(tuple(values))
+        self.kernels.append(kernel)
+        self.expressions.append((len(self.kernels) - 1, list(kernel.input_cells), list(to)))
+        return len(self.expressions) - 1
+
+    def lets(self, lets: Sequence[Let]) -> None:
+        """Lets in a row become one kernel, in which equal parts are computed once; plain copies stay copies.
+
+        A later Let sees what an earlier one computed: its expression is put in the place of the cell.
+        That is exact for reals only, so anything that reads an integer or truth value just computed
+        waits for the next kernel.
+        """
+        pending: dict[int, Expr] = {}
+        layout = self.layout
+        for let in lets:
+            kind = layout.of(let.to).kind
+            value = let.value
+            copied = isinstance(value, Cell) and layout.of(value.index).kind is kind
+            if copied and (not pending or kind is not Kind.REAL):
+                self.compute(pending)
+                self.copy(let)
+                continue
+            if any(cell in pending and layout.of(cell).kind is not Kind.REAL for cell in cells(value)):
+                self.compute(pending)
+            pending[let.to] = _with_cells(value, pending)
+        self.compute(pending)
+
+    def compute(self, pending: dict[int, Expr]) -> None:
+        if pending:
+            self.emit(None, Code.COMPUTE, self.expression(list(pending.values()), list(pending)))
+            pending.clear()
+
+    def copy(self, let: Let) -> None:
+        assert isinstance(let.value, Cell)
+        source, to = let.value.index, let.to
+        last: list[int] = self.rows[-1] if len(self.rows) > self._label else [Code.END]
+        if last[0] == Code.COPY:
+            _, first, target, count, *_ = last
+            grown = source == first + count and to == target + count
+            # Copying a row of cells onto itself, further up, would read what it has just written.
+            if grown and not first < target <= first + count:
+                last[3] = count + 1
+                return
+        self.emit(let, Code.COPY, source, to, 1)
+
+
+def _with_cells(value: Expr, known: Mapping[int, Expr]) -> Expr:
+    if not known:
+        return value
+
+    def leaf(node: Leaf) -> Expr:
+        return known.get(node.index, node) if isinstance(node, Cell) else node
+
+    return fold(value, leaf, with_args)
+
+
+# ----------------------------------------------------------------------------------------------------
 
 
 def port_numbers(model: Model) -> dict[str, int]:

@@ -12,21 +12,17 @@ from typing import Any, NoReturn
 
 from upbeat.core.abilities import Ability, Model, Native, instantiated
 from upbeat.core.errors import FAULTS, MissingExtra, RunError, StepError, UnitError
-from upbeat.core.places import Place, Places
+from upbeat.core.plain import Place, Places
 from upbeat.core.ports import Kind, Signal, Value
-from upbeat.engine.closing import close_all
-from upbeat.engine.machine import Fired
+from upbeat.engine.machine import Fired, close_all, text_of
 from upbeat.engine.native.core_loop import CoreLoop
 from upbeat.engine.native.entry import Entry, names_of
-from upbeat.engine.native.errors import CoreError, blame, not_taken
-from upbeat.engine.native.fired import FiredColumns, Raw
-from upbeat.engine.native.lower import lower, port_numbers, slopes_asked
-from upbeat.engine.native.tables import KINDS, Tables
+from upbeat.engine.native.errors import CoreError, FiredColumns, Raw, blame, not_taken
+from upbeat.engine.native.lower import KINDS, Tables, lower, port_numbers, slopes_asked
 from upbeat.engine.packing import Packing
 from upbeat.engine.schedule import Schedule
-from upbeat.engine.texts import text_of
 from upbeat.master.program import Program
-from upbeat.units.solving.effort import Effort
+from upbeat.units.solving.integrate import Effort
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class Lowered:
 
     With `jit`, expression units run as machine code ([jit]). Blocks with a schedule are done by as many
     threads as it has cores, the caller's being the first of them: whatever calls Python belongs there (see
-    `engine.cores`).
+    `engine.parallel.cores`).
     """
 
     def __init__(
@@ -253,7 +249,7 @@ class Machine:
 
     @contextmanager
     def heed_interrupts(self) -> Iterator[None]:
-        """See `upbeat.engine.interrupt`."""
+        """See `upbeat.engine.run`."""
         from upbeat import _native
 
         self._machine.heed_interrupts(True)

@@ -16,27 +16,155 @@ place in the order of the others, whatever couplings and paces there are. Anythi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError
 from upbeat.core.names import split
+from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.time import Span
-from upbeat.engine.nesting import mergeable
-from upbeat.engine.nesting.mergeable import Kept
 from upbeat.engine.nesting.model import Nested
-from upbeat.master.couplings.coupling import GaussSeidel, Jacobi, Sequence, Sequenced
-from upbeat.master.couplings.multirate import MultiRate
+from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi, Sequenced, UnitSequence
+from upbeat.master.couplings.multirate import MOST, MultiRate
 from upbeat.master.couplings.refined import as_jacobi
-from upbeat.master.inputs.approximation import Approximation
+from upbeat.master.inputs.approximation import Approximation, Hold, Linear, Polynomial
 from upbeat.master.master import Master
+from upbeat.master.paces.pace import Fixed, Pace
 from upbeat.master.port_registers import End
-from upbeat.scenario.merging.inline import inline
-from upbeat.scenario.merging.inline_events import CannotInline
-from upbeat.scenario.merging.patchwork import Patchwork
+from upbeat.master.wiring import Wiring
+from upbeat.scenario.merging.inline import CannotInline, Patchwork, inline
 from upbeat.scenario.scenario import Scenario
+
+# ----------------------------------------------------------------------------------------------------
+# When a nested scenario means the same as its units beside the others; `flatten` says what follows.
+
+WHOLE = 1e-9
+"""How far, relatively, a ratio of two steps may be from a whole number."""
+
+
+class Kept(Exception):
+    """A nested unit stays what it is; says why."""
+
+
+def _check_wish(model: Nested) -> None:
+    if not model.flatten:
+        raise Kept("it was asked to stay nested")
+    if model.engine != "auto":
+        raise Kept(f"it asks for an engine of its own, {model.engine}")
+
+
+def check_coupling(around: Coupling, model: Nested, *, in_turn: bool) -> None:
+    """Both couplings must be alike; `in_turn`: the units around it already go one after the other."""
+    outer, inner = as_jacobi(around), as_jacobi(model.master.coupled)
+    _check_wish(model)
+    if in_turn:
+        raise Kept("the coupling around it is GaussSeidel, and only Jacobi can be merged into")
+    if type(outer) is not Jacobi:
+        raise Kept(f"the outer coupling is {type(outer).__name__}, and only Jacobi can be merged into")
+    if type(inner) not in (Jacobi, GaussSeidel):
+        raise Kept(f"its coupling is {type(inner).__name__}, and only Jacobi and GaussSeidel can be merged")
+    assert isinstance(inner, Jacobi | GaussSeidel)
+    if (outer.outputs, outer.loops) != (inner.outputs, inner.loops):
+        raise Kept(f"its coupling {inner} differs from the outer {outer}")
+    if outer.outputs == "lagged":
+        raise Kept("where outputs are lagged, a level of nesting is one more delay")
+
+
+def check_discrete(model: Nested) -> None:
+    """Discrete-event units must be connected by events alone."""
+    _check_wish(model)
+    if not model.discrete:
+        raise Kept("it has discrete-event units and others, which are in step with each other only inside")
+    signals = [name for name, port in _inputs(model.whole) if not port.event]
+    if signals or any(not port.event for port in model.scenario.inputs):
+        raise Kept("signals reach the discrete-event units inside, when its own communication points come")
+    if not any(port.event for port in model.ports):
+        raise Kept("it has no event ports, so its events are its own")
+
+
+def _rate_of(outer: Pace, own: Pace, step: float | None) -> tuple[int, float]:
+    """How many steps the inside makes in one around it, which is of length `step` if not the outer one."""
+    if type(outer) is not Fixed or type(own) is not Fixed:
+        raise Kept(f"the steps are chosen by {own} inside and by {outer} outside: only Fixed can be merged")
+    around = outer.step if step is None else step
+    if own.step == around:
+        return 1, own.step
+    ratio = around / own.step
+    whole = round(ratio)
+    if whole < 2 or abs(ratio - whole) > WHOLE * whole:
+        raise Kept(f"its step {own.step:g} is no whole part of the step {around:g} around it")
+    if whole > MOST:
+        raise Kept(f"it makes {whole} steps per communication step, and units beside others at most {MOST}")
+    return whole, own.step
+
+
+def is_whole(span: Span | None, pace: Pace) -> bool:
+    """Whether all steps of a run are equally long, as far as that is known."""
+    if span is None or not isinstance(pace, Fixed):
+        return False
+    ratio = (span.stop - span.start) / pace.step
+    return abs(ratio - round(ratio)) <= WHOLE * max(ratio, 1.0)
+
+
+def _sequence_of(model: Nested) -> UnitSequence | None:
+    """In which order the units inside run and which inputs see what went before, if they do."""
+    coupling = model.master.coupled
+    if not isinstance(coupling, GaussSeidel):
+        return None
+    closed = model.scenario.closed()
+    order, reactive, _ = coupling.sequence(Wiring(closed, Hold(), {}))
+    own = set(model.whole.units)
+    found: set[End] = set()
+    for connection in closed.connections:
+        end = (connection.unit, connection.port)
+        inside = [source for source, _ in connection.sources if source in own]
+        if end not in reactive or not inside:  # held either way, if it comes from outside
+            continue
+        if len(inside) < len(connection.sources):
+            raise Kept(f"'{connection.target}' mixes what is new inside with what is held from outside")
+        found.add(end)
+    return UnitSequence(tuple(unit for unit in order if unit in own), frozenset(found))
+
+
+def approximations(
+    master: Master, given: Mapping[str, Approximation], model: Nested, *, held: str
+) -> dict[End, Approximation]:
+    """What the inputs inside do, where it differs from the outer default; `held` wants them held.
+
+    `given` is what the inputs of the nested unit do outside.
+    """
+    inner = model.master
+    for port in model.scenario.inputs:
+        if port.reactive:
+            raise Kept(f"its input '{port.name}' is reactive")
+        _check_course(given.get(port.name, master.approximated), port.name, held)
+    found: dict[End, Approximation] = {}
+    for name, port in _inputs(model.whole):
+        chosen = inner.ports.get(f"{name}.{port.name}", inner.approximated)
+        if port.kind is not Kind.REAL:
+            continue
+        _check_course(chosen, f"{name}.{port.name}", held)
+        if chosen != master.approximated:
+            found[name, port.name] = chosen
+    return found
+
+
+def _inputs(scenario: Scenario) -> list[tuple[str, Port]]:
+    ports = [(name, port) for name, model in scenario.units.items() for port in model.ports]
+    return [(name, port) for name, port in ports if port.causality is Causality.INPUT]
+
+
+def _check_course(chosen: Approximation, name: str, held: str) -> None:
+    """The inside sees a course at its own communication points: it must start at the latest value."""
+    if held and chosen != Hold():
+        raise Kept(f"{held} can be merged only where inputs are held, and '{name}' is {chosen}")
+    if type(chosen) not in (Hold, Linear, Polynomial):
+        raise Kept(f"the approximation {chosen} of '{name}' starts elsewhere than at the latest value")
+
+
+# ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +253,7 @@ class _Flattening:
             coupling = MultiRate(self._rates, plain.loops, slower="beside")
         elif self._orders:
             assert isinstance(plain, Jacobi)
-            coupling = Sequenced(Sequence(self._order(scenario), frozenset(self._reactive)), plain.loops)
+            coupling = Sequenced(UnitSequence(self._order(scenario), frozenset(self._reactive)), plain.loops)
         ports = {f"{u}.{port}": chosen for u, given in self._ports.items() for port, chosen in given.items()}
         master = replace(self._master, coupling=coupling, ports=ports)
         if self._turns_inside:
@@ -138,14 +266,14 @@ class _Flattening:
         inner = model.master
         if any(Ability.NEXT_EVENT in m.abilities for m in model.whole.units.values()):
             return self._merge_events(unit, model)
-        mergeable.check_coupling(self._master.coupled, model, in_turn=unit in self._in_turn)
+        check_coupling(self._master.coupled, model, in_turn=unit in self._in_turn)
         rate, step = self._rate(unit, inner)
         in_turn = isinstance(inner.coupled, GaussSeidel)
         what = "different rates" if rate > 1 else "Gauss-Seidel couplings" if in_turn else ""
-        ports = mergeable.approximations(self._master, self._ports.get(unit, {}), model, held=what)
+        ports = approximations(self._master, self._ports.get(unit, {}), model, held=what)
         if in_turn and (rate > 1 or self._rates):
             raise Kept("its coupling is GaussSeidel, and rates can be merged only where all are Jacobi")
-        sequence = mergeable.sequence(model)
+        sequence = _sequence_of(model)
         names = inline(self._work, unit, model.whole)
         self._ports.pop(unit, None)
         for (name, port), chosen in ports.items():
@@ -170,7 +298,7 @@ class _Flattening:
 
     def _merge_events(self, unit: str, model: Nested) -> tuple[str, list[str]]:
         """As `_merge`, for discrete-event units."""
-        mergeable.check_discrete(model)
+        check_discrete(model)
         inside = model.master.simultaneous.units(model.whole)
         names = inline(self._work, unit, model.whole)
         self._turns_inside[unit] = [names[name] for name in inside]
@@ -203,7 +331,7 @@ class _Flattening:
 
     def _rate(self, unit: str, inner: Master) -> tuple[int, float]:
         """How many steps the inside makes while the unit makes one, and how long they are."""
-        rate, step = mergeable.rate(self._master.pace, inner.pace, self._steps.get(unit))
+        rate, step = _rate_of(self._master.pace, inner.pace, self._steps.get(unit))
         if rate == 1:
             return rate, step
         if own := self._fed_back(unit):
@@ -217,7 +345,7 @@ class _Flattening:
             raise Kept(
                 "another nested scenario has a rate of its own already, and the two exchange less often"
             )
-        if not mergeable.is_whole(self._span, self._master.pace):
+        if not is_whole(self._span, self._master.pace):
             raise Kept("it has a rate of its own, and not all communication steps are of the same length")
         return rate, step
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, StepError, UnitError, suggest
-from upbeat.core.packed import Reader
+from upbeat.core.plain import Reader
 from upbeat.core.ports import Port, Signal
 from upbeat.core.time import Onwards
 from upbeat.engine.choose import EngineName, choose
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.native import machine as native

@@ -9,13 +9,12 @@ from math import inf
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master import checks
-from upbeat.master.algebra.worst import excess, worst_of
 from upbeat.master.blocks import Blocks
-from upbeat.master.couplings.coupling import GaussSeidel, Jacobi, Sequence, exchange, sweep
+from upbeat.master.couplings.coupling import GaussSeidel, Jacobi, UnitSequence, exchange, sweep
 from upbeat.master.dataflow import live
-from upbeat.master.layout import Reg
+from upbeat.master.loops import excess, worst_of
 from upbeat.master.port_registers import End
-from upbeat.master.program import If, Instruction, Let, Repeat, Restore, Save
+from upbeat.master.program import If, Instruction, Let, Reg, Repeat, Restore, Save
 from upbeat.master.wiring import Guess, Wiring
 
 PATIENCE, MOST_PATIENCE = 4, 10
@@ -76,7 +75,7 @@ class Iterated:
         notes = tuple(note for note in (sequence.note, parts.note, f"every step is {how}") if note)
         return Blocks(parts.start, {"step": step}, parts.again, notes=notes)
 
-    def _open(self, wiring: Wiring, sequence: Sequence) -> list[End]:
+    def _open(self, wiring: Wiring, sequence: UnitSequence) -> list[End]:
         """The inputs that do not see the end of the step by themselves."""
         ends = [end for unit in sequence.order for end in wiring.connected(unit)]
         return [

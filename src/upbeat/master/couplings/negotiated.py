@@ -11,8 +11,7 @@ from upbeat.master import checks
 from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import Jacobi, exchange
 from upbeat.master.dataflow import live
-from upbeat.master.layout import Recordable, Reg
-from upbeat.master.program import If, Instruction, Let, Repeat, Restore, Save
+from upbeat.master.program import If, Instruction, Let, Recordable, Reg, Repeat, Restore, Save
 from upbeat.master.wiring import Wiring
 
 

@@ -11,25 +11,164 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
-from upbeat.core.abilities import Ability
+from upbeat.core.abilities import Ability, Model, Waiting
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
-from upbeat.core.ports import Kind
-from upbeat.master.dataflow import Flow, Resource
-from upbeat.master.events.dues import Dues
-from upbeat.master.events.standing import caught_up, placed
+from upbeat.core.ports import Causality, Kind
+from upbeat.master.dataflow import Flow, Resource, Ripples, outdated
 from upbeat.master.events.stories import Stories
 from upbeat.master.events.wiring import EventWiring, Link
-from upbeat.master.layout import Recordable, Reg
 from upbeat.master.port_registers import End
-from upbeat.master.program import Block, Fire, Get, If, Instruction, Jump, Let, Repeat, Set
-from upbeat.master.ripples import Ripples, outdated
+from upbeat.master.program import (
+    Advance,
+    Block,
+    Due,
+    Fire,
+    Get,
+    If,
+    Instruction,
+    Jump,
+    Let,
+    Recordable,
+    Reg,
+    Repeat,
+    Set,
+    walk,
+)
+from upbeat.master.registers import Registers
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.equations.ode import Ode
 from upbeat.units.process import bare
+
+# ----------------------------------------------------------------------------------------------------
+# Who is due, and when the next one is: a tournament of due times over registers.
+#
+# Asking every unit anew would cost as much as there are units, at every instant. Here whoever is due at
+# another time plays its matches again, and nobody else; the first one that is due is found by halving.
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """The earlier one of two; a single unit has no `rounds` before it."""
+
+    register: Reg
+    rounds: tuple[_Match, _Match] | None = None
+    unit: str = ""
+
+
+class Dues:
+    """The due times of units, in the order in which they take turns."""
+
+    def __init__(self, registers: Registers, units: Sequence[str], now: Reg) -> None:
+        self._registers = registers
+        self._now = now
+        self.of = {unit: registers.new(f"{unit}′due", start=(inf,)) for unit in units}
+        self._places = {unit: place for place, unit in enumerate(units)}
+        self._matches: dict[str, list[_Match]] = {unit: [] for unit in units}
+        self._final = self._match(units, "next event")
+
+    def _match(self, units: Sequence[str], name: str) -> _Match:
+        if len(units) == 1:
+            return _Match(self.of[units[0]], unit=units[0])
+        register = self._registers.new(name, start=(inf,))  # before those that come before it
+        halves = units[: len(units) // 2], units[len(units) // 2 :]
+        first, second = (self._match(half, f"earliest of {half[0]} to {half[-1]}") for half in halves)
+        made = _Match(register, (first, second))
+        for unit in units:
+            self._matches[unit].append(made)
+        return made
+
+    @property
+    def next(self) -> Reg:
+        """The register of the earliest due time."""
+        return self._final.register
+
+    @property
+    def busy(self) -> Expr:
+        """Whether somebody is due now."""
+        return apply(Op.LE, Cell(self.next), Cell(self._now))
+
+    def ask(self, units: Iterable[str]) -> Block:
+        """Ask some units when they are due, and find out again who is the first."""
+        asked = sorted(units, key=self._places.__getitem__)
+        matches = {match.register: match for unit in asked for match in self._matches[unit]}
+        played = (_play(matches[register]) for register in sorted(matches, reverse=True))
+        return (*(Due(unit, self.of[unit]) for unit in asked), *played)
+
+    def choose(self, blocks: Mapping[str, Block]) -> Block:
+        """Run the block of the first unit that is due; somebody must be."""
+        return self._chosen(self._final, blocks)
+
+    def _chosen(self, match: _Match, blocks: Mapping[str, Block]) -> Block:
+        if match.rounds is None:
+            return blocks[match.unit]
+        first, second = match.rounds
+        due = apply(Op.LE, Cell(first.register), Cell(self._now))
+        return (If(due, self._chosen(first, blocks), self._chosen(second, blocks)),)
+
+
+def _play(match: _Match) -> Let:
+    assert match.rounds is not None
+    first, second = match.rounds
+    return Let(match.register, apply(Op.MIN, Cell(first.register), Cell(second.register)))
+
+
+# ----------------------------------------------------------------------------------------------------
+# Units that are left standing: what changes in jumps alone is moved when something happens to it.
+#
+# So a step costs as much as moves in it, however many units wait. Such a unit stands at the time in its
+# register `reached`, and is brought to the present one right before it jumps.
+
+
+def standing(wiring: Wiring, steps: Iterable[Block]) -> frozenset[str]:
+    """The units that can be left standing: nothing of them but the time changes between two jumps.
+
+    Their models say so in `still`. Where somebody looks at how far a unit gets, it goes along.
+    """
+    still = {unit for unit, model in wiring.scenario.units.items() if _waits(model)}
+    early = {i.unit for step in steps for i in walk(step) if isinstance(i, Advance) and i.early}
+    return frozenset(still - early)
+
+
+def _waits(model: Model) -> bool:
+    inputs = (port for port in model.ports if port.causality is Causality.INPUT)
+    return isinstance(model, Waiting) and model.still and all(port.event for port in inputs)
+
+
+def without(block: Block, units: Collection[str], outputs: Mapping[End, Reg]) -> Block:
+    """A block of a step in which these units stay where they are; what they show is in `outputs` already."""
+    made: list[Instruction] = []
+    for instruction in block:
+        match instruction:
+            case Advance(unit) if unit in units:
+                continue
+            case Get(unit, port, to) if unit in units and outputs.get((unit, port)) == to:
+                continue
+            case Repeat(body=body):
+                made.append(replace(instruction, body=without(body, units, outputs)))
+            case If(_, then, orelse):
+                parts = (without(part, units, outputs) for part in (then, orelse))
+                made.append(If(instruction.condition, *parts))
+            case _:
+                made.append(instruction)
+    return tuple(made)
+
+
+def placed(wiring: Wiring, units: Iterable[str]) -> Block:
+    """At the start: where these units stand."""
+    return tuple(Let(wiring.reached(unit), Cell(wiring.now)) for unit in units)
+
+
+def caught_up(wiring: Wiring, unit: str) -> Advance:
+    """Bring a unit from where it stands to the present time."""
+    return Advance(unit, wiring.reached(unit), wiring.now, wiring.reached(unit))
+
+
+# ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

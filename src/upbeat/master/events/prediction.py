@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
+from upbeat.core.expr.operations import divide
+
 Coefficients = tuple[float, float, float, float, float, float]
 """c of Σ c[k]·τ**k, where τ counts from now on."""
 
@@ -29,14 +31,14 @@ class Landing(NamedTuple):
 
 def straight(z: Sequence[float], h: float) -> Coefficients:
     """Through now, ``z[0]``, and the time `h` before, ``z[1]``."""
-    return (z[0], (z[0] - z[1]) / h, 0.0, 0.0, 0.0, 0.0)
+    return (z[0], divide(z[0] - z[1], h), 0.0, 0.0, 0.0, 0.0)
 
 
 def parabola(z: Sequence[float], h: float, more: float) -> Coefficients:
     """Through now, the time `h` before, and the time `more` before that."""
-    near = (z[0] - z[1]) / h
-    far = (z[1] - z[2]) / more
-    bend = (near - far) / (h + more)
+    near = divide(z[0] - z[1], h)
+    far = divide(z[1] - z[2], more)
+    bend = divide(near - far, h + more)
     return (z[0], near + bend * h, bend, 0.0, 0.0, 0.0)
 
 
@@ -47,9 +49,9 @@ def taylor(z: float, rate: float, bend: float) -> Coefficients:
 
 def cubic(z: Sequence[float], rate: Sequence[float], h: float) -> Coefficients:
     """Through values and rates now and the time `h` before."""
-    a = (z[1] - z[0] + rate[0] * h) / (h * h)
-    b = (rate[0] - rate[1]) / h
-    return (z[0], rate[0], 3.0 * a - b, (2.0 * a - b) / h, 0.0, 0.0)
+    a = divide(z[1] - z[0] + rate[0] * h, h * h)
+    b = divide(rate[0] - rate[1], h)
+    return (z[0], rate[0], 3.0 * a - b, divide(2.0 * a - b, h), 0.0, 0.0)
 
 
 def quintic(z: Sequence[float], rate: Sequence[float], bend: Sequence[float], h: float) -> Coefficients:
@@ -62,7 +64,7 @@ def quintic(z: Sequence[float], rate: Sequence[float], bend: Sequence[float], h:
     b = 5.0 * d0 + 2.0 * a + d1
     c = d1 + a + 4.0 * d0
     cube = h * h * h
-    return (z[0], rate[0], half, a / cube, b / (cube * h), c / (cube * h * h))
+    return (z[0], rate[0], half, divide(a, cube), divide(b, cube * h), divide(c, cube * h * h))
 
 
 def value(c: Coefficients, at: float) -> float:

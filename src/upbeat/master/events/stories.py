@@ -15,17 +15,14 @@ from upbeat.core.expr import ONE, ZERO, Apply, Cell, Expr, Name, Number, Op, app
 from upbeat.core.expr.nodes import ordered
 from upbeat.core.names import cell_names, split
 from upbeat.core.ports import Kind, Port
-from upbeat.master.events.falling import Fall, back_to_zero
+from upbeat.master.events.conditions import Fall, back_to_zero
 from upbeat.master.inputs.derivatives import rate
-from upbeat.master.layout import Reg
 from upbeat.master.port_registers import End
-from upbeat.master.program import Block, Let
-from upbeat.master.story import AT, HEAD, LANDED, Changed, Story
+from upbeat.master.program import AT, HEAD, LANDED, Block, Changed, Let, Reg, Story
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.sights import Sight, behind, named, sights
-from upbeat.scenario.events.watcher import Watched, watchers
-from upbeat.units.equations.changing import changeable
+from upbeat.scenario.events.watcher import Sight, Watched, behind, named, sights, watchers
+from upbeat.units.equations.arranging import changeable
 from upbeat.units.equations.data import Equations
 from upbeat.units.process import bare
 

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 from upbeat.core.expr import Cell, Expr, Op, apply, substitute
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.master.layout import Recordable, Reg
 from upbeat.master.port_registers import End, cell_names
-from upbeat.master.program import Block, If, Instruction, Let
-from upbeat.master.story import Story
+from upbeat.master.program import Block, If, Instruction, Let, Recordable, Reg, Story
 from upbeat.master.wiring import Wiring
-from upbeat.scenario.events.connection import Sender
+from upbeat.scenario.events.links import Sender
 from upbeat.scenario.events.watcher import Watcher
 
 

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from upbeat.core.expr import Cell, Expr, Op, apply
 from upbeat.core.ports import Kind
-from upbeat.master.algebra.worst import worst_of
 from upbeat.master.blocks import Blocks
-from upbeat.master.dataflow import Flow, Resource, live
+from upbeat.master.dataflow import Flow, Resource, live, touched
 from upbeat.master.inputs.approximation import (
     MOST,
     Approximation,
@@ -23,14 +22,13 @@ from upbeat.master.inputs.approximation import (
     Hermite,
     Hold,
     Linear,
+    Place,
     Polynomial,
     Smooth,
 )
-from upbeat.master.inputs.course import Place
-from upbeat.master.layout import Reg
+from upbeat.master.loops import worst_of
 from upbeat.master.port_registers import End
-from upbeat.master.program import Block, If, Instruction, Let, Restore, Save, Set, walk
-from upbeat.master.ripples import touched
+from upbeat.master.program import Block, If, Instruction, Let, Reg, Restore, Save, Set, walk
 from upbeat.master.wiring import Wiring
 from upbeat.units.equations.data import Equations
 

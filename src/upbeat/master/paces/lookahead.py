@@ -13,10 +13,9 @@ from upbeat.core.time import checked_step
 from upbeat.master import checks
 from upbeat.master.blocks import Blocks
 from upbeat.master.events.conditions import WIDTH, Watch, followed
-from upbeat.master.paces.chains import FEW, TINY, right_after
-from upbeat.master.paces.margins import GRAINS, margin
-from upbeat.master.paces.margins import PART as MARGIN
 from upbeat.master.paces.pace import Fixed, Pace, Written
+from upbeat.master.paces.watching import FEW, GRAINS, TINY, margin, right_after
+from upbeat.master.paces.watching import PART as MARGIN
 from upbeat.master.program import FALLS, SLACK, Block, Fall, Fit
 from upbeat.master.wiring import Wiring
 from upbeat.master.writing import Steps, Writer, all_true, at, equal, least, most, ulp, where

@@ -98,18 +98,6 @@ class Hears(Protocol):
 
 
 @runtime_checkable
-class Tells(Protocol):
-    """A pace that tells the program something before every step, in registers that it made in `prepare`.
-
-    The program may write there, too; what it made of it the pace can read in `note`.
-    """
-
-    def tells(self, state: State) -> tuple[Sequence[float], int]:
-        """What these registers hold from now on, and the first of them."""
-        ...
-
-
-@runtime_checkable
 class Regular(Protocol):
     """A pace whose steps have a usual size."""
 
@@ -202,13 +190,8 @@ class Called:
         self.pace = pace
         self._steps = steps
         self._now, self._reached = steps.now.index, steps.reached.index
-        try:
-            first: object = pace.begin(Onwards(0.0))
-        except InvalidInput:  # it must know how long the run is
-            first = pace.begin(Span(0.0, 1.0))
-        # One number that is not in a tuple is given back as it was.
-        self._alone: Callable[[float], Any] | None = None if isinstance(first, (tuple, list)) else type(first)
-        self._room = max(ROOM, 2 * len(first)) if isinstance(first, (tuple, list)) else 1
+        self._first: Any = pace.begin(steps.span)
+        self._room = max(ROOM, 2 * len(self._first)) if isinstance(self._first, (tuple, list)) else 1
         self._state = steps.new("pace′state", 1 + self._room).index
         self._reasons: list[Reason] = []
         self._numbers: dict[Reason, int] = {}
@@ -243,12 +226,14 @@ class Called:
         elif what == "propose":
             proposal, state = pace.propose(state, t, limit, read)
             self._wants(proposal, write)
-            if isinstance(pace, Tells):
-                for number, cell in zip(*_placed(pace.tells(state)), strict=True):
-                    write(cell, number)
         elif what == "review":
             assert isinstance(pace, Reviews)
             again, state = pace.review(state, t, float(read(self._reached)), read)
+            if again is not None and not retries(pace):
+                raise StepError(
+                    f"{type(pace).__name__} rejects the step from t = {t:.9g}, but says that it never does "
+                    "(retries = False)"
+                )
             write(steps.again.index, float(again is not None))
             if again is not None:
                 self._wants(again, write)
@@ -261,13 +246,21 @@ class Called:
         self._keep(state, write)
 
     def _kept(self, read: Read) -> State:
-        """The state, as the pace gave it: numbers, or one that is not in a tuple."""
-        count = int(read(self._state))
-        numbers = tuple(float(read(self._state + 1 + i)) for i in range(min(max(count, 0), self._room)))
-        return numbers if self._alone is None or not numbers else cast(State, self._alone(numbers[0]))
+        """The state as the pace gave it: of the same type, with whole numbers where it began with some."""
+        first, count = self._first, int(read(self._state))
+        numbers: list[Any] = [float(read(self._state + 1 + i)) for i in range(min(max(count, 0), self._room))]
+        many = isinstance(first, (tuple, list))
+        for i, began in enumerate(first if many else (first,)):
+            if i < len(numbers) and isinstance(began, int) and numbers[i].is_integer():
+                numbers[i] = type(began)(numbers[i])
+        if not many:
+            return cast(State, numbers[0] if numbers else first)
+        made = getattr(type(first), "_make", type(first))
+        return cast(State, made(numbers if len(numbers) >= len(first) or made is type(first) else first))
 
     def _keep(self, state: State, write: Callable[[int, Value], None]) -> None:
-        numbers = cast(Sequence[float], state if self._alone is None else (state,))
+        many = isinstance(self._first, (tuple, list))
+        numbers = cast(Sequence[float], state if many else () if state is None else (state,))
         if len(numbers) > self._room:
             raise StepError(
                 f"{type(self.pace).__name__} remembers {len(numbers)} numbers, and there is room for "
@@ -292,11 +285,6 @@ class Called:
         write(steps.block.index, float(steps.blocks.index(block)))
         for i, one in enumerate((number, reason.kind in LANDED, 0.0, 0.0)):
             write(steps.reason.index + i, float(one))
-
-
-def _placed(told: tuple[Sequence[float], int]) -> tuple[Sequence[float], range]:
-    numbers, first = told
-    return numbers, range(first, first + len(numbers))
 
 
 def check_span(pace: Pace, span: Span) -> None:

@@ -13,10 +13,9 @@ from upbeat.core.time import checked_step
 from upbeat.master import checks
 from upbeat.master.blocks import Blocks
 from upbeat.master.events.conditions import WIDTH, Watch, followed
-from upbeat.master.paces.chains import FEW, TINY, right_after
-from upbeat.master.paces.margins import GRAINS, margin
-from upbeat.master.paces.margins import PART as MARGIN
 from upbeat.master.paces.pace import Fixed, Follows, Pace, Written, plain, usual_step, written
+from upbeat.master.paces.watching import FEW, GRAINS, TINY, margin, right_after
+from upbeat.master.paces.watching import PART as MARGIN
 from upbeat.master.paces.wrapping import Wrapping, follower
 from upbeat.master.program import FALLS, Block, Fall, Fit
 from upbeat.master.wiring import Wiring

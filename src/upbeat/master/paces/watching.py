@@ -1,21 +1,118 @@
-"""What an error control asks of a scenario: ports to watch, units that go back, solvers that are accurate."""
+"""What paces watch: conditions of events, how close they are, and how many events are allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from upbeat.core.abilities import Ability
+from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import MasterError, suggest
+from upbeat.core.expr import Expr
 from upbeat.core.ports import Kind
-from upbeat.master.layout import Reg
 from upbeat.master.paces.estimate import Watched
 from upbeat.master.port_registers import End
+from upbeat.master.program import Reg
 from upbeat.master.wiring import Wiring
+from upbeat.master.writing import least
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.equations.data import Equations
+from upbeat.units.equations.ode import Function
 from upbeat.units.process import bare
+from upbeat.units.solving.solvers import RK4, Cvode, DormandPrince, Euler, Midpoint
+
+# ----------------------------------------------------------------------------------------------------
+# Events that come one right after the other: what is taken for a chain without end.
+#
+# A step that ends at an event which depends on states (expected by the pace, gone back to, or found by a
+# unit) is paid from a budget, and time that passes refills it. So a burst is fine, and so are ten such
+# events a step for as long as the run lasts; what goes on and on without getting anywhere is ended by the
+# loop, whatever the pace, the coupling and the distance between two events. Events whose times are known
+# beforehand cost nothing: there may be any number of them.
+
+BURST = 2_000.0
+"""So many events may come one right after the other, and so many there may be at any time at most."""
+PER_STEP = 10.0
+"""So many more for each usual step that passes."""
+PER_RUN = 100_000.0
+"""So many in a run that are spread evenly over it are fine, however long the steps."""
+FEW = 3
+"""So many in a row are an endless chain, if the next one would come too soon to be seen."""
+TINY = 1e-3
+"""The part of what is close enough to an event below which nothing is told apart."""
+
+
+def right_after(close: Expr, step: float) -> Expr:
+    """An event that comes no later than this after another one may be part of an endless chain.
+
+    A ball that is landed on late by `close` each time, and keeps the part e of its speed, ends up with
+    leaps of close·(1 + e)/(1 - e).
+    """
+    return least(100.0 * close, 0.01 * step)
+
+
+def allowance(step: float, span: float = inf) -> float:
+    """How many events a second may go on and on: in steps of this usual size (0: there is none), in a run of
+    this length (infinity: nobody knows)."""
+    return max(PER_STEP / step if step else 0.0, PER_RUN / span)
+
+
+def left(budget: float, rate: float, t: float, reached: float, limit: float, event: bool) -> float:
+    """What is left of a budget after the step from `t` to `reached`, which has ended at an event or not.
+
+    The order of operations is part of the meaning: the native engine performs the same ones, bit for bit.
+    """
+    passed = reached - t
+    earned = passed * rate if rate > 0.0 else PER_STEP * (passed / (limit - t))
+    budget = min(budget + earned, BURST)
+    return budget - 1.0 if event else budget
+
+
+# ----------------------------------------------------------------------------------------------------
+# How close to an event is close enough, where nobody has said: as close as the units' solvers can tell.
+
+PART = 1e-5
+"""Of a step: closer is of no use, for inputs are not known as well as that between communication points."""
+MOST = 1e-2
+"""Of a step: no solver is as bad as that, whatever tolerance it was given."""
+_OWN: dict[type, float] = {Euler: 1e-3, Midpoint: 1e-4, RK4: 1e-5}
+"""Of a step of a solver that takes all of them alike: about what an order of convergence more is worth."""
+
+
+GRAINS = 4.0
+"""So many times what numbers of the size of the time can tell apart: late in a run, nothing is closer."""
+
+
+class Margin(NamedTuple):
+    """How close, in seconds, and why."""
+
+    length: float
+    why: str
+
+
+def margin(units: Mapping[str, Model], step: float, called: Callable[[str], str] = str) -> Margin:
+    """What is close enough to an event in steps of this size; `called` says what people call a unit."""
+    found = Margin(PART * step, f"{PART:g} of a step, and no unit's solver is known to be less exact")
+    for unit, model in units.items():
+        inner = bare(model)
+        solver = None if isinstance(inner, Function) else getattr(inner, "solver", None)
+        length, why = 0.0, ""
+        if isinstance(solver, (DormandPrince, Cvode)):
+            length = min(solver.rtol, MOST) * step
+            why = (
+                f"the solver of {called(unit)} is exact to {solver.rtol:g} only, so it is that part of a step"
+            )
+        elif isinstance(solver, (Euler, Midpoint, RK4)):
+            own = step / solver.count(step)
+            length = _OWN[type(solver)] * own
+            why = f"{called(unit)} takes steps of {own:.3g} s by {solver.method}, and knows no better"
+        if length > found.length:
+            found = Margin(length, why)
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------
+# What an error control asks of a scenario: ports to watch, units that go back, solvers that are accurate.
 
 
 class Control(Protocol):

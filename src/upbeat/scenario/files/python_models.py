@@ -25,10 +25,9 @@ from typing import Any
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import FAULTS, InvalidInput, ModelError, suggest
 from upbeat.core.ports import Causality
-from upbeat.units.custom import PythonUnit
 from upbeat.units.discrete.python import PythonDiscrete
 from upbeat.units.process.child import BESIDE
-from upbeat.units.python import PythonFunction, PythonOde
+from upbeat.units.python import PythonFunction, PythonOde, PythonUnit
 from upbeat.units.shorthand import port_spec
 from upbeat.units.solving.solvers import solver_spec
 

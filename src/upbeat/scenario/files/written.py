@@ -14,8 +14,7 @@ from upbeat.core.errors import InvalidInput
 from upbeat.core.ports import Causality, Port
 from upbeat.scenario.connection import ScenarioOutput, deliver
 from upbeat.scenario.directory import Directory, Wrong
-from upbeat.scenario.events.connection import EventOutput
-from upbeat.scenario.events.links import deliver_event
+from upbeat.scenario.events.links import EventOutput, deliver_event
 from upbeat.scenario.files.definitions import isolation_table, table_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.process import Isolated

@@ -1,30 +1,288 @@
-"""A unit that is a scenario itself, replaced by the units inside: the same graph with one level less."""
+"""A nested scenario in place of the unit that it is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from upbeat.core.abilities import Model
-from upbeat.core.expr import Expr, kind_of, show, substitute
+from upbeat.core.errors import UpbeatError
+from upbeat.core.expr import Expr, Name, kind_of, show, substitute
+from upbeat.core.names import cell_names as cells_called
 from upbeat.core.names import objection_to
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import Connection, ScenarioOutput
 from upbeat.scenario.directory import INPUTS, End, by_hand
-from upbeat.scenario.events.connection import EventConnection, EventOutput, text_of
+from upbeat.scenario.events.links import EventConnection, EventOutput, Sender, both, text_of
 from upbeat.scenario.inputs_unit import inputs_model
-from upbeat.scenario.merging.inline_events import (
-    CannotInline,
-    Cells,
-    EventInlining,
-    cell_names,
-    cell_paths,
-    named_cells,
-)
-from upbeat.scenario.merging.patchwork import Patchwork
-from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.scenario import Origin, Scenario
+
+# ----------------------------------------------------------------------------------------------------
+# A scenario while units in it give way to what is inside them: all parts found by unit, changed in place.
+#
+# So each of thousands of nested scenarios costs what it touches, and not a copy of everything.
+
+Key = TypeVar("Key", End, str)
+Part = TypeVar("Part")
+
+
+class Shelf(Generic[Key, Part]):
+    """Parts of one sort in their order, found by key and by the units that they read."""
+
+    def __init__(
+        self, parts: Iterable[Part], key: Callable[[Part], Key], reads: Callable[[Part], Iterable[str]]
+    ) -> None:
+        self.parts: dict[Key, Part] = {}
+        self._key: Callable[[Part], Key] = key
+        self._reads = reads
+        self._readers: dict[str, dict[Key, None]] = {}
+        for part in parts:
+            self.put(part)
+
+    def put(self, part: Part) -> None:
+        """Add a part, or put it in the place of the one with the same key."""
+        key = self._key(part)
+        self.parts[key] = part
+        for unit in self._reads(part):
+            self._readers.setdefault(unit, {})[key] = None
+
+    def reading(self, unit: str) -> list[Part]:
+        """The parts that read something of a unit."""
+        return [self.parts[key] for key in self._readers.get(unit, ()) if key in self.parts]
+
+
+class Patchwork:
+    """A closed scenario, unit by unit. What people call things, and what a trace shows, is in `origin`."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._before = scenario
+        self.inputs = scenario.inputs
+        self.units: dict[str, Model] = dict(scenario.units)
+        self._replaced: dict[str, tuple[str, ...]] = {}
+        self.connections = Shelf(scenario.connections, _end, _sources)
+        self.outputs = Shelf(scenario.outputs, _name, _sources)
+        self.event_connections = Shelf(scenario.event_connections, _end, _senders)
+        self.event_outputs = Shelf(scenario.event_outputs, _name, _senders)
+        known = scenario.origin or _first_origin(scenario)
+        self.origin = replace(known, columns=dict(known.columns), paths=dict(known.paths))
+
+    def replace_unit(self, unit: str, ports: Iterable[str], by: dict[str, Model]) -> None:
+        """Put units in the place of one, which takes the connections of its `ports` with it."""
+        for port in ports:
+            self.connections.parts.pop((unit, port), None)
+            self.event_connections.parts.pop((unit, port), None)
+        del self.units[unit]
+        self.units |= by
+        self._replaced[unit] = tuple(by)
+
+    def path_of(self, unit: str) -> str:
+        """What people call a unit."""
+        return self.origin.paths.get(unit, unit)
+
+    @property
+    def order(self) -> Iterator[str]:
+        """The units in their order, those from inside in the place of the unit that they were in."""
+        waiting = [*reversed(self._before.units)]
+        while waiting:
+            unit = waiting.pop()
+            if unit in self._replaced:
+                waiting += reversed(self._replaced[unit])
+            else:
+                yield unit
+
+    def scenario(self) -> Scenario:
+        """The scenario as it is now."""
+        if not self._replaced:
+            return self._before
+        parts = Parts(
+            {unit: self.units[unit] for unit in self.order},
+            tuple(self.connections.parts.values()),
+            self.inputs,
+            tuple(self.outputs.parts.values()),
+            tuple(self.event_connections.parts.values()),
+            tuple(self.event_outputs.parts.values()),
+        )
+        return Scenario.from_parts(parts, self._before.name, self._before.opened_inputs, self.origin)
+
+
+def _end(part: Connection | EventConnection) -> End:
+    return part.unit, part.port
+
+
+def _name(part: ScenarioOutput | EventOutput) -> str:
+    return part.port.name
+
+
+def _sources(part: Connection | ScenarioOutput) -> Iterator[str]:
+    return (unit for unit, _ in part.sources)
+
+
+def _senders(part: EventConnection | EventOutput) -> Iterator[str]:
+    return (unit for sender in part.senders for unit in _read_by(sender))
+
+
+def _read_by(sender: Sender) -> Iterator[str]:
+    yield sender.source[0]
+    yield from (unit for unit, _ in sender.reads)
+
+
+def _first_origin(scenario: Scenario) -> Origin:
+    """What a trace shows of a scenario in which nothing has been replaced yet."""
+    ports = [
+        (unit, port)
+        for unit, model in scenario.units.items()
+        for port in model.ports
+        if not port.event and not port.internal
+    ]
+    shown = {scenario.column(u, p.name): True for u, p in ports if p.causality is Causality.OUTPUT}
+    driven = [(c.unit, c.port) for c in scenario.connections if not scenario.port(c.target).internal]
+    free = [(u, p.name) for u, p in ports if p.causality is Causality.INPUT]
+    for end in (*driven, *free):  # in the order in which a trace has them
+        shown.setdefault(scenario.column(*end), False)
+    shown |= {output.port.name: True for output in scenario.outputs}
+    return Origin(tuple(scenario.units), {}, shown=shown)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The events of a unit that is a scenario itself, once the units inside stand in its place.
+
+
+class CannotInline(UpbeatError):
+    """The units inside cannot stand in the place of the whole; says why."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What a port comes from: an expression per cell, and the ports in them."""
+
+    cells: tuple[Expr, ...]
+    sources: tuple[End, ...]
+
+
+Moved = Callable[[Cells], Cells]
+"""Expressions over signals, from one of the two scenarios into the flat one."""
+
+
+class EventInlining:
+    """Senders over the border of a unit: what goes in and what comes out is put together to one."""
+
+    def __init__(
+        self,
+        unit: str,
+        inner: Scenario,
+        given: Mapping[str, Sequence[Sender]],
+        names: Mapping[str, str],
+        holder: str,
+        outside: Moved,
+        inside: Moved,
+    ) -> None:
+        self._unit = unit
+        self._inner = inner
+        self._names = names
+        self._holder = holder
+        self._signals_outside = outside
+        self._signals_inside = inside
+        self._given = given
+        self._sent = {o.port.name: o.senders for o in inner.event_outputs}
+        self._under_way: list[str] = []
+
+    def connections(self) -> Iterator[EventConnection]:
+        """The event connections inside, as those of the flat scenario."""
+        for connection in self._inner.event_connections:
+            senders = self._all(self._inside, connection.senders)
+            unit = self._names[connection.unit]
+            yield replace(connection, unit=unit, senders=senders, text=text_of(senders))
+
+    def outside_parts(self, senders: Sequence[Sender]) -> dict[str, Any]:
+        """Senders of the outer scenario in the flat one, and their text; nothing if they stay the same."""
+        made = self._all(self._outside, senders)
+        return {} if made == tuple(senders) else {"senders": made, "text": text_of(made)}
+
+    def outputs(self) -> Iterator[tuple[Port, tuple[Sender, ...]]]:
+        """The event outputs of the unit, and where their events come from."""
+        for output in self._inner.event_outputs:
+            yield output.port, self._all(self._inside, output.senders)
+
+    # ---------------------------------------------------------------- one sender
+
+    @staticmethod
+    def _all(move: Callable[[Sender], Sequence[Sender]], senders: Sequence[Sender]) -> tuple[Sender, ...]:
+        return tuple(made for sender in senders for made in move(sender))
+
+    def _outside(self, sender: Sender) -> Sequence[Sender]:
+        """A sender of the outer scenario, with the unit's events as they come from inside."""
+        moved = _with_signals(sender, self._signals_outside)
+        unit, port = sender.source
+        if unit != self._unit:
+            return [moved]
+        return self._through(moved, f"{unit}.{port}", lambda: self._all(self._inside, self._sent[port]))
+
+    def _inside(self, sender: Sender) -> Sequence[Sender]:
+        """A sender of the inner scenario, with its inputs as they are given outside."""
+        moved = _with_signals(sender, self._signals_inside)
+        unit, port = sender.source
+        if unit == INPUTS and port in self._given:
+            return self._through(moved, port, lambda: self._all(self._outside, self._given[port]))
+        if unit == INPUTS:
+            old, source, size = port, (self._holder, port), self._inner.ports[port].cells
+        else:
+            old, source = f"{unit}.{port}", (self._names[unit], port)
+            size = self._inner.ports[old].cells
+        renamed = cell_names(old, named_cells(".".join(source), size))
+        return [_substituted(replace(moved, source=source), renamed)]
+
+    def _through(self, then: Sender, name: str, before: Callable[[], Sequence[Sender]]) -> Sequence[Sender]:
+        """`then` receives, by `name`, what the senders `before` it send."""
+        if name in self._under_way:
+            raise CannotInline(f"its event '{name}' comes back to itself through no unit inside")
+        self._under_way.append(name)
+        firsts = before()
+        self._under_way.pop()
+        units = [first.source[0] for first in firsts]
+        if then.when is not None and len(set(units)) < len(units):
+            # If the first one is present and the condition does not hold, none of the others counts; a flat
+            # list of senders would go on to the next.
+            raise CannotInline(f"'{name}' has several senders in one unit, and a condition behind them")
+        made = []
+        for first in firsts:
+            later = _substituted(replace(then, source=first.source), cell_names(name, first.cells))
+            reads = tuple(end for end in dict.fromkeys((*later.reads, *first.reads)) if end != first.source)
+            made.append(replace(later, when=both(first.when, later.when), reads=reads))
+        return made
+
+
+def _with_signals(sender: Sender, move: Moved) -> Sender:
+    conditions = () if sender.when is None else (sender.when,)
+    moved = move(Cells((*conditions, *sender.cells), sender.reads))
+    when, cells = moved.cells[0] if conditions else None, moved.cells[len(conditions) :]
+    return replace(sender, when=when, cells=cells, reads=moved.sources)
+
+
+def _substituted(sender: Sender, names: Mapping[str, Expr]) -> Sender:
+    when = None if sender.when is None else substitute(sender.when, names)
+    return replace(sender, when=when, cells=tuple(substitute(cell, names) for cell in sender.cells))
+
+
+def cell_names(name: str, cells: Sequence[Expr]) -> dict[str, Expr]:
+    """What the names of a port's cells stand for."""
+    return dict(zip(cell_paths(name, len(cells)), cells, strict=True))
+
+
+def named_cells(name: str, size: int) -> list[Expr]:
+    """The cells of a port, as an expression reads them."""
+    return [Name(cell) for cell in cell_paths(name, size)]
+
+
+def cell_paths(name: str, size: int) -> tuple[str, ...]:
+    """The names in the expressions of a scenario, where an array of one cell is like a single value."""
+    return cells_called(name, None if size == 1 else size)
+
+
+# ----------------------------------------------------------------------------------------------------
+# A unit that is a scenario itself, replaced by the units inside: the same graph with one level less.
 
 
 def inlined(scenario: Scenario, unit: str, inner: Scenario) -> tuple[Scenario, dict[str, str]]:

@@ -11,10 +11,8 @@ from upbeat.core.errors import Problems
 from upbeat.core.expr import Expr, Name, show, substitute
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import ScenarioOutput
-from upbeat.scenario.merging.loops import open_loops
-from upbeat.scenario.merging.merge import Merged, merged
-from upbeat.scenario.merging.merge_events import happenings
-from upbeat.scenario.origin import Origin
+from upbeat.scenario.merging.merge import Merged, happenings, merged, open_loops
+from upbeat.scenario.scenario import Origin
 from upbeat.units.equations.implicit import Implicit
 from upbeat.units.equations.ode import Function, Ode
 from upbeat.units.solving.solvers import DormandPrince, Solver
@@ -70,8 +68,10 @@ def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None
 
 
 def _flat(scenario: Scenario) -> Scenario:
-    from upbeat.scenario.merging.inline import without_nested  # which makes scenarios
-    from upbeat.scenario.merging.inline_events import CannotInline
+    from upbeat.scenario.merging.inline import (
+        CannotInline,
+        without_nested,  # which makes scenarios
+    )
 
     problems = Problems()
     try:

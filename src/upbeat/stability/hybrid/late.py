@@ -1,25 +1,199 @@
-"""How late the switches of an experiment may come, and how late they do come with its master."""
+"""How late switches may come."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from upbeat.core.abilities import Model
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import InvalidInput, check_type
 from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.lookahead import LookAhead
 from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pace import Pace, usual_step
 from upbeat.master.paces.revised import Revised
-from upbeat.stability.hybrid.delay import LargestDelay, largest_delay
-from upbeat.stability.hybrid.modes import NotBimodal
+from upbeat.scenario.scenario import Scenario
+from upbeat.stability.hybrid.bimodal import (
+    FINE,
+    PURPOSE,
+    Bimodal,
+    Field,
+    NotBimodal,
+    Vector,
+    planar,
+    reach_of,
+)
+from upbeat.trace.extras import need
 from upbeat.units.equations.data import Equations
 from upbeat.units.equations.ode import Function, Ode
 from upbeat.units.process import bare
+
+# ----------------------------------------------------------------------------------------------------
+# How late a planar system of two modes may switch and still come to rest (thesis, chapter 6).
+
+PATTERNS = ((0.0, 1.0), (1.0, 0.0), (1.0, 1.0))
+"""Which of the two switches are late: into the inner mode, out of it, or both.
+
+A delay either makes the next orbit larger or smaller, so the least delay that closes an orbit is one of
+these: those that make it larger at their most, the others at none.
+"""
+COARSE = 1e-7
+"""The relative accuracy of the first look."""
+LOOKS = 24
+"""Orbits of the first look."""
+WORK = 8_000
+"""How often fields may be evaluated for each look, on the average: about twice what orbits mostly take."""
+
+
+@dataclass(frozen=True)
+class LargestDelay:
+    """With every delay below `delay` the system comes to rest; with it there is a closed orbit through `x`.
+
+    `out` and `into` are the delays of that orbit's two switches. `edge`: the least delay was found at the end
+    of the distances that were searched, so a wider search may find a smaller one.
+    """
+
+    delay: float
+    x: tuple[float, float]
+    distance: float
+    out: float
+    into: float
+    edge: bool
+
+
+def largest_delay(
+    system: Bimodal | Scenario | Experiment,
+    *,
+    within: tuple[float, float] | None = None,
+    most: float | None = None,
+    looks: int = LOOKS,
+) -> LargestDelay | None:
+    """The least delay, up to `most`, with which there is a closed orbit at a distance `within` these two.
+
+        up.largest_delay(up.load("ball.toml"))
+
+    None: there is none. Orbits cross the section at one of these distances from rest, and the minimum over
+    them is looked for on a grid of so many `looks` (in equal ratios) and then closely. A scenario must be a
+    system of two modes in the plane, which its equations say (`InvalidInput` if they say something else);
+    then distances and delays to look at follow from these, unless given. Orbits that take very long to follow
+    (a field that is much faster than the orbit is, for instance) end the search with `InvalidInput`.
+    """
+    check_type(system, (Bimodal, Scenario, Experiment), "system")
+    optimize = need("scipy.optimize", "stability", PURPOSE)
+    if not isinstance(system, Bimodal):
+        found = planar(system.scenario if isinstance(system, Experiment) else system)
+        if within is None or most is None:
+            reach = reach_of(_bounded(found, looks))
+            if reach is None:
+                return None  # no orbit leaves the inner mode, whatever its size
+            within, most = within or reach.within, most or reach.most
+        return largest_delay(found, within=within, most=most, looks=2 * looks)
+    if within is None or most is None:
+        raise InvalidInput("say where to look: within=(0.001, 0.1), most=0.01")
+    low, high = within
+    if not 0.0 < low < high or not most > 0.0:
+        raise InvalidInput(
+            f"distances and delays are positive and in order, not within={within!r} and most={most!r}"
+        )
+    system = _bounded(system, looks)
+    grid = np.geomspace(low, high, looks)
+    best, k, pattern = float("inf"), 0, PATTERNS[0]
+    for late in PATTERNS:
+        for place, distance in enumerate(grid):
+            # Who needs a longer delay than one that is known already is not asked how long.
+            bound = min(most, best)
+            closes = _closing(system, float(distance), bound, late, COARSE, tries=8 if bound == most else 2)
+            if closes < best:
+                best, k, pattern = closes, place, late
+    if not np.isfinite(best):
+        return None
+    closing = partial(_closing, system, most=most, pattern=pattern, accuracy=FINE)
+    ends = float(grid[max(k - 1, 0)]), float(grid[min(k + 1, looks - 1)])
+    found = optimize.minimize_scalar(
+        closing, bounds=ends, method="bounded", options={"xatol": 1e-6 * ends[1]}
+    )
+    distance = _flat(closing, float(found.x), 0.1 * (ends[1] - ends[0]), ends)
+    delay = min(closing(distance), float(found.fun))
+    x = system.point(distance)
+    edge = min(distance - low, high - distance) < 1e-3 * (ends[1] - ends[0])
+    return LargestDelay(
+        delay, (float(x[0]), float(x[1])), distance, delay * pattern[0], delay * pattern[1], edge
+    )
+
+
+def _bounded(system: Bimodal, looks: int) -> Bimodal:
+    """The same system, for so many looks: what takes much longer than these mostly do is given up."""
+    left = most = WORK * looks
+
+    def counted(field: Field) -> Field:
+        def counting(x: Vector) -> Sequence[float]:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise InvalidInput(
+                    f"after {most:,} evaluations of its equations orbits were not followed to their ends, "
+                    "and the search was given up"
+                )
+            return field(x)
+
+        return counting
+
+    return replace(system, inside=counted(system.inside), outside=counted(system.outside))
+
+
+def _closing(
+    system: Bimodal,
+    distance: float,
+    most: float,
+    pattern: tuple[float, float],
+    accuracy: float,
+    tries: int = 8,
+) -> float:
+    """The least delay that closes the orbit through a point of the section; infinity if there is none.
+
+    It is looked for between neighbours of so many `tries` up to `most`.
+    """
+    optimize = need("scipy.optimize", "stability", PURPOSE)
+    out, into = pattern
+    far = system.leave(distance, 0.0, accuracy)
+    if far is None:
+        return float("inf")
+
+    def wider(late: float) -> float:
+        end = far if out == 0.0 else system.leave(distance, late, accuracy)
+        if end is None:
+            return -distance
+        crossed = system.back(end, into * late, accuracy)
+        return float("nan") if crossed is None else crossed - distance
+
+    before, steps = 0.0, most * np.linspace(0.0, 1.0, tries + 1)[1:] ** 2
+    for late in steps:
+        change = wider(float(late))
+        if change >= 0.0:
+            return float(optimize.brentq(wider, before, late, xtol=1e-3 * accuracy * late, rtol=8.9e-16))
+        if change != change:  # nothing is known of delays that are so long (T₂ in the thesis)
+            break
+        before = float(late)
+    return float("inf")
+
+
+def _flat(closing: Callable[[float], float], at: float, half: float, ends: tuple[float, float]) -> float:
+    """The minimum of a smooth function near `at`, as the zero of the derivative of a polynomial through it:
+    where the function is flat, its values say little."""
+    low, high = max(at - half, ends[0]), min(at + half, ends[1])
+    nodes: Any = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(np.pi * (np.arange(9) + 0.5) / 9)
+    fit = np.polynomial.Chebyshev.fit(nodes, [closing(float(d)) for d in nodes], 8, domain=[low, high])
+    roots: Any = fit.deriv().roots()
+    real = [float(r.real) for r in roots if abs(r.imag) < 1e-6 * half and low < r.real < high]
+    return min(real, key=lambda r: abs(r - at), default=at)
+
+
+# ----------------------------------------------------------------------------------------------------
+# How late the switches of an experiment may come, and how late they do come with its master.
 
 SAFE = 0.99
 """The part of the largest delay that is recommended."""

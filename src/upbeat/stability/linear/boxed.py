@@ -7,18 +7,151 @@ What is left to do here is to hand them over: the extended state inside is part 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import comb
 from typing import Any
 
 import numpy as np
 
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.core.abilities import Model
+from upbeat.core.ports import Signal
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.nesting.unit import Running
-from upbeat.master.program import Block
+from upbeat.master.program import Block, Program
 from upbeat.scenario.merging.inline import path_of
-from upbeat.stability.linear.beside import Array, Beside, Course, Entry, Rows
-from upbeat.stability.linear.extended import extended
-from upbeat.stability.linear.forms import Forms
-from upbeat.stability.linear.standing import Standing
+from upbeat.stability.linear.forms import Array, Beside, Course, Entry, Extended, Forms, Rows, extended
+
+# ----------------------------------------------------------------------------------------------------
+# Where a machine stands: the values and the rows of its extended state, in the order of its entries.
+
+
+class Standing:
+    """The extended state of `machine`, which is `forms` or its neighbour; rows are those of `forms`."""
+
+    def __init__(
+        self,
+        program: Program,
+        models: Mapping[str, Model],
+        extended: Extended,
+        forms: Forms,
+        machine: Interpreter,
+        besides: Mapping[str, Beside],
+    ) -> None:
+        self._now, self._extended = program.now, extended
+        self._forms, self._machine, self._besides = forms, machine, besides
+        self._sizes = {(unit, port.name): port.size for unit, model in models.items() for port in model.ports}
+
+    @property
+    def _time(self) -> float:
+        return float(self._machine.read(self._now))
+
+    # ---------------------------------------------------------------- values
+
+    def values(self) -> Array:
+        """The extended state; inputs that are held are taken from `forms`."""
+        own = [value for one in self._besides.values() for value in one.values()]
+        held = []
+        for one in self._extended.inputs:
+            origin, course = self._forms.courses[one.unit, one.port]
+            cell = [c if isinstance(c, (int, float)) else c[one.cell] for c in course]
+            held.append(_shifted(np.array(cell, dtype=float), self._time - origin, one.order))
+        cells = [float(self._machine.read(cell)) for cell in self._extended.cells]
+        return np.array([*own, *held, *cells])
+
+    def put(self, values: Array) -> None:
+        """Another extended state."""
+        self.put_states(values)
+        courses: dict[tuple[str, str], dict[int, list[float]]] = {}
+        count = len(self._extended.states)
+        for number, held in enumerate(self._extended.inputs, count):
+            rows = courses.setdefault((held.unit, held.port), {})
+            rows.setdefault(held.order, []).append(float(values[number]))
+        for (unit, port), rows in courses.items():
+            size = self._sizes[unit, port]
+            given: list[Signal] = [rows[k][0] if size is None else tuple(rows[k]) for k in sorted(rows)]
+            self._machine.set_input(unit, port, *given)
+        for number, cell in enumerate(self._extended.cells, count + len(self._extended.inputs)):
+            Interpreter.write(self._machine, cell, float(values[number]))
+
+    def put_states(self, values: Array) -> None:
+        """Other states of units; what else `values` may hold is left alone."""
+        first = 0
+        for one in self._besides.values():
+            own = len(one.entries)
+            one.put(values[first : first + own].tolist())
+            first += own
+
+    def displace(self, values: Array, far: float, way: int = 1) -> None:
+        """Go near `values`, where every decision is that of a state which has nothing special about it.
+
+        Held inputs stay what they are: they come from the step before. `way`: one of several directions.
+        """
+        moved = values + far * _away(values, np.random.default_rng(way))
+        self.put_states(moved)
+        cells = self._extended.cells
+        for cell, value in zip(cells, moved[self._extended.size - len(cells) :].tolist(), strict=True):
+            Interpreter.write(self._machine, cell, value)
+
+    # ---------------------------------------------------------------- rows
+
+    def seed(self, rows: Array) -> None:
+        """What each entry depends on, before a step."""
+        forms = self._forms
+        forms.rows.clear()
+        first = 0
+        for one in self._besides.values():
+            count = len(one.entries)
+            one.begin(rows[first : first + count])
+            first += count
+        courses: dict[tuple[str, str], dict[int, list[Array]]] = {}
+        for held in self._extended.inputs:
+            courses.setdefault((held.unit, held.port), {}).setdefault(held.order, []).append(rows[first])
+            first += 1
+        for (unit, port), given in courses.items():
+            self._besides[unit].give(port, self._time, [np.array(given[order]) for order in sorted(given)])
+        for cell in self._extended.cells:
+            forms.rows[cell] = rows[first]
+            first += 1
+
+    def rows(self, columns: int) -> Array:
+        """What each entry depends on, after it."""
+        matrix = np.zeros((self._extended.size, columns))
+        first = 0
+        for one in self._besides.values():
+            count = len(one.entries)
+            matrix[first : first + count] = one.states()
+            first += count
+        for held in self._extended.inputs:
+            course = self._besides[held.unit].course(held.port)
+            if course is not None:
+                origin, rows = course
+                tau = self._time - origin
+                for order in range(held.order, len(rows)):
+                    part = rows[order]
+                    if part is not None:
+                        power = order - held.order
+                        matrix[first] += comb(order, held.order) * tau**power * part[held.cell]
+            first += 1
+        for cell in self._extended.cells:
+            if cell in self._forms.rows:
+                matrix[first] = self._forms.rows[cell]
+            first += 1
+        return matrix
+
+
+def _shifted(coefficients: Array, tau: float, order: int) -> float:
+    """One coefficient of a polynomial around a point `tau` later."""
+    return float(
+        sum(comb(k, order) * tau ** (k - order) * coefficients[k] for k in range(order, len(coefficients)))
+    )
+
+
+def _away(values: Array, turn: np.random.Generator) -> Array:
+    """A direction with nothing special about it, as long as the values are large."""
+    sizes: Array = turn.uniform(0.5, 1.0, len(values)) * (1.0 + np.abs(values))
+    return np.where(turn.uniform(size=len(values)) < 0.5, -sizes, sizes)
+
+
+# ----------------------------------------------------------------------------------------------------
 
 STEP = "step"
 """The block inside that paces with steps of one size choose."""

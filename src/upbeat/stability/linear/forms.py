@@ -1,17 +1,13 @@
-"""The interpreter on linear forms: a program runs as ever, and beside every value goes its derivative.
-
-A *row* says how a value depends on the extended state, to first order. Whatever an instruction does to
-values it does to rows by the chain rule, so one machine serves every coupling there is. Where a program
-decides something (`If`, `Repeat`), somebody has to stand somewhere: at rest a loop is solved before it
-begins, and its rows would never be. So decisions are those of a *neighbour*, the same program a little
-way off; for linear programs, whose rows are the same everywhere, the machine is its own neighbour.
-"""
+"""Linear forms: values that know how they depend on the state at the beginning of a step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +15,14 @@ import numpy.typing as npt
 from upbeat.core.abilities import Model
 from upbeat.core.errors import StepError
 from upbeat.core.expr import ONE, Cell, Expr, Kernel, cells, directional_derivative
-from upbeat.core.ports import Kind, Signal, Value
+from upbeat.core.ports import Kind, Port, Signal, Value
 from upbeat.core.replay import Allowance
-from upbeat.engine.interpreter.calls import Action
-from upbeat.engine.interpreter.interpret import Interpreter, Kept
-from upbeat.engine.interpreter.values import evaluator
+from upbeat.engine.interpret import Action, Interpreter, Kept, evaluator
+from upbeat.engine.nesting.model import Nested
+from upbeat.master.dataflow import Flow as DataFlow
 from upbeat.master.program import (
     Advance,
+    Block,
     Due,
     Get,
     If,
@@ -39,12 +36,558 @@ from upbeat.master.program import (
     Set,
     Slope,
     Solve,
+    walk,
 )
-from upbeat.stability.linear.affine import affine
-from upbeat.stability.linear.beside import Beside, Rows
-from upbeat.stability.linear.extended import signal_cells
-from upbeat.stability.linear.neighbour import Neighbour, opened
+from upbeat.stability.linear.flows import Flow, Moving, affine
 from upbeat.units.solving.unit import SolvedUnit
+
+# ----------------------------------------------------------------------------------------------------
+# The linear part of one unit, beside the unit: rows for its states and for the courses of its inputs.
+
+Array = npt.NDArray[np.float64]
+Rows = Array | None
+"""One row per cell over the extended state; None: all zero."""
+Course = tuple[float, tuple[Rows, ...]]
+"""Its origin, and the rows of each coefficient."""
+
+
+LATER = (0.37, 1.0, 2.3, 7.1, 31.7)
+"""How many steps later slopes are looked at again, to see whether they change with the time …"""
+MUCH_LATER = (103.0, 1009.0, 10_007.0, 100_003.0)
+"""… as long as that is before the end of the run …"""
+SHARES = (0.13, 0.38, 0.62, 0.87, 1.0)
+"""… and at these parts of what is left of it, unless it is so long that nobody knows its end."""
+LONG = 1e6
+"""So many steps are."""
+
+
+def later_steps(left: float) -> tuple[float, ...]:
+    """How many steps later slopes are looked at again, in a run with so many steps left."""
+    much = [k for k in MUCH_LATER if k < left]
+    parts = [share * (left - 1.0) for share in SHARES] if LATER[-1] < left <= LONG else []
+    return (*LATER, *sorted((*much, *parts)))
+
+
+def differ(one: Array, two: Array) -> bool:
+    """Whether slopes are not the same, beyond what differences and trying leave open."""
+    return bool(np.abs(one - two).max(initial=0.0) > 1e-5 * np.abs(one).max(initial=1e-12))
+
+
+class NoMatrix(StepError):
+    """Nobody knows a single matrix for what steps do to small deviations, so that nothing can be decided."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, unending=True)
+
+
+class Entry(NamedTuple):
+    """One number that a unit takes over from step to step."""
+
+    name: str
+    port: str
+    """The state or port that it is about, among those of the unit."""
+    own: bool = True
+    """Whether it is a state of a unit; otherwise an input that is held inside, or a register."""
+    loop: str = ""
+    """The iteration that determines it anew in every step, in words, if there is one."""
+
+
+class Beside(Protocol):
+    """What a machine of linear forms needs of a unit: the derivatives of whatever the unit does.
+
+    Call order as for the unit itself; `leave` before and `arrive` after the unit advances.
+    """
+
+    linear: bool
+    """Whether it is proven to be linear (or affine)."""
+
+    @property
+    def accuracy(self) -> float:
+        """How well all that has been asked for since `begin` is known, relatively."""
+        ...
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Its states, and what else it takes over from step to step. All below is about these."""
+        ...
+
+    def begin(self, states: Array) -> None:
+        """The rows of its states; inputs are held at what they are until they are given."""
+        ...
+
+    def states(self) -> Array: ...
+
+    def give(self, port: str, time: float, rows: Sequence[Rows]) -> None:
+        """An input follows a course with these rows from `time` on."""
+        ...
+
+    def course(self, port: str) -> Course | None:
+        """The course that an input follows; None if nothing in it moves."""
+        ...
+
+    def read(self, port: str) -> Rows:
+        """The rows of an output now."""
+        ...
+
+    def leave(self) -> Any: ...
+
+    def arrive(self, left: Any, t: float, to: float) -> None: ...
+
+    def save(self) -> Any: ...
+
+    def restore(self, token: Any) -> None: ...
+
+    def strike(self) -> Any:
+        """Before the unit jumps …"""
+        ...
+
+    def struck(self, left: Any) -> None:
+        """… and after it."""
+        ...
+
+    def alike(
+        self, now: float, step: float, driven: Sequence[str], later: Sequence[float]
+    ) -> Sequence[float] | None:
+        """How many steps later, of those in `later`, it was tried and had the same slopes.
+
+        None, if slopes change with the time, or with inputs `driven` by it, as far as trying tells. Nothing,
+        if they are known not to.
+        """
+        ...
+
+    def values(self) -> list[float]:
+        """What its states are."""
+        ...
+
+    def put(self, values: Sequence[float]) -> None:
+        """Other values for its states."""
+        ...
+
+
+class Unstruck:
+    """What followers share whose units do nothing at events, or nothing that is looked at."""
+
+    def strike(self) -> Any:
+        return None
+
+    def struck(self, left: Any) -> None:
+        return None
+
+    def alike(
+        self, now: float, step: float, driven: Sequence[str], later: Sequence[float]
+    ) -> Sequence[float] | None:
+        return ()
+
+
+class Moved(Unstruck, ABC):
+    """What goes beside any unit that moves: rows are kept here; how it moves is up to the kinds of unit."""
+
+    linear: bool
+    labels: tuple[str, ...]
+
+    def __init__(self, labels: tuple[str, ...], inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        self.labels = labels
+        self._rows = np.zeros((len(labels), 0))
+        self._courses: Mapping[str, Course] = {}
+        self._blur = 0.0  # how well the flows are known that have led to the rows, all together
+        self._inputs = _places(inputs)
+        self._outputs = {port.name: (*place, port.kind is Kind.REAL) for port, place in _placed(outputs)}
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(Entry(label, label) for label in self.labels)
+
+    @property
+    def accuracy(self) -> float:
+        return max(self.slopes, self._blur)
+
+    @property
+    @abstractmethod
+    def slopes(self) -> float:
+        """How well the derivatives of its equations are known, relatively."""
+
+    @property
+    @abstractmethod
+    def _now(self) -> float:
+        """The unit's own time."""
+
+    @abstractmethod
+    def _gains(self) -> tuple[Array, Array]:
+        """How all cells of outputs react to states and inputs, now."""
+
+    @abstractmethod
+    def _flow(self, left: Any, t: float, to: float, moving: Moving) -> Flow:
+        """How the states at `to` react to those at `t` and to coefficients (see `stability.linear.flows`)."""
+
+    @abstractmethod
+    def leave(self) -> Any: ...
+
+    @abstractmethod
+    def values(self) -> list[float]: ...
+
+    @abstractmethod
+    def put(self, values: Sequence[float]) -> None: ...
+
+    def begin(self, states: Array) -> None:
+        self._rows, self._courses, self._blur = states, {}, 0.0
+
+    def states(self) -> Array:
+        return self._rows
+
+    def give(self, port: str, time: float, rows: Sequence[Rows]) -> None:
+        while rows and rows[-1] is None:
+            rows = rows[:-1]
+        rest = {name: course for name, course in self._courses.items() if name != port}
+        self._courses = rest | {port: (time, tuple(rows))} if rows else rest
+
+    def course(self, port: str) -> Course | None:
+        return self._courses.get(port)
+
+    def read(self, port: str) -> Rows:
+        first, count, real = self._outputs.get(port, (0, 0, False))
+        if not real:
+            return None
+        by_state, by_input = (part[first : first + count] for part in self._gains())
+        rows = by_state @ self._rows
+        for name, (origin, coefficients) in self._courses.items():
+            place, cells = self._inputs[name]
+            gain = by_input[:, place : place + cells]
+            if gain.any():
+                rows = rows + gain @ _at(coefficients, self._now - origin)
+        return rows if rows.any() else None
+
+    def arrive(self, left: Any, t: float, to: float) -> None:
+        if not self.labels or to <= t:
+            return
+        size, columns = self._rows.shape
+        moving = [
+            (self._inputs[name][0] + cell, _around(coefficients, t - origin, cell, columns))
+            for name, (origin, coefficients) in self._courses.items()
+            for cell in range(self._inputs[name][1])
+        ]
+        through, blur = self._flow(left, t, to, Moving(tuple((place, len(rows)) for place, rows in moving)))
+        states = through[:, :size] @ self._rows
+        if moving:
+            states = states + through[:, size:] @ np.vstack([rows for _, rows in moving])
+        self._rows = states
+        self._blur += blur
+
+    def save(self) -> Any:
+        return self._rows, self._courses, self._blur
+
+    def restore(self, token: Any) -> None:
+        self._rows, self._courses, self._blur = token
+
+
+def _placed(ports: Sequence[Port]) -> list[tuple[Port, tuple[int, int]]]:
+    """Where the cells of each port are among those of all, and how many there are."""
+    found, first = [], 0
+    for port in ports:
+        found.append((port, (first, port.cells)))
+        first += port.cells
+    return found
+
+
+def _places(ports: Sequence[Port]) -> dict[str, tuple[int, int]]:
+    return {port.name: place for port, place in _placed(ports)}
+
+
+def _around(coefficients: Sequence[Rows], tau: float, cell: int, columns: int) -> Array:
+    """The rows of one cell's coefficients around a point so long after the origin of the course."""
+    rows = np.array([np.zeros(columns) if part is None else part[cell] for part in coefficients])
+    return rows if tau == 0.0 else Moving(((0, len(rows)),)).shifted(tau) @ rows
+
+
+def _at(coefficients: Sequence[Rows], tau: float) -> Array:
+    """The rows of a course so long after its origin."""
+    total: Array | None = None
+    for k, rows in enumerate(coefficients):
+        if rows is not None:
+            part = rows * tau**k
+            total = part if total is None else total + part
+    assert total is not None  # courses without rows are not kept
+    return total
+
+
+class Still(Unstruck):
+    """Beside a unit that gives out nothing that moves with the others: all its rows are zero."""
+
+    accuracy = 0.0
+    linear = True
+    entries: tuple[Entry, ...] = ()
+
+    def begin(self, states: Array) -> None:
+        self._none = states
+
+    def states(self) -> Array:
+        return self._none
+
+    def give(self, port: str, time: float, rows: Sequence[Rows]) -> None:
+        pass
+
+    def course(self, port: str) -> Course | None:
+        return None
+
+    def read(self, port: str) -> Rows:
+        return None
+
+    def leave(self) -> None:
+        pass
+
+    def arrive(self, left: None, t: float, to: float) -> None:
+        pass
+
+    def save(self) -> None:
+        pass
+
+    def restore(self, token: None) -> None:
+        pass
+
+    def values(self) -> list[float]:
+        return []
+
+    def put(self, values: Sequence[float]) -> None:
+        pass
+
+
+# ----------------------------------------------------------------------------------------------------
+# The extended state: all that a step takes over from the one before, found by data flow.
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One coefficient of one cell of an input that is set in one step and used in the next."""
+
+    unit: str
+    port: str
+    order: int
+    cell: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """What the matrix of a step is about: states of units, inputs they hold, and registers, in this order."""
+
+    states: tuple[tuple[str, str], ...]
+    """Unit and name; those of a nested scenario are all that it takes over from step to step."""
+    inputs: tuple[Held, ...]
+    cells: tuple[int, ...]
+    names: tuple[str, ...]
+    """Of all entries, for people."""
+    ports: tuple[str, ...]
+    """The state or port that each entry is about: entries of one share it."""
+    own: tuple[bool, ...]
+    """Whether each entry is a state of a unit, at whatever depth."""
+    loops: tuple[str, ...]
+    """The iteration that determines each entry anew in every step, in words; mostly there is none."""
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+
+def extended(
+    program: Program, models: Mapping[str, Model], steps: Iterable[Block],
+    entries: Mapping[str, Sequence[Entry]], called: Mapping[str, str], shown: Iterable[int] = (),
+) -> Extended:  # fmt: skip
+    """The extended state of `steps`, any of which may come next; `entries` are those of units, `called` names
+    the units themselves. The cells `shown` are looked at by others, too."""
+    steps = tuple(steps)
+    flow = DataFlow(program.layout, models)
+    reads = {read for step in steps for read in flow.block((*step, *program.instant)).reads}
+    live = {r[1] for r in reads if isinstance(r, tuple) and r[0] == "cell"} | set(shown)
+    held = {r[1:] for r in reads if isinstance(r, tuple) and r[0] == "input"}
+    warned = {doubt.register + k for doubt in program.doubts for k in range(3)}  # nothing depends on these
+    signals = signal_cells(program, models) - warned
+    kept = tuple(sorted(cell for cell in live & signals if program.layout.of(cell).kind is Kind.REAL))
+    degrees: dict[tuple[str, str], int] = {}
+    for instruction in program.instructions():
+        if isinstance(instruction, Set):
+            end = (instruction.unit, instruction.port)
+            degrees[end] = max(degrees.get(end, 0), len(instruction.by))
+    inputs = tuple(
+        Held(unit, port.name, order, cell)
+        for unit, model in models.items()
+        for port in model.ports
+        if (unit, port.name) in held and port.kind is Kind.REAL and not port.event
+        for order in range(degrees.get((unit, port.name), 0))
+        for cell in range(port.cells)
+    )
+    carried = [(unit, one) for unit in models for one in entries[unit]]
+    states = tuple((unit, one.name) for unit, one in carried)
+    sizes = {(unit, port.name): port.size for unit, model in models.items() for port in model.ports}
+    names = [f"{called.get(unit, unit)}.{label}" for unit, label in states]
+    ports = [f"{called.get(unit, unit)}.{one.port}" for unit, one in carried]
+    for one in inputs:
+        name = f"{called.get(one.unit, one.unit)}.{one.port}"
+        name += f"[{one.cell}]" if sizes[one.unit, one.port] is not None else ""
+        ports.append(name)
+        names.append(f"{name} (held)" if one.order == 0 else f"{name} (held, t{_power(one.order)})")
+    for cell in kept:
+        name = program.layout.name(cell)
+        names.append(f"{name} (register)")
+        ports.append(name.partition("′")[0])
+    own = [one.own for _, one in carried] + [False] * (len(inputs) + len(kept))
+    repeated = {cell: what for step in steps for cell, what in _iterated(step, sizes_of(models))}
+    loops = [one.loop for _, one in carried] + [""] * len(inputs) + [repeated.get(cell, "") for cell in kept]
+    return Extended(states, inputs, kept, tuple(names), tuple(ports), tuple(own), tuple(loops))
+
+
+def sizes_of(models: Mapping[str, Model]) -> dict[tuple[str, str], int]:
+    """How many cells each port has."""
+    return {(unit, port.name): port.cells for unit, model in models.items() for port in model.ports}
+
+
+def _iterated(
+    block: Block, sizes: Mapping[tuple[str, str], int], what: str = ""
+) -> Iterator[tuple[int, str]]:
+    """The cells that iterations of a block fill with outputs, whatever happens, and what these are about."""
+    for instruction in block:
+        match instruction:
+            case Repeat(body=body):
+                yield from _iterated(body, sizes, instruction.what)
+            case Get(unit, port, to) if what:
+                yield from ((to + i, what) for i in range(sizes[unit, port]))
+
+
+def check_loops(extended: Extended, stays: Sequence[bool]) -> None:
+    """That no iteration leaves a value as it was: then any value solves it, and nothing determines it."""
+    for name, what, still in zip(extended.names, extended.loops, stays, strict=True):
+        if what and still:
+            raise StepError(
+                f"{what}: the loop is singular, because every value of {name.partition(' (')[0]} solves it. "
+                "It stays what it was at the start, and nothing about it is stable. Change the gains of the "
+                "loop, or break it: give one of its inputs a value of its own instead of a connection."
+            )
+
+
+def _power(order: int) -> str:
+    return "" if order == 1 else f"^{order}"
+
+
+def signal_cells(program: Program, models: Mapping[str, Model]) -> set[int]:
+    """The cells that depend on what units give: not times, counters and other things the master thinks of."""
+    sizes = sizes_of(models)
+    found: set[int] = set()
+    followers: list[tuple[frozenset[int], range]] = []
+    for instruction in program.instructions():
+        match instruction:
+            case Get(unit, port, to):
+                found.update(range(to, to + sizes[unit, port]))
+            case Let(to, value):
+                followers.append((cells(value), range(to, to + 1)))
+            case Solve(size, matrix, right, to):
+                system = (*range(matrix, matrix + size * size), *range(right, right + size))
+                followers.append((frozenset(system), range(to, to + size)))
+    readers: dict[int, list[range]] = {}
+    for used, written in followers:
+        for cell in used:
+            readers.setdefault(cell, []).append(written)
+    waiting = list(found)
+    while waiting:
+        for written in readers.get(waiting.pop(), ()):
+            new = [cell for cell in written if cell not in found]
+            found.update(new)
+            waiting += new
+    return found
+
+
+def history_depth(program: Program) -> int:
+    """How many steps it takes until no input misses anything of its past."""
+    deepest = max((len(history.times) for history in program.histories), default=0)
+    return 1 + deepest
+
+
+def asked_first(unit: str, blocks: Iterable[Block]) -> bool:
+    """Whether some block may ask a unit for an output before it has moved it on."""
+    for block in blocks:
+        for instruction in walk(block):
+            match instruction:
+                case Get(name) | Slope(name) if name == unit:
+                    return True
+                case Restore():  # to where it was before it was moved on, perhaps
+                    return True
+                case Advance(name) if name == unit:
+                    break
+    return False
+
+
+def looks_back(program: Program, models: Mapping[str, Model], steps: Sequence[Block]) -> bool:
+    """Whether what a step does depends on which block made the one before.
+
+    So it is if a step writes for the next one what is neither a signal nor of a history.
+    """
+    flow = DataFlow(program.layout, models)
+    reads = {read for step in steps for read in flow.block(step).reads}
+    written = {i.to for step in steps for i in walk(step) if isinstance(i, Let)}
+    times = {kept for history in program.histories for kept in (*history.times, *history.usual)}
+    known = signal_cells(program, models) | times | {program.now, program.next}
+    return any(("cell", cell) in reads for cell in written - known)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The neighbour of a machine of linear forms: the same program a little way off, which decides for it.
+#
+# It never runs by itself: every instruction is done there after it was done here. So a nested scenario in
+# it has no loop of its own either: the loop here drives both insides at once.
+
+
+def opened(model: Model) -> TypeGuard[Nested]:
+    """Whether a model is a nested scenario whose inside is followed; one with events is a unit as a whole."""
+    return type(model) is Nested and not model.has_events
+
+
+class Neighbour(Interpreter):
+    """An interpreter that is driven by another one, at all depths."""
+
+    def _instantiated(self, model: Model, name: str, start: float) -> Any:
+        return Driven(model, start) if opened(model) else super()._instantiated(model, name, start)
+
+
+class Driven:
+    """A nested scenario as a unit of a neighbour: it is where whoever drives it has left it."""
+
+    def __init__(self, model: Nested, start: float) -> None:
+        inside = model.running
+        self._program, self._free = inside.program, inside.free
+        self.machine = Neighbour(inside.program, inside.scenario.units, start)
+
+    def get(self, port: str) -> Signal:
+        shown = self._program.columns[port]
+        values = [self.machine.read(shown.register + i) for i in range(shown.cells)]
+        return values[0] if shown.cells == 1 else tuple(values)
+
+    def set(self, port: str, coefficients: Sequence[Signal]) -> None:
+        unit, inner = self._free[port]
+        self.machine.set_input(unit, inner.name, *coefficients)
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        return float(self.machine.read(self._program.now))
+
+    def due(self) -> float:
+        return inf if self._program.due is None else float(self.machine.read(self._program.due))
+
+    def jump(self) -> bool:
+        return False
+
+    def save(self) -> Any:
+        return self.machine.save()
+
+    def restore(self, token: Any) -> None:
+        self.machine.restore(token)
+
+    def close(self) -> None:
+        self.machine.close()
+
+
+# ----------------------------------------------------------------------------------------------------
+# The interpreter on linear forms: a program runs as ever, and beside every value goes its derivative.
+#
+# A *row* says how a value depends on the extended state, to first order. Whatever an instruction does to
+# values it does to rows by the chain rule, so one machine serves every coupling there is. Where a program
+# decides something (`If`, `Repeat`), somebody has to stand somewhere: at rest a loop is solved before it
+# begins, and its rows would never be. So decisions are those of a *neighbour*, the same program a little
+# way off; for linear programs, whose rows are the same everywhere, the machine is its own neighbour.
 
 Row = npt.NDArray[np.float64]
 WORK = 3_000_000

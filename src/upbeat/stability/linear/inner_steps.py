@@ -10,8 +10,7 @@ from upbeat.core.expr import Cell, Kernel
 from upbeat.master.paces.pace import EventDriven, Fixed, Pace
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.linear.beside import NoMatrix
-from upbeat.stability.linear.neighbour import opened
+from upbeat.stability.linear.forms import NoMatrix, opened
 
 WHOLE = 1e-9
 """How far, relatively, a ratio of two steps may be from a whole number."""

@@ -17,16 +17,25 @@ from upbeat.core.expr import Apply, Expr, Name, Number, Op, differentiate, fold,
 from upbeat.core.expr.nodes import Inner, Leaf
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
-from upbeat.stability.linear.beside import Array, Moved, NoMatrix, Rows, _at
 from upbeat.stability.linear.flows import Flow, Moving
-from upbeat.stability.linear.rollback import Told
-from upbeat.stability.linear.tokens import Look, Path, Tokens, called, leaves, rebuilt
-from upbeat.stability.linear.tried import ACCURACY, Course, Tried
-from upbeat.units.custom import Sampled
+from upbeat.stability.linear.forms import Array, Moved, NoMatrix, Rows, _at
+from upbeat.stability.linear.tried import (
+    ACCURACY,
+    Course,
+    Look,
+    Path,
+    Tokens,
+    Told,
+    Tried,
+    called,
+    leaves,
+    rebuilt,
+)
 from upbeat.units.discrete.devs import DevsUnit
 from upbeat.units.discrete.model import NEVER, Discrete
 from upbeat.units.discrete.unit import DiscreteUnit
 from upbeat.units.equations.data import TIME
+from upbeat.units.python import Sampled
 
 
 def carries_numbers(model: Any, unit: Any) -> bool:

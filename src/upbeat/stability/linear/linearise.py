@@ -6,53 +6,472 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from upbeat.core.abilities import Ability, Model, Rollback, doubt
-from upbeat.core.errors import InvalidInput
+from upbeat.core.errors import FAULTS, InvalidInput
 from upbeat.core.expr import names
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Signal
-from upbeat.engine.interpreter.interpret import Interpreter
+from upbeat.engine.interpret import Interpreter
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.program import Block
 from upbeat.scenario.directory import EVENTS, INPUTS
-from upbeat.scenario.events.connection import Sender
+from upbeat.scenario.events.links import Sender
 from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.linear.affine import affine, smooth
-from upbeat.stability.linear.beside import Beside, Still
 from upbeat.stability.linear.boxed import Boxed, inside_blocks
-from upbeat.stability.linear.extended import asked_first
-from upbeat.stability.linear.fmus import (
-    Directional,
-    Exchanged,
-    InnerSteps,
-    Readable,
-    exchange_jacobian,
-    scalar,
-    usual_inputs,
+from upbeat.stability.linear.flows import (
+    ROUGH,
+    Differences,
+    Equated,
+    Flow,
+    Jacobian,
+    Moving,
+    Rates,
+    Symbolic,
+    affine,
+    exact,
+    flow,
+    jacobian,
+    smooth,
 )
-from upbeat.stability.linear.forms import Forms
+from upbeat.stability.linear.forms import (
+    LATER,
+    Array,
+    Beside,
+    Forms,
+    Moved,
+    NoMatrix,
+    Still,
+    asked_first,
+    differ,
+    opened,
+)
 from upbeat.stability.linear.inner_steps import sizes_inside
-from upbeat.stability.linear.jacobians import Symbolic, jacobian
 from upbeat.stability.linear.jumping import Jumping, carries_numbers
-from upbeat.stability.linear.neighbour import opened
-from upbeat.stability.linear.rollback import Told, check_rollback
-from upbeat.stability.linear.solved import Solved
-from upbeat.stability.linear.tokens import Tokens
-from upbeat.stability.linear.tried import Tried, Untold
+from upbeat.stability.linear.tried import Apart, Tokens, Told, Tried, Untold, check_rollback
 from upbeat.units.addresses import NativeUnit
-from upbeat.units.custom import PythonUnit
 from upbeat.units.discrete.front import FrontEnd
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.discrete.python import PythonDiscrete
 from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.equations.events import EquationEvent
-from upbeat.units.fmi.description import ModelExchange
+from upbeat.units.fmi.description import ModelExchange, Variable
+from upbeat.units.fmi.instance import FmuError, Instance
 from upbeat.units.fmi.model import Fmu
-from upbeat.units.python import PythonFunction, PythonOde
-from upbeat.units.solving.solvers import Cvode, DormandPrince
-from upbeat.units.solving.unit import SolvedUnit
+from upbeat.units.fmi.unit import FmuUnit
+from upbeat.units.inputs import NUMBERS
+from upbeat.units.python import PythonFunction, PythonOde, PythonUnit
+from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver
+from upbeat.units.solving.unit import Behaviour, SolvedUnit, from_number
+
+# ----------------------------------------------------------------------------------------------------
+# Beside units whose equations are known, at least as functions, and whose solver is ours.
+
+KEPT = 64
+"""How many flows of a linear unit are remembered."""
+
+
+class Solved(Moved):
+    """The unit's own solver, followed step by step with derivatives; `ideal`: as if it made no error."""
+
+    def __init__(self, unit: Equated, jacobian: Jacobian, labels: tuple[str, ...], *, ideal: bool) -> None:
+        super().__init__(labels, unit.behaviour.inputs, unit.behaviour.outputs)
+        self._unit, self._jacobian, self._ideal = unit, jacobian, ideal
+        self.linear = jacobian.constant
+        self._flows: dict[object, Flow] = {}
+        self._known: tuple[Array, Array] | None = None
+        self._constants: object = None
+
+    @property
+    def slopes(self) -> float:
+        return self._jacobian.accuracy
+
+    @property
+    def _now(self) -> float:
+        return self._unit.time
+
+    def _fresh(self) -> None:
+        """Forget what was found with parameters that an event has changed since."""
+        if self._unit.constants != self._constants:
+            self._constants, self._known = self._unit.constants, None
+            self._flows.clear()
+
+    def _gains(self) -> tuple[Array, Array]:
+        self._fresh()
+        unit, now = self._unit, self._unit.time
+        if self._known is None or not self.linear:
+            self._known = self._jacobian.outputs(unit, now, unit.state, unit.inputs_at(now))
+        return self._known
+
+    def leave(self) -> Array:
+        return np.array(self._unit.state)
+
+    def _flow(self, left: Array, t: float, to: float, moving: Moving) -> Flow:
+        unit, jacobian = self._unit, self._jacobian
+
+        def rates(at: float, state: Array) -> tuple[Array, Array, Array]:
+            values, given = state.tolist(), unit.inputs_at(at)
+            now = np.array(unit.behaviour.derivatives(at, values, given), dtype=float)
+            return (now, *jacobian.dynamics(unit, at, values, given))
+
+        if not self.linear:
+            return self._found(rates, t, to, left, moving)
+        self._fresh()
+        # Steps that are repeated, and units with many solver steps, are glad of this.
+        key = (to - t, moving, unit.solver)
+        if key not in self._flows:
+            if len(self._flows) >= KEPT:
+                self._flows.clear()
+            self._flows[key] = self._found(rates, t, to, left, moving)
+        return self._flows[key]
+
+    def _found(self, rates: Rates, t: float, to: float, left: Array, moving: Moving) -> Flow:
+        return flow(
+            self._unit.solver,
+            rates,
+            t,
+            to,
+            left,
+            moving,
+            constant=self.linear,
+            ideal=self._ideal,
+            slopes=self.slopes,
+        )
+
+    def alike(
+        self, now: float, step: float, driven: Sequence[str], later: Sequence[float]
+    ) -> Sequence[float] | None:
+        """Of expressions it is known from their form; an FMU is not sent further than a little way ahead."""
+        if isinstance(self._jacobian, Symbolic):
+            return ()
+        own = isinstance(self._unit, SolvedUnit)
+        unit, now = self._unit, self._unit.time
+        x, u = unit.state, unit.inputs_at(now)
+
+        def slopes(t: float, u: Sequence[Any]) -> Array:
+            parts = (*self._jacobian.dynamics(unit, t, x, u), *self._jacobian.outputs(unit, t, x, u))
+            return np.concatenate([part.ravel() for part in parts])
+
+        known = self._jacobian.accuracy  # how well is known what it does later, and elsewhere, is no matter
+        base = slopes(now, u)
+        others = []
+        tried: list[float] = []
+        for k in later if own else LATER:
+            try:
+                others.append(slopes(now + k * step, u))
+            except FAULTS:
+                if k in LATER:
+                    raise
+                break  # the run may never come there in this state
+            tried.append(k)
+        for port in driven:
+            first, count = self._inputs[port]
+            for place in range(first, first + count):
+                for by in (0.3, -0.7):
+                    moved = float(u[place]) + by * (1.0 + abs(float(u[place])))
+                    others.append(slopes(now, [*u[:place], moved, *u[place + 1 :]]))
+        if isinstance(self._jacobian, Differences):
+            self._jacobian.accuracy = known
+        return None if any(differ(base, other) for other in others) else tried if own else ()
+
+    def values(self) -> list[float]:
+        return list(self._unit.state)
+
+    def put(self, values: Sequence[float]) -> None:
+        self._unit.put(values)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Beside FMUs: by their derivatives where they tell them, otherwise by trying.
+
+
+def _real(ports: Sequence[Port], causality: Causality) -> tuple[Port, ...]:
+    return tuple(p for p in ports if p.causality is causality and p.kind is Kind.REAL and not p.event)
+
+
+class Exchanged:
+    """An FMU for model exchange as a unit with equations (see `stability.jacobians.Equated`)."""
+
+    def __init__(self, unit: FmuUnit, model: Fmu) -> None:
+        self._unit = unit
+        self.behaviour = Behaviour(
+            inputs=_real(model.ports, Causality.INPUT),
+            outputs=_real(model.ports, Causality.OUTPUT),
+            state=(),
+            solver=model.effective_solver,
+            derivatives=lambda t, x, u: self.at(t, x, u, unit.instance.derivatives) if x else (),
+            compute=lambda t, x, u: self.at(t, x, u, self._outputs),
+            convert=NUMBERS,
+            deliver=from_number,
+        )
+        self.constants = None
+        variables = model.layout.variables
+        self._writers = {
+            port.name: unit.instance.writer(variables[port.name], port.size) for port in self.behaviour.inputs
+        }
+        description = model.description
+        names = [(name, description.by_name[name]) for name in description.states]
+        self.labels = tuple(
+            cell
+            for name, state in names
+            for cell in cell_names(name, state.cells if state.dimensions else None)
+        )
+
+    @property
+    def instance(self) -> Instance:
+        return self._unit.instance
+
+    @property
+    def time(self) -> float:
+        return self._unit.time
+
+    @property
+    def solver(self) -> Solver:
+        return self.behaviour.solver
+
+    @property
+    def state(self) -> tuple[float, ...]:
+        return self._unit.state
+
+    def inputs_at(self, t: float) -> list[Any]:
+        return list(self._unit.inputs_at(t))
+
+    def put(self, state: Sequence[float]) -> None:
+        self._unit.put(state)
+
+    def _outputs(self) -> list[float]:
+        cells: list[float] = []
+        for port in self.behaviour.outputs:
+            value: Any = self._unit.get(port.name)
+            cells += [float(value)] if port.size is None else [float(v) for v in value]
+        return cells
+
+    def at(self, t: float, x: Sequence[float], u: Sequence[Any], result: Any) -> Any:
+        """What the FMU gives at a time and a state, with these inputs; then it is where it was."""
+        self._unit.look_from(t, x)
+        self._write(u)
+        try:
+            return result()
+        finally:
+            self._unit.look_from(self._unit.time, self._unit.state)
+            self._write(self.inputs_at(self._unit.time))
+
+    def _write(self, u: Sequence[Any]) -> None:
+        first = 0
+        for port in self.behaviour.inputs:
+            own = u[first : first + port.cells]
+            self._writers[port.name](own[0] if port.size is None else tuple(own))
+            first += port.cells
+
+
+class ExchangeSlopes:
+    """The derivatives that an FMU for model exchange tells."""
+
+    accuracy = ROUGH
+    constant = False
+
+    def __init__(self, model: Fmu) -> None:
+        description = model.description
+        self._states = [description.by_name[name] for name in description.states]
+        self._rates = [description.by_name[each.variable] for each in description.structure.derivatives]
+        self._known = [model.layout.variables[port.name] for port in _real(model.ports, Causality.INPUT)]
+        self._given = [model.layout.variables[port.name] for port in _real(model.ports, Causality.OUTPUT)]
+
+    def dynamics(self, unit: Any, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+        return self._slopes(unit, t, x, u, self._rates)
+
+    def outputs(self, unit: Any, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+        return self._slopes(unit, t, x, u, self._given)
+
+    def _slopes(
+        self, unit: Exchanged, t: float, x: Sequence[float], u: Sequence[Any], unknown: Sequence[Variable]
+    ) -> tuple[Array, Array]:
+        instance = unit.instance
+        found: tuple[Array, Array] = unit.at(
+            t,
+            x,
+            u,
+            lambda: (_slopes(instance, unknown, self._states), _slopes(instance, unknown, self._known)),
+        )
+        return found
+
+
+def exchange_jacobian(unit: Exchanged, model: Fmu) -> Jacobian:
+    """What the FMU tells about its derivatives; where it tells nothing, differences."""
+    if model.interface.directional_derivatives and scalar(model):
+        return ExchangeSlopes(model)
+    states = [model.description.by_name[name] for name in model.description.states]
+    inputs = [model.layout.variables[port.name] for port in unit.behaviour.inputs]
+    return Differences(
+        unit.behaviour, [size for one in (*states, *inputs) for size in [_usual(one)] * one.cells]
+    )
+
+
+def _usual(variable: Variable) -> float:
+    """How large a variable usually is: 1, if its description has no nominal value."""
+    return abs(variable.properties.nominal or 1.0)
+
+
+def usual_inputs(model: Fmu) -> dict[str, float]:
+    """The same of the inputs, by port."""
+    return {
+        port.name: _usual(model.layout.variables[port.name]) for port in _real(model.ports, Causality.INPUT)
+    }
+
+
+LOOKED = 48
+"""So many steps are made to see whether an FMU moves with every one of them."""
+
+
+class InnerSteps:
+    """Whether an FMU for co-simulation moves with every communication step.
+
+    One whose solver has longer steps of its own stands still in most of them and moves in some: no single
+    matrix says what a step does, and that of one in which it stands still says nothing at all.
+    """
+
+    def __init__(self, name: str, model: Fmu, start: float) -> None:
+        self._name, self._model, self._start = name, model, start
+        self._looked: dict[float, str] = {}
+
+    def check(self, step: float) -> None:
+        """`NoMatrix` if it does not move with every step of this size."""
+        if step not in self._looked:
+            self._looked[step] = self._why(step)
+        if self._looked[step]:
+            raise NoMatrix(self._looked[step])
+
+    def _why(self, step: float) -> str:
+        own = getattr(self._model.interface, "fixed_internal_step", None)
+        if own and abs(step / own - round(step / own)) <= 1e-6 and step > 0.5 * own:
+            return ""
+        if not own:
+            own = self._seen(step)
+            if not own:
+                return ""
+        near = max(round(step / own), 1) * own
+        return (
+            f"the FMU '{self._name}' has steps of its own of {'about ' if near != own else ''}{own:.6g} s "
+            f"inside, and communication steps of {step:.6g} s are no whole number of them: it stands still "
+            "in some and moves in others, and no single matrix says what they do. Take communication steps "
+            f"of {near:.6g} s (step=…, --step)."
+        )
+
+    def _seen(self, step: float) -> float:
+        """The time between two steps inside, if it does not move with every communication step."""
+        model = self._model
+        if model.interface.only_once_per_process:
+            return 0.0
+        unit = model.instantiate(f"{self._name} (tried)", self._start)
+        assert isinstance(unit, FmuUnit)
+        moved: list[int] = []
+        try:
+            for port in _real(model.ports, Causality.INPUT):
+                given = [float(value) + 1.0 for value in port.initial]
+                unit.set(port.name, [given[0] if port.size is None else tuple(given)])
+            states = [unit.instance.reader(model.description.by_name[n]) for n in model.description.states]
+            names = [port.name for port in _real(model.ports, Causality.OUTPUT)]
+            before: Any = None
+            for k in range(LOOKED):
+                unit.advance(self._start + k * step, self._start + (k + 1) * step)
+                now: list[Any] = [read() for read in states]
+                now = now or [unit.get(name) for name in names]
+                if before is not None and now != before:
+                    moved.append(k)
+                before = now
+        except FmuError:  # whatever it is, it is told where it happens in a run
+            return 0.0
+        finally:
+            unit.close()
+        gaps = np.diff(moved)
+        if np.count_nonzero(gaps > 1) < 2:  # moves each time, or has come to rest, or never moves
+            return 0.0
+        return float((moved[-1] - moved[0]) / len(gaps)) * step
+
+
+class Directional(Moved):
+    """Beside an FMU for co-simulation that knows its directional derivatives.
+
+    Nothing is known about the solver inside, so it counts as exact; its equations as those of this instant.
+    """
+
+    slopes = ROUGH
+    linear = False
+
+    def __init__(self, unit: FmuUnit, model: Fmu, inner: InnerSteps) -> None:
+        self._inner = inner
+        description = model.description
+        self._states = [description.by_name[name] for name in description.states]
+        self._rates = [description.by_name[each.variable] for each in description.structure.derivatives]
+        inputs, outputs = _real(model.ports, Causality.INPUT), _real(model.ports, Causality.OUTPUT)
+        self._known = [model.layout.variables[port.name] for port in inputs]
+        self._given = [model.layout.variables[port.name] for port in outputs]
+        super().__init__(tuple(description.states), inputs, outputs)
+        self._unit = unit
+        self._readers = [unit.instance.reader(state) for state in self._states]
+
+    @property
+    def _now(self) -> float:
+        return self._unit.time
+
+    def _gains(self) -> tuple[Array, Array]:
+        instance = self._unit.instance
+        return _slopes(instance, self._given, self._states), _slopes(instance, self._given, self._known)
+
+    def leave(self) -> tuple[Array, Array]:
+        instance = self._unit.instance
+        return _slopes(instance, self._rates, self._states), _slopes(instance, self._rates, self._known)
+
+    def _flow(self, left: tuple[Array, Array], t: float, to: float, moving: Moving) -> Flow:
+        self._inner.check(to - t)
+        return exact(*left, to - t, moving, self.slopes)
+
+    def values(self) -> list[float]:
+        return [float(read()) for read in self._readers]  # type: ignore[arg-type]
+
+    def put(self, values: Sequence[float]) -> None:
+        """Its states belong to the FMU alone."""
+
+
+def _slopes(instance: Instance, unknowns: Sequence[Variable], knowns: Sequence[Variable]) -> Array:
+    if not unknowns or not knowns:
+        return np.zeros((len(unknowns), len(knowns)))
+    return np.array([instance.directional(unknowns, [known], (1.0,)) for known in knowns]).T
+
+
+class Readable(Apart):
+    """A handle for an FMU for co-simulation: its states can be read, not written."""
+
+    writable = False
+    advice = "An FMU can list them (ModelStructure, Derivatives), or be for model exchange."
+
+    def __init__(self, unit: FmuUnit, model: Fmu, inner: InnerSteps) -> None:
+        self._inner = inner
+        description = model.description
+        self.labels = tuple(description.states)
+        self._readers = [unit.instance.reader(description.by_name[name]) for name in self.labels]
+
+    def read(self) -> list[float]:
+        return [float(reader()) for reader in self._readers]  # type: ignore[arg-type]
+
+    def write(self, values: Sequence[float]) -> None:
+        raise NotImplementedError  # `writable` says so
+
+    def check_length(self, step: float) -> None:
+        self._inner.check(step)
+
+
+def scalar(model: Fmu) -> bool:
+    """Whether states and real ports are single numbers: arrays may change their size."""
+    ports = (*_real(model.ports, Causality.INPUT), *_real(model.ports, Causality.OUTPUT))
+    states = [model.description.by_name[name] for name in model.description.states]
+    return all(port.size is None for port in ports) and not any(state.dimensions for state in states)
+
+
+# ----------------------------------------------------------------------------------------------------
 
 Courses = Mapping[tuple[str, str], tuple[float, list[Signal]]]
 """What every input of every unit was given last, and when."""

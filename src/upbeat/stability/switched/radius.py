@@ -7,14 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from upbeat.core.errors import check_type
-from upbeat.stability.budget import Budget
-from upbeat.stability.limits import checked_degree, checked_tolerance, checked_whole
+from upbeat.stability.budget import Budget, checked_degree, checked_tolerance, checked_whole
 from upbeat.stability.linear.followed import Verdict
 from upbeat.stability.switched.automaton import Automaton
-from upbeat.stability.switched.certificate import Certificate
-from upbeat.stability.switched.cycles import grows, search
-from upbeat.stability.switched.decide import EDGES, LARGEST, Prover, Repeated, stressed_cycles
-from upbeat.stability.switched.lifts import Lift
+from upbeat.stability.switched.decide import (
+    EDGES,
+    LARGEST,
+    Certificate,
+    Lift,
+    Prover,
+    Repeated,
+    grows,
+    search,
+    stressed_cycles,
+)
 from upbeat.stability.switched.system import SwitchedSystem
 
 SMALL = 1e-6

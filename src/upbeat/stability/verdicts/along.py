@@ -16,10 +16,9 @@ from upbeat.engine.settings import Settings
 from upbeat.master.paces.pace import Fixed
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.budget import Budget
-from upbeat.stability.linear.asked import experiment_of
-from upbeat.stability.linear.exponential import balanced
+from upbeat.stability.linear.flows import balanced
 from upbeat.stability.linear.followed import Verdict
-from upbeat.stability.linear.induced import Inducing
+from upbeat.stability.linear.induced import Inducing, experiment_of
 from upbeat.stability.verdicts.spectrum import radius
 from upbeat.trace.trace import Trace
 

@@ -17,8 +17,7 @@ from upbeat.master.master import Master
 from upbeat.scenario.graph import unit_order
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.budget import Budget
-from upbeat.stability.linear.asked import experiment_of, step_of
-from upbeat.stability.linear.induced import At
+from upbeat.stability.linear.induced import At, experiment_of, step_of
 from upbeat.stability.verdicts.judge import SECONDS, Stability, stability_of
 
 LEAST = 0.01

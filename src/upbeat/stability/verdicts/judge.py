@@ -14,9 +14,8 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.budget import Budget
-from upbeat.stability.linear.asked import experiment_of, step_of
 from upbeat.stability.linear.followed import USUAL, Induced, Verdict
-from upbeat.stability.linear.induced import At, Inducing
+from upbeat.stability.linear.induced import At, Inducing, experiment_of, step_of
 from upbeat.stability.verdicts.pieces import settled
 from upbeat.stability.verdicts.spectrum import NO_SPECTRUM, UNKNOWN, Judged, Mode, Spectrum, spectrum
 from upbeat.stability.verdicts.steps import Spent, Steps, stable_steps

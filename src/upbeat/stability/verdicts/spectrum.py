@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from upbeat.core.errors import StepError
-from upbeat.scenario.order import components
+from upbeat.scenario.graph import components
 from upbeat.stability.linear.followed import Induced, Verdict
 
 Array = npt.NDArray[np.float64]

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -32,11 +32,26 @@ from upbeat.core.errors import FileProblem, cannot_read
 from upbeat.core.plain import Fields, listed, parsed
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Cells, Column, check_strings, check_times
-from upbeat.trace.eventkinds import EventKind
-from upbeat.trace.events import EventLog
+from upbeat.trace.events import EventKind, EventLog
 from upbeat.trace.files.output import Appender, Written, warn
 from upbeat.trace.log import Ending, Outcome
-from upbeat.trace.store import Deferred, MemorySink, Source, Stored
+from upbeat.trace.recorder import Deferred, MemorySink, Source, Stored
+
+# ----------------------------------------------------------------------------------------------------
+# The journal: Upbeat's own append-only result file, which a killed run leaves readable.
+#
+# A journal is one line of JSON (format, version, columns) and then frames: a tag of four letters, the
+# length of the payload (uint64) and its CRC-32 together with tag and length (uint32), little-endian, then
+# the payload.
+#
+#     ROWS   a matrix of 8-byte cells, row after row (see `upbeat.trace.columns`)     TEXT   JSON list:
+# strings to add to the pool, before the first row that needs them     KIND   JSON list: kinds of events to
+# add (see `upbeat.trace.events`), before the first event     EVNT   events: their count n and the count m
+# of their cells (uint64 each), n times (doubles), n numbers            of kinds and n indices within an
+# instant (int32 each), m cells; then, for events that have            units or details, a JSON list of
+# [position in the frame, units, details]     DONE   JSON object: how the run ended, its step log and notes
+#
+# A reader keeps every complete frame and passes over tags it does not know.
 
 _FRAME = struct.Struct("<4sQI")
 _START = struct.Struct("<4sQ")
@@ -315,3 +330,55 @@ def read_journal(path: Path) -> Stored:
         reader.ending.notes.append(message)
         warn(message)
     return Stored(reader.columns, memory, reader.ending)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Results that are wanted in memory, of a run that must survive a kill: on disk until it has ended.
+
+T = TypeVar("T")
+
+
+class SideSink(JournalSink):
+    """A journal that is read into memory and removed once the run has done what it was asked to.
+
+    Traces taken on the way, too, find their rows wherever these are.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._kept = Kept(path)
+
+    def close(self, ending: Ending) -> None:
+        super().close(ending)
+        if ending.outcome.ok and self.path.exists():
+            self._kept.take()
+            self.path.unlink()
+
+    def source(self) -> Source:
+        return Deferred(self.rows, self._kept.rows)
+
+    def stored_events(self) -> Callable[[], EventLog]:
+        return self._kept.events
+
+
+class Kept:
+    """Where rows and events are: in the file, or in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._rows: Callable[[], Source] = partial(load_journal, path)
+        self._events: Callable[[], EventLog] = partial(load_events, path)
+
+    def take(self) -> None:
+        """Read all that there is."""
+        rows, events = self._rows(), self._events()
+        self._rows, self._events = partial(_same, rows), partial(_same, events)
+
+    def rows(self) -> Source:
+        return self._rows()
+
+    def events(self) -> EventLog:
+        return self._events()
+
+
+def _same(value: T) -> T:
+    return value

@@ -1,14 +1,9 @@
-"""Results as Parquet: written at the end, in row groups, from a journal that grows beside it.
-
-A Parquet file cannot be read before its last byte is written, so a run that streams to
-``run.parquet`` writes the journal ``run.parquet.partial`` first. A run that is killed leaves that
-journal, and reading ``run.parquet`` finds it. Columns, step log and outcome are in the file's metadata
-under the key ``upbeat``, events in a second file (see `upbeat.trace.files.parquetevents`).
-"""
+"""Traces as Parquet files: writing and reading."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,19 +15,153 @@ from upbeat.core.atomic import check_regular
 from upbeat.core.errors import FileProblem
 from upbeat.core.plain import Fields, parsed
 from upbeat.core.ports import Kind
-from upbeat.trace.columns import TIME, Cells, Column, check_times
-from upbeat.trace.eventcolumns import More
-from upbeat.trace.eventkinds import EventKind
-from upbeat.trace.events import EventLog
+from upbeat.trace.columns import TIME, Cells, Column, Pool, check_times
+from upbeat.trace.events import EventKind, EventLog, More
 from upbeat.trace.extras import check, need
 from upbeat.trace.files.journal import JournalReader, JournalSink, as_json, load_events, load_journal
 from upbeat.trace.files.output import unwritable, warn
-from upbeat.trace.files.parquetevents import read_events, write_events
 from upbeat.trace.log import Ending
-from upbeat.trace.store import Deferred, Source, Stored, events_beside
+from upbeat.trace.recorder import Deferred, Source, Stored, events_beside
+
+# ----------------------------------------------------------------------------------------------------
+# Events beside a Parquet file: ``run.events.parquet``, a row for every event and a column for every name.
+#
+# The columns are ``time``, ``index`` and one for each event, which is null in the rows of other events; an
+# array has one for each cell (``name[0]``, …), and an event without payload is ``true``. What the columns
+# mean is in the file's metadata under the key ``upbeat``.
+
+_KEY = b"upbeat"
+_VERSION = 1
+_AT_ONCE = 1 << 16
+
+
+def write_events(
+    path: Path, parts: Iterable[EventLog], kinds: Sequence[EventKind], more: Mapping[int, More]
+) -> None:
+    """Write all events of a run, a row group at a time."""
+    pyarrow = need("pyarrow", "parquet", "writing Parquet")
+    parquet = need("pyarrow.parquet", "parquet", "writing Parquet")
+    names = _names(kinds)
+    fields = [("time", pyarrow.float64()), ("index", pyarrow.int32())]
+    for kind, columns in zip(kinds, names, strict=True):
+        fields += [(name, _type(pyarrow, kind)) for name in columns]
+    about = [[place, list(units), dict(details)] for place, (units, details) in more.items()]
+    meta = {"version": _VERSION, "kinds": [kind.to_data() for kind in kinds], "columns": names, "more": about}
+    encoded = json.dumps(meta, ensure_ascii=False, default=str).encode()
+    schema = pyarrow.schema(fields, metadata={_KEY: encoded})
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        for part in _groups(parts, kinds):
+            writer.write_table(pyarrow.Table.from_arrays(_arrays(pyarrow, part), schema=schema))
+
+
+def _names(kinds: Sequence[EventKind]) -> list[list[str]]:
+    """The columns of every kind; a second kind of the same name gets a number."""
+    taken, found = {"time", "index"}, []
+    for kind in kinds:
+        name, number = kind.name, 1
+        columns = [name]
+        while taken & set(columns := _columns(name, kind.cells)):
+            number += 1
+            name = f"{kind.name} ({number})"
+        taken |= set(columns)
+        found.append(columns)
+    return found
+
+
+def _columns(name: str, cells: int) -> list[str]:
+    return [name] if cells <= 1 else [f"{name}[{cell}]" for cell in range(cells)]
+
+
+def _type(pyarrow: Any, kind: EventKind) -> Any:
+    if kind.cells == 0:
+        return pyarrow.bool_()
+    types = {Kind.REAL: "float64", Kind.INTEGER: "int64", Kind.BOOLEAN: "bool_", Kind.STRING: "string"}
+    return getattr(pyarrow, types[kind.kind])()
+
+
+def _groups(parts: Iterable[EventLog], kinds: Sequence[EventKind]) -> Iterator[EventLog]:
+    """The parts, joined until they are worth a row group."""
+    group: EventLog | None = None
+    for part in parts:
+        if group is None:
+            group = EventLog(kinds, part.strings)
+        group.join(part)
+        if len(group) >= _AT_ONCE:
+            yield group
+            group = None
+    if group is not None:
+        yield group
+
+
+def _arrays(pyarrow: Any, events: EventLog) -> list[Any]:
+    count, starts = len(events), events.starts
+    arrays = [pyarrow.array(events.times()), pyarrow.array(events.indices)]
+    for code, kind in enumerate(events.kinds):
+        here = events.codes == code
+        for cell in range(max(1, kind.cells)):
+            if kind.cells == 0:
+                values: NDArray[Any] = np.ones(count, dtype=bool)
+            else:
+                bits = np.zeros(count, dtype=np.int64)
+                bits[here] = events.cells[starts[:-1][here] + cell]
+                values = Column(kind.name, kind.kind).decode(bits.view(np.float64), events.strings or [""])
+            arrays.append(pyarrow.array(values, _type(pyarrow, kind), mask=~here))
+    return arrays
+
+
+def read_events(path: Path) -> EventLog:
+    """The events of a file that `write_events` has written."""
+    pyarrow = need("pyarrow", "parquet", f"reading '{path}'")
+    parquet = need("pyarrow.parquet", "parquet", f"reading '{path}'")
+    try:
+        file = parquet.ParquetFile(path)
+        meta = Fields(parsed((file.schema_arrow.metadata or {}).get(_KEY, b"null")), "its metadata")
+        if meta.whole("version") != _VERSION:
+            raise FileProblem(f"'{path}' was written by a newer Upbeat: update this one")
+        kinds = meta.each("kinds", EventKind.from_data)
+        names = _names(kinds)
+        if meta.entries("columns") != names:
+            raise ValueError("the columns are not those of its kinds of event")
+        return _collected(pyarrow, file.read(), kinds, names, meta.entries("more"))
+    except (OSError, pyarrow.ArrowException, KeyError, ValueError) as error:
+        raise FileProblem(f"'{path}' is not a file of events, or it is damaged: {error}") from error
+
+
+def _collected(
+    pyarrow: Any, table: Any, kinds: list[EventKind], names: list[list[str]], more: list[Any]
+) -> EventLog:
+    codes = np.zeros(table.num_rows, dtype=np.int32)
+    marked = np.zeros(table.num_rows, dtype=np.int64)
+    for code, columns in enumerate(names):
+        marked += table.column(columns[0]).is_valid().to_numpy()
+        codes[table.column(columns[0]).is_valid().to_numpy()] = code
+    if not (marked == 1).all():
+        raise ValueError("a row has no event, or more than one")
+    widths = np.array([kind.cells for kind in kinds], dtype=np.int64)[codes]
+    starts = np.cumsum(widths) - widths
+    bits, pool = np.zeros(int(widths.sum()), dtype=np.int64), Pool()
+    for code, (kind, columns) in enumerate(zip(kinds, names, strict=True)):
+        first = starts[codes == code]
+        for cell in range(kind.cells):
+            values = table.column(columns[cell]).drop_null().cast(_type(pyarrow, kind)).to_numpy()
+            if len(values) != len(first):
+                raise ValueError(f"the columns of '{kind.name}' differ in length")
+            bits[first + cell] = Column(kind.name, kind.kind).encode(values, pool.intern).view(np.int64)
+    log = EventLog(kinds, pool.strings)
+    times = table.column("time").cast(pyarrow.float64()).to_numpy()
+    log.fill(codes, times, table.column("index").cast(pyarrow.int32()).to_numpy(), bits, more)
+    return log
+
+
+# ----------------------------------------------------------------------------------------------------
+# Results as Parquet: written at the end, in row groups, from a journal that grows beside it.
+#
+# A Parquet file cannot be read before its last byte is written, so a run that streams to
+# ``run.parquet`` writes the journal ``run.parquet.partial`` first. A run that is killed leaves that
+# journal, and reading ``run.parquet`` finds it. Columns, step log and outcome are in the file's metadata
+# under the key ``upbeat``, events in a second file.
 
 _GROUP_BYTES = 1 << 24
-_KEY = b"upbeat"
 
 
 def is_ours(path: Path) -> bool:
@@ -152,7 +281,7 @@ def convert(journal: Path, path: Path) -> None:
             write_events(growing, parts, tuple(reader.kinds), more)
             growing.replace(events_beside(path))
         with parquet.ParquetWriter(growing, schema, compression="zstd") as writer:
-            for cells in _groups(reader, max(1, _GROUP_BYTES // (8 * len(columns)))):
+            for cells in _row_groups(reader, max(1, _GROUP_BYTES // (8 * len(columns)))):
                 arrays = [
                     _arrow(pyarrow, c, cells[:, i].copy(), reader.strings) for i, c in enumerate(columns)
                 ]
@@ -163,7 +292,7 @@ def convert(journal: Path, path: Path) -> None:
         raise unwritable(path, error, f"The results are kept in '{journal}'.") from error
 
 
-def _groups(reader: JournalReader, rows: int) -> Iterator[Cells]:
+def _row_groups(reader: JournalReader, rows: int) -> Iterator[Cells]:
     """The journal's chunks, joined until they are worth a row group."""
     waiting: list[Cells] = []
     for cells in reader:
@@ -200,7 +329,7 @@ class ParquetSource:
                 raise ValueError(f"it has {len(values)} values instead of {self.rows}")
             if values.null_count and column.kind is not Kind.REAL:  # a real that is missing is NaN
                 raise ValueError(f"{values.null_count} values are missing")
-            array: NDArray[Any] = values.cast(_type(pyarrow, column.kind)).to_numpy()
+            array: NDArray[Any] = values.cast(_column_type(pyarrow, column.kind)).to_numpy()
             if index == 0:
                 check_times(array)
         except (OSError, KeyError, ValueError, pyarrow.ArrowException) as error:
@@ -208,7 +337,7 @@ class ParquetSource:
         return array
 
 
-def _type(pyarrow: Any, kind: Kind) -> Any:
+def _column_type(pyarrow: Any, kind: Kind) -> Any:
     names = {Kind.REAL: "float64", Kind.INTEGER: "int64", Kind.BOOLEAN: "bool_", Kind.STRING: "string"}
     return getattr(pyarrow, names[kind])()
 

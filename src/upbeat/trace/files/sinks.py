@@ -9,13 +9,11 @@ from pathlib import Path
 
 from upbeat.core.errors import FileProblem, cannot_read
 from upbeat.trace.columns import Column
-from upbeat.trace.files.csvevents import is_events
-from upbeat.trace.files.csvfile import columns_beside, is_columns, is_result, read_csv
-from upbeat.trace.files.csvsink import CsvSink
+from upbeat.trace.files.csv import CsvSink, columns_beside, is_columns, is_events, is_result, read_csv
 from upbeat.trace.files.journal import JournalSink, is_journal, read_journal
 from upbeat.trace.files.output import check_place, kept_from
 from upbeat.trace.files.parquet import ParquetSink, is_ours, read_parquet, unfinished
-from upbeat.trace.store import FileSink, MemorySink, Sink, Stored, events_beside
+from upbeat.trace.recorder import FileSink, MemorySink, Sink, Stored, events_beside
 
 _SINKS: dict[str, type[CsvSink] | type[ParquetSink] | type[JournalSink]] = {
     ".csv": CsvSink,

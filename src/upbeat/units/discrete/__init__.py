@@ -6,9 +6,7 @@ from upbeat.units.discrete.converters import Clock, Edge, LastValue, Sampler, Th
 from upbeat.units.discrete.machine import StateMachine
 from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable
 from upbeat.units.discrete.python import PythonDiscrete
-from upbeat.units.discrete.schedule import Schedule
-from upbeat.units.discrete.tables import DiscreteTables
-from upbeat.units.discrete.unit import DiscreteError
+from upbeat.units.discrete.unit import DiscreteError, DiscreteTables, Schedule
 
 __all__ = [
     "Clock",

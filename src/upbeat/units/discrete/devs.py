@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Kind, Port, Signal
-from upbeat.units.calls import flat
-from upbeat.units.discrete.literal import dumps, is_fixed, loads
+from upbeat.units.discrete.model import dumps, is_fixed, loads
 from upbeat.units.discrete.unit import DiscreteError
+from upbeat.units.python import flat
 from upbeat.units.shorthand import plain
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class DevsUnit:
         self._values = self._sending = None
 
     def to_bytes(self, token: Token) -> bytes:
-        """A text of plain values (`upbeat.units.discrete.literal`)."""
+        """A text of plain values (`upbeat.units.discrete.model`)."""
         state = token.state if self._is.to_bytes is None else self._is.to_bytes(token.state)
         if self._is.to_bytes is not None and not isinstance(state, bytes):
             raise DiscreteError(f"to_bytes returned {_short(state)}, but must return bytes")

@@ -14,8 +14,7 @@ from upbeat.units.discrete.model import Discrete
 from upbeat.units.shorthand import unwrapped
 
 if TYPE_CHECKING:
-    from upbeat.units.discrete.tables import DiscreteTables
-    from upbeat.units.discrete.unit import DiscreteUnit
+    from upbeat.units.discrete.unit import DiscreteTables, DiscreteUnit
 
 
 @dataclass(frozen=True, init=False)

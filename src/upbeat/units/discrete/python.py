@@ -9,8 +9,8 @@ from typing import Any
 
 from upbeat.core.abilities import Ability
 from upbeat.core.ports import Causality, Port, Value
-from upbeat.units.calls import check_callable, check_fields, record
 from upbeat.units.discrete.devs import DevsUnit
+from upbeat.units.python import check_callable, check_fields, record
 from upbeat.units.shorthand import Complaints, check_settable, check_unique, entries, read_ports, with_starts
 
 Function = Callable[..., Any]

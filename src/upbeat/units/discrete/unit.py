@@ -1,20 +1,213 @@
-"""The running unit of a `Discrete` model, in Python: the twin of native/src/discrete.cpp, bit for bit."""
+"""Running discrete-event units: in Python, and as flat tables for the native engine."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import ModelError, UpbeatError, suggest
-from upbeat.core.ports import Kind, Port, Signal, Value
-from upbeat.units.discrete.pieces import Assigning, ModePieces, assigning
-from upbeat.units.inputs import NUMBERS, Courses, check_packed, packed_size
-from upbeat.units.numbers import conversions
+from upbeat.core.expr import ONE, Expr, Kernel, Lookup, Name, Number, Table1, names
+from upbeat.core.ports import Causality, Kind, Port, Signal, Value
+from upbeat.units.discrete.converters import Converter, carried, formula, payload
+from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable
+from upbeat.units.inputs import NUMBERS, Courses, check_packed, conversions, packed_size
+from upbeat.units.shorthand import Complaints, unwrapped
 
 if TYPE_CHECKING:
-    from upbeat.units.discrete.model import Discrete
+    from upbeat.units.discrete.model import Assignments, Discrete, Mode
+
+
+# ----------------------------------------------------------------------------------------------------
+# `Schedule`: events at times that are known beforehand.
+
+
+@dataclass(frozen=True, init=False)
+class Schedule(Converter):
+    """Events from the output `event` at given times, each with its value.
+
+        Schedule([1.0, 2.5, 2.5], ["on", "off", "on"])
+        Schedule([1.0, 2.0])
+
+    Times do not fall; those that are equal are events one after the other at the same instant, and those
+    before the start of the run are left out. Without values the event only happens. Texts are labels, in
+    the order of `items`, or else in that of their first appearance; `of` (the kind) and `unit` are those of
+    the event. In files: ``kind = "schedule"``.
+    """
+
+    def __init__(
+        self,
+        at: Sequence[float],
+        value: Sequence[Any] | None = None,
+        *,
+        of: str | None = None,
+        items: Sequence[str] | Mapping[str, int] | None = None,
+        unit: str | None = None,
+    ) -> None:
+        complaints = Complaints()
+        times = _times(unwrapped(at), complaints)
+        port, values = _values(unwrapped(value), len(times), of, items, unit, complaints)
+        complaints.raise_if_any()
+        discrete = Discrete(
+            ports=(carried(port, "event", Causality.OUTPUT, event=True),),
+            variables=(Variable("k", Kind.INTEGER, 0),),
+            modes=(
+                Mode(
+                    due=formula(f"at if k < {len(times)} else inf", at=_nth(times)),
+                    emissions=(Emission("event", ONE, (ONE if value is None else _nth(values),)),),
+                    internal=(("k", formula("k + 1")),),
+                ),
+            ),
+            initial=(("k", _passed(times)),),
+        )
+        spec = {"at": at, "value": value, "of": of, "items": items, "unit": unit}
+        super().__init__(discrete, spec)
+
+
+def _times(given: Any, complaints: Complaints) -> list[float]:
+    port = Port("at", Causality.PARAMETER)
+    times: list[float] = []
+    with complaints.at("at"):
+        if not isinstance(given, (list, tuple)) or not given:
+            raise ModelError(f"a schedule needs its times: at = [1.0, 2.0], not {given!r}")
+        times = [float(port.value(item)) for item in given]
+        for time in times:
+            if not math.isfinite(time):
+                raise ModelError(f"a time of a schedule is a finite number, not {time}")
+        for before, after in pairwise(times):
+            if after < before:
+                raise ModelError(f"the times of a schedule do not fall, but {after:g} follows {before:g}")
+    return times
+
+
+def _values(
+    given: Any, count: int, of: Any, items: Any, unit: Any, complaints: Complaints
+) -> tuple[Port, list[float]]:
+    """What the events are, and what each of them says."""
+    pure = Port("value", Causality.PARAMETER, Kind.BOOLEAN)
+    with complaints.at("value"):
+        if given is None:
+            if any(option is not None for option in (of, items, unit)):
+                raise ModelError(
+                    "without values the event only happens: give a list of values, one for each time"
+                )
+            return pure, []
+        if not isinstance(given, (list, tuple)):
+            raise ModelError(f"one value for each time is needed, in a list, not {given!r}")
+        if count and len(given) != count:
+            raise ModelError(f"there are {count} times, but {len(given)} values")
+        if items is None and given and all(isinstance(item, str) for item in given):
+            items = list(dict.fromkeys(given))
+        port = payload("value", None, of, items, unit, None)
+        if port.kind is Kind.BOOLEAN or any(isinstance(item, bool) for item in given):
+            raise ModelError("an event that is boolean only happens: leave the values out")
+        return port, [float(port.value(item)) for item in given]
+    return pure, []
+
+
+def _nth(values: Sequence[float]) -> Expr:
+    """The value at place `k`."""
+    places = range(max(len(values), 2))  # a table has two points at least
+    padded = [values[min(place, len(values) - 1)] for place in places]
+    return Lookup(Table1(tuple(map(float, places)), tuple(padded), mode="hold"), (Name("k"),))
+
+
+def _passed(times: Sequence[float]) -> Expr:
+    """How many times lie before the start."""
+    knots = sorted(set(times))
+    if len(knots) == 1:
+        return formula(f"{len(times)} if time > last else 0", last=Number(knots[0]))
+
+    def table(values: Sequence[float]) -> Expr:
+        return Lookup(Table1(tuple(knots), tuple(values), mode="hold"), (Name("time"),))
+
+    before = table([float(bisect_left(times, knot)) for knot in knots])
+    until = table([float(bisect_right(times, knot)) for knot in knots])
+    return formula(
+        "0 if time <= first else before if time == knot else until",
+        first=Number(knots[0]), before=before, until=until, knot=table(knots),
+    )  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------
+# The code of a `Discrete` model: kernels, each with the few arguments that it needs.
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A kernel, and where its inputs are among the arguments of the model (rising).
+
+    Kernels over all arguments would be simpler, but most need two or three, and a unit with hundreds of
+    modes has hundreds of pieces: what is not read need not be handed over.
+    """
+
+    kernel: Kernel
+    places: tuple[int, ...]
+
+    @classmethod
+    def of(cls, places: Mapping[str, int], exprs: Iterable[Expr]) -> Piece:
+        """The code of `exprs`, where names are found at `places`."""
+        cells = tuple(exprs)
+        used = sorted({name for cell in cells for name in names(cell)}, key=places.__getitem__)
+        return cls(Kernel(tuple(used), cells), tuple(places[name] for name in used))
+
+    @cached_property
+    def run(self) -> Callable[[Sequence[float]], list[float]]:
+        """From all arguments to the values."""
+        function, places = self.kernel.python(), self.places
+        if not places:
+            values = function(())
+            return lambda arguments: values
+        return lambda arguments: function([arguments[place] for place in places])
+
+
+@dataclass(frozen=True)
+class Assigning:
+    """Code that gives variables new values, and which these are."""
+
+    piece: Piece
+    to: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ModePieces:
+    """The code of one mode. `emissions` gives, for each event output in `emitted` (by its place among them),
+    whether it is present and then its cells."""
+
+    due: Piece
+    emissions: Piece
+    emitted: tuple[int, ...]
+    internal: Assigning
+    external: Assigning
+
+
+def mode_pieces(model: Discrete, mode: Mode) -> ModePieces:
+    """The code of one mode of `model`."""
+    outputs = [port.name for port in model.sent]
+    cells = [expr for emission in mode.emissions for expr in (emission.present, *emission.cells)]
+    return ModePieces(
+        due=Piece.of(model.places, [mode.due]),
+        emissions=Piece.of(model.places, cells),
+        emitted=tuple(outputs.index(emission.port) for emission in mode.emissions),
+        internal=assigning(model, mode.internal),
+        external=assigning(model, mode.external),
+    )
+
+
+def assigning(model: Discrete, assignments: Assignments) -> Assigning:
+    """The code of some assignments."""
+    variables = [variable.name for variable in model.variables]
+    piece = Piece.of(model.places, [value for _, value in assignments])
+    return Assigning(piece, tuple(variables.index(name) for name, _ in assignments))
+
+
+# ----------------------------------------------------------------------------------------------------
+# The running unit of a `Discrete` model, in Python: the twin of native/src/discrete.cpp, bit for bit.
 
 Token = tuple[Value, ...]
 
@@ -236,3 +429,61 @@ def _signal(port: Port, cells: Iterator[float]) -> Signal:
     convert = _FROM_NUMBER[port.kind]
     taken = tuple(convert(next(cells)) for _ in range(port.cells))
     return taken[0] if port.size is None else taken
+
+
+# ----------------------------------------------------------------------------------------------------
+# A `Discrete` unit as flat tables: all that the native engine needs to run it without Python.
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteTables:
+    """A whole unit.
+
+    * `inputs`, `heard`, `outputs`, `sent`: ordinary inputs, event inputs, ordinary outputs and event
+      outputs, each with its position among all ports of the model.
+    * `kinds`, `start`: of the variables, as they are when the unit starts; `input_start`: of every cell of
+      the ordinary inputs; `parameters`: the value of every parameter cell.
+    * `mode`: which variable says the mode; -1 if there is only one.
+    * `modes`, `compute`: the code of the modes and of the ordinary outputs. A piece of code says where each
+      of its inputs is in [time, variables, cells of ordinary inputs, cells of event inputs, whether each
+      event has been set, parameters].
+    * `state_size`: the length of the state array [time, variables, then for each ordinary input: origin,
+      number of coefficients, (MAX_DEGREE + 1) × cells coefficients, then the cells of the event inputs, then
+      whether each has been set].
+    """
+
+    inputs: tuple[tuple[int, Port], ...]
+    heard: tuple[tuple[int, Port], ...]
+    outputs: tuple[tuple[int, Port], ...]
+    sent: tuple[tuple[int, Port], ...]
+    kinds: tuple[Kind, ...]
+    start: tuple[float, ...]
+    input_start: tuple[float, ...]
+    parameters: tuple[float, ...]
+    mode: int
+    modes: tuple[ModePieces, ...]
+    compute: Piece
+    state_size: int
+
+
+def lower(model: Discrete, start: float) -> DiscreteTables:
+    """The tables of a unit that starts at time `start`."""
+    numbers = {port.name: number for number, port in enumerate(model.ports)}
+
+    def numbered(ports: tuple[Port, ...]) -> tuple[tuple[int, Port], ...]:
+        return tuple((numbers[port.name], port) for port in ports)
+
+    return DiscreteTables(
+        inputs=numbered(model.inputs),
+        heard=numbered(model.heard),
+        outputs=numbered(model.shown),
+        sent=numbered(model.sent),
+        kinds=tuple(variable.kind for variable in model.variables),
+        start=tuple(start_values(model, start)),
+        input_start=tuple(float(value) for port in model.inputs for value in port.initial),
+        parameters=model.values,
+        mode=-1 if model.mode_place is None else model.mode_place,
+        modes=tuple(model.pieces(i) for i in range(len(model.modes))),
+        compute=model.computed,
+        state_size=state_size(model),
+    )

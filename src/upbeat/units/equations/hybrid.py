@@ -21,9 +21,9 @@ from typing import Any, Final
 
 from upbeat.core.errors import ModelError
 from upbeat.core.ports import Signal
-from upbeat.units.equations.reaction_plan import Reaction, Reactions
+from upbeat.units.equations.events import Reaction, Reactions
 from upbeat.units.inputs import check_packed, packed_size
-from upbeat.units.solving.located import Watch
+from upbeat.units.solving.integrate import Watch
 from upbeat.units.solving.solvers import SolverError
 from upbeat.units.solving.unit import Behaviour, SolvedUnit, Token, from_number, state_size
 

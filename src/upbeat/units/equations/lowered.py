@@ -10,9 +10,8 @@ from upbeat.core.errors import ModelError
 from upbeat.core.expr import Kernel
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.equations.data import Equations
-from upbeat.units.equations.reaction_plan import Reactions, reactions
-from upbeat.units.solving.choice import Choice
-from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver
+from upbeat.units.equations.events import Reactions, reactions
+from upbeat.units.solving.solvers import Choice, Cvode, DormandPrince, Solver
 from upbeat.units.solving.unit import state_size
 
 FIXED = 0

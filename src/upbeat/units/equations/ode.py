@@ -9,20 +9,36 @@ from typing import Any, Self
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.expr import Expr
 from upbeat.core.ports import Port, Value
-from upbeat.units.equations.changing import changeable, with_changes
-from upbeat.units.equations.choosing import choice_from, marked_choosing, with_choice
+from upbeat.units.equations.arranging import (
+    Stops,
+    changeable,
+    choice_from,
+    marked,
+    marked_choosing,
+    marked_like,
+    with_changes,
+    with_choice,
+    with_indicators,
+    with_stops,
+)
 from upbeat.units.equations.data import Equations
+from upbeat.units.equations.events import reactions
 from upbeat.units.equations.hybrid import HybridUnit
-from upbeat.units.equations.indicating import marked, with_indicators
 from upbeat.units.equations.lowered import OdeTables, lower
 from upbeat.units.equations.rates import with_rates, with_states
-from upbeat.units.equations.reaction_plan import reactions
 from upbeat.units.equations.spec import read_equations
-from upbeat.units.equations.stopping import Stops, marked_like, with_stops
 from upbeat.units.inputs import NUMBERS
 from upbeat.units.shorthand import Complaints, is_empty
-from upbeat.units.solving.choice import Choice, plain_solvers
-from upbeat.units.solving.solvers import RK4, Cvode, Euler, Solver, solver_from, solver_spec
+from upbeat.units.solving.solvers import (
+    RK4,
+    Choice,
+    Cvode,
+    Euler,
+    Solver,
+    plain_solvers,
+    solver_from,
+    solver_spec,
+)
 from upbeat.units.solving.unit import Behaviour, Equation, SolvedUnit, from_number, remembered
 
 
@@ -244,7 +260,7 @@ class Ode(_Model):
     ) -> tuple[Ode, Stops]:
         """The same model that also stops where one of `conditions` comes true, and what it has for that.
 
-        See `upbeat.units.equations.stopping`.
+        See `upbeat.units.equations.arranging`.
         """
         spec, stops = with_stops(self.equations, self.to_spec(), conditions, own, foreign)
         made = Ode(**spec)

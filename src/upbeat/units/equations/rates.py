@@ -11,7 +11,7 @@ from dataclasses import replace
 from upbeat.core.expr import Expr, Name, looks_up, names, show, time_derivative
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.units.equations.changing import free_name
+from upbeat.units.equations.arranging import free_name
 from upbeat.units.equations.data import Definition, Equations, Output
 
 RATE = "time derivative of "

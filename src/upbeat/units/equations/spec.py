@@ -29,10 +29,8 @@ from upbeat.units.equations.data import (
     in_order,
     with_derivatives,
 )
-from upbeat.units.equations.events import EquationEvent, read_events
-from upbeat.units.equations.reactions import is_event, read_sent, read_variables
-from upbeat.units.equations.scope import Raw, Scope
-from upbeat.units.equations.vocabulary import Vocabulary
+from upbeat.units.equations.events import EquationEvent, is_event, read_events, read_sent, read_variables
+from upbeat.units.equations.scope import Raw, Scope, Vocabulary
 from upbeat.units.shorthand import Complaints, check_keys, entries, read_port
 
 _STATE_KEYS = ("der", "start", "unit", "size", "description")

@@ -11,8 +11,7 @@ from typing import Any, Literal
 from upbeat.core import measure
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.labels import Labels
-from upbeat.core.names import matching, objection_to_port, resolve
+from upbeat.core.names import Labels, matching, objection_to_port, resolve
 from upbeat.core.ports import Causality, Kind, Port, Value, Values
 from upbeat.units.fmi.description import Causality as Role
 from upbeat.units.fmi.description import (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Ability, Core, Unit
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.places import Place, Places
+from upbeat.core.plain import Place, Places
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value, Values
 from upbeat.units.fmi.archive import begin, end, folder_of
 from upbeat.units.fmi.description import Causality as Role
@@ -22,9 +22,7 @@ from upbeat.units.fmi.instance import FmuError, Instance, core, fitting, instant
 from upbeat.units.fmi.ports import Layout, has_events, reshaped, sizes_of
 from upbeat.units.fmi.tables import Keeper, can_follow, lower, lower_exchange
 from upbeat.units.inputs import MAX_DEGREE
-from upbeat.units.solving.cvode import Jacobian, Multistep
-from upbeat.units.solving.effort import Effort
-from upbeat.units.solving.located import Watch
+from upbeat.units.solving.integrate import Effort, Jacobian, Multistep, Watch
 from upbeat.units.solving.solvers import Cvode
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.places import Place, Places
+from upbeat.core.plain import Place, Places
 from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.units.process.child import Child
 from upbeat.units.process.piped import Piped

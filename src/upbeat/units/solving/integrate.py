@@ -1,32 +1,357 @@
-"""Integrators in Python: one generic explicit Runge-Kutta step, and the two loops around it.
-
-The order of floating-point operations is part of the meaning: the native engine performs the same
-ones, and results are compared bit for bit. Writing [j] for a component of the state:
-
-* A weighted sum Σ w[q]·k[q] runs over the q with w[q] ≠ 0 in rising order:
-  acc = w[q0]·k[q0][j], then acc = acc + w[q]·k[q][j]. A stage without weights takes x itself.
-* Stage s: ts = t + c[s]·h and xs[j] = x[j] + h·acc. New state: x[j] + h·acc.
-* Fixed steps: h = (to - t)/n, and step i starts at t + i·h.
-* Solver step i ends where the next one starts, the last one at `to`.
-* Adaptive steps: see `Adaptive.advance`. `max(a, b)` is b if a < b else a, `min(a, b)` is b if b < a else a.
-"""
+"""Integrating from one communication point to the next, and locating events on the way."""
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import repeat
+from typing import Any, Protocol, runtime_checkable
 
-from upbeat.units.solving.cvode import Inputs, Jacobian, Multistep
-from upbeat.units.solving.effort import Effort
-from upbeat.units.solving.located import Watch
+from upbeat.core.errors import MissingExtra
 from upbeat.units.solving.solvers import Cvode, DormandPrince, RungeKutta, Solver, SolverError
 from upbeat.units.solving.tableau import Tableau
 
+# ----------------------------------------------------------------------------------------------------
+# How hard a solver has worked, in numbers: to see what makes a unit slow.
+
+
+@dataclass(slots=True)
+class Effort:
+    """Since a unit was made: a step that is done again after a rollback counts again.
+
+    * `steps` that stand;
+    * `rejected` ones, made again with a shorter length, because their error was too large;
+    * `stops`: steps that ended early, where an event indicator changed its sign or an FMU asked for an event;
+    * `evaluations` of the derivatives.
+    """
+
+    steps: int = 0
+    rejected: int = 0
+    stops: int = 0
+    evaluations: int = 0
+
+    def __add__(self, other: Effort) -> Effort:
+        """That of two solvers of one unit."""
+        return Effort(
+            self.steps + other.steps,
+            self.rejected + other.rejected,
+            self.stops + other.stops,
+            self.evaluations + other.evaluations,
+        )
+
+    def to_data(self) -> dict[str, int]:
+        """By name, for `trace.info`."""
+        return asdict(self)
+
+
+@runtime_checkable
+class Worked(Protocol):
+    """A unit that tells how hard its solver has worked; None if it has none that counts."""
+
+    @property
+    def effort(self) -> Effort | None: ...
+
+
+# ----------------------------------------------------------------------------------------------------
+# Events inside a step: where along a solution some function changes its sign first.
+#
+# A function z of time and state *crosses* when it goes from z > 0 to z ≤ 0 or back, as in FMI. Only the
+# ends of an accepted step are compared, so that two crossings within one step are none; between them the
+# root is looked for on the dense output. The order of floating-point operations is part of the meaning, as
+# it is in `upbeat.units.solving.integrate`: the native engine performs the same ones.
+
 Vector = list[float]
-Rhs = Callable[[float, Vector], Sequence[float]]
+Indicators = Callable[[float, Vector], Sequence[float]]
+"""The values of all functions at a time and a state. Each call gives a sequence of its own."""
+Dense = Callable[[float], Vector]
+
+TOLERANCE = 1e-12
+"""A root is enclosed by so much of the step that it lies in, or by four units in the last place of time."""
+
+
+def crossings(before: Sequence[float], after: Sequence[float]) -> tuple[int, ...]:
+    """Which functions have another sign than before. Not a number counts as not positive."""
+    return tuple(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if (a > 0.0) != (b > 0.0))
+
+
+class Watch:
+    """Looks at every accepted step of a solver and ends it at the first crossing.
+
+    `accepted` is told where each step has ended, and may ask to stop there. Between two advances the values
+    at the start are those at the end of the last one; give new ones to `begin` where they have changed.
+    """
+
+    def __init__(
+        self,
+        indicators: Indicators | None,
+        accepted: Callable[[float, Vector], bool] | None = None,
+    ) -> None:
+        self._indicators = indicators
+        self._accepted = accepted
+        self.z: Sequence[float] = ()
+        """The values where the last step ended."""
+        self.time = math.nan
+        """Where the last step ended."""
+        self.crossed: tuple[int, ...] = ()
+        """The functions that have crossed there."""
+        self.stopped = False
+        """Whether the last step ended an advance before its time: at a crossing, or because of `accepted`."""
+
+    def begin(self, z: Sequence[float]) -> None:
+        """The values at the start of the next step, with which its end will be compared."""
+        self.z = z
+
+    def step(self, start: float, end: float, x: Vector, dense: Callable[[], Dense]) -> Vector | None:
+        """After an accepted step that arrived at `x`: None to go on, or the state at `time`, to stop there.
+
+        `dense` gives the solution within the step; it is asked only if something has crossed.
+        """
+        self.crossed = ()
+        if self._indicators is not None:
+            z = self._indicators(end, x)
+            self.crossed = crossings(self.z, z)
+            if self.crossed:
+                end, x, z = self._locate(start, end, x, z, dense())
+            self.z = z
+        self.time = end
+        wanted = self._accepted is not None and self._accepted(end, x)
+        self.stopped = bool(self.crossed) or wanted
+        return x if self.stopped else None
+
+    def _locate(
+        self, low: float, high: float, x: Vector, z_high: Sequence[float], dense: Dense
+    ) -> tuple[float, Vector, Sequence[float]]:
+        """The far end of a bracket around the first root, by the rule called Illinois.
+
+        For each function that crosses between `low` and `high` the straight line through both values has
+        a root; the first of them is tried. An end that stays twice has its value halved (here, what is the
+        same, `weight` scales the values at `low`). If two tries in a row
+        leave more than half, the middle is next.
+        """
+        assert self._indicators is not None
+        z_low = self.z
+        room = max(TOLERANCE * (high - low), 4.0 * math.ulp(max(abs(low), abs(high))))
+        weight, moved, slow = 1.0, 0, 0
+        while high - low > room:
+            width = high - low
+            part = 0.5 if slow == 2 else _first_root(z_low, z_high, weight)
+            slow = 0 if slow == 2 else slow
+            t = max(low + 0.5 * room, min(high - 0.5 * room, low + part * width))
+            state = dense(t)
+            z = self._indicators(t, state)
+            crossed = crossings(z_low, z)
+            if crossed:
+                weight = 0.5 * weight if moved == 1 else 1.0
+                high, x, z_high, moved, self.crossed = t, state, z, 1, crossed
+            else:
+                weight = 2.0 * weight if moved == -1 else 1.0
+                low, z_low, moved = t, z, -1
+            slow = slow + 1 if high - low > 0.5 * width else 0
+        return high, x, z_high
+
+
+def _first_root(low: Sequence[float], high: Sequence[float], weight: float) -> float:
+    """The smallest fraction at which a line from weight·low to high is zero, among those that cross."""
+    first = 1.0
+    for a, b in zip(low, high, strict=True):
+        if (a > 0.0) != (b > 0.0):
+            scaled = weight * a
+            fall = scaled - b
+            part = scaled / fall if fall != 0.0 else 0.5
+            if not 0.0 <= part <= 1.0:  # values that are infinite, or not numbers
+                part = 0.5
+            first = min(first, part)
+    return first
+
+
+# ----------------------------------------------------------------------------------------------------
+# CVODE for one unit: kept warm from one communication step to the next where the inputs allow it.
+
+Rhs = Callable[[float, list[float]], Sequence[float]]
+Jacobian = Callable[[float, list[float]], Sequence[Sequence[float]]]
+"""The derivatives of all components of the right-hand side (rows) by all of the state (columns)."""
+Inputs = tuple[list[Any], dict[int, Any]]
+"""The values of all inputs, and the courses of those that move (`Courses.courses`)."""
+
+MOST_ASTRAY = 1000
+"""So often in one advance the derivatives may be no finite numbers."""
+
+
+_MORE_STEPS = " Raise 'most' of the solver, or its tolerances, or take shorter communication steps."
+
+_SWAPPING = threading.RLock()
+"""Held while stdout is swapped, which is one for all threads: two that swap it in turns would put each
+other's stand-in back for good. Re-entrant, since equations may run whatever they like. The price is that
+units with CVODE in several threads go one after the other; under the interpreter's lock they mostly do
+anyway."""
+
+
+class Multistep:
+    """A solver with a past: the steps before decide its order and the length of the next one.
+
+    The past is of use only as long as the equations stay the same, so it starts anew when an input has
+    changed. It cannot be saved either: after `forget`, and for a state that somebody has set, it starts
+    anew too, so that a unit that was set back goes exactly the way it went before.
+    """
+
+    def __init__(self, solver: Cvode, inputs: Callable[[], Inputs], jacobian: Jacobian | None = None) -> None:
+        # SUNDIALS writes warnings to stderr; what matters of them comes with the failure that follows.
+        os.environ.setdefault("SUNLOGGER_WARNING_FILENAME", os.devnull)
+        self.starts = 0
+        """How often it has started anew."""
+        self._is = solver
+        self._inputs = inputs
+        self._jacobian = jacobian
+        self._seen: Inputs | None = None
+        self._at = math.nan
+        self._x: list[float] | None = None
+        self._f: Rhs | None = None
+        self._astray = 0
+        self._where = (0, math.nan)
+        self._core = self._made(solver.atol)
+
+    def _made(self, atol: float | list[float]) -> Any:
+        try:
+            from sksundae.cvode import CVODE
+        except ImportError:
+            raise MissingExtra("cvode", "the solver CVODE") from None
+        solver = self._is
+        return CVODE(
+            self._fill,
+            method=solver.formula.upper(),
+            rtol=solver.rtol,
+            atol=atol,
+            first_step=solver.first or 0.0,
+            max_step=solver.longest or 0.0,
+            max_num_steps=solver.most,
+            jacfn=None if self._jacobian is None else self._fill_jacobian,
+        )
+
+    def scale(self, nominals: Sequence[float]) -> None:
+        """The absolute tolerance of each component becomes `atol` times the size that it usually has."""
+        self._core = self._made([self._is.atol * nominal for nominal in nominals])
+        self.forget()
+
+    def _fill_jacobian(self, t: float, x: Any, slopes: Any, to: Any) -> None:
+        assert self._jacobian is not None
+        to[:, :] = self._jacobian(t, x.tolist())
+
+    def _fill(self, t: float, x: Any, to: Any) -> None:
+        assert self._f is not None
+        found = self._f(t, x.tolist())
+        to[:] = found
+        if not all(map(math.isfinite, found)):
+            self._astray += 1  # CVODE tries a shorter step, which may help: but not for ever
+            self._where = next(k for k, value in enumerate(found) if not math.isfinite(value)), t
+            if self._astray > MOST_ASTRAY:
+                raise SolverError(f"CVODE cannot go on: {self._lost()}")
+
+    def _lost(self) -> str:
+        place, t = self._where
+        return f"the derivative of state number {place + 1} is no finite number, last at {t:.9g}"
+
+    def advance(self, f: Rhs, t: float, x: list[float], to: float, watch: Watch | None = None) -> list[float]:
+        """The state at `to`, from state `x` at `t` < `to`; or at `watch.time` if that has stopped."""
+        self._f = f
+        if not x:
+            if watch is not None:
+                watch.step(t, to, x, lambda: lambda _: [])
+            return x
+        inputs = self._inputs()
+        fresh = x is not self._x or t != self._at or inputs != self._seen
+        self._x = None  # until it has arrived
+        self._astray = 0
+        if fresh:
+            with _SWAPPING, contextlib.redirect_stdout(_Hush()):
+                self._core.init_step(t, x)
+            self._seen = inputs
+            self.starts += 1
+        if watch is not None:
+            return self._watched(t, to, watch)
+        # Going past `to` and coming back by interpolation leaves its steps as long as they like; but
+        # what an input that moves would be beyond `to`, nobody knows.
+        moving = inputs[1]
+        _, found = self._step(to, to, "normal", to if moving else None)
+        self._at, self._x = to, found
+        return found
+
+    def _watched(self, t: float, to: float, watch: Watch) -> list[float]:
+        """Step by step, none beyond `to`: what would be found there has not happened yet."""
+        for _ in range(self._is.most):
+            end, x = self._step(to, to, "onestep", to)
+            stopped = watch.step(t, end, x, lambda: self._within)
+            if stopped is not None:
+                return stopped
+            if end >= to:
+                self._at, self._x = to, x
+                return x
+            t = end
+        raise SolverError(
+            f"CVODE did not reach {to:.9g} in {self._is.most:,} steps (at t = {t:.9g}).{_MORE_STEPS}"
+        )
+
+    def _within(self, t: float) -> list[float]:
+        """The solution within the last step: CVODE interpolates when it is asked for a time that is past."""
+        return self._step(t, t, "normal", None)[1]
+
+    def _step(self, t: float, to: float, method: str, stop: float | None) -> tuple[float, list[float]]:
+        with _SWAPPING, contextlib.redirect_stdout(_Hush()) as hush:
+            result = self._core.step(t, method=method, tstop=stop)
+        if not result.success:
+            text = f"CVODE stopped on the way to {to:.9g}: {hush.said or result.message}"
+            if self._astray:
+                text += f" {self._lost()[0].upper()}{self._lost()[1:]}."
+            elif "mxstep" in text:
+                text += _MORE_STEPS
+            raise SolverError(text)
+        return float(result.t), result.y.ravel().tolist()
+
+    def forget(self) -> None:
+        """Start anew at the next step."""
+        self._x = None
+
+
+class _Hush:
+    """Stands in for stdout: keeps the messages that scikit-sundae prints there, and passes on the rest."""
+
+    def __init__(self) -> None:
+        self.said = ""
+        self._out = sys.stdout
+        self._end = False
+
+    def write(self, text: str) -> int:
+        if text.startswith("\n[") and "Error: " in text:
+            self.said = text.partition("]")[2].strip()
+            self._end = True
+        elif not (self._end and text == "\n"):
+            self._out.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._out.flush()
+
+
+# ----------------------------------------------------------------------------------------------------
+# Integrators in Python: one generic explicit Runge-Kutta step, and the two loops around it.
+#
+# The order of floating-point operations is part of the meaning: the native engine performs the same
+# ones, and results are compared bit for bit. Writing [j] for a component of the state:
+#
+# * A weighted sum Σ w[q]·k[q] runs over the q with w[q] ≠ 0 in rising order:
+#   acc = w[q0]·k[q0][j], then acc = acc + w[q]·k[q][j]. A stage without weights takes x itself.
+# * Stage s: ts = t + c[s]·h and xs[j] = x[j] + h·acc. New state: x[j] + h·acc.
+# * Fixed steps: h = (to - t)/n, and step i starts at t + i·h.
+# * Solver step i ends where the next one starts, the last one at `to`.
+# * Adaptive steps: see `Adaptive.advance`. `max(a, b)` is b if a < b else a, `min(a, b)` is b if b < a else
+#   a.
+
+Derivatives = Callable[[float, Vector], Sequence[float]]
 """The right-hand side: derivatives of the state at a time and a state."""
 
 _Weights = tuple[tuple[int, float], ...]
@@ -61,7 +386,7 @@ class _Step:
         self.d = _weights(tableau.d)
 
     def stage_values(
-        self, f: Rhs, t: float, x: Vector, h: float, k1: Sequence[float]
+        self, f: Derivatives, t: float, x: Vector, h: float, k1: Sequence[float]
     ) -> list[Sequence[float]]:
         k = [k1]
         for c, weights in self.stages:
@@ -103,7 +428,7 @@ class Fixed:
         self._step = _Step(solver.tableau)
         self.effort = Effort()
 
-    def advance(self, f: Rhs, t: float, x: Vector, to: float, watch: Watch | None = None) -> Vector:
+    def advance(self, f: Derivatives, t: float, x: Vector, to: float, watch: Watch | None = None) -> Vector:
         """The state at `to`, from state `x` at `t` < `to`; or at `watch.time` if that has stopped."""
         count = self._count(to - t)
         h = (to - t) / count
@@ -127,7 +452,7 @@ class Fixed:
 
 
 def _cubic(
-    f: Rhs, t: float, h: float, x: Vector, new: Vector, before: Sequence[float], end: float
+    f: Derivatives, t: float, h: float, x: Vector, new: Vector, before: Sequence[float], end: float
 ) -> Interpolant:
     return _interpolant(t, h, x, new, before, f(end, new), [0.0] * len(x))
 
@@ -147,7 +472,7 @@ class Adaptive:
         """The absolute tolerance of each component becomes `atol` times the size that it usually has."""
         self._atol = [self.solver.atol * nominal for nominal in nominals]
 
-    def advance(self, f: Rhs, t: float, x: Vector, to: float, watch: Watch | None = None) -> Vector:
+    def advance(self, f: Derivatives, t: float, x: Vector, to: float, watch: Watch | None = None) -> Vector:
         """The state at `to`, from state `x` at `t` < `to`; or at `watch.time` if that has stopped.
 
         Each attempt takes `h`, or what remains if t + 1.0000001·h reaches `to`; only a step that was

@@ -8,16 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.packed import pack_values, unpack_values
+from upbeat.core.plain import pack_values, unpack_values
 from upbeat.core.ports import Port, Signal, Value
 from upbeat.core.replay import Allowance
-from upbeat.units.inputs import Conversion, Courses, check_packed, packed_size
-from upbeat.units.numbers import conversions
-from upbeat.units.solving.choice import Choice
-from upbeat.units.solving.cvode import Multistep
-from upbeat.units.solving.effort import Effort
-from upbeat.units.solving.integrate import Adaptive, Fixed, Interpolant, integrator
-from upbeat.units.solving.solvers import DormandPrince, Solver, SolverError
+from upbeat.units.inputs import Conversion, Courses, check_packed, conversions, packed_size
+from upbeat.units.solving.integrate import Adaptive, Effort, Fixed, Interpolant, Multistep, integrator
+from upbeat.units.solving.solvers import Choice, DormandPrince, Solver, SolverError
 
 Equation = Callable[[float, Sequence[float], Sequence[Any]], Sequence[Any]]
 """Derivatives or outputs, flat, from time, state cells and input cells."""
@@ -254,7 +250,7 @@ class ExactUnit(SolvedUnit):
     """A solved unit whose inputs may be integers and strings: its bytes keep all of them exactly."""
 
     def to_bytes(self, token: Token) -> bytes:
-        """Every value with its kind (`upbeat.core.packed`)."""
+        """Every value with its kind (`upbeat.core.plain`)."""
         return pack_values(token)
 
     def from_bytes(self, data: bytes) -> Token:

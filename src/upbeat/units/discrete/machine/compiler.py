@@ -8,13 +8,22 @@ from dataclasses import dataclass
 
 from upbeat.core.expr import ONE, ZERO, Expr, Name, Number, Op, apply, names, simplify, substitute
 from upbeat.core.ports import Kind, Port
-from upbeat.units.discrete.machine.chart import Chart, State
-from upbeat.units.discrete.machine.logic import any_of, both, choice, either, negated
-from upbeat.units.discrete.machine.transitions import Transition, candidates
-from upbeat.units.discrete.machine.words import ELAPSED, STATE
+from upbeat.units.discrete.machine.chart import (
+    ELAPSED,
+    STATE,
+    Chart,
+    State,
+    Transition,
+    any_of,
+    both,
+    candidates,
+    choice,
+    either,
+    negated,
+)
 from upbeat.units.discrete.model import Assignments, Emission, Mode, Variable
 from upbeat.units.equations.data import TIME
-from upbeat.units.equations.reactions import Sending
+from upbeat.units.equations.events import Sending
 
 _TIME = Name(TIME)
 _NEVER = Number(math.inf)

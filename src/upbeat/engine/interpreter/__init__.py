@@ -1,1 +1,0 @@
-"""The reference engine: instructions one by one, in Python."""

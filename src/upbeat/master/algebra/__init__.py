@@ -1,1 +1,0 @@
-"""Algebraic loops: cut open, solved, judged."""
