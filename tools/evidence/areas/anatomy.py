@@ -6,8 +6,8 @@ from tools.evidence.claim import ratio
 
 ANATOMY = "benchmarks/anatomy.py"
 WHY = (
-    "Files are folded and programs written once; a command still loads every coupling and pace, each run makes "
-    "its machine and its trace in Python, and paces are written by functions, too."
+    "Files are folded and programs written once; a command still loads every coupling and pace, each run "
+    "makes its machine and its trace in Python, and paces are written by functions, too."
 )
 
 CLAIMS = (
