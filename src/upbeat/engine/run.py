@@ -162,7 +162,7 @@ class _Watch:
     def over(self, run: Run) -> Iterator[None]:
         with self._lock:
             self._runs.append(run)
-            if self._thread is None or not self._thread.is_alive():  # as in the child of a fork
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._look, name="upbeat-watch", daemon=True)
                 self._thread.start()
         try:

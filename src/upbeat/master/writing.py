@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from math import nan
 from typing import Any
 
-from upbeat.core.expr import ONE, ZERO, Cell, Expr, Op, apply, lift
+from upbeat.core.expr import Cell, Expr, Op, apply, lift
 from upbeat.core.expr.nodes import Node
 from upbeat.core.reasons import Reason
 from upbeat.core.time import Onwards, Span
@@ -115,22 +115,6 @@ def power(a: Given, b: Given) -> Expr:
 def isnan(a: Node) -> Expr:
     """Whether it is not a number."""
     return apply(Op.NE, a, a)
-
-
-def any_true(several: Sequence[Expr]) -> Expr:
-    """Whether one of them holds."""
-    found: Expr = several[0] if several else ZERO
-    for one in several[1:]:
-        found = found | one
-    return found
-
-
-def all_true(several: Sequence[Expr]) -> Expr:
-    """Whether all of them hold."""
-    found: Expr = several[0] if several else ONE
-    for one in several[1:]:
-        found = found & one
-    return found
 
 
 _NEXT = 2.0**-53 + 2.0**-105

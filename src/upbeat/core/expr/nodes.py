@@ -190,6 +190,14 @@ def any_of(truths: Sequence[Expr]) -> Expr:
     return apply(Op.OR, any_of(truths[:half]), any_of(truths[half:]))
 
 
+def all_of(truths: Sequence[Expr]) -> Expr:
+    """Whether all of them hold; halved as those of `any_of` are."""
+    if len(truths) < 2:
+        return truths[0] if truths else ONE
+    half = len(truths) // 2
+    return apply(Op.AND, all_of(truths[:half]), all_of(truths[half:]))
+
+
 def lift(value: Node | float) -> Expr:
     """A plain number as a constant; an expression as it is."""
     return value if isinstance(value, Expr) else Number(float(value))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from math import inf, nan
 from typing import Literal, get_args
 
 from upbeat.core.errors import MasterError
-from upbeat.core.expr import Cell, Expr, Number, any_of
+from upbeat.core.expr import Cell, Expr, Number, all_of, any_of
 from upbeat.core.reasons import AFTER, ENDLESS, EXPECTED, FIRST, OVER, STOP, USUAL
 from upbeat.core.time import checked_step
 from upbeat.master import checks
@@ -18,7 +18,7 @@ from upbeat.master.paces.watching import FEW, GRAINS, TINY, margin, right_after
 from upbeat.master.paces.watching import PART as MARGIN
 from upbeat.master.program import FALLS, SLACK, Block, Fall, Fit
 from upbeat.master.wiring import Wiring
-from upbeat.master.writing import Steps, Writer, all_true, at, equal, least, most, ulp, where
+from upbeat.master.writing import Steps, Writer, at, equal, least, most, ulp, where
 
 Method = Literal["auto", "published", "secant", "quadratic", "hermite", "hermite2", "approach"]
 _DERIVATIVES = {
@@ -272,7 +272,7 @@ class _Looking:
             for k in places:
                 now, before = at(self.samples, WIDTH * k), at(self.samples, WIDTH * (self.n + k))
                 ends.append(now + pace._forecast * (now - before) < 0.0)
-            falling.append(all_true(ends))
+            falling.append(all_of(ends))
         with w.when(any_of(falling) | self.expecting):  # else nothing comes near
             for event, places in enumerate(self.watch.places):
                 found: Expr = Number(-1.0)

@@ -7,7 +7,7 @@ from math import inf, nan
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError
-from upbeat.core.expr import Cell, Expr, Op, apply
+from upbeat.core.expr import Cell, Expr, Op, all_of, any_of, apply
 from upbeat.core.reasons import AFTER, BACK, BETWEEN, ENDLESS, FIRST
 from upbeat.core.time import checked_step
 from upbeat.master import checks
@@ -22,8 +22,6 @@ from upbeat.master.wiring import Wiring
 from upbeat.master.writing import (
     Steps,
     Writer,
-    all_true,
-    any_true,
     at,
     equal,
     least,
@@ -269,7 +267,7 @@ class _Search:
         # What has happened by now: `high`, `low` and what is left to search.
         w.copy(self.at_end, self.now, self.cells)
         w.let(self.span, reached)
-        with w.when(any_true(self._due(self.now))):
+        with w.when(any_of(self._due(self.now))):
             w.copy(self.at_high, self.now, self.cells)
             w.let(self.high, reached)
             w.let(self.streak, where(self.streak > 0.0, self.streak + 1.0, 1.0))
@@ -383,9 +381,9 @@ class _Search:
                 rate = at(self.at_high, WIDTH * k + 1)
                 far = at(self.at_high, WIDTH * k) >= NEARBY * self.tolerance * rate
                 through.append((at(self.at_low, WIDTH * k) > 0.0) & (rate < 0.0) & far)
-            close.append(~(self.known & due) | any_true(through))
-        w.let(self.sure, all_true(sure))
-        w.let(self.close, all_true(close))
+            close.append(~(self.known & due) | any_of(through))
+        w.let(self.sure, all_of(sure))
+        w.let(self.close, all_of(close))
 
     def _aim(self, w: Writer) -> None:
         """Where the next attempt should end, if this one ends too far from the event."""

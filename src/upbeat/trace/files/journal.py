@@ -38,20 +38,6 @@ from upbeat.trace.log import Ending, Outcome
 from upbeat.trace.recorder import Deferred, MemorySink, Source, Stored
 
 # ----------------------------------------------------------------------------------------------------
-# The journal: Upbeat's own append-only result file, which a killed run leaves readable.
-#
-# A journal is one line of JSON (format, version, columns) and then frames: a tag of four letters, the
-# length of the payload (uint64) and its CRC-32 together with tag and length (uint32), little-endian, then
-# the payload.
-#
-#     ROWS   a matrix of 8-byte cells, row after row (see `upbeat.trace.columns`)     TEXT   JSON list:
-# strings to add to the pool, before the first row that needs them     KIND   JSON list: kinds of events to
-# add (see `upbeat.trace.events`), before the first event     EVNT   events: their count n and the count m
-# of their cells (uint64 each), n times (doubles), n numbers            of kinds and n indices within an
-# instant (int32 each), m cells; then, for events that have            units or details, a JSON list of
-# [position in the frame, units, details]     DONE   JSON object: how the run ended, its step log and notes
-#
-# A reader keeps every complete frame and passes over tags it does not know.
 
 _FRAME = struct.Struct("<4sQI")
 _START = struct.Struct("<4sQ")

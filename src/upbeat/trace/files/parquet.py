@@ -72,11 +72,13 @@ def _columns(name: str, cells: int) -> list[str]:
     return [name] if cells <= 1 else [f"{name}[{cell}]" for cell in range(cells)]
 
 
+def _column_type(pyarrow: Any, kind: Kind) -> Any:
+    names = {Kind.REAL: "float64", Kind.INTEGER: "int64", Kind.BOOLEAN: "bool_", Kind.STRING: "string"}
+    return getattr(pyarrow, names[kind])()
+
+
 def _type(pyarrow: Any, kind: EventKind) -> Any:
-    if kind.cells == 0:
-        return pyarrow.bool_()
-    types = {Kind.REAL: "float64", Kind.INTEGER: "int64", Kind.BOOLEAN: "bool_", Kind.STRING: "string"}
-    return getattr(pyarrow, types[kind.kind])()
+    return _column_type(pyarrow, kind.kind if kind.cells else Kind.BOOLEAN)
 
 
 def _groups(parts: Iterable[EventLog], kinds: Sequence[EventKind]) -> Iterator[EventLog]:
@@ -335,11 +337,6 @@ class ParquetSource:
         except (OSError, KeyError, ValueError, pyarrow.ArrowException) as error:
             raise FileProblem(f"'{self._path}' is damaged in column '{column.name}': {error}") from error
         return array
-
-
-def _column_type(pyarrow: Any, kind: Kind) -> Any:
-    names = {Kind.REAL: "float64", Kind.INTEGER: "int64", Kind.BOOLEAN: "bool_", Kind.STRING: "string"}
-    return getattr(pyarrow, names[kind])()
 
 
 def read_parquet(path: Path, *, events: bool = True) -> Stored:
