@@ -1,4 +1,4 @@
-"""Every bad input that docs/evidence.md lists, run for real: the words, the exit code, what is kept."""
+"""Every bad input of `tools/evidence/bad`, run for real: the words, the exit code, what is kept."""
 
 from __future__ import annotations
 

@@ -17,21 +17,17 @@ MOST = 1.4
 """Percent of error in the torque of "refined" at 500 µs."""
 KNOWN_MISSES = {
     "pressure_best": (
-        "Refined and sv have the same error, and ev a smaller one. An open valve hardly resists, so that "
-        "what flows depends on a small difference of two pressures. Refined computes it with the new "
-        "pressure of the manifold, to which the cylinder has not answered yet; with ev both are old, and "
-        "fit together."
+        "The flow through an open valve depends on a small difference of two pressures. Refined pairs the "
+        "new pressure of the manifold with the old one of the cylinder; with ev both are old, and fit "
+        "together."
     ),
     "two_cores": (
-        "The bound comes from mean times. How long a cylinder takes varies from step to step with its "
-        "events, so that one of two cores is nearly always done before the other, although it takes over "
-        "what the other has not begun; and the values of a hundred ports go from the cache of one core to "
-        "that of the other in every step."
+        "The bound comes from mean times; how long a cylinder takes varies with its events, so one core "
+        "waits, and a hundred values change caches in every step."
     ),
     "five_cores": (
-        "The paper's solver loses its past at every event, so that there the split alone gains much. The "
-        "Runge-Kutta solver here loses the rest of a step: in one piece it is already fast, and there is "
-        "less to gain."
+        "The paper's multistep solver restarts at every event, so there the split alone gains much. The "
+        "Runge-Kutta solver here loses only the rest of a step."
     ),
 }
 """By key of the goal: why it is not reached."""

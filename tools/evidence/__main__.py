@@ -29,8 +29,9 @@ PAGE = ROOT / "docs" / "evidence.md"
 BAD = "bad_inputs"
 HEAD = """# Evidence
 
-Every number that was asked of Upbeat so far, and what was reached. `make evidence` runs the scripts behind
-it and writes this page; nothing on it is written by hand. Ratios are medians of repeats in one run.
+Every number asked of Upbeat, and what was reached. `make evidence` runs the scripts and writes this page;
+each script explains in its docstring what it measures, and prints the details (`--json`: as one object).
+Ratios are medians of repeats in one run.
 
 Measured on {machine} before the last script, with {python}.
 """
@@ -62,9 +63,8 @@ def machine() -> str:
 
 def row(claim: Claim, data: Any) -> str:
     """One line of a table."""
-    holds = claim.holds(data)
-    mark = "yes" if holds else "**no**"
-    return f"| {claim.what} | {claim.asked} | {claim.reached(data)} | {mark} | `{claim.script}` |"
+    mark = "" if claim.holds(data) else " **missed**"
+    return f"| {claim.what} | {claim.asked} | {claim.reached(data)}{mark} | `{claim.script}` |"
 
 
 def explained(missed: Iterable[Claim]) -> Iterator[str]:
@@ -79,7 +79,7 @@ def page(found: Mapping[str, Any], bad: Mapping[str, Any], where: str) -> str:
     """The whole page."""
     lines = [HEAD.format(machine=where, python=f"Python {platform.python_version()}")]
     for area, claims in AREAS.items():
-        lines += [f"## {area}", "", "| | asked | reached | holds | measured by |", "|---|---|---|---|---|"]
+        lines += [f"## {area}", "", "| | asked | reached | by |", "|---|---|---|---|"]
         lines += [row(claim, found[claim.script]) for claim in claims]
         lines += ["", *explained([claim for claim in claims if not claim.holds(found[claim.script])])]
     return "\n".join([*lines, *bad_inputs.section(bad)]).rstrip() + "\n"

@@ -5,10 +5,7 @@ from __future__ import annotations
 from tools.evidence.claim import ratio
 
 ANATOMY = "benchmarks/anatomy.py"
-WHY = (
-    "Files are folded and programs written once; a command still loads every coupling and pace, each run "
-    "makes its machine and its trace in Python, and paces are written by functions, too."
-)
+WHY = "A command still loads every coupling and pace, and each run makes its machine and its trace in Python."
 
 CLAIMS = (
     ratio(

@@ -13,8 +13,8 @@ CLAIMS = (
         2.0,
         OVERHEAD,
         lambda d: worst(d["ring_empty"], "native_ns"),
-        "It is the ring of two, where two units that do nothing share what a step costs at all (time, stop, "
-        "events, recording). From ten units on it is below 2.",
+        "The ring of two: the cost of a step as such has only two units to be shared by. From ten units on "
+        "it is below 2.",
     ),
     ratio("expressions (bytecode)", 10.0, OVERHEAD, lambda d: worst(d["ring"], "expression_ns")),
     ratio("expressions, compiled (jit)", 2.5, OVERHEAD, lambda d: worst(d["ring"], "jit_ns")),

@@ -6,9 +6,8 @@ from tools.evidence.claim import Claim
 
 TRUTH = "reproduce/truth.py"
 GRAZING = (
-    "In one of 300 the masses nearly miss each other at t = 14.3 s: they touch in the run and do not in the "
-    "exact motion, as errors of a millisecond decide. The largest error of a position in that run is 2 cm. "
-    "The summary warns that the contact grazes."
+    "In one of 300 a grazing contact at t = 14.3 s happens in the run and not in the exact motion; the "
+    "positions are off by at most 2 cm, and the summary warns."
 )
 
 CLAIMS = (
