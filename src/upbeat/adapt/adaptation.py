@@ -1,0 +1,596 @@
+"""A generic adaptation as data: inner units, storage, and what is done with both (thesis, section 7.4.2).
+
+From outside the adapted unit is a unit like any other. Inside it has units with connections between them,
+storage for inputs, control and outputs, and six functions that are lists of statements:
+
+| function | when it is called | reads | writes |
+|---|---|---|---|
+| Init (`start` values, then `init`) | once, at the start time | ports, storage | storage |
+| In (first parts of `in_rules`) | before every step | inputs, storage | input storage |
+| MapIn (second parts of `in_rules`) | before every step of an inner unit | storage | inputs of inner units |
+| Ctrl (`control`) | once a step of the adapted unit, after In | all | storage, inputs of inner units |
+| MapOut (first parts of `out_rules`) | after every such step | its outputs, storage | output storage |
+| Out (second parts of `out_rules`) | whenever outputs are asked for | storage | outputs |
+
+A step of the adapted unit from `t` by `H` (algorithm 10) is In, then Ctrl. Its outputs at a time
+(algorithm 11) are found thus, and change nothing that is stored: In (if it is `mealy`), then for the inner
+units in the order of their direct feedthrough MapIn with ``h = dt = 0``, their outputs and MapOut; then Out.
+Where the inner units form an algebraic loop there is no such order, and Out shows what was stored last.
+
+The conditions of all rules of a list are evaluated before any of its first parts is run (by In, and by
+MapOut); which ones held is kept, and says which second parts run (in MapIn, and in Out).
+
+Names in expressions: a port or a variable by its name, ports of inner units as ``unit.port``; an output of
+an inner unit is the one that was read last. Besides, everywhere but in In: `t`, the time at the start of the
+step (in outputs: the present one), and `H`, the size of the step of the adapted unit (in outputs: of the last
+one, 1 before the first); in MapIn and MapOut: `h`, the size of the step of the inner unit, and `dt`, how long
+after `t` it starts.
+
+Everything is checked when an `Adaptation` is made. `upbeat.engine.nesting.model.adapted` makes a model of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from upbeat.core.abilities import Ability, Model
+from upbeat.core.errors import ModelError, suggest
+from upbeat.core.expr import Expr, Name, Number, Op, apply, fits, names, parse
+from upbeat.core.names import objection_to
+from upbeat.core.ports import Causality, Kind, Port, Value
+
+Given: TypeAlias = Expr | str | float
+"""An expression: as a tree, as text or as a number. What is stored is always a tree (`expr`)."""
+
+
+def expr(given: Given) -> Expr:
+    """The tree of an expression."""
+    if isinstance(given, str):
+        return parse(given)
+    return Number(float(given)) if isinstance(given, (bool, int, float)) else given
+
+
+def is_close(a: Given, b: Given, relative: Given, absolute: Given) -> Expr:
+    """Whether two numbers are nearly the same: |a - b| ≤ max(relative·max(|a|, |b|), absolute)."""
+    one, other = expr(a), expr(b)
+    size = apply(Op.MAX, apply(Op.ABS, one), apply(Op.ABS, other))
+    allowed = apply(Op.MAX, apply(Op.MUL, expr(relative), size), expr(absolute))
+    return apply(Op.LE, apply(Op.ABS, apply(Op.SUB, one, other)), allowed)
+
+
+def own_time(unit: str) -> Name:
+    """In expressions of `control`: the time that an inner unit has reached."""
+    return Name(f"{unit}′time")
+
+
+# ----------------------------------------------------------------------------------------------------
+# Statements.
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """``to := value``. With `rates`, an input of an inner unit follows ``value + rates[0]·τ + rates[1]·τ² …``
+    over its next step, where τ is the time since the start of that step; without, it is held."""
+
+    to: str
+    value: Given
+    rates: tuple[Given, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", expr(self.value))
+        object.__setattr__(self, "rates", tuple(map(expr, self.rates)))
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A variable that is known from here to the end of `control`, and its first value. It is not stored."""
+
+    name: str
+    value: Given
+    kind: Kind = Kind.REAL
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", expr(self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """If `condition` holds `then`, else `orelse`."""
+
+    condition: Given
+    then: tuple[Statement, ...]
+    orelse: tuple[Statement, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "condition", expr(self.condition))
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`body`, `times` times (a whole number that is known now, so that every loop ends); sooner if `Break` is
+    met, or if `until` holds after a round.
+
+    `index` is a local variable: 0, 1, 2, … . With ``exhausted="fail"`` a loop that was not left sooner ends
+    the run, and says that `what` did not come to an end.
+    """
+
+    times: int
+    body: tuple[Statement, ...]
+    index: str | None = None
+    until: Given | None = None
+    exhausted: Literal["accept", "fail"] = "accept"
+    what: str = "the iteration"
+
+    def __post_init__(self) -> None:
+        if self.until is not None:
+            object.__setattr__(self, "until", expr(self.until))
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Leave the innermost `Loop`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of an inner unit by `by`, from the time that it has reached (``do_step``).
+
+    MapIn is called with ``h = by`` and ``dt = start - t``, and connections are followed; what `control` has
+    assigned to inputs of the unit since its last step goes before both. Then the unit is advanced; one that
+    is `delayed` with the inputs that were found for its step before this one. Its outputs are read, and
+    MapOut is called. The size of the step that it has made goes to the variable `to`: less than `by` if the
+    unit stops early. A step of no length is none: the unit stays where it is, and its outputs are read.
+    """
+
+    unit: str
+    start: Given = field(default_factory=lambda: Name("t"))
+    by: Given = field(default_factory=lambda: Name("H"))
+    to: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", expr(self.start))
+        object.__setattr__(self, "by", expr(self.by))
+
+
+@dataclass(frozen=True, slots=True)
+class SaveState:
+    """Keep the state of an inner unit. It needs rollback."""
+
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Set an inner unit back to the state that was kept last. What was read of its outputs stays known."""
+
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """``to :=`` how long a step of an inner unit is until something happens in it by itself: infinity
+    if nothing will, or if it does not know (``get_next_time_step``)."""
+
+    unit: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """The step of the adapted unit ends here, with this size: less than `H` shortens it, for who is around
+    the unit, too, if that can be (`Negotiated`); else it goes on from there by itself. Without a `Return` a
+    step has the size `H`."""
+
+    by: Given = field(default_factory=lambda: Name("H"))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by", expr(self.by))
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Nothing of this step stands: all storage and all inner units are set back to its start, and it is made
+    anew with the size `by`, beginning with In. All inner units need rollback."""
+
+    by: Given
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by", expr(self.by))
+
+
+Statement: TypeAlias = (
+    Assign | Local | When | Loop | Break | Step | SaveState | Rollback | NextStep | Return | Discard
+)
+"""In, MapIn, MapOut, Out and Init may consist of `Assign` and `When` alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``condition -> { first } --> { second }``."""
+
+    first: tuple[Statement, ...] = ()
+    second: tuple[Statement, ...] = ()
+    condition: Given = field(default_factory=lambda: Number(1.0))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "condition", expr(self.condition))
+
+    @property
+    def always(self) -> bool:
+        """Whether its condition is the constant true."""
+        return isinstance(self.condition, Number) and self.condition.value != 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A variable that is kept from one step to the next, and set back with the unit. `start` is a number, or
+    an expression of parameters."""
+
+    name: str
+    start: Given = 0.0
+    kind: Kind = Kind.REAL
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", expr(self.start))
+
+
+# ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """Units and what is done with them; see the module for when what is called.
+
+    `ports` are those of the adapted unit: inputs, outputs and parameters. `connections` give inputs of inner
+    units expressions of outputs of inner units, as in a `Scenario`. `reactive` says when inputs are taken:
+    True, at the end of the step; False (*delayed*), at its start; None, at the end, and whoever couples the
+    unit may choose a coupling that does not know the end (they are held or extrapolated then). `mealy`:
+    outputs follow inputs at the same instant; else (*Moore*) they change with steps alone. `delayed` names
+    the inner units whose steps see the inputs of the step before.
+
+    `control` of None steps every inner unit once, from `t` by `H`, in the order of its connections, and
+    returns the smallest of the sizes.
+    """
+
+    units: Mapping[str, Model]
+    ports: tuple[Port, ...]
+    connections: Mapping[str, Given] = field(default_factory=dict)
+    in_rules: tuple[Rule, ...] = ()
+    control: tuple[Statement, ...] | None = None
+    out_rules: tuple[Rule, ...] = ()
+    inputs: tuple[Stored, ...] = ()
+    """The input storage; `controls` and `outputs` are the others."""
+    controls: tuple[Stored, ...] = ()
+    outputs: tuple[Stored, ...] = ()
+    init: tuple[Statement, ...] = ()
+    reactive: bool | None = None
+    mealy: bool = True
+    delayed: frozenset[str] = frozenset()
+    name: str = "adaptation"
+    """For messages."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "units", dict(self.units))
+        object.__setattr__(self, "delayed", frozenset(self.delayed))
+        object.__setattr__(self, "connections", {end: expr(x) for end, x in self.connections.items()})
+        _Check(self).all()
+
+    @property
+    def parameters(self) -> tuple[Port, ...]:
+        return tuple(port for port in self.ports if port.causality is Causality.PARAMETER)
+
+    @property
+    def stored(self) -> tuple[Stored, ...]:
+        """All storage."""
+        return (*self.inputs, *self.controls, *self.outputs)
+
+    @property
+    def kind(self) -> str:
+        """As the thesis says it: ``reactive mealy``."""
+        return f"{'delayed' if self.reactive is False else 'reactive'} {'mealy' if self.mealy else 'moore'}"
+
+    @cached_property
+    def constants(self) -> dict[str, Expr]:
+        """The values of parameters, by name."""
+        return {port.name: Number(float(port.initial[0])) for port in self.parameters}
+
+    def all_statements(self) -> Iterator[Statement]:
+        """Every statement of every function, those inside others included."""
+        for rule in (*self.in_rules, *self.out_rules):
+            yield from statements((*rule.first, *rule.second))
+        yield from statements((*(self.control or ()), *self.init))
+
+    @property
+    def sets_back(self) -> frozenset[str]:
+        """The inner units that it sets back, and that need rollback for it."""
+        every = tuple(self.all_statements())
+        if any(isinstance(one, Discard) for one in every):
+            return frozenset(self.units)
+        return frozenset(one.unit for one in every if isinstance(one, SaveState | Rollback))
+
+    @property
+    def shortens(self) -> bool:
+        """Whether a step may end before its proposed end."""
+        for one in self.all_statements():
+            if isinstance(one, Discard) or (isinstance(one, Return) and one.by != Name("H")):
+                return True
+        return self.control is None and any(
+            Ability.EARLY_RETURN in model.abilities or Ability.NEXT_EVENT in model.abilities
+            for model in self.units.values()
+        )
+
+    def with_values(self, values: Mapping[str, Value]) -> Adaptation:
+        """The same with other values of its own parameters."""
+        known = {port.name: port for port in self.parameters}
+        for name in values:
+            if name not in known:
+                raise ModelError(f"there is no parameter '{name}'. {suggest(name, known, 'parameters')}")
+        made = tuple(
+            replace(port, start=port.values(values[port.name])) if port.name in values else port
+            for port in self.ports
+        )
+        return replace(self, ports=made)
+
+
+def statements(found: Iterable[Statement]) -> Iterator[Statement]:
+    """The statements, and those inside them."""
+    for one in found:
+        yield one
+        match one:
+            case When():
+                yield from statements((*one.then, *one.orelse))
+            case Loop():
+                yield from statements(one.body)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Checks: all mistakes at once, each with its place and what to write instead.
+
+TIMES = frozenset({"t", "H"})
+SIZES = frozenset({"h", "dt"})
+MOST = 1_000_000
+"""The most rounds of a loop."""
+
+
+class _Check:
+    def __init__(self, adaptation: Adaptation) -> None:
+        self._it = adaptation
+        self._found: list[str] = []
+        self._kinds: dict[str, Kind] = {}
+        """Of everything that an expression may name."""
+
+    def all(self) -> None:
+        it = self._it
+        if not it.units:
+            self._found.append('an adaptation needs a unit inside: units={"motor": motor}')
+        self._units()
+        self._ports()
+        self._connections()
+        inside = self._inner(Causality.OUTPUT)
+        reads = self._storage | self._parameters
+        outer = self._outer(Causality.INPUT)
+        for rule in it.in_rules:
+            self._expr(rule.condition, outer | reads, "the condition of an input rule")
+            self._data(rule.first, outer | reads, {one.name for one in it.inputs}, "In", "input storage")
+            mapped = reads | TIMES | SIZES
+            self._data(rule.second, mapped, self._inner(Causality.INPUT), "MapIn", "inputs of inner units")
+        for rule in it.out_rules:
+            seen = reads | inside | TIMES | SIZES
+            self._expr(rule.condition, seen, "the condition of an output rule")
+            self._data(rule.first, seen, {one.name for one in it.outputs}, "MapOut", "output storage")
+            self._data(rule.second, reads | TIMES, self._outer(Causality.OUTPUT), "Out", "outputs")
+        everything = reads | inside | TIMES
+        stored = {one.name for one in it.stored}
+        self._data(it.init, everything | outer, stored, "Init", "storage")
+        if it.control is not None:
+            everything |= outer | {own_time(unit).id for unit in it.units}
+            self._control(it.control, set(everything), stored | self._inner(Causality.INPUT), loop=False)
+        if self._found:
+            head = f"{it.name}: " if it.name else ""
+            raise ModelError(head + "; ".join(self._found))
+
+    # ------------------------------------------------------------------ declarations
+
+    @property
+    def _storage(self) -> set[str]:
+        return {one.name for one in self._it.stored}
+
+    @property
+    def _parameters(self) -> set[str]:
+        return {port.name for port in self._it.parameters}
+
+    def _inner(self, causality: Causality) -> set[str]:
+        return {
+            cell
+            for unit, model in self._it.units.items()
+            for port in model.ports
+            if port.causality is causality and not port.event
+            for cell in _called(f"{unit}.{port.name}", port)
+        }
+
+    def _outer(self, causality: Causality) -> set[str]:
+        ports = self._it.ports
+        return {cell for port in ports if port.causality is causality for cell in _called(port.name, port)}
+
+    def _units(self) -> None:
+        it = self._it
+        for unit, model in it.units.items():
+            if objection := objection_to(unit):
+                self._found.append(f"'{unit}' is no name of a unit: {objection}")
+            if not hasattr(model, "ports") or not hasattr(model, "instantiate"):
+                self._found.append(f"the inner unit '{unit}' is no model: {model!r}")
+                raise ModelError("; ".join(self._found))
+            for port in model.ports:
+                if port.event and port.causality is not Causality.PARAMETER:
+                    self._found.append(
+                        f"{unit}.{port.name} is an event, and an adaptation deals with signals: put a "
+                        "converter between (up.as_continuous), and adapt that"
+                    )
+                for cell in _called(f"{unit}.{port.name}", port):
+                    self._kinds[cell] = port.kind
+        for unit in sorted(it.delayed - it.units.keys()):
+            self._found.append(
+                f"delayed names '{unit}', which is no inner unit. {suggest(unit, it.units, 'units')}"
+            )
+        for unit in sorted(it.sets_back & it.units.keys()):
+            if Ability.ROLLBACK not in it.units[unit].abilities:
+                self._found.append(
+                    f"the control sets '{unit}' back, which cannot be set back to an earlier state: "
+                    "leave out SaveState, Rollback and Discard, or take a model that can"
+                )
+
+    def _ports(self) -> None:
+        it = self._it
+        taken: dict[str, str] = dict.fromkeys(TIMES | SIZES, "the adaptation itself")
+        for port in it.ports:
+            self._take(port.name, "a port", taken)
+            if port.event:
+                self._found.append(
+                    f"the port '{port.name}' is an event, and an adaptation deals with signals"
+                )
+            if port.causality is Causality.PARAMETER and (port.size is not None or port.kind is Kind.STRING):
+                self._found.append(f"the parameter '{port.name}' must be one number")
+            for cell in _called(port.name, port):
+                self._kinds[cell] = port.kind
+        for one in it.stored:
+            self._take(one.name, "a stored variable", taken)
+            if objection := objection_to(one.name):
+                self._found.append(f"'{one.name}' is no name of a variable: {objection}")
+            if one.kind is Kind.STRING:
+                self._found.append(f"'{one.name}' is a string, and storage is for numbers")
+            self._kinds[one.name] = one.kind
+            self._expr(one.start, self._parameters, f"the start value of '{one.name}'")
+
+    def _take(self, name: str, what: str, taken: dict[str, str]) -> None:
+        if name in taken:
+            self._found.append(f"'{name}' names {what} and {taken[name]}: give one another name")
+        taken[name] = what
+
+    def _connections(self) -> None:
+        it = self._it
+        inputs, outputs = self._inner(Causality.INPUT), self._inner(Causality.OUTPUT)
+        for end, value in it.connections.items():
+            if end not in inputs:
+                self._unknown(end, inputs, "a connection", "inputs of inner units")
+            self._expr(value, outputs, f"the connection of {end}")
+
+    # ------------------------------------------------------------------ statements
+
+    def _expr(
+        self, given: Given, known: set[str], where: str, kind: Kind | None = None, to: str = ""
+    ) -> None:
+        tree = expr(given)
+        wrong = sorted(name for name in names(tree) if name not in known)
+        for name in wrong:
+            self._unknown(name, known, where, "names")
+        if not wrong and kind is not None and not fits(tree, self._kinds, kind):
+            self._found.append(
+                f"{where}: '{to}' is {kind.value}, and {tree} is not. Write a comparison for a boolean, "
+                "round(…) for an integer"
+            )
+
+    def _unknown(self, name: str, known: Iterable[str], where: str, what: str) -> None:
+        if name in SIZES:
+            hint = f"'{name}' is known in MapIn and MapOut only"
+        elif name in self._kinds:
+            hint = f"'{name}' cannot be used here"
+        else:
+            hint = f"there is no '{name}'"
+        self._found.append(f"{where}: {hint}. {suggest(name, sorted(known), what)}")
+
+    def _assign(self, one: Assign, reads: set[str], writes: set[str], where: str, what: str) -> None:
+        where = f"{where}, {one.to} := {one.value}"
+        if one.to not in writes:
+            self._unknown(one.to, writes, where, what)
+            return
+        kind = self._kinds[one.to]
+        self._expr(one.value, reads, where, kind, one.to)
+        for rate in one.rates:
+            self._expr(rate, reads, where)
+        if one.rates and (kind is not Kind.REAL or one.to not in self._inner(Causality.INPUT)):
+            self._found.append(f"{where}: only real inputs of inner units have rates")
+
+    def _data(
+        self, found: Iterable[Statement], reads: set[str], writes: set[str], where: str, what: str
+    ) -> None:
+        for one in found:
+            match one:
+                case Assign():
+                    self._assign(one, reads, writes, where, what)
+                case When():
+                    self._expr(one.condition, reads, where)
+                    self._data((*one.then, *one.orelse), reads, writes, where, what)
+                case _:
+                    self._found.append(
+                        f"{where} may only assign and choose: {type(one).__name__} belongs into the control"
+                    )
+
+    def _control(self, found: Iterable[Statement], reads: set[str], writes: set[str], *, loop: bool) -> None:
+        """`reads` and `writes` grow by the local variables that are met."""
+        where, what, it = "control", "storage, inputs of inner units and local variables", self._it
+        for one in found:
+            if isinstance(one, Step | SaveState | Rollback | NextStep) and one.unit not in it.units:
+                hint = suggest(one.unit, it.units, "inner units")
+                self._found.append(f"{where}: there is no inner unit '{one.unit}'. {hint}")
+            match one:
+                case Assign():
+                    self._assign(one, reads, writes, where, what)
+                case Local():
+                    self._local(one.name, one.kind, reads, writes)
+                    self._expr(one.value, reads, f"{where}, {one.name} := {one.value}", one.kind, one.name)
+                case When():
+                    self._expr(one.condition, reads, where)
+                    self._control(one.then, reads, writes, loop=loop)
+                    self._control(one.orelse, reads, writes, loop=loop)
+                case Loop():
+                    if (
+                        isinstance(one.times, bool)
+                        or not isinstance(one.times, int)
+                        or not 0 < one.times <= MOST
+                    ):
+                        self._found.append(
+                            f"{where}: a loop has 1 to {MOST:,} rounds, a fixed number, not {one.times!r}"
+                        )
+                    if one.index is not None:
+                        self._local(one.index, Kind.INTEGER, reads, writes)
+                    self._control(one.body, reads, writes, loop=True)
+                    if one.until is not None:
+                        self._expr(one.until, reads, where)
+                case Break():
+                    if not loop:
+                        self._found.append(f"{where}: there is no loop around this Break")
+                case Step():
+                    self._expr(one.start, reads, f"{where}, the start of a step of {one.unit}")
+                    self._expr(one.by, reads, f"{where}, the size of a step of {one.unit}")
+                    self._result(one.to, writes, where)
+                case NextStep():
+                    self._result(one.to, writes, where)
+                case Return() | Discard():
+                    self._expr(one.by, reads, f"{where}, {type(one).__name__}")
+                case SaveState() | Rollback():
+                    pass
+
+    def _local(self, name: str, kind: Kind, reads: set[str], writes: set[str]) -> None:
+        if objection := objection_to(name):
+            self._found.append(f"'{name}' is no name of a variable: {objection}")
+        if name in self._kinds and (name not in writes or self._kinds[name] is not kind):
+            self._found.append(
+                f"control: the local variable '{name}' has the name of something else: rename it"
+            )
+        self._kinds[name] = kind
+        reads.add(name)
+        writes.add(name)
+
+    def _result(self, to: str | None, writes: set[str], where: str) -> None:
+        if to is not None and to not in writes:
+            self._unknown(to, writes, where, "variables")
+        elif to is not None and self._kinds[to] is not Kind.REAL:
+            self._found.append(f"{where}: '{to}' gets a size of a step, and is {self._kinds[to].value}")
+
+
+def _called(name: str, port: Port) -> tuple[str, ...]:
+    """What expressions call a port: by its name, or cell by cell."""
+    return (name,) if port.size is None else tuple(f"{name}[{i}]" for i in range(port.size))
