@@ -220,7 +220,11 @@ def as_data(error: BaseException) -> dict[str, Any]:
 def problems_data(error: BaseException) -> list[dict[str, Any]]:
     """The problems of a scenario one by one; any other error as a single one."""
     problems = error.problems if isinstance(error, ScenarioError) else [Problem((), str(error))]
-    return [{"line": p.line, "where": list(p.where), "what": p.what, "hint": p.hint} for p in problems]
+    return [
+        {"line": p.line, "where": list(p.where), "what": p.what, "hint": p.hint}
+        | ({"column": p.column} if p.column is not None else {})
+        for p in problems
+    ]
 
 
 def _users_frames(error: BaseException) -> str:

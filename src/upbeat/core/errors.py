@@ -85,9 +85,12 @@ class Problem:
     what: str
     hint: str = ""
     line: int | None = None
+    column: int | None = None
+    """Counted from one, as the line is."""
 
     def __str__(self) -> str:
-        place = f"line {self.line}: " if self.line is not None else ""
+        column = f", column {self.column}" if self.column is not None else ""
+        place = f"line {self.line}{column}: " if self.line is not None else ""
         path = f"[{' › '.join(map(str, self.where))}] " if self.where else ""
         return f"{place}{path}{self.what}" + (f"\n      {self.hint}" if self.hint else "")
 

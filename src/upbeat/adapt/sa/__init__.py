@@ -1,0 +1,1 @@
+"""The baseSA language (`.sa` files): read, reduced to explicit form, checked, made an `Adaptation`."""
