@@ -82,9 +82,8 @@ def page(rows: Rows) -> str:
 
 
 def _shown(tests: list[str]) -> str:
-    """The first tests of a feature, and how many there are beyond: a page has an end."""
-    more = f" and {len(tests) - 2} more" if len(tests) > 2 else ""
-    return ", ".join(f"`{test}`" for test in tests[:2]) + more
+    """The first test of a feature, and how many there are beyond."""
+    return f"`{tests[0]}`" + (f" +{len(tests) - 1}" if len(tests) > 1 else "")
 
 
 if __name__ == "__main__":

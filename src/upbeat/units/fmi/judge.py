@@ -15,7 +15,7 @@ from upbeat.units.fmi.trial import Trial
 
 
 FORMAT = 1
-"""Of the JSON; see docs/probe.md."""
+"""Of the JSON; see docs/fmi.md."""
 
 
 @dataclass(frozen=True, slots=True)
