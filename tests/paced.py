@@ -7,8 +7,7 @@ from typing import Any
 
 from upbeat.master.paces.pace import Fixed, Pace, written
 from upbeat.master.program import Pacing, Program
-from upbeat.master.registers import Registers
-from upbeat.master.writing import Steps
+from upbeat.master.registers import Registers, Steps
 
 
 def paced(program: Program, pace: Pace | float) -> Program:

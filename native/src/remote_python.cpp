@@ -111,7 +111,7 @@ void Remote::checked(Call call) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.ptr())), raised.ptr());
   } else {
     const char* const kind = status == ended_status ? "Ended" : "Told";
-    const nb::object told = nb::module_::import_("upbeat.units.process.told").attr(kind);
+    const nb::object told = nb::module_::import_("upbeat.units.process.wire").attr(kind);
     PyErr_SetObject(told.ptr(), nb::str(called.message()).ptr());
   }
   throw nb::python_error();

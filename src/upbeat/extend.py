@@ -22,7 +22,6 @@ from upbeat.core.expr import Cell, Expr, Name, Number, Op, apply, parse
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.reasons import Reason
 from upbeat.core.time import Span
-from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import Coupling, Exchange, UnitSequence, exchange, sweep
 from upbeat.master.inputs.approximation import Approximation, Course, Place
 from upbeat.master.paces.pace import (
@@ -45,6 +44,7 @@ from upbeat.master.paces.pace import (
 from upbeat.master.paces.wrapping import Wrapping
 from upbeat.master.program import (
     Advance,
+    Blocks,
     Due,
     Fall,
     Fire,
@@ -64,9 +64,8 @@ from upbeat.master.program import (
     Slope,
     Solve,
 )
-from upbeat.master.registers import Registers
+from upbeat.master.registers import Registers, Steps, Writer
 from upbeat.master.wiring import Wiring
-from upbeat.master.writing import Steps, Writer
 from upbeat.units import ports
 
 __all__ = [

@@ -13,9 +13,16 @@ import upbeat as up
 from upbeat.engine.choose import Choice
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.lower import lower
-from upbeat.engine.parallel.cores import INSTANTS, cores_here, on_cores, shared_out, tried_notes
+from upbeat.engine.parallel.cores import (
+    FORMAT,
+    INSTANTS,
+    Profile,
+    cores_here,
+    on_cores,
+    shared_out,
+    tried_notes,
+)
 from upbeat.engine.parallel.operations import operations
-from upbeat.engine.parallel.profiles import FORMAT, Profile
 from upbeat.engine.schedule import flaw
 from upbeat.master.dataflow import Flow, dependencies
 from upbeat.report.explain import explain_data

@@ -20,10 +20,9 @@ from upbeat.core.abilities import why_fixed
 from upbeat.core.expr import evaluate, names
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
-from upbeat.engine.parallel.cores import shared_out
+from upbeat.engine.parallel.cores import Profile, shared_out
 from upbeat.engine.parallel.heuristic import planned
 from upbeat.engine.parallel.operations import loose, operations, schedule, tasks
-from upbeat.engine.parallel.profiles import Profile
 from upbeat.engine.schedule import Schedule, flaw
 from upbeat.master.dataflow import Flow, dependencies, reordered
 from upbeat.master.program import Program

@@ -10,9 +10,9 @@ import pytest
 
 import upbeat as up
 from conftest import ENGINES
-from upbeat.master.blocks import Blocks
+from upbeat.master.program import Blocks
+from upbeat.master.registers import Steps
 from upbeat.master.wiring import Wiring
-from upbeat.master.writing import Steps
 
 H, N = 0.25, 12
 T = H * np.arange(N + 1)

@@ -16,7 +16,7 @@ import upbeat as up
 from moving_models import happened, point
 from odd_units import integrator
 from upbeat.core.errors import Problems, UpbeatError
-from upbeat.master.growth import growth, linearised
+from upbeat.master.handling import growth, linearised
 from upbeat.master.paces.watching import margin
 from upbeat.master.settings import master_from, settings_of
 

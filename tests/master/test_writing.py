@@ -17,7 +17,7 @@ from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
 from upbeat.extend import Fall, Fit, Pick, Proposal, Rank, Reason, Writer
 from upbeat.master.program import Block, Layout, Program, Register
-from upbeat.master.writing import least, most, ulp
+from upbeat.master.registers import least, most, ulp
 
 needs_native = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 ENGINES = ["interpret", pytest.param("native", marks=needs_native)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import upbeat as up
-from upbeat.engine.parallel.profiles import Profile
+from upbeat.engine.parallel.cores import Profile
 from upbeat.report.chart import draw
 from upbeat.report.schedule import Chart, chart_data, chart_text, charts
 from upbeat.units import ports

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import ctypes
+import logging
+import math
 import os
 import shutil
 import sys
@@ -111,6 +113,41 @@ def complain(text: str) -> None:
 def hush(name: str) -> None:
     """Send what is left in a stream nowhere, so that Python does not complain at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), getattr(sys, name).fileno())
+
+
+# ----------------------------------------------------------------------------------------------------
+# Messages of FMUs, complaints always and everything with --fmu-log; and remarks about runs and SSPs.
+
+
+class _FmuMessages(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        time = getattr(record, "time", math.nan)
+        where = f" at t = {time:.9g}" if not math.isnan(time) else ""
+        who = getattr(record, "unit", "") or "an FMU"
+        kind = f" [{category}]" if (category := getattr(record, "category", "")) else ""
+        complain(f"upbeat: {who}{where}{kind}: {record.getMessage()}")
+
+
+class _Remarks(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        complain(f"upbeat: {record.getMessage()}")
+
+
+def route_messages(*, all_of_fmus: bool) -> None:
+    """Route the messages of FMUs, and remarks about SSPs and runs, to standard error."""
+    _route("upbeat.fmu", _FmuMessages(), logging.DEBUG if all_of_fmus else logging.WARNING)
+    for name in ("upbeat.ssp", "upbeat.run"):
+        _route(name, _Remarks(), logging.WARNING)
+
+
+def _route(name: str, handler: logging.Handler, level: int) -> None:
+    logger = logging.getLogger(name)
+    logger.setLevel(level)
+    logger.propagate = False
+    for other in list(logger.handlers):
+        if type(other) is type(handler):
+            logger.removeHandler(other)
+    logger.addHandler(handler)
 
 
 # ----------------------------------------------------------------------------------------------------

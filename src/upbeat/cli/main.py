@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from upbeat.cli import console, exits, fmu_log, fmu_options
+from upbeat.cli import console, exits, fmu_options
 from upbeat.cli.exits import Exit, exit_for
 from upbeat.core.errors import FAULTS, FileProblem, UpbeatError
 from upbeat.version import __version__
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words = sys.argv[1:] if arguments is None else arguments
         exits.tell(error, as_json="--json" in words)
         return exit_for(error)
-    fmu_log.prepare(all_messages=getattr(options, "fmu_log", False))
+    console.route_messages(all_of_fmus=getattr(options, "fmu_log", False))
     with console.to_ourselves(getattr(options, "json", False)):
         return _guarded(options)
 

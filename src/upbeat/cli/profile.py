@@ -8,7 +8,7 @@ import json
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
-from upbeat.engine.parallel.profiles import written
+from upbeat.engine.parallel.cores import written
 from upbeat.engine.profile import SECONDS, profile
 
 MOST = 12

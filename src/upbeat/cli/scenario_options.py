@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from upbeat.cli import fmu_options
 from upbeat.core.errors import InvalidInput, ScenarioError
 from upbeat.core.names import bare
-from upbeat.master.events.ways import Events
+from upbeat.master.checks import Events
 
 if TYPE_CHECKING:
     from upbeat.engine.experiment import Experiment

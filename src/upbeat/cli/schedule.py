@@ -11,8 +11,8 @@ from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
 from upbeat.engine.experiment import Experiment
+from upbeat.engine.parallel.cores import Profile, place, recalled
 from upbeat.engine.parallel.operations import operations
-from upbeat.engine.parallel.profiles import Profile, place, recalled
 from upbeat.engine.profile import profile
 from upbeat.report.plot import check_picture
 from upbeat.report.schedule import chart_data, chart_text, charts

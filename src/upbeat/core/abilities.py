@@ -255,7 +255,7 @@ class Core(Protocol):
         ...
 
     def nested(self, inside: Any, start: float) -> object:
-        """A scenario with a loop of its own, as `upbeat.engine.inside.Inside`."""
+        """A scenario with a loop of its own, as `upbeat.engine.native.entry.Inside`."""
         ...
 
 

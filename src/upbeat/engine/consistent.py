@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from upbeat.core.errors import InvalidInput, check_type
 from upbeat.engine.simulate import start
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.corrections import read_constraint
 from upbeat.master.couplings.coupling import settled
 from upbeat.master.loops import LoopSolver, Newton
+from upbeat.master.program import Blocks
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.connection import ScenarioOutput
 from upbeat.scenario.directory import Directory

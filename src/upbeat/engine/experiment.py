@@ -17,8 +17,7 @@ from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.isolation import Isolation, planned, separated, together
 from upbeat.engine.native.machine import Lowered
 from upbeat.engine.nesting.flatten import kept_nested
-from upbeat.engine.parallel.cores import Shared, core_notes, core_remarks, on_cores, sharing
-from upbeat.engine.parallel.profiles import Profile
+from upbeat.engine.parallel.cores import Profile, Shared, core_notes, core_remarks, on_cores, sharing
 from upbeat.engine.plan import Plan
 from upbeat.engine.realtime import RealTime
 from upbeat.engine.remarks import step_remarks

@@ -60,7 +60,7 @@ from upbeat.master.program import (
     Slope,
     Solve,
 )
-from upbeat.units.process.told import Ended
+from upbeat.units.process.wire import Ended
 from upbeat.units.solving.integrate import Effort, Worked
 
 # ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from upbeat.core.ports import Signal, Value
 from upbeat.core.reasons import STOPPED, Reason
 from upbeat.master.paces.watching import PER_RUN, PER_STEP
 from upbeat.master.program import Budget, Reg, Repeat
-from upbeat.units.process.told import Told
+from upbeat.units.process.wire import Told
 from upbeat.units.solving.integrate import Effort
 
 Fired = tuple[str, Signal | None]

@@ -21,8 +21,8 @@ from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Fired, Machine
 from upbeat.engine.native import machine as native
+from upbeat.engine.parallel.cores import LEAST, Profile
 from upbeat.engine.parallel.operations import Operation, operations
-from upbeat.engine.parallel.profiles import LEAST, Profile
 from upbeat.engine.selection import select
 from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of

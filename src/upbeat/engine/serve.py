@@ -21,9 +21,8 @@ from typing import Any
 from upbeat.core.abilities import Ability, Model, Native, instantiated
 from upbeat.core.errors import EndRequest, RunError
 from upbeat.engine.machine import close_all, text_of
-from upbeat.units.process.frames import Frames, read_order, write_reply
-from upbeat.units.process.records import Telling
 from upbeat.units.process.unit import rows
+from upbeat.units.process.wire import Frames, Telling, read_order, write_reply
 
 
 def main() -> None:

@@ -17,9 +17,9 @@ from upbeat.engine.checkpoint import Checkpoint, checkpoint_from
 from upbeat.engine.choose import EngineName
 from upbeat.engine.isolation import isolation_from
 from upbeat.engine.realtime import RealTime, overruled, real_time_from, with_policy
+from upbeat.master.checks import Events
 from upbeat.master.couplings.coupling import Coupling
 from upbeat.master.events.instants import Simultaneous
-from upbeat.master.events.ways import Events
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.paces.pace import EventDriven, Pace
 from upbeat.master.settings import master_from

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import isfinite
+from typing import Literal, get_args
 
 from upbeat.core.errors import MasterError
+
+Events = Literal["auto", "look_ahead", "revised", "interruptible", "off"]
+"""The ways to meet events between units, as files, Python and the command line name them."""
 
 
 def _finite(value: float) -> bool:
@@ -72,3 +76,9 @@ def inside(value: object, what: str, allowed: tuple[type, ...]) -> None:
     if not isinstance(value, allowed):
         names = " or ".join(kind.__name__ for kind in allowed)
         raise MasterError(f"the coupling inside {what} must be {names}, not {value!r}")
+
+
+def events(value: object) -> None:
+    """Refuse what is no way to meet events; None leaves it open."""
+    if value is not None:
+        choice(value, get_args(Events), "events of a master")

@@ -9,12 +9,11 @@ from upbeat.core.errors import MasterError, suggest
 from upbeat.core.ports import Causality, Kind
 from upbeat.core.time import Span
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
+from upbeat.master.checks import Events
 from upbeat.master.columns import columns
 from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.events.conditions import with_indicators
 from upbeat.master.events.instants import Instants, Simultaneous, instants, standing, without
-from upbeat.master.events.ways import Events, checked
 from upbeat.master.handling import handled, jumping, noticed_late, sinking
 from upbeat.master.held import check_abilities, held_inputs, lost_between, without_rate
 from upbeat.master.inputs.approximation import Approximation, Hold
@@ -27,7 +26,6 @@ from upbeat.master.inputs.derivatives import (
     with_rates,
     with_states,
 )
-from upbeat.master.paces.named_blocks import block_names
 from upbeat.master.paces.pace import (
     EventDriven,
     Fixed,
@@ -40,10 +38,10 @@ from upbeat.master.paces.pace import (
     written,
 )
 from upbeat.master.paces.watching import BURST, allowance
-from upbeat.master.paces.wrapping import follower
-from upbeat.master.program import Advance, Block, Budget, Jump, Pacing, Program, Restore, Save, walk
+from upbeat.master.paces.wrapping import block_names, follower
+from upbeat.master.program import Advance, Block, Blocks, Budget, Jump, Pacing, Program, Restore, Save, walk
+from upbeat.master.registers import Steps
 from upbeat.master.wiring import Wiring
-from upbeat.master.writing import Steps
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import waits, watchers, with_waits
 from upbeat.scenario.scenario import Scenario
@@ -84,8 +82,7 @@ class Master:
             raise MasterError(
                 f'simultaneous of a Master is such as up.Simultaneous(("a", "b")), not {self.simultaneous!r}'
             )
-
-        checked(self.events)
+        checks.events(self.events)
 
     @property
     def coupled(self) -> Coupling:

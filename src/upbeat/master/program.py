@@ -441,6 +441,21 @@ class Doubt:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """What a coupling contributes to a program, and a pace and events add to."""
+
+    start: Block
+    steps: Mapping[str, Block]
+    exchange: Block
+    instant: Block = ()
+    notes: tuple[str, ...] = ()
+    columns: Mapping[str, Recordable] = field(default_factory=dict)
+    """What a trace may record besides ports."""
+    stops: Recordable | None = None
+    """See `Program.stops`."""
+
+
 @dataclass(frozen=True)
 class Budget:
     """How many steps may still end at events that depend on states, and what to say if too many did.

@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 from upbeat.core.errors import InvalidInput, Problems, suggest
+from upbeat.master import checks
 from upbeat.master.couplings.constrained import Constrained
 from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.couplings.interruptible import Interruptible
@@ -17,7 +18,6 @@ from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.couplings.refined import Refined
 from upbeat.master.couplings.variants import Variant, Variants
 from upbeat.master.events.instants import Simultaneous
-from upbeat.master.events.ways import checked
 from upbeat.master.inputs.approximation import (
     Approximation,
     Continuous,
@@ -108,7 +108,7 @@ def master_from(
     if events is None and _only_a_step(settings):
         events = "auto"
     try:
-        checked(events)
+        checks.events(events)
     except InvalidInput as error:
         problems.add((*where, "events"), str(error))
     ports: dict[str, Approximation] = {}

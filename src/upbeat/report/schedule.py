@@ -8,9 +8,8 @@ from typing import Any
 
 from upbeat.core.errors import InvalidInput
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.parallel.cores import INSTANTS, Parallel, Shared, cores_here, parallel
+from upbeat.engine.parallel.cores import INSTANTS, Parallel, Profile, Shared, cores_here, parallel
 from upbeat.engine.parallel.operations import PYTHON
-from upbeat.engine.parallel.profiles import Profile
 from upbeat.scenario.merging.inline import path_of
 
 # ----------------------------------------------------------------------------------------------------

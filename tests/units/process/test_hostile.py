@@ -18,8 +18,7 @@ from tools.hostile import COMPILER, Fault, Judge, Verdict, workshop
 import upbeat as up
 from upbeat.engine import run
 from upbeat.units import ports
-from upbeat.units.process.frames import BrokenFrame, Frames, read_reply, write_reply
-from upbeat.units.process.records import Heard
+from upbeat.units.process.wire import BrokenFrame, Frames, Heard, read_reply, write_reply
 
 needs_system = pytest.mark.skipif(
     COMPILER is None or not Path("/proc/self/environ").exists(), reason="needs a C compiler, and Linux"

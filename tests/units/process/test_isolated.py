@@ -12,7 +12,7 @@ import pytest
 
 import upbeat as up
 from isolated_models import broken, counter, echo, slow
-from upbeat.units.process.records import Heard, Telling
+from upbeat.units.process.wire import Heard, Telling
 
 
 def alone(model: Any, **settings: Any) -> up.Trace:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from upbeat.core.expr.derive import differentiate, directional_derivative, time_derivative
-from upbeat.core.expr.indicator import indicator, plain
+from upbeat.core.expr.calculus import (
+    differentiate,
+    directional_derivative,
+    fits,
+    indicator,
+    kind_of,
+    labelled,
+    plain,
+    time_derivative,
+)
 from upbeat.core.expr.kernel import Kernel, evaluate
-from upbeat.core.expr.kinds import fits, kind_of, labelled
 from upbeat.core.expr.nodes import (
     ONE,
     ZERO,
@@ -23,12 +30,12 @@ from upbeat.core.expr.nodes import (
     lift,
     looks_up,
     names,
+    simplify,
     substitute,
 )
 from upbeat.core.expr.operations import OPS, Op
 from upbeat.core.expr.parse import RESERVED, parse
 from upbeat.core.expr.show import show
-from upbeat.core.expr.simplify import simplify
 from upbeat.core.expr.tables import Table, Table1, Table2
 
 __all__ = [

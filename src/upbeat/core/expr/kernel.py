@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from upbeat.core.errors import ExpressionError, suggest
-from upbeat.core.expr.nodes import Apply, Cell, Expr, Inner, Leaf, Name, Number, cells, fold, fold_all
+from upbeat.core.expr.nodes import Apply, Cell, Expr, Inner, Leaf, Name, Number, cells, fold, fold_all, reduce
 from upbeat.core.expr.operations import HELPERS, IMPLEMENTATION, LOOKUP1, LOOKUP2, OPS, Op
-from upbeat.core.expr.simplify import reduce
 from upbeat.core.expr.tables import Table, Table1
 
 # ----------------------------------------------------------------------------------------------------

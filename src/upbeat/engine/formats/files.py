@@ -11,7 +11,7 @@ from upbeat.core.errors import Problems, check_type
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.formats.nested import master_table, nested_table, nesting
 from upbeat.engine.isolation import isolation_table
-from upbeat.engine.parallel.profiles import usable
+from upbeat.engine.parallel.cores import usable
 from upbeat.engine.realtime import real_time_table
 from upbeat.engine.settings import Settings, Tables, checked_fields, outside_files
 from upbeat.scenario.files import reading as files

@@ -4,22 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from upbeat.core.abilities import Model, Native, Unit
 from upbeat.core.expr import Kernel, Table, Table1
-from upbeat.core.ports import Port
-from upbeat.engine.inside import Inside
+from upbeat.core.ports import Causality, Port
 from upbeat.engine.native.errors import Names
 from upbeat.engine.native.lower import KINDS, Tables, lower, slopes_asked
+from upbeat.master.program import Program
 
 if TYPE_CHECKING:
     from upbeat import _native
     from upbeat.units import OdeTables
     from upbeat.units.discrete.unit import Assigning, DiscreteTables, ModePieces, Piece
     from upbeat.units.equations.lowered import PortTable
+
+
+@dataclass(frozen=True)
+class Inside:
+    """All that the native core needs to run a nested scenario (see `Core.nested`)."""
+
+    program: Program
+    models: Mapping[str, Model]
+    ports: tuple[Port, ...]
+    """Of the nested unit."""
+    inputs: Mapping[str, tuple[str, Port]]
+    """The inputs, and the parameters, with the unit and the port that they are inside."""
+    paths: Mapping[str, str]
+    """What people call the units inside, where that is not their name."""
+
+    def places(self, units: Mapping[str, int]) -> list[tuple[int, int, int]]:
+        """Every port as the core takes it (native/src/nested.hpp), for units of these numbers."""
+        found = []
+        for port in self.ports:
+            if port.causality is not Causality.OUTPUT:
+                unit, inner = self.inputs[port.name]
+                number = [p.name for p in self.models[unit].ports].index(inner.name)
+                found.append((units[unit], number, port.cells))
+            else:
+                found.append((-1, self.program.columns[port.name].register, port.cells))
+        return found
+
+
+# ----------------------------------------------------------------------------------------------------
+# How units enter the native core: equations, C functions by address, Python by callback, scenarios whole.
 
 _WORTH_COMPILING = 8
 """The fewest rows of a piece of a discrete unit for which machine code is made: there may be hundreds of

@@ -19,7 +19,7 @@ from upbeat.core.expr import ONE, ZERO, Expr, Name, Number, names, parse, show, 
 from upbeat.core.names import cell_names, objection_to_port, resolve, split
 from upbeat.core.ports import EVENTS, Causality, Kind, Port, Signal, Value
 from upbeat.engine.choose import EngineName, choose
-from upbeat.engine.inside import Inside
+from upbeat.engine.native.entry import Inside
 from upbeat.engine.nesting.unit import MakesMachine, NestedUnit, Running
 from upbeat.engine.packing import fingerprint
 from upbeat.master.couplings.interruptible import Interruptible

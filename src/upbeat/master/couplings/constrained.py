@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.corrections import Corrections, Unknowns
 from upbeat.master.couplings.coupling import GaussSeidel, Jacobi, exchange, sweep
 from upbeat.master.dataflow import live
-from upbeat.master.program import Block, Let, Restore, Save
+from upbeat.master.program import Block, Blocks, Let, Restore, Save
 from upbeat.master.wiring import Wiring
 
 

@@ -16,10 +16,9 @@ from typing import Literal, NamedTuple, Protocol
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.port_registers import End, Interval
-from upbeat.master.program import Block, Instruction
+from upbeat.master.program import Block, Blocks, Instruction
 from upbeat.master.wiring import Guess, Wiring
 from upbeat.scenario.graph import Graph, unit_order
 

@@ -19,7 +19,6 @@ from upbeat.core.expr import ONE, ZERO, Cell, Expr, Name, Number, Op, any_of, ap
 from upbeat.core.names import split
 from upbeat.core.ports import Kind
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import (
     Jacobi,
     Outputs,
@@ -33,7 +32,7 @@ from upbeat.master.events.conditions import NEVER, WIDTH, Ahead, Parabola, Watch
 from upbeat.master.inputs.approximation import Hold
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.port_registers import End
-from upbeat.master.program import If, Instruction, Let, Recordable, Reg, Set
+from upbeat.master.program import Blocks, If, Instruction, Let, Recordable, Reg, Set
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import named, sights, watchers

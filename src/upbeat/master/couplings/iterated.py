@@ -9,12 +9,11 @@ from math import inf
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import GaussSeidel, Jacobi, UnitSequence, exchange, sweep
 from upbeat.master.dataflow import live
 from upbeat.master.loops import excess, worst_of
 from upbeat.master.port_registers import End
-from upbeat.master.program import If, Instruction, Let, Reg, Repeat, Restore, Save
+from upbeat.master.program import Blocks, If, Instruction, Let, Reg, Repeat, Restore, Save
 from upbeat.master.wiring import Guess, Wiring
 
 PATIENCE, MOST_PATIENCE = 4, 10

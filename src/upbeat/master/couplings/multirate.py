@@ -9,12 +9,11 @@ from typing import Literal
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import Cell, Number, Op, apply
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import check_loops, settled
 from upbeat.master.couplings.refined import Slow, mixed, of_units
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.port_registers import End, Interval
-from upbeat.master.program import Block, If, Instruction, Let, Repeat, Set
+from upbeat.master.program import Block, Blocks, If, Instruction, Let, Repeat, Set
 from upbeat.master.wiring import Wiring
 
 MOST = 1_000_000

@@ -8,10 +8,9 @@ from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import ZERO, Cell, Number, Op, apply
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import Jacobi, exchange
 from upbeat.master.dataflow import live
-from upbeat.master.program import If, Instruction, Let, Recordable, Reg, Repeat, Restore, Save
+from upbeat.master.program import Blocks, If, Instruction, Let, Recordable, Reg, Repeat, Restore, Save
 from upbeat.master.wiring import Wiring
 
 

@@ -20,7 +20,6 @@ from upbeat.core.expr import ZERO, Cell, Expr, fold
 from upbeat.core.expr.nodes import with_args
 from upbeat.core.ports import Kind
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import (
     Coupling,
     Jacobi,
@@ -33,7 +32,7 @@ from upbeat.master.couplings.coupling import (
 from upbeat.master.inputs.approximation import Hold, Place
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.port_registers import End, Interval
-from upbeat.master.program import Block, If, Instruction, Let, Repeat
+from upbeat.master.program import Block, Blocks, If, Instruction, Let, Repeat
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import Graph
 

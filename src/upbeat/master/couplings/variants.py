@@ -10,9 +10,8 @@ from upbeat.core.errors import MasterError, ModelError, suggest
 from upbeat.core.expr import Cell, Number, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
 from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
-from upbeat.master.program import Block, If, Instruction, Let, Reg, Set, walk
+from upbeat.master.program import Block, Blocks, If, Instruction, Let, Reg, Set, walk
 from upbeat.master.registers import TakenError
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario

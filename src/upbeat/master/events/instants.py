@@ -18,8 +18,8 @@ from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.core.ports import Causality, Kind
 from upbeat.master.dataflow import Flow, Resource, Ripples, outdated
+from upbeat.master.events.conditions import EventWiring, Link
 from upbeat.master.events.stories import Stories
-from upbeat.master.events.wiring import EventWiring, Link
 from upbeat.master.port_registers import End
 from upbeat.master.program import (
     Advance,

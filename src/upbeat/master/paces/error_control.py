@@ -12,13 +12,12 @@ from upbeat.core.expr import Cell, Expr
 from upbeat.core.reasons import BEFORE, CONTROLLED, ERROR, FIRST, HALF, LONGEST, STOP, STUCK
 from upbeat.core.time import Span, checked_step
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
 from upbeat.master.paces.estimate import Estimate, Watched, driven, lowest_order, milne, orders, richardson
 from upbeat.master.paces.pace import Written
 from upbeat.master.paces.watching import check_rollback, rough, unseen, watched
-from upbeat.master.program import SLACK, Block, Let
+from upbeat.master.program import SLACK, Block, Blocks, Let
+from upbeat.master.registers import Steps, Writer, absolute, equal, isnan, least, most, power, where
 from upbeat.master.wiring import Wiring
-from upbeat.master.writing import Steps, Writer, absolute, equal, isnan, least, most, power, where
 
 Method = Literal["richardson", "milne", "order"]
 Correct = Literal["repeat", "next"]

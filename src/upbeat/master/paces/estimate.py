@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from upbeat.core.expr import Cell, Expr, Op, apply
 from upbeat.core.ports import Kind
-from upbeat.master.blocks import Blocks
 from upbeat.master.dataflow import Flow, Resource, live, touched
 from upbeat.master.inputs.approximation import (
     MOST,
@@ -28,7 +27,7 @@ from upbeat.master.inputs.approximation import (
 )
 from upbeat.master.loops import worst_of
 from upbeat.master.port_registers import End
-from upbeat.master.program import Block, If, Instruction, Let, Reg, Restore, Save, Set, walk
+from upbeat.master.program import Block, Blocks, If, Instruction, Let, Reg, Restore, Save, Set, walk
 from upbeat.master.wiring import Wiring
 from upbeat.units.equations.data import Equations
 

@@ -12,13 +12,11 @@ from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr
 from upbeat.core.reasons import LEFT, REPLACED, ROUNDED, STOOD
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
-from upbeat.master.paces.named_blocks import USUAL, block_places, checked_blocks
 from upbeat.master.paces.pace import Pace, Written, usual_step, written
-from upbeat.master.paces.wrapping import Wrapping
-from upbeat.master.program import SLACK, Block, Pick, Rank
+from upbeat.master.paces.wrapping import USUAL, Wrapping, block_places, checked_blocks
+from upbeat.master.program import SLACK, Block, Blocks, Pick, Rank
+from upbeat.master.registers import Steps, Writer, absolute, at, equal, isnan, where
 from upbeat.master.wiring import Wiring
-from upbeat.master.writing import Steps, Writer, absolute, at, equal, isnan, where
 
 MOST = 1000
 """Steps to choose from."""

@@ -19,10 +19,10 @@ from upbeat.core.ports import Value
 from upbeat.core.reasons import FAR, FIXED, LANDED, Reason, Why, as_reason
 from upbeat.core.time import Onwards, Span, checked_step
 from upbeat.master.program import GRID, SLACK, Block, Call, Grid
-from upbeat.master.writing import Steps, Writer, at, where
+from upbeat.master.registers import Steps, Writer, at, where
 
 if TYPE_CHECKING:
-    from upbeat.master.blocks import Blocks
+    from upbeat.master.program import Blocks
     from upbeat.master.wiring import Wiring
 
 Read = Callable[[int], Value]

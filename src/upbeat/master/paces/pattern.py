@@ -8,12 +8,11 @@ from itertools import accumulate
 
 from upbeat.core.errors import MasterError
 from upbeat.core.reasons import PATTERN
-from upbeat.master.blocks import Blocks
-from upbeat.master.paces.named_blocks import USUAL, block_places, checked_blocks
 from upbeat.master.paces.pace import Written
-from upbeat.master.program import SLACK, Pick
+from upbeat.master.paces.wrapping import USUAL, block_places, checked_blocks
+from upbeat.master.program import SLACK, Blocks, Pick
+from upbeat.master.registers import Steps, Writer, absolute, where
 from upbeat.master.wiring import Wiring
-from upbeat.master.writing import Steps, Writer, absolute, where
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,13 @@ from upbeat.core.expr import Cell, Expr, Op, all_of, any_of, apply
 from upbeat.core.reasons import AFTER, BACK, BETWEEN, ENDLESS, FIRST
 from upbeat.core.time import checked_step
 from upbeat.master import checks
-from upbeat.master.blocks import Blocks
 from upbeat.master.events.conditions import WIDTH, Watch, followed
 from upbeat.master.paces.pace import Fixed, Follows, Pace, Written, plain, usual_step, written
 from upbeat.master.paces.watching import FEW, GRAINS, TINY, margin, right_after
 from upbeat.master.paces.watching import PART as MARGIN
 from upbeat.master.paces.wrapping import Wrapping, follower
-from upbeat.master.program import FALLS, Block, Fall, Fit
-from upbeat.master.wiring import Wiring
-from upbeat.master.writing import (
+from upbeat.master.program import FALLS, Block, Blocks, Fall, Fit
+from upbeat.master.registers import (
     Steps,
     Writer,
     at,
@@ -30,6 +28,7 @@ from upbeat.master.writing import (
     ulp,
     where,
 )
+from upbeat.master.wiring import Wiring
 
 EVERY = 4
 """Each so many-th attempt halves what is left: estimates that are good need fewer."""

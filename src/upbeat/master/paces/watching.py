@@ -13,8 +13,8 @@ from upbeat.core.ports import Kind
 from upbeat.master.paces.estimate import Watched
 from upbeat.master.port_registers import End
 from upbeat.master.program import Reg
+from upbeat.master.registers import least
 from upbeat.master.wiring import Wiring
-from upbeat.master.writing import least
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.equations.data import Equations
 from upbeat.units.equations.ode import Function

@@ -37,8 +37,7 @@ from upbeat.scenario.directory import EVENTS, Directory, End
 from upbeat.scenario.events.declared import Event
 from upbeat.scenario.events.functions import Conditions, with_functions
 from upbeat.scenario.events.links import EventConnection, Sender
-from upbeat.units.discrete.front import FrontEnd
-from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable
+from upbeat.units.discrete.model import Discrete, Emission, FrontEnd, Mode, Variable
 from upbeat.units.equations.arranging import free_name
 from upbeat.units.process import Isolated, bare
 

@@ -9,7 +9,7 @@ from typing import Any
 from upbeat.core.abilities import Model
 from upbeat.core.errors import ModelError
 from upbeat.units.discrete import Clock, Edge, LastValue, Sampler, Schedule, StateMachine, Threshold
-from upbeat.units.discrete.front import FrontEnd
+from upbeat.units.discrete.model import FrontEnd
 
 _CLASSES: dict[str, type[FrontEnd]] = {
     "state_machine": StateMachine,

@@ -26,8 +26,7 @@ from upbeat.core.expr import (
     simplify,
     substitute,
 )
-from upbeat.core.expr.nodes import Inner, Leaf, ordered, with_args
-from upbeat.core.expr.simplify import loose
+from upbeat.core.expr.nodes import Inner, Leaf, loose, ordered, with_args
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
 from upbeat.scenario.directory import EVENTS, End

@@ -53,8 +53,7 @@ from upbeat.stability.linear.inner_steps import sizes_inside
 from upbeat.stability.linear.jumping import Jumping, carries_numbers
 from upbeat.stability.linear.tried import Apart, Tokens, Told, Tried, Untold, check_rollback
 from upbeat.units.addresses import NativeUnit
-from upbeat.units.discrete.front import FrontEnd
-from upbeat.units.discrete.model import Discrete
+from upbeat.units.discrete.model import Discrete, FrontEnd
 from upbeat.units.discrete.python import PythonDiscrete
 from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.equations.events import EquationEvent

@@ -13,8 +13,7 @@ from upbeat.core.errors import ModelError
 from upbeat.core.expr import ONE, Expr, Name, Number, parse, substitute
 from upbeat.core.names import Labels, cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
-from upbeat.units.discrete.front import FrontEnd
-from upbeat.units.discrete.model import Assignments, Discrete, Emission, Mode, Variable
+from upbeat.units.discrete.model import Assignments, Discrete, Emission, FrontEnd, Mode, Variable
 from upbeat.units.equations.data import TIME
 from upbeat.units.shorthand import Complaints, check_settable, plain, read_port, with_starts
 

@@ -17,7 +17,7 @@ from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value, check_variable
 from upbeat.units.equations.arranging import free_name
 from upbeat.units.equations.data import TIME
-from upbeat.units.shorthand import Complaints, check_settable, check_unique, with_starts
+from upbeat.units.shorthand import Complaints, check_settable, check_unique, unwrapped, with_starts
 
 if TYPE_CHECKING:
     from upbeat.units.discrete.unit import DiscreteTables, DiscreteUnit, ModePieces, Piece
@@ -556,3 +556,75 @@ def _finite(variable: Variable) -> Expr:
     if variable.kind is not Kind.REAL:
         return Name(variable.name)
     return apply(Op.MIN, apply(Op.MAX, Name(variable.name), Number(-NEVER)), Number(NEVER))
+
+
+# ----------------------------------------------------------------------------------------------------
+# What all front ends of `Discrete` share: they are written in other words, and run as what they mean.
+
+
+@dataclass(frozen=True, init=False)
+class FrontEnd:
+    """A model that is a `Discrete` one inside. Two are equal if they were written the same way.
+
+    `discrete` is what it means; `written` is the part of the description that values do not change, as text.
+    """
+
+    discrete: Discrete
+    written: str
+
+    def __init__(self, discrete: Discrete, written: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "discrete", discrete)
+        object.__setattr__(self, "written", json.dumps(plain_of(written)))
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Inputs, outputs, parameters."""
+        return self.discrete.ports
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        own = self.discrete.abilities
+        return own if speaks_for_itself(type(self)) else own - {Ability.NATIVE}
+
+    @property
+    def still(self) -> bool:
+        """Whether nothing but its own time changes between two jumps."""
+        return self.discrete.still and speaks_for_itself(type(self))
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
+        """The same model with other values."""
+        raise NotImplementedError
+
+    def to_spec(self) -> dict[str, Any]:
+        """The plain table that the constructor takes: ``type(model)(**model.to_spec()) == model``."""
+        raise NotImplementedError
+
+    def instantiate(self, name: str, start: float) -> DiscreteUnit:
+        """A unit for the interpreter, in its start state."""
+        return self.discrete.instantiate(name, start)
+
+    def enter(self, core: Core, name: str, start: float) -> object:
+        """A unit for the native engine, in its start state."""
+        return self.discrete.enter(core, name, start)
+
+    def lower(self, start: float) -> DiscreteTables:
+        """The same unit as flat tables, for the native engine, in its state at time `start`."""
+        return self.discrete.lower(start)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As it was written: short, and independent of what it is compiled to.
+        return _rebuild, (type(self), self.to_spec())
+
+
+def _rebuild(kind: type[Any], spec: dict[str, Any]) -> Any:
+    return kind(**spec)
+
+
+def plain_of(value: Any) -> Any:
+    """A description as texts, numbers, lists and tables: what a file can hold."""
+    value = unwrapped(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain_of(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_of(item) for item in value]
+    return show(value) if isinstance(value, Expr) else value

@@ -27,9 +27,7 @@ except ImportError:  # Windows
 from upbeat.core.ports import Causality, Port
 from upbeat.core.scratch import end_users, make_folder, remove_folder
 from upbeat.units.inputs import MAX_DEGREE
-from upbeat.units.process.frames import BrokenFrame, Frames, read_reply, write_order
-from upbeat.units.process.records import Heard, listening
-from upbeat.units.process.told import Told
+from upbeat.units.process.wire import BrokenFrame, Frames, Heard, Told, listening, read_reply, write_order
 
 SERVER = "upbeat.engine.serve"
 """The program of the process. It makes the unit as an engine would, so it lives with the engines."""

@@ -14,8 +14,7 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import EndRequest
 from upbeat.core.ports import Port
 from upbeat.units.process.child import Child
-from upbeat.units.process.frames import Frames, write_reply
-from upbeat.units.process.told import Ended, Told
+from upbeat.units.process.wire import Ended, Frames, Told, write_reply
 
 END = "end"
 

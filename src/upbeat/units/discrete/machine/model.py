@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 
 from upbeat.core.expr import Expr, Name, kind_of, names, substitute
 from upbeat.core.ports import Causality, Kind, Port, Value
-from upbeat.units.discrete.front import FrontEnd
 from upbeat.units.discrete.machine.chart import (
     ELAPSED,
     STATE,
@@ -22,7 +21,7 @@ from upbeat.units.discrete.machine.chart import (
     read_transitions,
 )
 from upbeat.units.discrete.machine.compiler import Actions, Compiler
-from upbeat.units.discrete.model import Discrete
+from upbeat.units.discrete.model import Discrete, FrontEnd
 from upbeat.units.equations.data import Output, in_order, table_spec
 from upbeat.units.equations.events import is_event, read_sent, read_variables
 from upbeat.units.equations.scope import Raw, Scope, Vocabulary
