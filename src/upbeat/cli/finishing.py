@@ -15,8 +15,6 @@ from upbeat.core.errors import Interrupted, RunError
 from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment, Report
 from upbeat.master.paces.pace import Fixed
-from upbeat.report.plot import check_picture, checked_target, plot
-from upbeat.report.summary import between_units, summary
 from upbeat.trace.trace import Trace
 
 
@@ -35,6 +33,8 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report], Trace]) -> Exit:
     """Let `run` come to its end and tell how it went."""
     if options.plot is not None:
+        from upbeat.report.plot import check_picture, checked_target, plot
+
         checked_target(options.plot)
         check_picture(options.plot, force=options.force)
     quiet = options.quiet or options.json
@@ -51,6 +51,8 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report]
     if options.json:
         say(json.dumps(as_data(made, trace) | {"plot": options.plot and str(options.plot)}))
     elif not options.quiet:
+        from upbeat.report.summary import summary
+
         say(summary(trace))
         if made.scenario.origin is not None:
             say(f"\nMonolithic: one unit in place of {', '.join(made.scenario.origin.units)}.")
@@ -69,6 +71,8 @@ def _offer(made: Experiment, quiet: bool) -> None:
 
 def as_data(made: Experiment, trace: Trace) -> dict[str, Any]:
     """A run as one JSON object."""
+    from upbeat.report.summary import between_units
+
     return {
         "ok": trace.outcome.ok,
         **progress_data(trace),

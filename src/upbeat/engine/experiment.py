@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, MasterError, Problem, Problems, suggest
@@ -17,7 +17,6 @@ from upbeat.engine.choose import Choice, EngineName, choose
 from upbeat.engine.isolation import Isolation, planned, separated, together
 from upbeat.engine.native.machine import Lowered
 from upbeat.engine.nesting.flatten import kept_nested
-from upbeat.engine.parallel.cores import Profile, Shared, core_notes, core_remarks, on_cores, sharing
 from upbeat.engine.plan import Plan
 from upbeat.engine.realtime import RealTime
 from upbeat.engine.remarks import step_remarks
@@ -30,6 +29,9 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, cells_of_inputs
 from upbeat.trace.trace import Trace
 from upbeat.units.solving.solvers import Solver
+
+if TYPE_CHECKING:
+    from upbeat.engine.parallel.cores import Profile, Shared
 
 Report = Callable[[float], None]
 """Called now and then with the simulated time reached."""
@@ -116,6 +118,8 @@ class Experiment:
                 "Leave out jit (--jit)" + (", or the choice of engine." if self.engine != "auto" else ".")
             )
         if self.cores > 1:
+            from upbeat.engine.parallel.cores import on_cores
+
             return on_cores(choice, self.engine, self.cores, units)
         return choice
 
@@ -124,6 +128,8 @@ class Experiment:
         """What becomes of each step of the program on several cores; nothing where one does all the work."""
         if self.cores == 1 or self.choice.name != "native":
             return {}
+        from upbeat.engine.parallel.cores import sharing
+
         plan = self.plan
         called = partial(path_of, plan.scenario)
         return sharing(plan.program, plan.scenario.units, self.cores, self.profile, called)
@@ -137,13 +143,21 @@ class Experiment:
     @property
     def notes(self) -> tuple[str, ...]:
         """What became of the choices that were left open, for the trace."""
+        if not self.shared:
+            return self.plan.program.notes
+        from upbeat.engine.parallel.cores import core_notes
+
         return (*self.plan.program.notes, *core_notes(self.cores, self.shared, self._called))
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What may go wrong and can be seen before the run, in sentences."""
         found = (*step_remarks(self.plan, self.span), *self.plan.master.warnings)
-        return (*found, *core_remarks(self.cores, self.shared, self.profile)) if self.shared else found
+        if not self.shared:
+            return found
+        from upbeat.engine.parallel.cores import core_remarks
+
+        return (*found, *core_remarks(self.cores, self.shared, self.profile))
 
     @property
     def _called(self) -> dict[str, Model]:

@@ -32,7 +32,6 @@ from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.machine import Machine
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.loop import NativeLoop
-from upbeat.engine.parallel.cores import tried_notes
 from upbeat.engine.realtime import Paced
 from upbeat.engine.remarks import tell_unconverted
 from upbeat.engine.schedule import Schedule
@@ -477,7 +476,9 @@ class Run:
 
     def _on_cores(self) -> tuple[str, ...]:
         """What the first steps have shown about several cores."""
-        if self._machine is not None:
+        if self._machine is not None and self._schedules:
+            from upbeat.engine.parallel.cores import tried_notes
+
             self._slower = tried_notes(self._machine.tried(), self._schedules)
         return self._slower
 

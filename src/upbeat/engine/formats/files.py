@@ -11,7 +11,6 @@ from upbeat.core.errors import Problems, check_type
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.formats.nested import master_table, nested_table, nesting
 from upbeat.engine.isolation import isolation_table
-from upbeat.engine.parallel.cores import usable
 from upbeat.engine.realtime import real_time_table
 from upbeat.engine.settings import Settings, Tables, checked_fields, outside_files
 from upbeat.scenario.files import reading as files
@@ -51,7 +50,11 @@ def read_experiment(
     """As `load`; with `writing` it also is a problem if the results cannot go where they should."""
     path = as_path(path)
     made = _read(path, settings, values=values, allow_python=allow_python, writing=writing)
-    measured = usable(Path(path)) if made.cores > 1 else None
+    if made.cores == 1:
+        return made
+    from upbeat.engine.parallel.cores import usable
+
+    measured = usable(Path(path))
     return made if measured is None else made.with_(profile=measured)
 
 

@@ -26,7 +26,6 @@ from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import FAULTS, InvalidInput, ModelError, suggest
 from upbeat.core.ports import Causality
 from upbeat.units.discrete.python import PythonDiscrete
-from upbeat.units.process.child import BESIDE
 from upbeat.units.python import PythonFunction, PythonOde, PythonUnit
 from upbeat.units.shorthand import port_spec
 from upbeat.units.solving.solvers import solver_spec
@@ -141,6 +140,8 @@ def _importing_from(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
+    from upbeat.units.process.child import BESIDE
+
     place = str(folder.resolve())
     sys.path.insert(0, place)
     if place not in BESIDE:

@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from upbeat.core.abilities import Ability, Core, Lagging, Model, Native, Unit, Verifiable, why_fixed
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Port, Value
 from upbeat.units.addresses import NativeUnit
-from upbeat.units.process.child import Child, Order
-from upbeat.units.process.unit import connect, started
 from upbeat.units.shorthand import Complaints
+
+if TYPE_CHECKING:
+    from upbeat.units.process.child import Child
 
 When = Literal["process", "auto", "none"]
 DEADLINE = 10.0
@@ -145,6 +146,8 @@ class Isolated:
         """A unit for the interpreter: the other process makes it as the interpreter would."""
         if self.isolation != "process":
             return self.model.instantiate(name, start)
+        from upbeat.units.process.unit import started
+
         child = self._started(name, start, None)
         return started(self.model.ports, child, self.restart, self.keep_every)
 
@@ -153,10 +156,14 @@ class Isolated:
         if self.isolation != "process":
             assert isinstance(self.model, Native)
             return self.model.enter(core, name, start)
+        from upbeat.units.process.unit import connect
+
         child = self._started(name, start, tuple(core.slopes))
         return connect(self.model.ports, child, self.restart, self.keep_every)
 
     def _started(self, name: str, start: float, slopes: tuple[tuple[str, str], ...] | None) -> Child:
+        from upbeat.units.process.child import Child, Order
+
         try:
             model = pickle.dumps(self.model)
         except Exception as error:  # whatever somebody's __reduce__ raises
