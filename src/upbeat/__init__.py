@@ -71,7 +71,7 @@ _HOMES = {
     "units": (
         "Clock Cvode Discrete DormandPrince Edge Emission Euler Function Isolated LastValue Midpoint Mode "
         "NativeUnit Ode PythonDiscrete PythonFunction PythonOde PythonUnit RK4 Sampler Schedule "
-        "StateMachine Threshold Variable"
+        "StateMachine Threshold Variable blocks"
     ),
     "units.fmi.model": "Fmu",
 }

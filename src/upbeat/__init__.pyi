@@ -91,6 +91,7 @@ from upbeat.units import (
     StateMachine,
     Threshold,
     Variable,
+    blocks,
 )
 from upbeat.units.fmi.model import Fmu
 
@@ -201,6 +202,7 @@ __all__ = [
     "Variants",
     "as_continuous",
     "as_discrete",
+    "blocks",
     "certified",
     "compare_couplings",
     "consistent",

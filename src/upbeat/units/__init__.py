@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from upbeat.units import blocks
 from upbeat.units.addresses import NativeUnit
 from upbeat.units.discrete import (
     Clock,
@@ -63,6 +64,7 @@ __all__ = [
     "StateMachine",
     "Threshold",
     "Variable",
+    "blocks",
     "ports",
     "solver_from",
 ]

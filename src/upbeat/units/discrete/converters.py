@@ -158,18 +158,21 @@ def _ticks(ports: Sequence[Port], emission: Emission, *parameters: Port) -> Disc
         modes=(
             Mode(due=formula("offset + k*every"), emissions=(emission,), internal=(("k", formula("k + 1")),)),
         ),
-        initial=(("k", _first()),),
+        initial=(("k", first_tick()),),
     )
 
 
 @cache
-def _first() -> Expr:
-    """The number of the first tick that is not before the start."""
+def first_tick(every: str = "every", offset: str = "offset") -> Expr:
+    """The number of the first tick at offset + k·every that is not before the start."""
     # The division rounds, so that the first one may be the one before, or the one after.
+    parts = {"every": formula(every), "offset": formula(offset)}
+    guess = formula("max(ceil((time - offset)/every), 0)", **parts)
     return formula(
         "guess - 1 if guess > 0 and offset + (guess - 1)*every >= time "
         "else guess if offset + guess*every >= time else guess + 1",
-        guess=formula("max(ceil((time - offset)/every), 0)"),
+        guess=guess,
+        **parts,
     )
 
 
