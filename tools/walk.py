@@ -66,7 +66,7 @@ EVENT = (
     Station("master.events.instants", "instants", "what happens at an instant: look, send, jump"),
     Station("engine.loop", "Loop.step", "a step ends where the event is expected", "interpret"),
     Station("engine.native.loop", "NativeLoop.go", "the same in C++", "native"),
-    Station("master.events.prediction", "first_zero", "the polynomial through z meets zero", "interpret"),
+    Station("master.prediction", "first_zero", "the polynomial through z meets zero", "interpret"),
     Station("trace.events", "EventColumns.append", "what fired goes into the log", "interpret"),
     Station("trace.events", "EventColumns.extend", "what fired goes into the log", "native"),
 )

@@ -1,47 +1,14 @@
 // The innermost loop: one block of a program, instruction by instruction.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
 
-#include "linear.hpp"
 #include "linked.hpp"
-#include "prediction.hpp"
 
 namespace upbeat {
 
 namespace {
 
 constexpr std::int32_t code(Op op) { return static_cast<std::int32_t>(op); }
-
-// As std::floor, which is a call into a library unless one compiles for a particular processor.
-double whole(double value) {
-  if (!(std::fabs(value) < 4503599627370496.0)) return std::floor(value);
-  const auto towards_zero = static_cast<double>(static_cast<std::int64_t>(value));
-  return towards_zero > value ? towards_zero - 1.0 : towards_zero;
-}
-
-// The next point of a grid (see `Grid` in upbeat.master.program), whose cells are [origin, step, the last point, its number, the
-// limit up to which the next number follows from it]. From the last point the next number is known without the division, for
-// which the whole step would have to wait. That is exact as long as the rounding of a point, some 1e-15 of the largest
-// time, is far below `slack` steps.
-double next_of(Cell* grid, double t, double limit) {
-  constexpr double slack = 1e-6;
-  constexpr double sliver = 1e-3;
-  const double origin = grid[0].r;
-  const double step = grid[1].r;
-  double& index = grid[3].r;
-  if (t == grid[2].r && limit == grid[4].r) {
-    index += 1.0;
-  } else {
-    index = whole((t - origin) / step + sliver) + 1.0;
-    if (!(origin + index * step > t)) index += 1.0;  // late in a run rounding may be more than that
-    const double most = std::max(std::fabs(origin), std::fabs(limit));
-    grid[4].r = step > 1e-8 * most ? limit : -std::numeric_limits<double>::infinity();
-  }
-  const double until = origin + index * step;
-  return grid[2].r = until > limit - slack * step ? limit : until;
-}
 
 }  // namespace
 
@@ -141,38 +108,13 @@ bool Machine::work(std::int32_t row, Lane& lane) {
         ++at;
         break;
       }
-      case code(Op::Solve):
-        solve(static_cast<std::size_t>(at->a), cells + at->b, cells + at->c, cells + at->d, lane.solving.data());
-        ++at;
-        break;
-      case code(Op::Fit):
-        fit(cells, static_cast<std::size_t>(at->a), tables_.operands.data() + at->b);
-        ++at;
-        break;
-      case code(Op::Fall):
-        fall(cells, static_cast<std::size_t>(at->a), tables_.operands.data() + at->b);
-        ++at;
-        break;
-      case code(Op::Pick): {
-        const double wanted = cells[at->c].r;
-        const std::int32_t last = at->b - 1;
-        const std::int32_t place = !(wanted > 0.0) ? 0 : wanted >= last ? last : static_cast<std::int32_t>(std::nearbyint(wanted));
-        cells[at->d] = cells[at->a + place];
-        ++at;
-        break;
-      }
-      case code(Op::Grid):
-        cells[at->d].r = next_of(cells + at->a, cells[at->b].r, cells[at->c].r);
-        ++at;
-        break;
-      case code(Op::Rank): {
-        const Cell* const first_of = cells + at->a;
-        const double value = cells[at->c].r;
-        const Cell* const end = std::upper_bound(first_of, first_of + at->b, value, [](double v, const Cell& cell) { return v < cell.r; });
-        cells[at->d].r = static_cast<double>(end - first_of);
-        ++at;
-        break;
-      }
+#define UPBEAT_RUN(name, number)                                                                                          \
+  case code(Op::name):                                                                                                    \
+    computations::name::run(cells, {at->a, at->b, at->c, at->d}, tables_.operands.data(), lane.room.data());             \
+    ++at;                                                                                                                 \
+    break;
+        UPBEAT_COMPUTATIONS(UPBEAT_RUN)
+#undef UPBEAT_RUN
       case code(Op::Call):
         if (!call_ || !call_(at->a)) return failed(at, Fault::Called, Call::None);
         ++at;

@@ -1,5 +1,5 @@
 // Dense linear systems: Gaussian elimination with partial pivoting. The twin in Python is
-// src/upbeat/engine/interpret.py; the order of operations is the same, so the bits are, too.
+// src/upbeat/master/computations.py; the order of operations is the same, so the bits are, too.
 #pragma once
 
 #include <cstddef>

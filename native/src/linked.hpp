@@ -8,7 +8,7 @@ namespace upbeat {
 // An instruction with the unit's function and its `self` resolved, small so that long programs
 // stay in the cache. Codes beyond those of `Op` are special cases worth a loop of their own.
 struct Machine::Step {
-  enum Special : std::int32_t { GetReal = 32, GetReals = 33, CheckedSet = 34 };
+  enum Special : std::int32_t { GetReal = 64, GetReals = 65, CheckedSet = 66 };
   std::int32_t code = 0;
   std::int32_t a = 0;
   std::int32_t b = 0;

@@ -35,7 +35,7 @@ void Machine::link() {
                        std::all_of(table.to.begin(), table.to.end(), is_real);
     expressions_.push_back({&kernel, kernel.workspace(), table.from, table.to, plain});
   }
-  std::size_t widest = 0, solved = 0;
+  std::size_t widest = 0, room = 0;
   steps_.reserve(tables_.code.size());
   for (const Row& row : tables_.code) {
     Step step;
@@ -66,12 +66,13 @@ void Machine::link() {
         operands(row[2], row[5], row[3], row[4]);
         if (row[6] != 0 && row[0] == static_cast<std::int32_t>(Op::Set)) step.code = Step::CheckedSet;
         break;
-      case Op::Solve: {
-        const auto size = static_cast<std::size_t>(row[1]);
-        solved = std::max(solved, size * (size + 1));
-        operands(row[1], row[2], row[3], row[4]);
-        break;
-      }
+#define UPBEAT_ROOM(name, number)                                                   \
+  case Op::name:                                                                    \
+    operands(row[1], row[2], row[3], row[4]);                                       \
+    room = std::max(room, computations::name::room({step.a, step.b, step.c, step.d})); \
+    break;
+      UPBEAT_COMPUTATIONS(UPBEAT_ROOM)
+#undef UPBEAT_ROOM
       case Op::Advance:
         step.advance = enter().advance;
         operands(row[2], row[3], row[4], row[5]);
@@ -130,7 +131,7 @@ void Machine::link() {
   lanes_.resize(workers_ ? workers_->lanes() : 1);
   for (Lane& lane : lanes_) {
     lane.gathered.resize(widest);
-    lane.solving.resize(solved);
+    lane.room.resize(room);
   }
 }
 

@@ -158,7 +158,7 @@ class Machine {
   struct alignas(64) Lane {
     Error error;
     std::vector<Cell> gathered;
-    std::vector<double> solving;
+    std::vector<double> room;
     Seen<std::int32_t> advancing{-1};  // the unit that is just being advanced
 
     // Whether these are numbers to go on with: those of a port of `width` cells, or several courses of one.

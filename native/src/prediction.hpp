@@ -1,4 +1,4 @@
-// When a number will fall to zero: the twin of upbeat.master.events.prediction, bit for bit.
+// When a number will fall to zero: the twin of upbeat.master.prediction, bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct Curve {
   bool stays_above(double span) const;
 };
 
-// What the instructions `Fit` and `Fall` do (see upbeat.master.program), with the operands that program.hpp lists.
+// What the instructions `Fit` and `Fall` do (see upbeat.master.computations), with the operands that computations.hpp lists.
 void fit(Cell* cells, std::size_t count, const std::int32_t* operands);
 void fall(Cell* cells, std::size_t groups, const std::int32_t* operands);
 

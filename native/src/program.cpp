@@ -41,6 +41,19 @@ class Check {
     return "";
   }
 
+  // What computations ask for (see computations.hpp).
+  bool reals(std::int64_t first, std::int64_t count) const {
+    if (!cells(first, count)) return false;
+    for (std::int64_t i = first; i < first + count; ++i) {
+      if (!is_real(static_cast<std::int32_t>(i))) return false;
+    }
+    return true;
+  }
+  // So many operands in a row from `at` on, if there are; else nothing.
+  const std::int32_t* listed(std::int64_t at, std::int64_t count) const {
+    return within(at, count, tables_.operands.size()) ? tables_.operands.data() + at : nullptr;
+  }
+
  private:
   static bool within(std::int64_t first, std::int64_t count, std::size_t size) {
     return first >= 0 && count >= 0 && first + count <= static_cast<std::int64_t>(size);
@@ -89,36 +102,6 @@ class Check {
     }
     return true;
   }
-  bool solves(std::int64_t size, std::int32_t matrix, std::int32_t right, std::int32_t to) const {
-    return size <= 10000 && cells(matrix, size * size) && cells(right, size) && cells(to, size) && is_real(matrix) &&
-           is_real(right) && is_real(to);
-  }
-  bool reals(std::int64_t first, std::int64_t count) const {
-    if (!cells(first, count)) return false;
-    for (std::int64_t i = first; i < first + count; ++i) {
-      if (!is_real(static_cast<std::int32_t>(i))) return false;
-    }
-    return true;
-  }
-  bool fits_curves(std::int64_t count, std::int32_t at) const {
-    if (count < 0 || !within(at, 7 + count, tables_.operands.size())) return false;
-    const std::int32_t* const o = tables_.operands.data() + at;
-    for (std::int64_t k = 0; k < count; ++k) {
-      if (o[7 + k] < 0 || o[7 + k] > 2) return false;
-    }
-    const auto samples = [&](std::int32_t first) { return reals(first, 3 * count); };
-    return samples(o[0]) && samples(o[1]) && samples(o[2]) && reals(o[3], 2) && reals(o[4], 2) && reals(o[5], 6 * count);
-  }
-  bool falls(std::int64_t groups, std::int32_t at) const {
-    if (groups < 0 || !within(at, 4 + groups, tables_.operands.size())) return false;
-    const std::int32_t* const o = tables_.operands.data() + at;
-    std::int64_t curves = 0;
-    for (std::int64_t k = 0; k < groups; ++k) {
-      if (o[4 + k] < 1) return false;
-      curves += o[4 + k];
-    }
-    return reals(o[0], 6 * curves) && is_real(o[1]) && is_real(o[2]) && reals(o[3], 1 + 5 * groups);
-  }
   bool paced() const {
     const PaceTables& pace = tables_.pace;
     if (pace.limit == -1) return true;  // it is run block by block
@@ -157,13 +140,11 @@ class Check {
       case Op::Due: return unit(row[1]) && is_real(row[2]);
       case Op::GetEvent:
         return unit(row[1]) && row[4] >= 1 && cells(row[3], static_cast<std::int64_t>(row[4]) + 1);
-      case Op::Fit: return fits_curves(row[1], row[2]);
-      case Op::Fall: return falls(row[1], row[2]);
-      case Op::Pick:
-      case Op::Rank: return row[2] >= 1 && reals(row[1], row[2]) && is_real(row[3]) && is_real(row[4]);
-      case Op::Grid: return reals(row[1], 5) && is_real(row[2]) && is_real(row[3]) && is_real(row[4]);
+#define UPBEAT_SOUND(name, number) \
+  case Op::name: return computations::name::sound(*this, {row[1], row[2], row[3], row[4]});
+      UPBEAT_COMPUTATIONS(UPBEAT_SOUND)
+#undef UPBEAT_SOUND
       case Op::Call: return within(row[1], 1, static_cast<std::size_t>(tables_.calls));
-      case Op::Solve: return row[1] >= 1 && solves(row[1], row[2], row[3], row[4]);
       case Op::Slope: return unit(row[1]) && row[5] >= 1 && cells(row[4], row[5]) && is_real(row[4]);
     }
     return false;

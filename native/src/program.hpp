@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cell.hpp"
+#include "computations.hpp"
 #include "kernel.hpp"
 #include "shares.hpp"
 
@@ -29,16 +30,13 @@ enum class Op : std::int32_t {
   Unless = 12,  // kernel, target                           (an If: go to `target` when false)
   Goto = 13,    // target
   Fire = 14,    // event, from, cells                       (no value: -1, 0)
-  Solve = 15,   // size, matrix, right, to                  (a dense linear system)
   Slope = 16,   // unit, output, input, to, cells           (how an output reacts to an input)
   Due = 20,     // unit, to
   GetEvent = 21,  // unit, port, to, cells, kind            (and in the cell after them, whether it is present)
-  Fit = 22,     // numbers, at                              (operands[at...]: samples now, before, oldest; kept, apart, to, alone; orders)
-  Fall = 23,    // groups, at                               (operands[at...]: curves, span, behind, to; counts)
-  Pick = 24,    // first, count, index, to                  (a table look-up)
-  Rank = 25,    // first, count, value, to                  (how many of ascending numbers are at most a value)
   Call = 26,    // number                                   (of a function of the host)
-  Grid = 27,    // grid, now, limit, to                     (the next point of a grid)
+#define UPBEAT_NUMBER(name, number) name = number,
+  UPBEAT_COMPUTATIONS(UPBEAT_NUMBER)
+#undef UPBEAT_NUMBER
 };
 
 using Row = std::array<std::int32_t, 7>;

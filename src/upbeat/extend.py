@@ -46,23 +46,17 @@ from upbeat.master.program import (
     Advance,
     Blocks,
     Due,
-    Fall,
     Fire,
-    Fit,
     Get,
-    Grid,
     If,
     Jump,
     Let,
-    Pick,
-    Rank,
     Reg,
     Repeat,
     Restore,
     Save,
     Set,
     Slope,
-    Solve,
 )
 from upbeat.master.registers import Registers, Steps, Writer
 from upbeat.master.wiring import Wiring

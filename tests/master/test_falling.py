@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from upbeat.core.expr import Number
 from upbeat.core.expr.kernel import evaluate
-from upbeat.master.events import prediction
+from upbeat.master import prediction
 from upbeat.master.events.conditions import Ahead, Fall, Parabola, back_to_zero
 from upbeat.master.program import Let
 from upbeat.master.registers import Registers

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upbeat.master.events import prediction
-from upbeat.master.events.prediction import Coefficients, first_zero
+from upbeat.master import prediction
+from upbeat.master.prediction import Coefficients, first_zero
 
 numbers = st.floats(-10, 10).map(lambda x: round(x, 3))
 lengths = st.floats(0.05, 2.0)

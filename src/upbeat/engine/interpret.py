@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
-from math import floor, inf, isfinite, isnan
+from functools import cached_property, partial
+from math import isfinite, isnan
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 from upbeat.core.abilities import Model, Rollback, Serialise, Unit, instantiated
 from upbeat.core.errors import FAULTS, EndRequest, MissingExtra, RunError, StepError, UnitError
 from upbeat.core.expr import Cell, Expr, Kernel
-from upbeat.core.expr.operations import divide
 from upbeat.core.ports import Kind, Port, Signal, Value
 from upbeat.engine.machine import (
     NO_SLOPES,
@@ -29,44 +27,32 @@ from upbeat.engine.machine import (
     text_of,
 )
 from upbeat.engine.packing import Contents, Packing, foreign
-from upbeat.master.events import prediction
-from upbeat.master.events.conditions import WIDTH
-from upbeat.master.events.prediction import Coefficients
 from upbeat.master.program import (
-    FALLS,
-    GRID,
-    SLACK,
-    SLIVER,
     Advance,
     Block,
     Call,
+    Cells,
+    Computation,
     Due,
-    Fall,
     Fire,
-    Fit,
     Get,
-    Grid,
     If,
     Instruction,
     Jump,
     Let,
-    Pick,
     Program,
-    Rank,
     Repeat,
     Restore,
     Save,
     Set,
     Slope,
-    Solve,
+    UnitCall,
 )
 from upbeat.units.process.wire import Ended
 from upbeat.units.solving.integrate import Effort, Worked
 
 # ----------------------------------------------------------------------------------------------------
 # Contents of cells in the interpreter: what expressions compute and units give, as the kind of the cell.
-
-Cells = list[Value]
 
 
 def evaluator(value: Expr, kind: Kind, texts: Collection[int] = ()) -> Callable[[Cells], Value]:
@@ -268,158 +254,9 @@ class Calls:
 
     def blamed(self, instruction: Instruction, what: str, kind: type[UnitError] = UnitError) -> UnitError:
         """The error that names the unit, the call and the time."""
-        match instruction:
-            case Get(unit, port):
-                call = f"get('{port}')"
-            case Set(unit, port):
-                call = f"set('{port}')"
-            case Slope(unit, output, port):
-                call = f"slope('{output}', '{port}')"
-            case Advance(unit, start, until):
-                call = f"advance({self._cells[start]:.9g}, {self._cells[until]:.9g})"
-            case Jump(unit):
-                call = "jump()"
-            case Due(unit):
-                call = "due()"
-            case _:
-                raise TypeError(f"{instruction} calls no unit")
-        return kind(what, unit=unit, call=call, time=self._clock[unit])
-
-
-# ----------------------------------------------------------------------------------------------------
-# Dense linear systems in the interpreter: Gaussian elimination with partial pivoting.
-#
-# The native core has a twin of this; the order of operations is the same, so the bits are, too.
-
-
-def solve(cells: list[Value], size: int, matrix: int, right: int, to: int) -> None:
-    """Solve in copies of the cells, and put the result into `to`."""
-    a = [[float(cells[matrix + i * size + j]) for j in range(size)] for i in range(size)]
-    b = [float(cells[right + i]) for i in range(size)]
-    for k in range(size):
-        pivot = k
-        for i in range(k + 1, size):
-            if abs(a[i][k]) > abs(a[pivot][k]):
-                pivot = i
-        a[k], a[pivot] = a[pivot], a[k]
-        b[k], b[pivot] = b[pivot], b[k]
-        for i in range(k + 1, size):
-            factor = divide(a[i][k], a[k][k])
-            for j in range(k + 1, size):
-                a[i][j] = a[i][j] - factor * a[k][j]
-            b[i] = b[i] - factor * b[k]
-    for i in range(size - 1, -1, -1):
-        rest = b[i]
-        for j in range(i + 1, size):
-            rest = rest - a[i][j] * b[j]
-        b[i] = divide(rest, a[i][i])
-    cells[to : to + size] = b
-
-
-# ----------------------------------------------------------------------------------------------------
-# Polynomials through samples, when they fall to zero, and tables: instructions of the interpreter.
-#
-# The order of operations is part of the meaning: the native engine performs the same ones, bit for bit.
-
-SIZE = 6
-"""Coefficients of a polynomial."""
-
-
-def _numbers(cells: Cells, first: int, count: int) -> Sequence[float]:
-    return cast(Sequence[float], cells[first : first + count])
-
-
-def fit(cells: Cells, ask: Fit) -> None:
-    """Polynomials through samples (see `Fit`)."""
-    kept, near = _numbers(cells, ask.kept, 2)
-    apart, more = _numbers(cells, ask.apart, 2)
-    first, second, third = ask.samples
-    for k, order in enumerate(ask.orders):
-        now, before = _numbers(cells, first + WIDTH * k, WIDTH), _numbers(cells, second + WIDTH * k, WIDTH)
-        known = _known(order, now, now if ask.alone else before)
-        z = (now[0], before[0])
-        curve: Coefficients
-        if known == 0:
-            if kept < 2.0:
-                curve = prediction.taylor(now[0], 0.0, 0.0)
-            elif kept < 3.0:
-                curve = prediction.straight(z, apart)
-            else:
-                oldest = cast(float, cells[third + WIDTH * k])
-                curve = prediction.parabola((*z, oldest), apart, more)
-        else:
-            unknown = ask.alone and (isnan(before[1]) or (known == 2 and isnan(before[2])))
-            if kept < 2.0 or near or unknown:
-                curve = prediction.taylor(now[0], now[1], now[2] if known == 2 else 0.0)
-            elif known == 1:
-                curve = prediction.cubic(z, (now[1], before[1]), apart)
-            else:
-                curve = prediction.quintic(z, (now[1], before[1]), (now[2], before[2]), apart)
-        cells[ask.to + SIZE * k : ask.to + SIZE * (k + 1)] = curve
-
-
-def _known(order: int, now: Sequence[float], other: Sequence[float]) -> int:
-    """How many derivatives both samples have: an FMU does not know its own at the start."""
-    if order == 2 and (isnan(now[2]) or isnan(other[2])):
-        order = 1
-    if order == 1 and (isnan(now[1]) or isnan(other[1])):
-        order = 0
-    return order
-
-
-def fall(cells: Cells, ask: Fall) -> None:
-    """When the largest of several polynomials falls to zero (see `Fall`)."""
-    span, behind = float(cells[ask.span]), float(cells[ask.behind])
-    at, telling = ask.curves, 0
-    for group, count in enumerate(ask.counts):
-        curves = [cast(Coefficients, _numbers(cells, at + SIZE * k, SIZE)) for k in range(count)]
-        at += SIZE * count
-        told = _told(curves, span, behind)
-        telling += told[0] < inf or told[4] != 0.0
-        to = ask.to + 1 + FALLS * group
-        cells[to : to + FALLS] = told
-    cells[ask.to] = float(telling)
-
-
-def _told(curves: list[Coefficients], span: float, behind: float) -> tuple[float, float, float, float, float]:
-    if any(prediction.stays_above(curve, span) for curve in curves):  # most of them
-        return inf, inf, inf, 1.0, 0.0
-    root = prediction.first_zero(curves, span)
-    above = float(prediction.largest(curves, 0.0) > 0.0)
-    if root == inf:
-        return inf, inf, inf, above, float(prediction.rises_below(curves, span))
-    return root, prediction.just_behind(curves, root, behind), prediction.highest(curves, root), above, 0.0
-
-
-def pick(cells: Cells, first: int, count: int, index: int) -> float:
-    """What a table holds (see `Pick`)."""
-    wanted = float(cells[index])
-    place = 0 if not wanted > 0.0 else count - 1 if wanted >= count - 1 else round(wanted)
-    return cast(float, cells[first + place])
-
-
-def grid(cells: Cells, first: int, now: int, end: int) -> float:
-    """The next point of a grid (see `Grid`)."""
-    origin, step, point, index, safe = _numbers(cells, first, GRID)
-    t, limit = float(cells[now]), float(cells[end])
-    if t == point and limit == safe:
-        index += 1.0
-    else:
-        count = divide(t - origin, step) + SLIVER
-        index = (floor(count) if isfinite(count) else count) + 1.0
-        if not origin + index * step > t:  # late in a run rounding may be more than that
-            index += 1.0
-        # The number that follows is exact as long as the rounding of a point is far below `SLACK` steps.
-        safe = limit if step > 1e-8 * max(abs(origin), abs(limit)) else -inf
-    until = origin + index * step
-    until = limit if until > limit - SLACK * step else until
-    cells[first + 2 : first + GRID] = (until, index, safe)
-    return until
-
-
-def rank(cells: Cells, first: int, count: int, value: int) -> float:
-    """How many of ascending numbers are at most a value (see `Rank`)."""
-    return float(bisect_right(_numbers(cells, first, count), float(cells[value])))
+        assert isinstance(instruction, UnitCall)
+        call = instruction.call(self._cells.__getitem__)
+        return kind(what, unit=instruction.unit, call=call, time=self._clock[instruction.unit])
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -479,7 +316,7 @@ class Interpreter:
             except RunError:
                 raise
             except FAULTS as cause:
-                if not hasattr(instruction, "unit"):  # a pace in Python, or nobody: there is no unit to blame
+                if not isinstance(instruction, UnitCall):  # a pace in Python, or nobody
                     raise
                 kind = EndRequest if isinstance(cause, Ended) else UnitError
                 raise self._calls.blamed(instruction, text_of(cause), kind) from cause
@@ -500,18 +337,8 @@ class Interpreter:
             case Let(to, value):
                 compute = evaluator(value, self._layout.of(to).kind, self._texts)
                 return lambda: cells.__setitem__(to, compute(cells))
-            case Solve(size, matrix, right, to):
-                return lambda: solve(cells, size, matrix, right, to)
-            case Fit():
-                return lambda: fit(cells, instruction)
-            case Fall():
-                return lambda: fall(cells, instruction)
-            case Pick(first, count, index, to):
-                return lambda: cells.__setitem__(to, pick(cells, first, count, index))
-            case Rank(first, count, at, to):
-                return lambda: cells.__setitem__(to, rank(cells, first, count, at))
-            case Grid(first, now, limit, to):
-                return lambda: cells.__setitem__(to, grid(cells, first, now, limit))
+            case Computation():
+                return partial(instruction.compute, cells)
             case Call(called, what):
                 assert self._made_of[0].pace is not None
                 count_of = self._made_of[0].pace.fired

@@ -8,10 +8,10 @@ from upbeat.core.abilities import Ability, FromFile
 from upbeat.core.errors import Problem
 from upbeat.core.time import Span
 from upbeat.engine.plan import Plan
+from upbeat.master.computations import SLACK
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.paces.pace import Fixed
-from upbeat.master.program import SLACK
 from upbeat.scenario.directory import INPUTS, End
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario

@@ -16,33 +16,27 @@ from upbeat.core.abilities import Model
 from upbeat.core.expr import Expr, cells
 from upbeat.core.ports import Causality
 from upbeat.master.program import (
-    FALLS,
-    GRID,
     Advance,
     Block,
     Call,
+    Computation,
     Due,
-    Fall,
     Fire,
-    Fit,
     Get,
-    Grid,
     History,
     If,
     Instruction,
     Jump,
     Layout,
     Let,
-    Pick,
     Program,
-    Rank,
     Reg,
     Repeat,
     Restore,
     Save,
     Set,
     Slope,
-    Solve,
+    Spans,
     walk,
 )
 
@@ -94,22 +88,8 @@ class Flow:
                 return _plain(reads, {("input", unit, port)})
             case Let(to, value):
                 return _plain(_cells(value), {("cell", to)})
-            case Solve(size, matrix, right, to):
-                reads = {("cell", matrix + i) for i in range(size * size)}
-                reads |= {("cell", right + i) for i in range(size)}
-                return _plain(reads, {("cell", to + i) for i in range(size)})
-            case Fit(orders, samples, kept, apart, to):
-                reads = _row(kept, 2) | _row(apart, 2)
-                reads = reads.union(*(_row(sample, 3 * len(orders)) for sample in samples))
-                return _plain(reads, _row(to, 6 * len(orders)))
-            case Fall(counts, curves, span, past, to):
-                reads = {("cell", span), ("cell", past)} | _row(curves, 6 * sum(counts))
-                return _plain(reads, _row(to, 1 + FALLS * len(counts)))
-            case Pick(begin, count, index, to) | Rank(begin, count, index, to):
-                return _plain(_row(begin, count) | {("cell", index)}, {("cell", to)})
-            case Grid(grid, now, limit, to):
-                reads = _row(grid, GRID) | {("cell", now), ("cell", limit)}
-                return _plain(reads, _row(grid + 2, GRID - 2) | {("cell", to)})
+            case Computation():
+                return _plain(_rows(instruction.reads), _rows(instruction.writes))
             case Call():  # a pace in Python may look at everything
                 everything = _row(0, self._layout.cells)
                 return Effects(frozenset(everything), frozenset(everything), frozenset())
@@ -185,6 +165,10 @@ def _plain(reads: Iterable[Resource], writes: Iterable[Resource]) -> Effects:
 
 def _row(first: Reg, count: int) -> set[Resource]:
     return {("cell", first + i) for i in range(count)}
+
+
+def _rows(spans: Spans) -> set[Resource]:
+    return {("cell", first + i) for first, count in spans for i in range(count)}
 
 
 def _cells(value: Expr) -> frozenset[Resource]:

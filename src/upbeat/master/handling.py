@@ -18,7 +18,6 @@ from upbeat.master.checks import Events
 from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.events.conditions import with_own_events
-from upbeat.master.events.prediction import cubic, quintic, straight
 from upbeat.master.events.stories import leaps
 from upbeat.master.inputs.approximation import Approximation, Hermite, Hold, Linear
 from upbeat.master.inputs.derivatives import known, standing, with_rates
@@ -27,6 +26,7 @@ from upbeat.master.paces.lookahead import LookAhead
 from upbeat.master.paces.pace import EventDriven, Fixed, Pace, plain, usual_step
 from upbeat.master.paces.revised import Revised
 from upbeat.master.paces.wrapping import Wrapping, follower
+from upbeat.master.prediction import cubic, quintic, straight
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import Watcher, looked_at, sights, waiting, waits, watchers
 from upbeat.scenario.merging.inline import path_of

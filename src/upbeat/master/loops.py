@@ -12,8 +12,9 @@ from upbeat.core.errors import MasterError
 from upbeat.core.expr import ONE, ZERO, Cell, Expr, Number, Op, apply, cells, directional_derivative
 from upbeat.core.ports import Kind
 from upbeat.master import checks
+from upbeat.master.computations import Solve
 from upbeat.master.port_registers import End
-from upbeat.master.program import Doubt, Get, If, Instruction, Let, Reg, Repeat, Set, Slope, Solve
+from upbeat.master.program import Doubt, Get, If, Instruction, Let, Reg, Repeat, Set, Slope
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import Node
 

@@ -1,4 +1,4 @@
-"""The program: a master as frozen data, nineteen kinds of instruction over one file of registers.
+"""The program: a master as frozen data, a few kinds of instruction over one file of registers.
 
 A program has four kinds of block: `start` (once, at the start time), named `steps` (from the time
 in register `now` to the time in register `next`), `exchange` (values again, after an input has been
@@ -9,11 +9,12 @@ master" is running.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from upbeat.core.expr import Cell, Expr, Name, Number, Op, apply, fold, show
 from upbeat.core.expr.nodes import with_args
@@ -141,8 +142,66 @@ class Recordable:
 # ----------------------------------------------------------------------------------------------------
 
 
+Cells = list[Value]
+"""The contents of the register file, cell by cell."""
+Spans = tuple[tuple[Reg, int], ...]
+"""Cells in rows: the first of each, and how many."""
+
+
+class UnitCall:
+    """An instruction that calls one unit, which is to blame when it fails."""
+
+    __slots__ = ()
+    unit: str
+
+    def call(self, read: Callable[[Reg], Value]) -> str:
+        """The call in words, for errors."""
+        return f"{type(self).__name__.lower()}()"
+
+
+class Computation(ABC):
+    """An instruction that computes registers from registers: it calls no unit and changes nothing else.
+
+    All that a reader of programs needs to know of it stands in its class, and no reader knows one of them by
+    name. `upbeat.master.computations` has those that there are, `native/src/computations.hpp` what they do in
+    the core.
+    """
+
+    __slots__ = ()
+    number: ClassVar[int]
+    """Of its code in the core; never changed or used for another one."""
+
+    @property
+    @abstractmethod
+    def reads(self) -> Spans:
+        """The cells that it reads."""
+
+    @property
+    @abstractmethod
+    def writes(self) -> Spans:
+        """The cells that it writes, whatever these contain."""
+
+    @property
+    @abstractmethod
+    def operands(self) -> tuple[int, ...]:
+        """What the core gets with the code, in its order: four numbers at most."""
+
+    @property
+    def listed(self) -> tuple[int, ...]:
+        """Further numbers, as many as it takes; their place in a list is one more operand."""
+        return ()
+
+    @abstractmethod
+    def compute(self, cells: Cells) -> None:
+        """Do it. The order of operations is part of the meaning: the core gives the same bits."""
+
+    @abstractmethod
+    def shown(self, layout: Layout) -> str:
+        """How people read it, in one line."""
+
+
 @dataclass(frozen=True, slots=True)
-class Get:
+class Get(UnitCall):
     """Read an output into registers: `to` := unit.port. A real value that is not finite ends the run.
 
     An event output fills one cell more, right after its own: whether it is present. In a `trial` (of a loop
@@ -154,9 +213,12 @@ class Get:
     to: Reg
     trial: bool = False
 
+    def call(self, read: Callable[[Reg], Value]) -> str:
+        return f"get('{self.port}')"
+
 
 @dataclass(frozen=True, slots=True)
-class Set:
+class Set(UnitCall):
     """Hand an input its course from the unit's own time T on: unit.port(t) := Σ by[k]·(t - T)**k.
 
     An event input gets an event with this value, which the unit's next `Jump` takes. What was computed and
@@ -168,6 +230,9 @@ class Set:
     by: tuple[Reg, ...]
     trial: bool = False
 
+    def call(self, read: Callable[[Reg], Value]) -> str:
+        return f"set('{self.port}')"
+
 
 @dataclass(frozen=True, slots=True)
 class Let:
@@ -178,7 +243,7 @@ class Let:
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
+class Advance(UnitCall):
     """Simulate a unit from the time in register `start` to the time in register `until`.
 
     The time it reached goes to register `reached`, so that others can follow to it. Without
@@ -191,9 +256,12 @@ class Advance:
     reached: Reg
     early: bool = False
 
+    def call(self, read: Callable[[Reg], Value]) -> str:
+        return f"advance({read(self.start):.9g}, {read(self.until):.9g})"
+
 
 @dataclass(frozen=True, slots=True)
-class Jump:
+class Jump(UnitCall):
     """One discrete micro-step of a unit; `again` := whether it asks for another one."""
 
     unit: str
@@ -201,7 +269,7 @@ class Jump:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class Due(UnitCall):
     """Ask a unit when it will do something by itself: `to` := that time (infinity for never)."""
 
     unit: str
@@ -242,20 +310,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Solve:
-    """Solve a dense linear system of `size` equations: `to` := matrix⁻¹·right, by elimination with pivots.
-
-    The matrix fills size² cells row by row. A singular one leaves values that are not finite in `to`.
-    """
-
-    size: int
-    matrix: Reg
-    right: Reg
-    to: Reg
-
-
-@dataclass(frozen=True, slots=True)
-class Slope:
+class Slope(UnitCall):
     """Ask a unit how an output reacts to an input that it depends on directly: `to` := ∂output/∂input.
 
     `to` has one row per cell of the output, one column per cell of the input. A slope may be infinite or
@@ -266,6 +321,9 @@ class Slope:
     output: str
     input: str
     to: Reg
+
+    def call(self, read: Callable[[Reg], Value]) -> str:
+        return f"slope('{self.output}', '{self.input}')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,95 +347,6 @@ class Fire:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """Polynomials through samples of numbers, each of them a value, its rate and its second derivative.
-
-    Each of `samples` is the first of the cells of all numbers, three for each: as they are now, at a time
-    `apart` before (behind, if that is negative), and `apart + 1` cells on: at a time so much before that. In
-    the cell `kept` is how many of the samples count (1 to 3), and `orders` says of each number how many of
-    its derivatives are known; one that is not a number is not. A number without derivatives is continued by
-    the straight line or the parabola through its samples. With `alone`, one whose derivatives are not known
-    at the sample before, or whose two samples are too close to each other (the cell after `kept` says so),
-    is continued by what is known of it now; else by what both samples have in common. `to` gets six
-    coefficients for each number.
-    """
-
-    orders: tuple[int, ...]
-    samples: tuple[Reg, Reg, Reg]
-    kept: Reg
-    apart: Reg
-    to: Reg
-    alone: bool = False
-
-
-FALLS = 5
-"""So many numbers `Fall` tells of each group."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fall:
-    """When the largest of several polynomials will fall to zero: for each of several groups of them.
-
-    `counts` says how many polynomials each group has; they lie in a row from `curves` on, six coefficients
-    for each. `to` gets how many of the groups have something to tell, and `FALLS` numbers for each: the first
-    time in (0, `span`] at which the largest falls from above zero to it (infinity: never); a time so far
-    `behind` that, or where the largest is lowest if it does not stay below zero for so long; where it is
-    highest before it; whether it is above zero at the start; and whether it is not, but rises, and does not
-    get above zero within the span.
-    """
-
-    counts: tuple[int, ...]
-    curves: Reg
-    span: Reg
-    behind: Reg
-    to: Reg
-
-
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """Look up a table: `to` := the content of cell number `index` (a real register) of `count` from `first`
-    on. An index beyond either end stands for that end."""
-
-    first: Reg
-    count: int
-    index: Reg
-    to: Reg
-
-
-@dataclass(frozen=True, slots=True)
-class Rank:
-    """How many of `count` ascending numbers from `first` on are at most `value`: `to` := that number."""
-
-    first: Reg
-    count: int
-    value: Reg
-    to: Reg
-
-
-GRID = 5
-"""The registers of a grid: where it begins, its step; and the point found last, its number, and the limit up
-to which the next number follows from that (minus infinity: it does not)."""
-SLACK = 1e-6
-"""The part of a step below which a remainder counts as rounding."""
-SLIVER = 1e-3
-"""The part of a step that is not worth one of its own: a point of the grid this near is left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """The next point of a grid: `to` := origin + k·step, the first behind the time in `now` by more than
-    `SLIVER` of a step; or `limit`, if that comes before, or so little behind that it is rounding (`SLACK`).
-
-    Points are computed from their number, never summed. `grid` is the first of `GRID` cells.
-    """
-
-    grid: Reg
-    now: Reg
-    limit: Reg
-    to: Reg
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
     """Ask a pace that is written in Python (`upbeat.master.paces.pace.Called`): `what` it is to do."""
 
@@ -386,9 +355,8 @@ class Call:
 
 
 Instruction = (
-    Get | Set | Let | Solve | Slope | Advance | Jump | Due | Save | Restore | Repeat | If | Fire
-    | Fit | Fall | Pick | Rank | Grid | Call
-)  # fmt: skip
+    Get | Set | Let | Slope | Advance | Jump | Due | Save | Restore | Repeat | If | Fire | Call | Computation
+)
 Block = tuple[Instruction, ...]
 
 
@@ -599,8 +567,8 @@ class Program:
             match instruction:
                 case Let(to):
                     found.add(to)
-                case Solve(size, to=to):
-                    found.update(range(to, to + size))
+                case Computation():
+                    found.update(cell for to, count in instruction.writes for cell in range(to, to + count))
                 case Slope(to=to):
                     found.update(range(to, to + self.layout.of(to).size))
         return frozenset(found)
@@ -661,22 +629,8 @@ def _lines(block: Block, layout: Layout, called: Callable[[str], str]) -> Iterat
                 yield f"set      {called(unit)}.{port} := {' + '.join(terms)}"
             case Let(to, value):
                 yield f"let      {name(to)} := {text(value)}"
-            case Solve(size, matrix, right, to):
-                system, rest, result = (layout.of(r).name for r in (matrix, right, to))
-                yield f"solve    {system} · {result} = {rest} ({size} equations)"
-            case Fit(orders, samples, to=to):
-                through = layout.of(samples[0]).name
-                yield f"fit      {layout.of(to).name} through {through} ({len(orders)} curves)"
-            case Fall(counts, curves, span, _, to):
-                several = f"{layout.of(curves).name} ({len(counts)} groups)"
-                yield f"fall     {several} within {name(span)} → {layout.of(to).name}"
-            case Pick(first, _, index, to):
-                yield f"pick     {name(to)} := {layout.of(first).name}[{name(index)}]"
-            case Rank(first, _, other, to):
-                yield f"rank     {name(to)} := how many of {layout.of(first).name} ≤ {name(other)}"
-            case Grid(first, now, limit, to):
-                after = f"{layout.of(first).name} after {name(now)}"
-                yield f"grid     {name(to)} := next of {after}, up to {name(limit)}"
+            case Computation():
+                yield instruction.shown(layout)
             case Call(pace, asked):
                 yield f"call     {type(pace.pace).__name__}.{asked}"
             case Slope(unit, output, port, to):

@@ -25,27 +25,22 @@ from upbeat.master.program import (
     Block,
     Budget,
     Call,
+    Computation,
     Due,
-    Fall,
     Fire,
-    Fit,
     Get,
-    Grid,
     If,
     Instruction,
     Jump,
     Layout,
     Let,
     Pacing,
-    Pick,
     Program,
-    Rank,
     Repeat,
     Restore,
     Save,
     Set,
     Slope,
-    Solve,
 )
 
 # ----------------------------------------------------------------------------------------------------
@@ -71,7 +66,7 @@ WIDTH = 7
 
 
 class Code(enum.IntEnum):
-    """The core's instructions; `native/src/program.hpp` lists their operands."""
+    """The core's instructions besides computations; `native/src/program.hpp` lists their operands."""
 
     END = 0
     GET = 1
@@ -88,16 +83,10 @@ class Code(enum.IntEnum):
     UNLESS = 12
     GOTO = 13
     FIRE = 14
-    SOLVE = 15
     SLOPE = 16
     DUE = 20
     GET_EVENT = 21
-    FIT = 22
-    FALL = 23
-    PICK = 24
-    RANK = 25
     CALL = 26
-    GRID = 27
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +146,7 @@ class Rows:
     _label: int = 0
     """No instruction before this row may be merged with a later one: something jumps here."""
 
-    def emit(self, origin: Instruction | None, code: Code, *operands: int) -> int:
+    def emit(self, origin: Instruction | None, code: int, *operands: int) -> int:
         row = [int(code), *operands]
         self.rows.append(row + [0] * (WIDTH - len(row)))
         self.origins.append(origin)
@@ -391,20 +380,10 @@ class _Lowering:
                     self.to.rows[leave][1] = self.to.label()
                 else:
                     self.to.rows[branch][2] = self.to.label()
-            case Solve(size, matrix, right, to):
-                self.to.emit(instruction, Code.SOLVE, size, matrix, right, to)
-            case Fit(orders, samples, kept, apart, to, alone):
-                at = self.to.operand([*samples, kept, apart, to, int(alone), *orders])
-                self.to.emit(instruction, Code.FIT, len(orders), at)
-            case Fall(counts, curves, span, behind, to):
-                at = self.to.operand([curves, span, behind, to, *counts])
-                self.to.emit(instruction, Code.FALL, len(counts), at)
-            case Pick(first, count, index, to):
-                self.to.emit(instruction, Code.PICK, first, count, index, to)
-            case Rank(first, count, value, to):
-                self.to.emit(instruction, Code.RANK, first, count, value, to)
-            case Grid(first, now, limit, to):
-                self.to.emit(instruction, Code.GRID, first, now, limit, to)
+            case Computation():
+                listed = instruction.listed
+                place = (self.to.operand(listed),) if listed else ()
+                self.to.emit(instruction, instruction.number, *instruction.operands, *place)
             case Call(called, what):
                 self.calls.append(partial(called, what))
                 self.to.emit(instruction, Code.CALL, len(self.calls) - 1)

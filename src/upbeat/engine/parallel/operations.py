@@ -20,19 +20,17 @@ from upbeat.master.loops import LOOP
 from upbeat.master.program import (
     Advance,
     Block,
-    Due,
+    Computation,
     Get,
     If,
     Instruction,
-    Jump,
     Let,
     Program,
     Repeat,
     Restore,
     Save,
     Set,
-    Slope,
-    Solve,
+    UnitCall,
     walk,
 )
 
@@ -140,7 +138,7 @@ def _units(instruction: Instruction, models: Mapping[str, Model]) -> frozenset[s
             return frozenset(units)
         case Restore():  # what a slot holds depends on who has filled it
             return frozenset(models)
-        case Get() | Set() | Advance() | Jump() | Due() | Slope():
+        case UnitCall():
             return frozenset((instruction.unit,))
     return frozenset()
 
@@ -176,7 +174,7 @@ def _joined(block: Block, needed: Sequence[set[int]]) -> list[int]:
         for other in before:
             after[other].append(number)
     heads = list(range(len(block)))
-    light = [isinstance(instruction, (Let, Solve)) for instruction in block]
+    light = [isinstance(instruction, (Let, Computation)) for instruction in block]
     for number in range(len(block) - 1, -1, -1):
         users = {heads[other] for other in after[number]}
         if light[number] and len(users) == 1:
@@ -200,10 +198,12 @@ def _named(instruction: Instruction, program: Program, called: Callable[[str], s
             return f"state {called(unit)}", "state"
         case Repeat():
             return f"loop {instruction.what.removeprefix(LOOP).split(' → ')[0]}", "loop"
-        case Let(to) | Solve(to=to):
+        case Let(to):
             return f"let {program.layout.name(to)}", "other"
-        case Jump(unit) | Due(unit) | Slope(unit):
-            return f"{type(instruction).__name__.lower()} {called(unit)}", "other"
+        case Computation():
+            return f"let {program.layout.name(instruction.writes[0][0])}", "other"
+        case UnitCall():
+            return f"{type(instruction).__name__.lower()} {called(instruction.unit)}", "other"
     return type(instruction).__name__.lower(), "other"
 
 

@@ -10,10 +10,11 @@ from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import Apply, Cell, Expr, Number, Op, apply, fold, substitute
 from upbeat.core.expr.nodes import Inner
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.master.computations import Solve
 from upbeat.master.inputs.approximation import Hold
 from upbeat.master.loops import SMALLEST, worst_of
 from upbeat.master.port_registers import End, cell_names
-from upbeat.master.program import Block, If, Instruction, Let, Reg, Repeat, Set, Solve
+from upbeat.master.program import Block, If, Instruction, Let, Reg, Repeat, Set
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.connection import ScenarioOutput, deliver
 from upbeat.scenario.directory import INPUTS, Directory, Unclear, Wrong

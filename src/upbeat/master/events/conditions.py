@@ -190,7 +190,7 @@ class EventWiring:
 # ----------------------------------------------------------------------------------------------------
 # When numbers fall to zero, as instructions of a program: ahead of now, and back in the step that is done.
 #
-# A pace does the same with numbers, on polynomials of higher degree (`upbeat.master.events.prediction`); a
+# A pace does the same with numbers, on polynomials of higher degree (`upbeat.master.prediction`); a
 # program has roots of parabolas, and no loop. Both agree where a parabola says all, which a test sees to.
 
 NEVER = Number(inf)

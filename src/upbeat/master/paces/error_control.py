@@ -12,10 +12,11 @@ from upbeat.core.expr import Cell, Expr
 from upbeat.core.reasons import BEFORE, CONTROLLED, ERROR, FIRST, HALF, LONGEST, STOP, STUCK
 from upbeat.core.time import Span, checked_step
 from upbeat.master import checks
+from upbeat.master.computations import SLACK
 from upbeat.master.paces.estimate import Estimate, Watched, driven, lowest_order, milne, orders, richardson
 from upbeat.master.paces.pace import Written
 from upbeat.master.paces.watching import check_rollback, rough, unseen, watched
-from upbeat.master.program import SLACK, Block, Blocks, Let
+from upbeat.master.program import Block, Blocks, Let
 from upbeat.master.registers import Steps, Writer, absolute, equal, isnan, least, most, power, where
 from upbeat.master.wiring import Wiring
 

@@ -11,11 +11,12 @@ from upbeat.core.expr import Cell, Expr, Number, all_of, any_of
 from upbeat.core.reasons import AFTER, ENDLESS, EXPECTED, FIRST, OVER, STOP, USUAL
 from upbeat.core.time import checked_step
 from upbeat.master import checks
+from upbeat.master.computations import FALLS, SLACK, Fall, Fit
 from upbeat.master.events.conditions import WIDTH, Watch, followed
 from upbeat.master.paces.pace import Fixed, Pace, Written
 from upbeat.master.paces.watching import FEW, GRAINS, TINY, margin, right_after
 from upbeat.master.paces.watching import PART as MARGIN
-from upbeat.master.program import FALLS, SLACK, Block, Blocks, Fall, Fit
+from upbeat.master.program import Block, Blocks
 from upbeat.master.registers import Steps, Writer, at, equal, least, most, ulp, where
 from upbeat.master.wiring import Wiring
 

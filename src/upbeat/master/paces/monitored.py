@@ -12,9 +12,10 @@ from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr
 from upbeat.core.reasons import LEFT, REPLACED, ROUNDED, STOOD
 from upbeat.master import checks
+from upbeat.master.computations import SLACK, Pick, Rank
 from upbeat.master.paces.pace import Pace, Written, usual_step, written
 from upbeat.master.paces.wrapping import USUAL, Wrapping, block_places, checked_blocks
-from upbeat.master.program import SLACK, Block, Blocks, Pick, Rank
+from upbeat.master.program import Block, Blocks
 from upbeat.master.registers import Steps, Writer, absolute, at, equal, isnan, where
 from upbeat.master.wiring import Wiring
 

@@ -18,7 +18,8 @@ from upbeat.core.expr import Expr
 from upbeat.core.ports import Value
 from upbeat.core.reasons import FAR, FIXED, LANDED, Reason, Why, as_reason
 from upbeat.core.time import Onwards, Span, checked_step
-from upbeat.master.program import GRID, SLACK, Block, Call, Grid
+from upbeat.master.computations import GRID, SLACK, Grid
+from upbeat.master.program import Block, Call
 from upbeat.master.registers import Steps, Writer, at, where
 
 if TYPE_CHECKING:

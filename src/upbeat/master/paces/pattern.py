@@ -8,9 +8,10 @@ from itertools import accumulate
 
 from upbeat.core.errors import MasterError
 from upbeat.core.reasons import PATTERN
+from upbeat.master.computations import SLACK, Pick
 from upbeat.master.paces.pace import Written
 from upbeat.master.paces.wrapping import USUAL, block_places, checked_blocks
-from upbeat.master.program import SLACK, Blocks, Pick
+from upbeat.master.program import Blocks
 from upbeat.master.registers import Steps, Writer, absolute, where
 from upbeat.master.wiring import Wiring
 

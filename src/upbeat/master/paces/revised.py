@@ -11,12 +11,13 @@ from upbeat.core.expr import Cell, Expr, Op, all_of, any_of, apply
 from upbeat.core.reasons import AFTER, BACK, BETWEEN, ENDLESS, FIRST
 from upbeat.core.time import checked_step
 from upbeat.master import checks
+from upbeat.master.computations import FALLS, Fall, Fit
 from upbeat.master.events.conditions import WIDTH, Watch, followed
 from upbeat.master.paces.pace import Fixed, Follows, Pace, Written, plain, usual_step, written
 from upbeat.master.paces.watching import FEW, GRAINS, TINY, margin, right_after
 from upbeat.master.paces.watching import PART as MARGIN
 from upbeat.master.paces.wrapping import Wrapping, follower
-from upbeat.master.program import FALLS, Block, Blocks, Fall, Fit
+from upbeat.master.program import Block, Blocks
 from upbeat.master.registers import (
     Steps,
     Writer,

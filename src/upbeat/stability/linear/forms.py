@@ -19,10 +19,12 @@ from upbeat.core.ports import Kind, Port, Signal, Value
 from upbeat.core.replay import Allowance
 from upbeat.engine.interpret import Action, Interpreter, Kept, evaluator
 from upbeat.engine.nesting.model import Nested
+from upbeat.master.computations import Solve
 from upbeat.master.dataflow import Flow as DataFlow
 from upbeat.master.program import (
     Advance,
     Block,
+    Computation,
     Due,
     Get,
     If,
@@ -35,7 +37,6 @@ from upbeat.master.program import (
     Save,
     Set,
     Slope,
-    Solve,
     walk,
 )
 from upbeat.stability.linear.flows import Flow, Moving, affine
@@ -476,9 +477,9 @@ def signal_cells(program: Program, models: Mapping[str, Model]) -> set[int]:
                 found.update(range(to, to + sizes[unit, port]))
             case Let(to, value):
                 followers.append((cells(value), range(to, to + 1)))
-            case Solve(size, matrix, right, to):
-                system = (*range(matrix, matrix + size * size), *range(right, right + size))
-                followers.append((frozenset(system), range(to, to + size)))
+            case Computation():
+                read = frozenset(cell for at, count in instruction.reads for cell in range(at, at + count))
+                followers += [(read, range(to, to + count)) for to, count in instruction.writes]
     readers: dict[int, list[range]] = {}
     for used, written in followers:
         for cell in used:
@@ -766,6 +767,8 @@ class Forms(Interpreter):
                 return leave
             case Solve():
                 return lambda: self._solve(instruction)
+            case Computation():
+                return lambda: self._still(instruction)
             case Slope(unit, output, port, to):
                 count = self._ports[unit, output].cells * self._ports[unit, port].cells
                 return lambda: lambda: self._store(to, count, None)
@@ -836,6 +839,23 @@ class Forms(Interpreter):
 
         return computed
 
+    def _still(self, instruction: Computation) -> Action:
+        """What nothing more is known of stays as it is, as long as nothing that it reads moves."""
+        for at, count in instruction.reads:
+            for cell in range(at, at + count):
+                if cell in self.rows:
+                    name, line = self._layout.name(cell), instruction.shown(self._layout)
+                    raise StepError(
+                        f"what follows from a change of {name} is not known: {' '.join(line.split())} has no "
+                        "linear form."
+                    )
+
+        def after() -> None:
+            for to, count in instruction.writes:
+                self._store(to, count, None)
+
+        return after
+
     def _solve(self, instruction: Solve) -> Action:
         """As x = A⁻¹·b: dx = A⁻¹·(db - dA·x), with the x that comes out."""
         rows, size = self.rows, instruction.size
@@ -900,7 +920,7 @@ def _valueless(program: Program, models: Mapping[str, Model]) -> bool:
     """
     moving = signal_cells(program, models)
     for each in program.instructions():
-        if isinstance(each, (If, Repeat, Slope, Solve)):
+        if isinstance(each, (If, Repeat, Slope, Computation)):
             return False
         if isinstance(each, Let) and not affine((each.value,), moving):
             return False
