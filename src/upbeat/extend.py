@@ -22,6 +22,7 @@ from upbeat.core.expr import Cell, Expr, Name, Number, Op, apply, parse
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.reasons import Reason
 from upbeat.core.time import Span
+from upbeat.master.computations import Fall, Fit, Grid, Pick, Rank, Solve
 from upbeat.master.couplings.coupling import Coupling, Exchange, UnitSequence, exchange, sweep
 from upbeat.master.inputs.approximation import Approximation, Course, Place
 from upbeat.master.paces.pace import (

@@ -14,7 +14,7 @@ from upbeat.cli.exits import Exit, exit_for, progress_data, tell
 from upbeat.core.errors import Interrupted, RunError
 from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment, Report
-from upbeat.master.paces.pace import Fixed
+from upbeat.master.paces.pace import equal_steps
 from upbeat.trace.trace import Trace
 
 
@@ -46,7 +46,7 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report]
         _offer(made, options.json)
         return exit_for(error)
     if options.plot is not None:
-        varied = not isinstance(made.plan.master.pace, Fixed)
+        varied = equal_steps(made.plan.master.pace) is None
         plot(trace, out=options.plot, steps=varied or None, title=made.scenario.name or None)
     if options.json:
         say(json.dumps(as_data(made, trace) | {"plot": options.plot and str(options.plot)}))

@@ -17,8 +17,7 @@ from upbeat.cli.console import Waiting, complain, say
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput, RunError
 from upbeat.engine.experiment import Experiment
-from upbeat.master.paces.monitored import Monitored
-from upbeat.master.paces.pattern import Pattern
+from upbeat.master.paces.pace import Lists
 from upbeat.report.plot import check_picture, checked_target
 from upbeat.report.stability import (
     Undrawable,
@@ -37,7 +36,7 @@ from upbeat.report.stability import (
 from upbeat.stability.hybrid.late import LateSwitches, late_switches
 from upbeat.stability.linear.followed import USUAL
 from upbeat.stability.linear.induced import At, NoSize, named
-from upbeat.stability.switched.policies import Certified, Held, as_table, certified, table_holds, tabled
+from upbeat.stability.switched.policies import Certified, Held, certified, table_holds, tabled
 from upbeat.stability.verdicts.along import Along, stability_along
 from upbeat.stability.verdicts.compare import Alternative, compare_couplings
 from upbeat.stability.verdicts.judge import SECONDS, Stability, stability_of
@@ -102,12 +101,12 @@ def _explodes(made: Experiment, found: Stability) -> bool:
     return surely > 1.0 and steps * log(surely) > log(GROWN)
 
 
-def _certify_table(made: Experiment, given: Monitored | Pattern, at: At, quiet: bool) -> None:
+def _certify_table(made: Experiment, given: Lists, at: At, quiet: bool) -> None:
     """The sequences that a monitor lets through: proven anew, because anybody may have written its table.
 
     A pattern is a table with one way through it.
     """
-    pace = as_table(given)
+    pace = given.table()
     held = table_holds(made, pace, at=at)
     found, linear = held.decision, held.linear
     if found.verdict == "unstable" and linear:
@@ -319,9 +318,9 @@ def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> 
     return Exit.OK
 
 
-def _table(made: Experiment, given: Monitored | Pattern, options: argparse.Namespace) -> Exit:
+def _table(made: Experiment, given: Lists, options: argparse.Namespace) -> Exit:
     """The sequences of steps that the file's own pace makes."""
-    held = table_holds(made, as_table(given), at=options.at, seconds=options.seconds)
+    held = table_holds(made, given.table(), at=options.at, seconds=options.seconds)
     drawn = _drawn(held, made, options)
     if options.json:
         say(_answer(sentence_of_table(held), held.data() | {"plot": drawn}))

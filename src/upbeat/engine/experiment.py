@@ -23,7 +23,7 @@ from upbeat.engine.remarks import step_remarks
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings, Tables, checked_cores, checked_every, outside_files, usual_pace
 from upbeat.master.master import Master, as_pace
-from upbeat.master.paces.pace import Fixed, Pace
+from upbeat.master.paces.pace import Pace, equal_steps
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, cells_of_inputs
@@ -200,7 +200,7 @@ class Experiment:
         closed = together(self.closed)
         if pace is None:
             own = self.master.settled(closed).pace
-            pace = own if isinstance(own, Fixed) else (self.span.stop - self.span.start) / 1000
+            pace = own if equal_steps(own) is not None else (self.span.stop - self.span.start) / 1000
         return replace(
             self,
             scenario=closed.monolith(solver),

@@ -11,7 +11,7 @@ from upbeat.engine.plan import Plan
 from upbeat.master.computations import SLACK
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.couplings.negotiated import Negotiated
-from upbeat.master.paces.pace import Fixed
+from upbeat.master.paces.pace import equal_steps
 from upbeat.scenario.directory import INPUTS, End
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
@@ -28,14 +28,15 @@ def step_remarks(plan: Plan, span: Span) -> tuple[str, ...]:
     if not steady:
         return ()
     pace, found = plan.master.pace, []
-    if not isinstance(pace, Fixed):
+    step = equal_steps(pace)
+    if step is None:
         found.append(f"the pace ({type(pace).__name__}) chooses others: take a fixed step (--step H, pace=H)")
-    elif rest := _rest(pace, span):
+    elif rest := _rest(step, span):
         whole = span.stop - rest
         found.append(
-            f"the last one, from {whole:.9g} to {span.stop:.9g}, will be shorter than {pace.step:.9g}: "
+            f"the last one, from {whole:.9g} to {span.stop:.9g}, will be shorter than {step:.9g}: "
             "choose times that are whole steps apart "
-            f"(--until {whole:.9g} or {whole + pace.step:.9g}), or another step"
+            f"(--until {whole:.9g} or {whole + step:.9g}), or another step"
         )
     if isinstance(plan.master.coupled, (Negotiated, Interruptible)):
         found.append("the coupling lets units end them early: take another coupling if one does")
@@ -61,13 +62,13 @@ def unit_problems(scenario: Scenario, path: tuple[str, ...] = ()) -> list[Proble
     return found
 
 
-def _rest(pace: Fixed, span: Span) -> float:
+def _rest(step: float, span: Span) -> float:
     """How long a last step is that is shorter than the others; 0 if there is none."""
-    steps = (span.stop - span.start) / pace.step
+    steps = (span.stop - span.start) / step
     whole = int(steps + SLACK)
     if whole == 0 or steps - whole <= SLACK:
         return 0.0  # a run of a single step has nothing to compare it with
-    return span.stop - (span.start + whole * pace.step)
+    return span.stop - (span.start + whole * step)
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -21,11 +21,10 @@ from upbeat.master.events.conditions import with_own_events
 from upbeat.master.events.stories import leaps
 from upbeat.master.inputs.approximation import Approximation, Hermite, Hold, Linear
 from upbeat.master.inputs.derivatives import known, standing, with_rates
-from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.lookahead import LookAhead
-from upbeat.master.paces.pace import EventDriven, Fixed, Pace, plain, usual_step
+from upbeat.master.paces.pace import Pace, equal_steps, plain, usual_step
 from upbeat.master.paces.revised import Revised
-from upbeat.master.paces.wrapping import Wrapping, follower
+from upbeat.master.paces.wrapping import Wrapping, follower, sees_events
 from upbeat.master.prediction import cubic, quintic, straight
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import Watcher, looked_at, sights, waiting, waits, watchers
@@ -285,7 +284,7 @@ def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None
     """A remark where nobody deals with events that there are."""
     if not looked_at(closed):
         return None
-    if not isinstance(pace, Fixed | EventDriven | ErrorControl):
+    if sees_events(pace):
         return sinking(closed)
     if isinstance(coupling, Interruptible):
         found = (sight.event for sight in sights(closed) if sight.event.turning)
@@ -424,7 +423,7 @@ def _looked_ahead(case: _Case) -> Handling:
 
 
 def _revised(case: _Case) -> Handling:
-    pace = case.pace if isinstance(case.pace, Revised) else Revised(case.pace)
+    pace = Revised(case.pace) if _located_by(case.pace) is None else case.pace
     if not looked_at(case.closed) and not waiting(case.closed):
         return Handling(case.pace, case.coupling, ("there are no events between units to go back to",))
     what = "a step that has gone past an event is repeated up to there (Revised), as was asked"
@@ -489,7 +488,8 @@ def _located(case: _Case, rates: Sequence[str]) -> Handling:
     if not unable:
         back = "; a step that goes past one is repeated (Revised), because all units can be set back"
         inner = pace if pace is not None else case.pace
-        whole = case.pace.around(_inside(case.pace)) if isinstance(case.pace, Revised) else Revised(inner)
+        own = _located_by(case.pace)
+        whole: Any = Revised(inner) if own is None else own.around(_looking(own.pace) or own.pace)
         return _followed(case, whole, [case.says(step + back, case.watched)])
     cannot = f"because {', '.join(unable)} cannot be set back"
     stopping = _stopping(case.closed)
@@ -509,9 +509,10 @@ def _located(case: _Case, rates: Sequence[str]) -> Handling:
     warnings: tuple[str, ...] = ()
     if rest:
         advice = "compare with a run of half the step"
+        equal = equal_steps(case.pace)
         boxes = all(type(bare(case.units[unit])) not in (Ode, Function) for unit in rest)
-        if boxes and isinstance(case.pace, Fixed) and not able and _dealt_with_inside(case.closed):
-            pace = LookAhead(case.pace.step / SHORTER, method="approach")
+        if boxes and equal is not None and not able and _dealt_with_inside(case.closed):
+            pace = LookAhead(equal / SHORTER, method="approach")
             step = (
                 f"it deals with them inside, and sees others stand still during a step: steps of at most "
                 f"{pace.step:g} s, 1/{SHORTER} of those asked for, end before an event, and a short one goes "
@@ -683,15 +684,17 @@ def _foreseen(given: Pace, looking: Pace | None) -> str:
         return f"left to the pace inside {type(looking).__name__}"
     if looking is not None:
         return f"seen coming by LookAhead, with steps of {usual_step(looking):g} s at most"
-    inner = given.pace if isinstance(given, Revised) else given
+    own = _located_by(given)
+    inner = given if own is None else own.pace
     why = "has a say in every step" if isinstance(inner, Wrapping) else "has no usual step"
     return f"not looked ahead for, because {type(inner).__name__} {why}"
 
 
 def _looking(pace: Pace) -> Pace | None:
     """A pace that looks ahead, with the same steps."""
-    if isinstance(pace, Revised):
-        return _looking(pace.pace)
+    own = _located_by(pace)
+    if own is not None:
+        return _looking(own.pace)
     if follower(pace) is not None:
         return pace
     if isinstance(pace, Wrapping):  # nothing may take its place
@@ -700,6 +703,6 @@ def _looking(pace: Pace) -> Pace | None:
     return LookAhead(step) if step else None
 
 
-def _inside(pace: Revised) -> Pace:
-    """The pace inside one that goes back to events: one that looks ahead, where that is possible."""
-    return _looking(pace.pace) or pace.pace
+def _located_by(pace: Pace) -> Wrapping | None:
+    """The pace itself, if it is around another one and goes back to events that this one has missed."""
+    return pace if isinstance(pace, Wrapping) and pace.locates else None

@@ -27,7 +27,6 @@ from upbeat.master.inputs.derivatives import (
     with_states,
 )
 from upbeat.master.paces.pace import (
-    EventDriven,
     Fixed,
     Follows,
     LooksAtStates,
@@ -319,7 +318,7 @@ def _pacing(steps: Steps, paced: Written, wiring: Wiring, scenario: Scenario) ->
         keep=keep,
         back=back,
         memory=tuple(steps.memory),
-        rests=type(paced.pace) is EventDriven,
+        rests=getattr(paced.pace, "rests", False),
         calls=tuple(steps.calls),
     )
 

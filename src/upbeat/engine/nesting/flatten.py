@@ -31,7 +31,7 @@ from upbeat.master.couplings.multirate import MOST, MultiRate
 from upbeat.master.couplings.refined import as_jacobi
 from upbeat.master.inputs.approximation import Approximation, Hold, Linear, Polynomial
 from upbeat.master.master import Master
-from upbeat.master.paces.pace import Fixed, Pace
+from upbeat.master.paces.pace import Pace, equal_steps
 from upbeat.master.port_registers import End
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.merging.inline import CannotInline, Patchwork, inline
@@ -86,25 +86,27 @@ def check_discrete(model: Nested) -> None:
 
 def _rate_of(outer: Pace, own: Pace, step: float | None) -> tuple[int, float]:
     """How many steps the inside makes in one around it, which is of length `step` if not the outer one."""
-    if type(outer) is not Fixed or type(own) is not Fixed:
+    outside, inside = equal_steps(outer), equal_steps(own)
+    if outside is None or inside is None:
         raise Kept(f"the steps are chosen by {own} inside and by {outer} outside: only Fixed can be merged")
-    around = outer.step if step is None else step
-    if own.step == around:
-        return 1, own.step
-    ratio = around / own.step
+    around = outside if step is None else step
+    if inside == around:
+        return 1, inside
+    ratio = around / inside
     whole = round(ratio)
     if whole < 2 or abs(ratio - whole) > WHOLE * whole:
-        raise Kept(f"its step {own.step:g} is no whole part of the step {around:g} around it")
+        raise Kept(f"its step {inside:g} is no whole part of the step {around:g} around it")
     if whole > MOST:
         raise Kept(f"it makes {whole} steps per communication step, and units beside others at most {MOST}")
-    return whole, own.step
+    return whole, inside
 
 
 def is_whole(span: Span | None, pace: Pace) -> bool:
     """Whether all steps of a run are equally long, as far as that is known."""
-    if span is None or not isinstance(pace, Fixed):
+    step = equal_steps(pace)
+    if span is None or step is None:
         return False
-    ratio = (span.stop - span.start) / pace.step
+    ratio = (span.stop - span.start) / step
     return abs(ratio - round(ratio)) <= WHOLE * max(ratio, 1.0)
 
 

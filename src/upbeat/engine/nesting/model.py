@@ -26,9 +26,8 @@ from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.events.conditions import with_indicators
 from upbeat.master.master import Master, as_pace
-from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.onwards import onwards
-from upbeat.master.paces.pace import Pace, usual_step
+from upbeat.master.paces.pace import Pace, needs_span, usual_step
 from upbeat.master.program import Program
 from upbeat.scenario.connection import ScenarioOutput
 from upbeat.scenario.directory import INPUTS
@@ -133,12 +132,12 @@ class Nested:
                         "straight on: as one unit, a nested scenario sends only what a unit inside sends. "
                         "Connect whoever is to get it to where the event comes from."
                     )
-        pace = self.master.pace
-        if isinstance(pace, ErrorControl) and not self.discrete and None in (pace.first, pace.shortest):
+        advice = needs_span(self.master.pace)
+        if advice is not None and not self.discrete:
             raise MasterError(
                 "the next step of a nested scenario with events must be known outside before it is made, and "
-                "this ErrorControl takes its first and its shortest step from the length of the run. "
-                "Give both: ErrorControl(…, first=1e-3, shortest=1e-9)."
+                f"this {type(self.master.pace).__name__} takes its first and its shortest step from the "
+                f"length of the run. {advice}"
             )
 
     @property

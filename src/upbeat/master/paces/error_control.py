@@ -80,6 +80,12 @@ class ErrorControl:
     gains: tuple[float, float] = (0.3, 0.4)
     factors: tuple[float, float] = (0.2, 2.0)
 
+    @property
+    def needs_span(self) -> str | None:
+        if self.first is not None and self.shortest is not None:
+            return None
+        return "Give both: ErrorControl(…, first=1e-3, shortest=1e-9)."
+
     def __post_init__(self) -> None:
         self._check_choices()
         for name in ("tolerance", "first", "shortest", "longest"):

@@ -126,6 +126,10 @@ class LookAhead:
         return self.after if self.after is not None else (1.0 if self._published else 0.5)
 
     @property
+    def late(self) -> float | None:
+        return self.tolerance
+
+    @property
     def usual(self) -> float:
         return self.step
 

@@ -61,6 +61,14 @@ class Monitored(Wrapping):
             raise MasterError(f"Monitored has a step twice: {', '.join(self.labels)}")
         _check_table(self.leads, len(self.steps), self.start)
 
+    @property
+    def late(self) -> float:
+        return self.steps[-1]  # the usual step may be replaced by a longer one
+
+    def table(self) -> Monitored:
+        """Itself."""
+        return self
+
     @cached_property
     def grants(self) -> tuple[tuple[int, ...], ...]:
         """By node and step asked for, the step that is made."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
 from upbeat.core.errors import InvalidInput, StepError, suggest
 from upbeat.core.expr import Expr
@@ -23,6 +23,7 @@ from upbeat.master.program import Block, Call
 from upbeat.master.registers import Steps, Writer, at, where
 
 if TYPE_CHECKING:
+    from upbeat.master.paces.monitored import Monitored
     from upbeat.master.program import Blocks
     from upbeat.master.wiring import Wiring
 
@@ -105,6 +106,39 @@ class Regular(Protocol):
     @property
     def usual(self) -> float:
         """That size; 0 if there is none after all."""
+        ...
+
+
+@runtime_checkable
+class EqualSteps(Protocol):
+    """A pace all of whose steps have one size, and lie on a grid; but for the last one of a run."""
+
+    @property
+    def equal(self) -> float:
+        """That size."""
+        ...
+
+
+@runtime_checkable
+class Divides(Protocol):
+    """A pace that divides the way to the next known event by itself, and begins again with each of them."""
+
+    @property
+    def longest(self) -> float:
+        """No step is longer."""
+        ...
+
+    def end(self, t: Expr, limit: Expr) -> Expr:
+        """Where the step from `t` ends, if the event is at `limit`."""
+        ...
+
+
+@runtime_checkable
+class Lists(Protocol):
+    """A pace that lists which steps may follow each other, so that all sequences of them can be judged."""
+
+    def table(self) -> Monitored:
+        """The list as that of a monitor."""
         ...
 
 
@@ -305,6 +339,22 @@ def usual_step(pace: Pace) -> float:
     return pace.usual if isinstance(pace, Regular) else 0.0
 
 
+def equal_steps(pace: Pace) -> float | None:
+    """The size of its steps, if all have the same one."""
+    return pace.equal if isinstance(pace, EqualSteps) else None
+
+
+def lateness(pace: Pace) -> float | None:
+    """How long after an event units may communicate next; None if nobody knows."""
+    late = getattr(pace, "late", None)
+    return late if late is not None else usual_step(pace) or None
+
+
+def needs_span(pace: Pace) -> str | None:
+    """What is to be given to a pace that takes something from the length of the run; None: it does not."""
+    return getattr(pace, "needs_span", None)
+
+
 def plain(pace: Pace) -> Pace:
     """The same steps, without a look at events."""
     return pace.plain() if isinstance(pace, LooksAtEvents) else pace
@@ -323,6 +373,10 @@ class Fixed:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", checked_step(self.step, "the step of Fixed"))
+
+    @property
+    def equal(self) -> float:
+        return self.step
 
     @property
     def usual(self) -> float:
@@ -348,6 +402,7 @@ class EventDriven:
     """From one known event to the next, in steps of `longest` at most: for units that rest in between."""
 
     longest: float = inf
+    rests: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (isinstance(self.longest, float) and self.longest == inf):

@@ -9,6 +9,7 @@ from itertools import accumulate
 from upbeat.core.errors import MasterError
 from upbeat.core.reasons import PATTERN
 from upbeat.master.computations import SLACK, Pick
+from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pace import Written
 from upbeat.master.paces.wrapping import USUAL, block_places, checked_blocks
 from upbeat.master.program import Blocks
@@ -45,6 +46,14 @@ class Pattern:
     def sums(self) -> tuple[float, ...]:
         """How far into a round each step begins, and how long a round is."""
         return tuple(accumulate(self.steps, initial=0.0))
+
+    def table(self) -> Monitored:
+        """The pattern as a table that lets nothing else through."""
+        made = tuple(zip(self.named, self.steps, strict=True))
+        chosen = sorted(dict.fromkeys(made), key=lambda policy: policy[1])
+        count = len(made)
+        leads = tuple(tuple((k + 1) % count if p == made[k] else -1 for p in chosen) for k in range(count))
+        return Monitored(self, tuple(s for _, s in chosen), leads, 0, tuple(b for b, _ in chosen))
 
     def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
         count, whole, t, limit = len(self.steps), self.sums[-1], steps.now, steps.limit

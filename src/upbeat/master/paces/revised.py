@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, nan
+from typing import ClassVar
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError
@@ -64,6 +65,7 @@ class Revised(Wrapping):
 
     pace: Pace
     tolerance: float | None = None
+    locates: ClassVar[bool] = True
     most: int = 30
     after: float | None = None
 
@@ -82,6 +84,10 @@ class Revised(Wrapping):
             object.__setattr__(self, "after", checks.positive(self.after, "after of Revised"))
             if self._after > 1.0:
                 raise MasterError(f"after of Revised must be above 0 and at most 1, not {self.after:g}")
+
+    @property
+    def late(self) -> float | None:
+        return self.tolerance
 
     @property
     def _after(self) -> float:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
+from typing import ClassVar, Self
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.master import checks
-from upbeat.master.paces.pace import Follows, LooksAtStates, Pace, plain, retries, usual_step
+from upbeat.master.paces.pace import Follows, LooksAtStates, Pace, Writes, plain, retries, usual_step
 from upbeat.master.program import Blocks
 
 
@@ -20,6 +20,8 @@ class Wrapping:
 
     __slots__ = ()
     pace: Pace
+    locates: ClassVar[bool] = False
+    """Whether it repeats steps up to events that they have gone past."""
 
     @property
     def retries(self) -> bool:
@@ -47,6 +49,13 @@ def follower(pace: Pace) -> Follows | None:
     if isinstance(pace, Follows):
         return pace
     return follower(pace.pace) if isinstance(pace, Wrapping) else None
+
+
+def sees_events(pace: Pace) -> bool:
+    """Whether a pace does something about events, as far as one can tell: one in Python may."""
+    if isinstance(pace, Wrapping):
+        return pace.locates or isinstance(pace, Follows) or sees_events(pace.pace)
+    return isinstance(pace, Follows) or not isinstance(pace, Writes)
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -12,10 +12,7 @@ import numpy as np
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, check_type
 from upbeat.engine.experiment import Experiment
-from upbeat.master.paces.lookahead import LookAhead
-from upbeat.master.paces.monitored import Monitored
-from upbeat.master.paces.pace import Pace, usual_step
-from upbeat.master.paces.revised import Revised
+from upbeat.master.paces.pace import lateness
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.hybrid.bimodal import (
     FINE,
@@ -270,12 +267,4 @@ def _events(model: Model) -> bool:
 
 def _lateness(experiment: Experiment) -> float | None:
     """How long after a switch the units may communicate next."""
-    plan = experiment.plan
-    pace: Pace = plan.pace
-    if isinstance(pace, LookAhead):
-        return pace.tolerance
-    if isinstance(pace, Revised):
-        return pace.tolerance
-    if isinstance(pace, Monitored):
-        return pace.steps[-1]  # the usual step may be replaced by a longer one
-    return usual_step(pace) or None
+    return lateness(experiment.plan.pace)

@@ -16,7 +16,7 @@ from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.isolation import Isolation, together
 from upbeat.engine.nesting.model import Nested
 from upbeat.engine.settings import Settings
-from upbeat.master.paces.pace import EventDriven, Fixed
+from upbeat.master.paces.pace import EventDriven, Fixed, equal_steps
 from upbeat.master.program import Program
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.flows import balanced
@@ -65,8 +65,9 @@ def step_of(made: Experiment, step: float | None) -> float:
     """The size of the steps to be judged."""
     if step is not None:
         return checked_step(step, "the step of stability")
-    if isinstance(made.master.pace, Fixed):
-        return made.master.pace.step
+    own = equal_steps(made.master.pace)
+    if own is not None:
+        return own
     raise NoSize(
         f"the pace {type(made.master.pace).__name__} chooses steps as it goes, and a verdict is about steps "
         "of one size. Say which: step=0.01, or --step 0.01. Steps of several sizes are judged together by "

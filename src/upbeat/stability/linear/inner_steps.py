@@ -7,7 +7,7 @@ from math import floor, inf
 
 from upbeat.core.errors import InvalidInput
 from upbeat.core.expr import Cell, Kernel
-from upbeat.master.paces.pace import EventDriven, Fixed, Pace
+from upbeat.master.paces.pace import Divides, Pace, equal_steps
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.forms import NoMatrix, opened
@@ -33,13 +33,13 @@ def check_inside(
             name = around + path_of(scenario, unit)
             inside = model.running
             own = sizes_inside(name, inside.pace, steps, alike=alike)
-            if alike and type(inside.pace) is EventDriven and not around:
+            if alike and isinstance(inside.pace, Divides) and not around:
                 _check_slivers(name, inside.pace, steps, own, start)
             check_inside(inside.scenario, own, alike=alike, start=start, around=f"{name}.")
 
 
 def _check_slivers(
-    name: str, pace: EventDriven, steps: Sequence[float], own: Sequence[float], start: float
+    name: str, pace: Divides, steps: Sequence[float], own: Sequence[float], start: float
 ) -> None:
     """That the pace makes the steps it seems to make: sums of them may miss the end by a rounding error.
 
@@ -57,24 +57,24 @@ def _check_slivers(
                         f"nothing single can be said about '{name}': its steps of {pace.longest:g} s do not "
                         f"quite add up to {step:g} s, so that rounding leaves one of {end - t:.1g} s now and "
                         f"then (at t = {t:.6g} s), and inputs that look back are wrong after that. Give it "
-                        f"Fixed({pace.longest:g}) instead of EventDriven, or steps that are a hair longer: "
-                        f"EventDriven({pace.longest * (1.0 + 1e-6):.9g})"
+                        f"Fixed({pace.longest:g}) instead, or steps that are a hair longer: "
+                        f"{type(pace).__name__}({pace.longest * (1.0 + 1e-6):.9g})"
                     )
                 t = end
 
 
 def sizes_inside(name: str, pace: Pace, steps: Sequence[float], *, alike: bool = False) -> tuple[float, ...]:
     """The sizes of the steps that a pace makes inside those of the sizes `steps`."""
-    if type(pace) is EventDriven:  # begins anew with each of them
+    if isinstance(pace, Divides):  # begins anew with each of them
         return tuple(dict.fromkeys(size for step in steps for size in _cut(step, pace.longest)))
-    if type(pace) is not Fixed:
+    own = equal_steps(pace)
+    if own is None:
         raise InvalidInput(
             f"'{name}' cannot be linearised: inside it {type(pace).__name__} chooses the steps as it goes, "
             "by what the units do, and what such a step does is no matrix. Give the scenario inside steps of "
             f"one size: up.Master(up.Fixed({min(steps):g}), …) in its Nested, or step = {min(steps):g} under "
             "[master] in its file."
         )
-    own = pace.step
     if all(_whole(step / own) for step in steps):
         return (own,)
     if len(steps) == 1 and _whole(own / steps[0]):
@@ -96,8 +96,8 @@ def fixed_inside(scenario: Scenario) -> tuple[float, ...]:
     found: set[float] = set()
     for model in scenario.units.values():
         if opened(model):
-            pace = model.master.pace
-            found |= {pace.step} if type(pace) is Fixed else set()
+            step = equal_steps(model.master.pace)
+            found |= set() if step is None else {step}
             found |= set(fixed_inside(model.scenario))
     return different(found)
 

@@ -12,8 +12,7 @@ from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.master.paces.monitored import Monitored
-from upbeat.master.paces.pace import Pace
-from upbeat.master.paces.pattern import Pattern
+from upbeat.master.paces.pace import Lists, Pace
 from upbeat.master.paces.wrapping import Wrapping
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.budget import checked_degree, checked_seconds
@@ -270,24 +269,11 @@ def _policies(
 # Tables of monitors and patterns, proven anew: anybody may have written them.
 
 
-def tabled(pace: Pace) -> Monitored | Pattern | None:
+def tabled(pace: Pace) -> Lists | None:
     """Who lists the steps that may follow each other: this pace, or one inside it; None if nobody does."""
-    if isinstance(pace, (Monitored, Pattern)):
+    if isinstance(pace, Lists):
         return pace
     return tabled(pace.pace) if isinstance(pace, Wrapping) else None
-
-
-def as_table(pace: Monitored | Pattern) -> Monitored:
-    """A pattern as a table that lets nothing else through."""
-    if isinstance(pace, Monitored):
-        return pace
-    made = tuple(map(Policy, pace.named, pace.steps))
-    policies = sorted(dict.fromkeys(made), key=lambda policy: policy.step)
-    count = len(made)
-    leads = [[(k + 1) % count if p == made[k] else -1 for p in policies] for k in range(count)]
-    return Monitored(
-        pace, tuple(p.step for p in policies), tuple(map(tuple, leads)), 0, tuple(p.block for p in policies)
-    )
 
 
 @dataclass(frozen=True)

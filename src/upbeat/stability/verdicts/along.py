@@ -13,7 +13,7 @@ import numpy.typing as npt
 from upbeat.core.errors import InvalidInput, StepError
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
-from upbeat.master.paces.pace import Fixed
+from upbeat.master.paces.pace import equal_steps
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.budget import Budget
 from upbeat.stability.linear.flows import balanced
@@ -177,13 +177,14 @@ def _steps(made: Experiment, trace: Trace | None) -> list[float]:
             raise InvalidInput("the trace has no steps to follow: record it with up.simulate")
     else:
         pace = made.master.pace
-        if not isinstance(pace, Fixed):
+        step = equal_steps(pace)
+        if step is None:
             raise InvalidInput(
                 f"the pace {type(pace).__name__} chooses steps as it goes: run it, and give the trace, "
                 "stability_along(experiment, trace)"
             )
-        count = round(min((made.span.stop - made.span.start) / pace.step, 2.0 * MOST))
-        steps = [pace.step] * count
+        count = round(min((made.span.stop - made.span.start) / step, 2.0 * MOST))
+        steps = [step] * count
     if len(steps) > MOST:
         raise InvalidInput(f"more than {MOST:,} steps: follow a shorter run (until=…)")
     return steps
