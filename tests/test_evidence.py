@@ -1,11 +1,14 @@
-"""The page of evidence shows every claim, marks what is missed, and explains it."""
+"""The list of evidence has every claim, says why some are missed; the page is made of it."""
 
 from __future__ import annotations
 
+import csv
+import re
 from pathlib import Path
 
 import pytest
-from tools.evidence.__main__ import page
+from tools.evidence.__main__ import Row, page
+from tools.evidence.__main__ import rows as rows_of
 from tools.evidence.areas import AREAS
 from tools.evidence.claim import Claim, ratio
 
@@ -13,33 +16,33 @@ ROOT = Path(__file__).parents[1]
 CLAIMS = [claim for claims in AREAS.values() for claim in claims]
 
 
-def cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split(" | ")]
-
-
 @pytest.fixture(scope="module")
-def shown() -> str:
-    return (ROOT / "docs" / "evidence.md").read_text()
+def rows() -> list[Row]:
+    with (ROOT / "docs" / "evidence.csv").open(encoding="utf-8", newline="") as file:
+        return [Row(**line) for line in csv.DictReader(file)]
 
 
-@pytest.fixture(scope="module")
-def rows(shown: str) -> dict[tuple[str, str], list[str]]:
-    found = [cells(line) for line in shown.splitlines() if line.startswith("| ") and line.endswith(".py` |")]
-    return {(row[0], row[-1].strip("`")): row for row in found}
+def test_every_claim_is_listed_as_it_is_made_now(rows: list[Row]) -> None:
+    assert [(row.what, row.asked, row.script) for row in rows] == [
+        (claim.what, claim.asked, claim.script) for claim in CLAIMS
+    ], "make evidence"
 
 
-def test_every_claim_is_shown_as_it_is_made_now(rows: dict[tuple[str, str], list[str]]) -> None:
-    assert {key: row[1] for key, row in rows.items()} == {
-        (claim.what, claim.script): claim.asked for claim in CLAIMS
-    }, "make evidence"
+def test_what_is_missed_is_explained(rows: list[Row]) -> None:
+    for row, claim in zip(rows, CLAIMS, strict=True):
+        assert row.holds in ("yes", "no")
+        assert row.why == ("" if row.holds == "yes" else claim.why)
+        assert row.why or row.holds == "yes", f"{claim.what}: say why it is missed"
 
 
-def test_what_is_missed_is_explained(shown: str, rows: dict[tuple[str, str], list[str]]) -> None:
-    for claim in CLAIMS:
-        missed = rows[claim.what, claim.script][2].endswith("**missed**")
-        told = any(f"*{claim.what}*" in line and line.endswith(claim.why) for line in shown.splitlines())
-        assert told == missed
-        assert claim.why or not missed, f"{claim.what}: say why it is missed"
+def test_the_page_is_made_of_the_list(rows: list[Row]) -> None:
+    shown = (ROOT / "docs" / "evidence.md").read_text()
+    where = re.search(r"Measured on (.*) before", shown)
+    assert where
+    entries = int(re.findall(r"(\d+) of \1 answers", shown)[0])
+    bad = {"areas": {"": [{"wrong": ""}] * entries}}
+    made = re.sub(r"with Python [\d.]+", "", page(rows, bad, where[1]))
+    assert re.sub(r"with Python [\d.]+", "", shown) == made, "make evidence"
 
 
 def test_every_reproduction_and_benchmark_stands_behind_a_claim() -> None:
@@ -57,8 +60,8 @@ def test_the_page_marks_what_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(AREAS, "An area", claims)
     for others in set(AREAS) - {"An area"}:
         monkeypatch.delitem(AREAS, others)
-    text = page({"benchmarks/a.py": {"short": 3.0, "long": 4.0}}, {"areas": {}}, "a machine")
-    assert "| short | ≤ 2 × | 3 × **missed** | `benchmarks/a.py` |" in text
-    assert "| long | ≤ 5 × | 4 × | `benchmarks/a.py` |" in text
-    assert "*short*: too long for a reason" in text
-    assert "*long*" not in text
+    text = page(rows_of({"benchmarks/a.py": {"short": 3.0, "long": 4.0}}), {"areas": {}}, "a machine")
+    assert "1 of 2 numbers" in text
+    assert "| short | ≤ 2 × | 3 × | too long for a reason | `benchmarks/a.py` |" in text
+    assert "| short | ≤ 2 × | 3 × | 1 of 2 | `benchmarks/a.py` |" in text
+    assert "| long |" not in text

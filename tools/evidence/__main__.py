@@ -1,4 +1,4 @@
-"""`make evidence`: runs every script that a claim rests on and writes docs/evidence.md.
+"""`make evidence`: runs every script that a claim rests on and writes docs/evidence.md and docs/evidence.csv.
 
 What a script printed is kept in build/evidence/, so that a page can be written again without measuring again
 (`--keep`); `--only` runs those scripts whose names contain a word.
@@ -7,15 +7,17 @@ What a script printed is kept in build/evidence/, so that a page can be written 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tools.evidence import bad_inputs
 from tools.evidence.areas import AREAS
@@ -26,14 +28,15 @@ KEPT = ROOT / "build" / "evidence"
 WHERE = KEPT / "machine.txt"
 """The machine as it was before the last measurement."""
 PAGE = ROOT / "docs" / "evidence.md"
+NUMBERS = PAGE.with_suffix(".csv")
 BAD = "bad_inputs"
 HEAD = """# Evidence
 
-Every number asked of Upbeat, and what was reached. `make evidence` runs the scripts and writes this page;
-each script explains in its docstring what it measures, and prints the details (`--json`: as one object).
-Ratios are medians of repeats in one run.
+{held} of {all} numbers that were asked of Upbeat are reached. [evidence.csv](evidence.csv) has all of them:
+what was asked, what was reached, and the script that measures it. `make evidence` runs the scripts and writes
+both files. Each script says in its docstring what it measures, and prints the details (`--json`: one object).
 
-Measured on {machine} before the last script, with {python}.
+Measured on {machine} before the last script, with {python}. Ratios are medians of repeats in one run.
 """
 
 
@@ -61,28 +64,55 @@ def machine() -> str:
     return f"{os.cpu_count()} cores ({platform.system()}, {platform.machine()}), load {busy:.1f}"
 
 
-def row(claim: Claim, data: Any) -> str:
-    """One line of a table."""
-    mark = "" if claim.holds(data) else " **missed**"
-    return f"| {claim.what} | {claim.asked} | {claim.reached(data)}{mark} | `{claim.script}` |"
+class Row(NamedTuple):
+    """One number, as it is in the file of all numbers."""
+
+    area: str
+    what: str
+    asked: str
+    reached: str
+    holds: str
+    script: str
+    why: str
 
 
-def explained(missed: Iterable[Claim]) -> Iterator[str]:
-    """Why claims were missed; those with one reason together."""
-    reasons: dict[str, list[str]] = {}
-    for claim in missed:
-        reasons.setdefault(claim.why or "not reached in this run.", []).append(f"*{claim.what}*")
-    return (f"{', '.join(names)}: {why}\n" for why, names in reasons.items())
+def rows(found: Mapping[str, Any]) -> list[Row]:
+    """Every claim with what was measured."""
+    return [_row(area, claim, found[claim.script]) for area, claims in AREAS.items() for claim in claims]
 
 
-def page(found: Mapping[str, Any], bad: Mapping[str, Any], where: str) -> str:
-    """The whole page."""
-    lines = [HEAD.format(machine=where, python=f"Python {platform.python_version()}")]
-    for area, claims in AREAS.items():
-        lines += [f"## {area}", "", "| | asked | reached | by |", "|---|---|---|---|"]
-        lines += [row(claim, found[claim.script]) for claim in claims]
-        lines += ["", *explained([claim for claim in claims if not claim.holds(found[claim.script])])]
-    return "\n".join([*lines, *bad_inputs.section(bad)]).rstrip() + "\n"
+def _row(area: str, claim: Claim, data: Any) -> Row:
+    holds = claim.holds(data)
+    why = "" if holds else claim.why or "not reached in this run."
+    holding = "yes" if holds else "no"
+    return Row(area, claim.what, claim.asked, claim.reached(data), holding, claim.script, why)
+
+
+def table(all_: Iterable[Row]) -> str:
+    """The file of all numbers."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([Row._fields, *all_])
+    return out.getvalue()
+
+
+def page(all_: Sequence[Row], bad: Mapping[str, Any], where: str) -> str:
+    """What is missed and why, and the first number of each script with how many of its numbers hold."""
+    held = sum(row.holds == "yes" for row in all_)
+    python = f"Python {platform.python_version()}"
+    lines = [HEAD.format(held=held, all=len(all_), machine=where, python=python)]
+    lines += ["## Missed", "", "| | asked | reached | why | by |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {row.what} | {row.asked} | {row.reached} | {row.why} | `{row.script}` |"
+        for row in all_
+        if row.holds == "no"
+    ]
+    lines += ["", "## The first number of each script", ""]
+    lines += ["| | asked | reached | hold | by |", "|---|---|---|---|---|"]
+    for script in dict.fromkeys(row.script for row in all_):
+        own = [row for row in all_ if row.script == script]
+        hold = f"{sum(row.holds == 'yes' for row in own)} of {len(own)}"
+        lines.append(f"| {own[0].what} | {own[0].asked} | {own[0].reached} | {hold} | `{script}` |")
+    return "\n".join([*lines, "", *bad_inputs.section(bad)]).rstrip() + "\n"
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
@@ -101,9 +131,11 @@ def main(arguments: Iterable[str] | None = None) -> int:
             WHERE.write_text(machine())
             kept(script).write_text(json.dumps(bad_inputs.found() if script == BAD else measured(script)))
         found[script] = json.loads(kept(script).read_text())
-    PAGE.write_text(page(found, found[BAD], WHERE.read_text() if WHERE.exists() else machine()))
-    held = [claim.holds(found[claim.script]) for claims in AREAS.values() for claim in claims]
-    print(f"{PAGE.relative_to(ROOT)}: {sum(held)} of {len(held)} hold")
+    measured_on = WHERE.read_text() if WHERE.exists() else machine()
+    all_ = rows(found)
+    NUMBERS.write_text(table(all_))
+    PAGE.write_text(page(all_, found[BAD], measured_on))
+    print(f"{PAGE.relative_to(ROOT)}: {sum(row.holds == 'yes' for row in all_)} of {len(all_)} hold")
     return 0
 
 
