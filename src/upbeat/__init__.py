@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "adapt.adaptation": "Adaptation",
     "core.abilities": "Ability Model Unit",
     "core.errors": (
         "ExpressionError FileProblem Interrupted InvalidInput MasterError MissingExtra ModelError "
@@ -21,7 +22,7 @@ _HOMES = {
     "engine.consistent": "consistent",
     "engine.experiment": "Experiment experiment",
     "engine.formats.files": "load write_scenario",
-    "engine.nesting.model": "Nested as_continuous as_discrete",
+    "engine.nesting.model": "Nested adapted as_continuous as_discrete",
     "engine.realtime": "LateWarning RealTime",
     "engine.resume": "resume",
     "engine.run": "Run",

@@ -1,3 +1,4 @@
+from upbeat.adapt.adaptation import Adaptation
 from upbeat.core.abilities import Ability, Model, Unit
 from upbeat.core.errors import (
     ExpressionError,
@@ -20,7 +21,7 @@ from upbeat.engine.consistent import consistent
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.formats.files import load, write_scenario
 from upbeat.engine.formats.ssp import read_ssp, write_ssp
-from upbeat.engine.nesting.model import Nested, as_continuous, as_discrete
+from upbeat.engine.nesting.model import Nested, adapted, as_continuous, as_discrete
 from upbeat.engine.realtime import LateWarning, RealTime
 from upbeat.engine.resume import resume
 from upbeat.engine.run import Run
@@ -100,6 +101,7 @@ __version__: str
 __all__ = [
     "RK4",
     "Ability",
+    "Adaptation",
     "Along",
     "Alternative",
     "Anderson",
@@ -200,6 +202,7 @@ __all__ = [
     "Variable",
     "Variant",
     "Variants",
+    "adapted",
     "as_continuous",
     "as_discrete",
     "blocks",

@@ -1,1 +1,43 @@
 """Semantic adaptations: other behaviour for units that stay as they are (thesis, chapter 7)."""
+
+from __future__ import annotations
+
+from upbeat.adapt.adaptation import (
+    Adaptation,
+    Assign,
+    Break,
+    Discard,
+    Local,
+    Loop,
+    NextStep,
+    Return,
+    Rollback,
+    Rule,
+    SaveState,
+    Statement,
+    Step,
+    Stored,
+    When,
+    is_close,
+    own_time,
+)
+
+__all__ = [
+    "Adaptation",
+    "Assign",
+    "Break",
+    "Discard",
+    "Local",
+    "Loop",
+    "NextStep",
+    "Return",
+    "Rollback",
+    "Rule",
+    "SaveState",
+    "Statement",
+    "Step",
+    "Stored",
+    "When",
+    "is_close",
+    "own_time",
+]

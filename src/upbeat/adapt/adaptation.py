@@ -31,7 +31,7 @@ Everything is checked when an `Adaptation` is made. `upbeat.engine.nesting.model
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -39,8 +39,9 @@ from typing import Literal, TypeAlias
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, Name, Number, Op, apply, fits, names, parse
-from upbeat.core.names import objection_to
+from upbeat.core.names import objection_to, split
 from upbeat.core.ports import Causality, Kind, Port, Value
+from upbeat.scenario.scenario import Scenario
 
 Given: TypeAlias = Expr | str | float
 """An expression: as a tree, as text or as a number. What is stored is always a tree (`expr`)."""
@@ -138,8 +139,8 @@ class Break:
 class Step:
     """A step of an inner unit by `by`, from the time that it has reached (``do_step``).
 
-    MapIn is called with ``h = by`` and ``dt = start - t``, and connections are followed; what `control` has
-    assigned to inputs of the unit since its last step goes before both. Then the unit is advanced; one that
+    MapIn is called with ``h = by`` and ``dt = start - t``, and connections are followed; an input
+    that `control` assigns before this statement keeps that instead. Then the unit is advanced; one that
     is `delayed` with the inputs that were found for its step before this one. Its outputs are read, and
     MapOut is called. The size of the step that it has made goes to the variable `to`: less than `by` if the
     unit stops early. A step of no length is none: the unit stays where it is, and its outputs are read.
@@ -303,13 +304,77 @@ class Adaptation:
             yield from statements((*rule.first, *rule.second))
         yield from statements((*(self.control or ()), *self.init))
 
+    @cached_property
+    def inside(self) -> Scenario:
+        """The inner units and their connections, with units of measure converted."""
+        return Scenario(self.units, dict(self.connections), name=self.name)
+
+    def inputs_of(self, unit: str) -> tuple[Port, ...]:
+        """The inputs of an inner unit."""
+        ports = self.units[unit].ports
+        return tuple(port for port in ports if port.causality is Causality.INPUT and not port.event)
+
+    def is_delayed(self, unit: str, port: Port) -> bool:
+        """Whether a step of an inner unit sees what this input was given for the step before."""
+        return unit in self.delayed or port.reactive is False
+
+    @property
+    def discards(self) -> bool:
+        """Whether it may make a step anew."""
+        if self.control is None:
+            return self.shortens and len(self.units) > 1
+        return any(isinstance(one, Discard) for one in self.all_statements())
+
+    @cached_property
+    def direct(self) -> dict[str, frozenset[str]]:
+        """For every output, the inputs that it follows at the same instant."""
+        sources: dict[str, set[str]] = {}
+        ordered = not self.inside.graph.loops
+
+        def follow(found: Iterable[Statement], also: frozenset[str]) -> None:
+            for one in found:
+                match one:
+                    case Assign():
+                        sources.setdefault(one.to, set()).update(names(expr(one.value)) | also)
+                    case When():
+                        follow((*one.then, *one.orelse), also | names(expr(one.condition)))
+
+        for rule in self.in_rules:
+            also = frozenset(names(expr(rule.condition)))
+            follow((*rule.first, *(rule.second if ordered else ())), also)
+        for rule in self.out_rules:
+            also = frozenset(names(expr(rule.condition))) if ordered else frozenset()
+            follow((*(rule.first if ordered else ()), *rule.second), also)
+        for link in self.inside.connections if ordered else ():
+            for to, cell in zip(_called(link.target, self.inside.port(link.target)), link.cells, strict=True):
+                sources.setdefault(to, set()).update(names(cell))
+        for unit, model in self.units.items() if ordered else ():
+            ports = {port.name: port for port in model.ports}
+            for port in model.ports:
+                for name in port.depends:
+                    for to in _called(f"{unit}.{port.name}", port):
+                        sources.setdefault(to, set()).update(_called(f"{unit}.{name}", ports[name]))
+        own = {cell: port.name for port in self.ports for cell in _called(port.name, port)}
+        inputs = {port.name for port in self.ports if port.causality is Causality.INPUT}
+        made: dict[str, frozenset[str]] = {}
+        for port in self.ports:
+            if port.causality is Causality.OUTPUT:
+                seen: set[str] = set()
+                waiting = [*_called(port.name, port)] if self.mealy else []
+                while waiting:
+                    name = waiting.pop()
+                    if name not in seen:
+                        seen.add(name)
+                        waiting += sources.get(name, ())
+                made[port.name] = frozenset(own[name] for name in seen if own.get(name) in inputs)
+        return made
+
     @property
     def sets_back(self) -> frozenset[str]:
         """The inner units that it sets back, and that need rollback for it."""
-        every = tuple(self.all_statements())
-        if any(isinstance(one, Discard) for one in every):
+        if self.discards:
             return frozenset(self.units)
-        return frozenset(one.unit for one in every if isinstance(one, SaveState | Rollback))
+        return frozenset(one.unit for one in self.all_statements() if isinstance(one, SaveState | Rollback))
 
     @property
     def shortens(self) -> bool:
@@ -322,17 +387,25 @@ class Adaptation:
             for model in self.units.values()
         )
 
-    def with_values(self, values: Mapping[str, Value]) -> Adaptation:
-        """The same with other values of its own parameters."""
-        known = {port.name: port for port in self.parameters}
-        for name in values:
-            if name not in known:
-                raise ModelError(f"there is no parameter '{name}'. {suggest(name, known, 'parameters')}")
-        made = tuple(
-            replace(port, start=port.values(values[port.name])) if port.name in values else port
-            for port in self.ports
-        )
-        return replace(self, ports=made)
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Adaptation:
+        """The same with other parameters and start values: its own (``"K"``), or of units inside
+        (``"motor.k"``)."""
+        own = {port.name: port for port in self.ports if port.causality is not Causality.OUTPUT}
+        inner: dict[str, dict[str, Value | Sequence[Value]]] = {}
+        made = dict(own)
+        for name, value in values.items():
+            unit, rest = split(name)
+            if name in own:
+                made[name] = replace(own[name], start=own[name].values(value))
+            elif unit in self.units:
+                inner.setdefault(unit, {})[rest] = value
+            else:
+                raise ModelError(
+                    f"there is no parameter '{name}'. {suggest(name, [*own, *self.units], 'names')}"
+                )
+        units = {unit: self.units[unit].with_values(found) for unit, found in inner.items()}
+        ports = tuple(made.get(port.name, port) for port in self.ports)
+        return replace(self, ports=ports, units={**self.units, **units})
 
 
 def statements(found: Iterable[Statement]) -> Iterator[Statement]:
@@ -388,7 +461,9 @@ class _Check:
         if it.control is not None:
             everything |= outer | {own_time(unit).id for unit in it.units}
             self._control(it.control, set(everything), stored | self._inner(Causality.INPUT), loop=False)
-        if self._found:
+        if not self._found:
+            _ = it.inside.graph  # units of measure, and whatever else connections must fulfil
+        else:
             head = f"{it.name}: " if it.name else ""
             raise ModelError(head + "; ".join(self._found))
 
@@ -453,6 +528,10 @@ class _Check:
                 )
             if port.causality is Causality.PARAMETER and (port.size is not None or port.kind is Kind.STRING):
                 self._found.append(f"the parameter '{port.name}' must be one number")
+            if port.kind is Kind.STRING:
+                self._found.append(
+                    f"the port '{port.name}' is a string, and an adaptation deals with numbers"
+                )
             for cell in _called(port.name, port):
                 self._kinds[cell] = port.kind
         for one in it.stored:

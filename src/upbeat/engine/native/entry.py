@@ -40,7 +40,9 @@ class Inside:
         """Every port as the core takes it (native/src/nested.hpp), for units of these numbers."""
         found = []
         for port in self.ports:
-            if port.causality is not Causality.OUTPUT:
+            if port.causality is Causality.PARAMETER and port.name not in self.inputs:
+                found.append((-1, self.program.now, port.cells))  # written into the program: nobody sets it
+            elif port.causality is not Causality.OUTPUT:
                 unit, inner = self.inputs[port.name]
                 number = [p.name for p in self.models[unit].ports].index(inner.name)
                 found.append((units[unit], number, port.cells))

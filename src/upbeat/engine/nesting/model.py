@@ -13,6 +13,8 @@ from math import inf
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+from upbeat.adapt.adaptation import Adaptation
+from upbeat.adapt.blocks import Adapting
 from upbeat.core.abilities import Ability, Core, Model, doubt, speaks_for_itself
 from upbeat.core.errors import MasterError, ModelError, check_type, suggest
 from upbeat.core.expr import ONE, ZERO, Expr, Name, Number, names, parse, show, substitute
@@ -27,8 +29,9 @@ from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.events.conditions import with_indicators
 from upbeat.master.master import Master, as_pace
 from upbeat.master.paces.onwards import onwards
-from upbeat.master.paces.pace import Pace, needs_span, usual_step
+from upbeat.master.paces.pace import EventDriven, Pace, needs_span, usual_step
 from upbeat.master.program import Program
+from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import ScenarioOutput
 from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.scenario import Scenario
@@ -205,10 +208,22 @@ class Nested:
             if port.causality is Causality.PARAMETER and not port.internal
             if (name := f"{unit}.{port.name}") not in taken and not objection_to_port(name)
         )
-        return (*shown, *parameters)
+        return (*shown, *parameters, *self._own_parameters)
+
+    @property
+    def adaptation(self) -> Adaptation | None:
+        """What it was made of, if it is an adapted unit."""
+        coupling = self.master.coupling
+        return coupling.adaptation if isinstance(coupling, Adapting) else None
+
+    @property
+    def _own_parameters(self) -> tuple[Port, ...]:
+        return () if self.adaptation is None else self.adaptation.parameters
 
     def fixed(self, parameter: str) -> str | None:
         """What the unit inside says of its parameter."""
+        if any(port.name == parameter for port in self._own_parameters):
+            return "it is written into the program of the adaptation"
         unit, name = split(parameter)
         return self.scenario.why_fixed(unit, name)
 
@@ -267,7 +282,10 @@ class Nested:
             found |= {Ability.NEXT_EVENT}
         running = self._flat.scenario.units.values()  # to which the coupling may have added something
         stops = any(Ability.EARLY_RETURN in model.abilities for model in running)
-        if stops and isinstance(self._flat.master.coupled, (Negotiated, Interruptible)):
+        coupled = self._flat.master.coupled
+        if (stops and isinstance(coupled, (Negotiated, Interruptible))) or getattr(
+            coupled, "shortens", False
+        ):
             found |= {Ability.EARLY_RETURN}
         return frozenset(found)
 
@@ -348,7 +366,25 @@ class Nested:
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Nested:
         """Other values inside: ``{"motor.k": 2.0}``, or start values of the scenario's inputs."""
+        if self.adaptation is not None:
+            return adapted(self.adaptation.with_values(values), engine=self.engine, flatten=self.flatten)
         return replace(self, scenario=self.scenario.with_values(values))
+
+
+def adapted(adaptation: Adaptation, *, engine: EngineName = "auto", flatten: bool = True) -> Nested:
+    """The adapted unit, as a model: its units are programs that do what the adaptation says."""
+    inputs, outputs = [], []
+    for port in adaptation.ports:
+        if port.causality is Causality.INPUT:
+            known = port.reactive if adaptation.reactive is None else adaptation.reactive
+            inputs.append(replace(port, reactive=known))
+        elif port.causality is Causality.OUTPUT:
+            follows = tuple((INPUTS, name) for name in sorted(adaptation.direct[port.name]))
+            cells = tuple(Number(float(value)) for value in port.initial)
+            outputs.append(ScenarioOutput(port, cells, follows, "what Out shows"))
+    parts = Parts(dict(adaptation.units), (), tuple(inputs), tuple(outputs))
+    scenario = Scenario.from_parts(parts, adaptation.name)
+    return Nested(scenario, Master(EventDriven(), Adapting(adaptation)), engine, flatten)
 
 
 def _condition(name: str, event: str) -> Port:

@@ -1,0 +1,462 @@
+"""Adaptations against the same thing written by hand, on both engines, and set back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from strategies import on_engine
+from upbeat.adapt import (
+    Adaptation,
+    Assign,
+    Break,
+    Discard,
+    Local,
+    Loop,
+    Return,
+    Rollback,
+    Rule,
+    SaveState,
+    Statement,
+    Step,
+    Stored,
+    When,
+    is_close,
+)
+
+ENGINES = ("interpret", "native")
+
+
+def port(name: str, causality: up.Causality, **more: Any) -> up.Port:
+    return up.Port(name, causality, **more)
+
+
+def inp(name: str, **more: Any) -> up.Port:
+    return port(name, up.Causality.INPUT, **more)
+
+
+def out(name: str, **more: Any) -> up.Port:
+    return port(name, up.Causality.OUTPUT, **more)
+
+
+def passing(
+    units: dict[str, Any],
+    u: dict[str, str],
+    y: dict[str, str],
+    control: tuple[Statement, ...] | None = None,
+    **more: Any,
+) -> Adaptation:
+    """Inputs go to inner inputs, outputs come from inner outputs, through storage."""
+    return Adaptation(
+        units,
+        (*(inp(name) for name in u), *(out(name) for name in y), *more.pop("ports", ())),
+        in_rules=(
+            Rule(
+                tuple(Assign(f"in_{name}", name) for name in u),
+                tuple(Assign(to, f"in_{name}") for name, to in u.items()),
+            ),
+            *more.pop("in_rules", ()),
+        ),
+        out_rules=(
+            Rule(
+                tuple(Assign(f"out_{name}", source) for name, source in y.items()),
+                tuple(Assign(name, f"out_{name}") for name in y),
+            ),
+            *more.pop("out_rules", ()),
+        ),
+        inputs=(*(Stored(f"in_{name}") for name in u), *more.pop("inputs", ())),
+        outputs=(*(Stored(f"out_{name}") for name in y), *more.pop("outputs", ())),
+        control=control,
+        **more,
+    )
+
+
+def lag(tau: float = 1.0, start: float = 0.0) -> up.Ode:
+    return up.Ode({"x": f"(u - x)/{tau}"}, inputs=["u"], outputs=["x"], start={"x": start})
+
+
+def gain(k: float) -> up.Function:
+    return up.Function(inputs=["u"], outputs={"y": f"{k}*u"})
+
+
+def ran(scenario: up.Scenario, engine: str, until: float = 1.0, step: float = 0.1, **more: Any) -> up.Trace:
+    return up.simulate(scenario, pace=step, until=until, engine=engine, **more)
+
+
+def in_loop(model: Any, u: str = "u", y: str = "y") -> up.Scenario:
+    """The model, whose output drives an integrator that drives it."""
+    source = up.Ode({"z": "1 - y"}, inputs=["y"], outputs=["z"], start={"z": 0.5})
+    return up.Scenario({"s": source, "m": model}, {"s.y": f"m.{y}", f"m.{u}": "s.z"})
+
+
+def same_on_both(scenario: up.Scenario, **more: Any) -> up.Trace:
+    first, second = (ran(on_engine(engine, scenario), engine, **more) for engine in ENGINES)
+    assert list(first) == list(second)
+    for name in first:
+        assert np.array_equal(first[name], second[name]), name
+    return first
+
+
+COUPLINGS = (up.Jacobi(), up.GaussSeidel(), up.Iterated(), up.Iterated(up.GaussSeidel(), corrections=1))
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
+@pytest.mark.parametrize("flatten", [True, False])
+def test_one_that_does_nothing_is_not_there(coupling: Any, flatten: bool) -> None:
+    model = up.adapted(passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}), flatten=flatten)
+    for engine in ENGINES:
+        bare = ran(in_loop(lag(), y="x"), engine, coupling=coupling)
+        adapted = ran(in_loop(model), engine, coupling=coupling)
+        assert np.array_equal(bare["s.z"], adapted["s.z"])
+        assert np.array_equal(bare["m.x"], adapted["m.y"])
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
+def test_mapping_as_connections(coupling: Any) -> None:
+    mapped = Adaptation(
+        {"w": lag()},
+        (inp("u"), out("y"), port("K", up.Causality.PARAMETER, start=(2.0,))),
+        in_rules=(Rule((Assign("s", "u + 1"),), (Assign("w.u", "K*s"),)),),
+        out_rules=(Rule((Assign("o", "w.x"),), (Assign("y", "-o/2"),)),),
+        inputs=(Stored("s"),),
+        outputs=(Stored("o"),),
+    )
+    source = up.Ode({"z": "1 - y"}, inputs=["y"], outputs=["z"], start={"z": 0.5})
+    by_hand = up.Scenario({"s": source, "m": lag()}, {"s.y": "-m.x/2", "m.u": "2*(s.z + 1)"})
+    for engine in ENGINES:
+        one = ran(by_hand, engine, coupling=coupling)
+        for flatten in (True, False):
+            other = ran(in_loop(up.adapted(mapped, flatten=flatten)), engine, coupling=coupling)
+            np.testing.assert_allclose(other["s.z"], one["s.z"], rtol=1e-14)
+        tuned = ran(in_loop(up.adapted(mapped).with_values({"K": 0.0})), engine, coupling=coupling)
+        assert tuned["m.y"][-1] == 0.0
+
+
+def test_direct_feedthrough_is_seen() -> None:
+    direct = up.adapted(passing({"g": gain(2.0)}, {"u": "g.u"}, {"y": "g.y"}))
+    moore = up.adapted(passing({"g": gain(2.0)}, {"u": "g.u"}, {"y": "g.y"}, mealy=False))
+    depends = {p.name: p.depends for p in direct.ports}
+    assert depends["y"] == {"u"}
+    assert all(not p.depends for p in moore.ports)
+    ramp = up.Ode({"z": "1"}, outputs=["z"])
+    for engine in ENGINES:
+        at_once = ran(up.Scenario({"r": ramp, "m": direct}, {"m.u": "r.z"}), engine)
+        np.testing.assert_allclose(at_once["m.y"], 2.0 * at_once["time"], atol=1e-12)
+        late = ran(up.Scenario({"r": ramp, "m": moore}, {"m.u": "r.z"}), engine)
+        np.testing.assert_allclose(late["m.y"][1:], 2.0 * late["time"][:-1], atol=1e-12)
+
+
+def test_reactive_sees_the_end_and_delayed_the_start() -> None:
+    """A unit that integrates a held value: u(t + H)·H or u(t)·H a step."""
+    ramp = up.Ode({"z": "1"}, outputs=["z"])
+    summing = up.Ode({"x": "u"}, inputs=["u"], outputs=["x"], solver=up.Euler())
+    ends = {}
+    for reactive in (True, False):
+        model = up.adapted(
+            passing({"w": summing}, {"u": "w.u"}, {"y": "w.x"}, reactive=reactive, mealy=False)
+        )
+        scenario = up.Scenario({"r": ramp, "m": model}, {"m.u": "r.z"})
+        trace = same_on_both(scenario, coupling=up.GaussSeidel())
+        ends[reactive] = trace["m.y"][-1]
+        for flatten in (True, False):
+            kept = ran(scenario, "native", coupling=up.GaussSeidel(), flatten=flatten)
+            assert kept["m.y"][-1] == ends[reactive]
+    assert ends[True] == pytest.approx(0.1 * sum(0.1 * k for k in range(1, 11)))
+    assert ends[False] == pytest.approx(0.1 * sum(0.1 * k for k in range(10)))
+    with pytest.raises(up.MasterError, match="reactive"):
+        ran(
+            up.Scenario(
+                {
+                    "r": ramp,
+                    "m": up.adapted(passing({"w": summing}, {"u": "w.u"}, {"y": "w.x"}, reactive=True)),
+                },
+                {"m.u": "r.z"},
+            ),
+            "native",
+        )
+
+
+def test_a_delayed_unit_inside_gets_what_the_step_before_had() -> None:
+    """Two integrators in a row; the second one delayed: the sum of sums, one step behind."""
+    summing = up.Ode({"x": "u"}, inputs=["u"], outputs=["x"], solver=up.Euler())
+    for delayed, expected in ((frozenset(), 0.55), (frozenset({"b"}), 0.45)):
+        chain = passing(
+            {"a": summing, "b": summing},
+            {"u": "a.u"},
+            {"y": "b.x"},
+            connections={"b.u": "a.x"},
+            delayed=delayed,
+        )
+        one = up.Function(outputs={"y": "1"})
+        trace = same_on_both(up.Scenario({"one": one, "m": up.adapted(chain)}, {"m.u": "one.y"}))
+        assert trace["m.y"][-1] == pytest.approx(expected)
+
+
+def rated(model: Any, rate: int, *, linear: bool = True) -> Adaptation:
+    """Listing 7.4 of the thesis, with its missing /H."""
+    value = "previous + (current - previous)*(dt + h)/H" if linear else "current"
+    return Adaptation(
+        {"w": model},
+        (inp("u"), out("y")),
+        in_rules=(Rule((Assign("current", "u"),), (Assign("w.u", value),)),),
+        out_rules=(Rule((Assign("o", "w.x"),), (Assign("y", "o"),)),),
+        inputs=(Stored("current"),),
+        outputs=(Stored("o"),),
+        controls=(Stored("previous"),),
+        control=(
+            Local("micro", f"H/{rate}"),
+            Local("inner", "t"),
+            Loop(rate, (Step("w", "inner", "micro"), Assign("inner", "inner + micro"))),
+            Assign("previous", "current"),
+            Return("H"),
+        ),
+        mealy=False,
+        reactive=True,
+        name="rate",
+    )
+
+
+def test_several_steps_inside_one() -> None:
+    """Held inputs: the steps of the unit are those of a Nested scenario with its own pace."""
+    euler = up.Ode({"x": "u - x"}, inputs=["u"], outputs=["x"], solver=up.Euler())
+    model = up.adapted(rated(euler, 10, linear=False))
+    assert [p.reactive for p in model.ports if p.name == "u"] == [True]
+    trace = same_on_both(in_loop(model), coupling=up.GaussSeidel(("s", "m")))
+    by_hand = in_loop(up.Ode({"x": "u - x"}, inputs=["u"], outputs=["x"], solver=up.Euler(10)), y="x")
+    other = ran(by_hand, "native", coupling=up.GaussSeidel(("s", "m")))
+    np.testing.assert_allclose(trace["s.z"], other["s.z"], rtol=1e-12)
+    assert trace["time"][-1] == 1.0
+
+
+def test_inputs_interpolated_over_micro_steps() -> None:
+    """x' = u with u = t: held at the ends of ten micro-steps, 0.1·Σ over them."""
+    summing = up.Ode({"x": "u"}, inputs=["u"], outputs=["x"])
+    ramp = up.Ode({"z": "1"}, outputs=["z"])
+    model = up.adapted(rated(summing, 10))
+    trace = same_on_both(up.Scenario({"r": ramp, "m": model}, {"m.u": "r.z"}), coupling=up.GaussSeidel())
+    expected = sum(0.01 * (0.01 * k) for k in range(1, 101))
+    assert trace["m.y"][-1] == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_course_over_the_step() -> None:
+    """With a rate the unit integrates the straight line itself: exact for a ramp."""
+    summing = up.Ode({"x": "u"}, inputs=["u"], outputs=["x"])
+    line = Adaptation(
+        {"w": summing},
+        (inp("u"), out("y")),
+        in_rules=(
+            Rule((Assign("current", "u"),), (Assign("w.u", "previous", ("(current - previous)/H",)),)),
+        ),
+        out_rules=(Rule((Assign("o", "w.x"),), (Assign("y", "o"),)),),
+        inputs=(Stored("current"),),
+        outputs=(Stored("o"),),
+        controls=(Stored("previous"),),
+        control=(Step("w"), Assign("previous", "current")),
+        reactive=True,
+        mealy=False,
+    )
+    ramp = up.Ode({"z": "1"}, outputs=["z"])
+    inside_another = passing({"a": up.adapted(line)}, {"u": "a.u"}, {"y": "a.y"}, reactive=True, mealy=False)
+    for model in (line, inside_another):
+        scenario = up.Scenario({"r": ramp, "m": up.adapted(model)}, {"m.u": "r.z"})
+        trace = same_on_both(scenario, coupling=up.GaussSeidel())
+        assert trace["m.y"][-1] == pytest.approx(0.5, rel=1e-12)
+
+
+def substitution(tolerance: float = 1e-12) -> Adaptation:
+    """Listing 7.3: two gains in a loop, solved by successive substitution: y = 0.5·(u + 0.5·y)."""
+    first = up.Function(inputs=["u", "b"], outputs={"y": "0.5*(u + b)"})
+    second = up.Function(inputs=["u"], outputs={"y": "0.5*u"})
+    return passing(
+        {"a": first, "b": second},
+        {"u": "a.u"},
+        {"y": "a.y"},
+        connections={"b.u": "a.y", "a.b": "b.y"},
+        controls=(Stored("guess"),),
+        control=(
+            Local("near", 0.0, up.Kind.BOOLEAN),
+            Loop(
+                60,
+                (
+                    SaveState("a"),
+                    SaveState("b"),
+                    Assign("b.u", "guess"),
+                    Step("b"),
+                    Step("a"),
+                    Assign("near", is_close("guess", "a.y", tolerance, tolerance)),
+                    Assign("guess", "a.y"),
+                    When("near", (Break(),), (Rollback("a"), Rollback("b"))),
+                ),
+                exhausted="fail",
+            ),
+        ),
+        mealy=False,
+        reactive=True,
+    )
+
+
+def test_successive_substitution() -> None:
+    ramp = up.Ode({"z": "1"}, outputs=["z"])
+    scenario = up.Scenario({"r": ramp, "m": up.adapted(substitution())}, {"m.u": "r.z"})
+    trace = same_on_both(scenario, coupling=up.GaussSeidel())
+    np.testing.assert_allclose(trace["m.y"], trace["time"] * 2.0 / 3.0, atol=1e-10)
+
+
+def crossing(tolerance: float = 1e-9) -> Adaptation:
+    """Listing 7.6: the step in which the input passes 0.5 is discarded until it ends there; the unit inside
+    counts time from then on."""
+    timer = up.Ode({"x": "u"}, inputs=["u"], outputs=["x"])
+    below = f"p < 0.5 - {tolerance}"
+    return Adaptation(
+        {"w": timer},
+        (inp("u"), out("y"), out("found")),
+        in_rules=(Rule((Assign("f", "u"),), (Assign("w.u", "1 if c else 0"),)),),
+        out_rules=(Rule((Assign("o", "w.x"),), (Assign("y", "o"), Assign("found", "at"))),),
+        inputs=(Stored("f"),),
+        outputs=(Stored("o"),),
+        controls=(Stored("p"), Stored("c", 0.0, up.Kind.BOOLEAN), Stored("at", -1.0)),
+        control=(
+            When(f"{below} and f > 0.5 + {tolerance}", (Discard("H*(0.5 - p)/(f - p)"),)),
+            Step("w"),
+            When(f"{below} and f >= 0.5 - {tolerance}", (Assign("c", 1.0), Assign("at", "t + H"))),
+            Assign("p", "f"),
+        ),
+        init=(Assign("p", "f"),),
+        mealy=False,
+        reactive=True,
+    )
+
+
+def test_a_crossing_is_located_by_discarding() -> None:
+    """u = t² on a course that is interpolated: the crossing of the parabola's chord, and exact for a line."""
+    ramp = up.Ode({"z": "1"}, outputs=["z"])
+    model = up.adapted(crossing())
+    assert up.Ability.EARLY_RETURN in model.abilities
+    scenario = up.Scenario({"r": ramp, "m": model}, {"m.u": "r.z"})
+    trace = same_on_both(scenario, step=0.3, until=1.2, coupling=up.GaussSeidel(), inputs=up.Linear())
+    assert trace["m.found"][-1] == pytest.approx(0.5, abs=1e-8)
+    assert trace["m.y"][-1] == pytest.approx(1.2 - 0.5, abs=1e-8)
+
+
+def test_a_shorter_step_ends_the_step_of_all() -> None:
+    """`Negotiated` hears of a step that is shorter than asked: nobody goes beyond 0.25."""
+    cut = passing(
+        {"w": lag()},
+        {"u": "w.u"},
+        {"y": "w.x"},
+        control=(
+            Local("by", "H if t >= 0.25 or t + H <= 0.25 else 0.25 - t"),
+            Local("made", 0.0),
+            Step("w", "t", "by", "made"),
+            Return("made"),
+        ),
+    )
+    trace = same_on_both(in_loop(up.adapted(cut)), coupling=up.Negotiated())
+    assert 0.25 in trace["time"]
+    alone = same_on_both(in_loop(up.adapted(cut)))  # which goes on by itself where nobody listens
+    bare = ran(in_loop(lag(), y="x"), "native")
+    assert 0.25 not in alone["time"]
+    np.testing.assert_allclose(alone["s.z"], bare["s.z"], atol=1e-6)
+
+
+def test_rules_are_chosen_by_conditions() -> None:
+    """The condition of an output rule is that of the last MapOut (listing 7.6)."""
+    chosen = Adaptation(
+        {"w": lag()},
+        (inp("u"), out("y")),
+        in_rules=(
+            Rule((Assign("s", "u"),), (Assign("w.u", "s"),), "u < 1"),
+            Rule((Assign("s", "1"),), (Assign("w.u", "s"),), "u >= 1"),
+        ),
+        out_rules=(Rule((), (Assign("y", "1"),), "w.x > 0.5"), Rule((), (Assign("y", "-1"),), "w.x <= 0.5")),
+        inputs=(Stored("s"),),
+    )
+    ramp = up.Ode({"z": "3"}, outputs=["z"])
+    for flatten in (True, False):
+        scenario = up.Scenario({"r": ramp, "m": up.adapted(chosen, flatten=flatten)}, {"m.u": "r.z"})
+        trace = same_on_both(scenario, until=2.0)
+        state = ran(up.Scenario({"r": ramp, "m": lag()}, {"m.u": "min(r.z, 1)"}), "native", until=2.0)["m.x"]
+        assert np.array_equal(trace["m.y"], np.where(state > 0.5, 1.0, -1.0))
+
+
+def nested_deeply(depth: int, *, flatten: bool) -> Any:
+    model: Any = lag()
+    for k in range(depth):
+        y = "w.x" if k == 0 else "w.y"
+        model = up.adapted(
+            passing(
+                {"w": model},
+                {"u": "w.u"},
+                {"y": y},
+                control=(Step("w"), Assign("n", "n + 1")),
+                controls=(Stored("n"),),
+            ),
+            flatten=flatten,
+        )
+    return model
+
+
+def test_any_depth_means_the_same() -> None:
+    bare = ran(in_loop(lag(), y="x"), "native")
+    for depth in (1, 3, 5):
+        for flatten in (True, False):
+            trace = same_on_both(in_loop(nested_deeply(depth, flatten=flatten)))
+            assert np.array_equal(trace["s.z"], bare["s.z"])
+
+
+STATEFUL = {
+    "rate": lambda: rated(lag(), 3),
+    "substitution": substitution,
+    "crossing": crossing,
+    "deep": lambda: nested_deeply(3, flatten=True),
+    "deep, kept": lambda: nested_deeply(3, flatten=False),
+}
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_resumed_from_a_checkpoint(name: str, tmp_path: Path) -> None:
+    """On either engine, from a state that either has written."""
+    made = STATEFUL[name]()
+    model = made if isinstance(made, up.Nested) else up.adapted(made)
+    scenario = in_loop(model)
+    how: dict[str, Any] = {
+        "pace": 0.1, "until": 1.0, "coupling": up.GaussSeidel(("s", "m")), "inputs": up.Linear()
+    }  # fmt: skip
+    whole = same_on_both(scenario, **{k: v for k, v in how.items() if k not in ("pace", "until")})
+    for engine in ENGINES:
+        held = on_engine(engine, scenario)
+        path = tmp_path / engine
+        run = up.start(held, checkpoint=up.Checkpoint(path, every=1e9), engine=engine, **how)
+        for _ in range(4):
+            run.step()
+        run.checkpoint()
+        run.close()
+        again = up.resume(path, experiment=up.experiment(held, engine=engine, **how))
+        assert again["s.z"][-1] == whole["s.z"][-1]
+
+
+def test_what_is_wrong_is_said() -> None:
+    with pytest.raises(up.ModelError, match=r"there is no 'w.uu'. Did you mean 'w.u'"):
+        passing({"w": lag()}, {"u": "w.uu"}, {"y": "w.x"})
+    with pytest.raises(up.ModelError, match=r"'flag' is boolean, and u is not"):
+        passing(
+            {"w": lag()},
+            {"u": "w.u"},
+            {"y": "w.x"},
+            inputs=(Stored("flag", 0.0, up.Kind.BOOLEAN),),
+            in_rules=(Rule((Assign("flag", "u"),)),),
+        )
+    metres = up.Function(outputs={"y": {"value": "1", "unit": "m"}})
+    seconds = up.Function(inputs={"u": {"unit": "s"}}, outputs={"y": "u"})
+    with pytest.raises(up.ScenarioError, match="unit"):
+        Adaptation({"a": metres, "b": seconds}, (), connections={"b.u": "a.y"})
+    with pytest.raises(up.ModelError, match="loop has 1 to"):
+        passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}, control=(Loop(0, (Step("w"),)),))
+    with pytest.raises(up.ModelError, match="no inner unit 'v'"):
+        passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}, control=(Step("v"),))
+    with pytest.raises(up.ModelError, match="'h' is known in MapIn and MapOut only"):
+        passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}, control=(Step("w", "t", "h"),))
