@@ -32,6 +32,7 @@ COMMANDS = {
     "run": "run a scenario file or FMUs",
     "resume": "go on with a run from its checkpoint",
     "check": "find all problems of a scenario file",
+    "adapt": "check an adaptation in a .sa file, or show it written out",
     "explain": "show units, order, loops, program and engine",
     "stability": "say before a run whether its coupling is stable",
     "profile": "measure how long outputs, inputs and states take",

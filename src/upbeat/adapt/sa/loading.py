@@ -1,0 +1,266 @@
+"""Files with what they import: which unit inside is an adaptation itself, and what the ports of each are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from upbeat.adapt.sa.explicit import Explicit, explicit, layers
+from upbeat.adapt.sa.parsing import bad, parse, read
+from upbeat.adapt.sa.tree import Adapted, File, Inner, Port, Ref, Wire
+from upbeat.core.errors import InvalidInput, Problem, ScenarioError, suggest
+
+MOST_FILES = 100
+
+Ports = tuple[tuple[Port, ...], tuple[Port, ...]]
+Look = Callable[[Inner], Ports | None]
+"""Inputs and outputs of a unit inside whose ports the text leaves out; None if nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """An adaptation in explicit form, and the units inside it that are adaptations themselves."""
+
+    explicit: Explicit
+    inside: dict[str, Layer]
+
+    @property
+    def name(self) -> str:
+        return self.explicit.it.name
+
+    def all(self) -> Iterator[Layer]:
+        """This one and all inside, the innermost first."""
+        for inner in self.inside.values():
+            yield from inner.all()
+        yield self
+
+
+@dataclass
+class Library:
+    """A file and what it imports. Nothing is found outside of the folder of a file."""
+
+    look: Look = lambda _: None
+    files: dict[Path, File] = field(default_factory=dict)
+    texts: list[File] = field(default_factory=list)
+
+    def load(self, path: Path | str) -> File:
+        """The file at `path`; what it imports is read, too."""
+        return self._load(Path(path), ())
+
+    def add(self, text: str, source: str = "") -> File:
+        """A text that is in no file. It cannot import anything."""
+        file = parse(text, source)
+        if file.imports:
+            what = f"'{file.imports[0].name}' cannot be imported into a text"
+            raise ScenarioError([bad(file.imports[0].at, what, "Put both into files.")], source)
+        self.texts.append(file)
+        return file
+
+    def _load(self, path: Path, stack: tuple[Path, ...]) -> File:
+        place = path.resolve()
+        if place in self.files:
+            return self.files[place]
+        file = read(path)
+        inner = [unit for it in file.adaptations for unit in it.inner if unit.path.endswith(".sa")]
+        wanted = [(name, self._module(name.name, place.parent)) for name in file.imports]
+        wanted += [(Ref(unit.path, at=unit.at), _file(place.parent / unit.path)) for unit in inner]
+        for name, found in wanted:
+            problem: Problem | None = None
+            if found is None and name.name.endswith(".sa"):
+                problem = bad(
+                    name.at, f"there is no file '{name.name}' beside '{path.name}'", "Correct the path."
+                )
+            elif found is None:
+                near = suggest(name.name, [one.stem for one in _beside(place.parent)], "files beside it")
+                problem = bad(name.at, f"there is no module '{name.name}' beside '{path.name}'", near)
+            elif found in (*stack, place):
+                circle = [one.name for one in (*stack, place)][[*stack, place].index(found) :]
+                way = " → ".join([*circle, found.name])
+                problem = bad(name.at, f"the imports form a circle: {way}", "Leave out one of them.")
+            elif len(self.files) >= MOST_FILES:
+                problem = bad(name.at, f"more than {MOST_FILES} files are imported")
+            if problem is not None:
+                raise ScenarioError([problem], str(path))
+            assert found is not None
+            self._load(found, (*stack, place))
+        self.files[place] = file
+        return file
+
+    def _module(self, name: str, folder: Path) -> Path | None:
+        """The file that is the module: by its own words, or else by its name."""
+        says = re.compile(rf"^\s*module\s+{re.escape(name)}\b", re.M)
+        for path in _beside(folder):
+            try:
+                if path.stat().st_size < 1_000_000 and says.search(path.read_text("utf-8", "replace")):
+                    return path.resolve()
+            except OSError:
+                continue
+        path = folder / f"{name}.sa"
+        return path.resolve() if path.is_file() else None
+
+    def _every(self) -> Iterator[File]:
+        yield from self.files.values()
+        yield from self.texts
+
+    # ------------------------------------------------------------------ units
+
+    def adaptation(self, inner: Inner) -> Adapted | None:
+        """The adaptation that a unit inside is: of its name, of its type, or one made of several units."""
+        known = [one for file in self._every() for one in file.adaptations]
+        found = [one for one in known if (one.name, one.type) == (inner.name, inner.type)]
+        found += [one for one in known if one.type == inner.type]
+        found += [one for one in known if one.name == inner.type]
+        if found:
+            return found[0]
+        whole = self._declared(inner)
+        if whole is None or not whole.parts:
+            return None
+        parts = tuple(Inner(name, name, at=whole.at) for name in whole.parts)
+        ins, outs = whole.inputs or None, whole.outputs or None
+        return Adapted(whole.type, whole.name, whole.path, inner=parts, inputs=ins, outputs=outs, at=whole.at)
+
+    def _declared(self, inner: Inner) -> Inner | None:
+        known = [one for file in self._every() for one in file.fmus]
+        found = [one for one in known if one.name == inner.name]
+        found += [one for one in known if one.type == inner.type]
+        return found[0] if found else None
+
+    def layer(self, it: Adapted, stack: tuple[str, ...] = ()) -> Layer:
+        """`it` and all inside in explicit form."""
+        if it.type in stack:
+            way = " → ".join([*stack[stack.index(it.type) :], it.type])
+            what = f"'{it.type}' would contain itself: {way}"
+            raise ScenarioError([bad(it.at, what, "Give the unit inside another type, or leave it out.")])
+        inside: dict[str, Layer] = {}
+        units: list[Inner] = []
+        problems: list[Problem] = []
+        for inner in it.inner:
+            known = inner
+            adapted = None if inner.type == it.type and inner.path else self.adaptation(inner)
+            if adapted is not None:
+                inside[inner.name] = made = self.layer(adapted, (*stack, it.type))
+                known = _with_ports(inner, made.explicit.inputs, made.explicit.outputs)
+                if known.reactive is None and known.mealy is None:
+                    known = replace(known, reactive=adapted.reactive, mealy=adapted.mealy)
+            elif (declared := self._declared(inner)) is not None:
+                known = _with_ports(inner, declared.inputs, declared.outputs)
+                known = replace(known, path=inner.path or declared.path)
+            if not known.inputs and not known.outputs:
+                looked = self.look(inner)
+                if looked is None:
+                    names = [one.name for file in self._every() for one in file.fmus]
+                    names += [one.name for file in self._every() for one in file.adaptations]
+                    near = suggest(inner.name, names, "units") if names else ""
+                    what = f"the ports of '{inner.name}' are not known"
+                    hint = "Write 'with input ports …' and 'with output ports …' behind it."
+                    problems.append(bad(inner.at, what, f"{hint} {near}".strip()))
+                else:
+                    known = _with_ports(inner, *looked)
+            units.append(known)
+        if problems:
+            raise ScenarioError(problems)
+        whole = replace(it, inner=tuple(units))
+        whole = replace(whole, wires=(*it.wires, *self._wires(whole)))
+        *under, last = layers(whole)
+        for one in under:
+            inside = {one.name: Layer(explicit(one), inside)}
+        return Layer(explicit(last), inside)
+
+    def _wires(self, it: Adapted) -> Iterator[Wire]:
+        """Connections of the file between the units inside; and, if it has any, those of equal names."""
+        wired = {wire.target.text for wire in it.wires}
+        for file in self._every():
+            for wire in file.wires:
+                source, target = _owned(it, wire.source, "outputs"), _owned(it, wire.target, "inputs")
+                if source and target and target.text not in wired and source.owner != target.owner:
+                    wired.add(target.text)
+                    yield Wire(source, target, at=wire.at)
+        if it.wires or not self._listed(it):
+            return
+        for unit in it.inner:
+            for port in unit.inputs:
+                makers = [one for one in it.inner if one is not unit and _has(one.outputs, port.name)]
+                target = Ref(port.name, unit.name, at=it.at)
+                if target.text not in wired and len(makers) == 1:
+                    yield Wire(Ref(port.name, makers[0].name, at=it.at), target, at=it.at)
+
+    def _listed(self, it: Adapted) -> bool:
+        """Whether its units are declared elsewhere: there, ports of the same name belong together."""
+        return all(self._declared(unit) or self.adaptation(unit) for unit in it.inner)
+
+
+def _file(path: Path) -> Path | None:
+    try:
+        return path.resolve() if path.is_file() else None
+    except (OSError, ValueError):  # a name that no file can have
+        return None
+
+
+def _has(ports: tuple[Port, ...], name: str) -> bool:
+    return any(port.name == name for port in ports)
+
+
+def _owned(it: Adapted, ref: Ref, kind: str) -> Ref | None:
+    units = [unit for unit in it.inner if ref.name in {port.name for port in getattr(unit, kind)}]
+    if ref.owner:
+        units = [unit for unit in units if ref.owner in (unit.name, unit.type)]
+    return replace(ref, owner=units[0].name) if len(units) == 1 else None
+
+
+def _with_ports(inner: Inner, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Inner:
+    """Ports that the text leaves out; of those that it names, what it does not say."""
+
+    def filled(given: tuple[Port, ...], known: tuple[Port, ...]) -> tuple[Port, ...]:
+        if not given:
+            return tuple(replace(port, bound=None, at=inner.at) for port in known)
+        by_name = {port.name: port for port in known}
+        return tuple(_filled(port, by_name.get(port.alias or port.name)) for port in given)
+
+    return replace(inner, inputs=filled(inner.inputs, inputs), outputs=filled(inner.outputs, outputs))
+
+
+def _filled(port: Port, known: Port | None) -> Port:
+    if known is None:
+        return port
+    unit, kind = port.unit or known.unit, port.type or known.type
+    return replace(port, unit=unit, type=kind, initial=port.initial or known.initial)
+
+
+def _beside(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.glob("*.sa"))[: 2 * MOST_FILES]
+    except OSError:
+        return []
+
+
+def checked(path: Path | str, look: Look | None = None) -> tuple[Layer, ...]:
+    """All adaptations of a file in explicit form, with what is inside them; `ScenarioError` with its name."""
+    library = Library(look or (lambda _: None))
+    file = library.load(path)
+    return all_of(library, file, str(path))
+
+
+def all_of(library: Library, file: File, source: str) -> tuple[Layer, ...]:
+    """The adaptations of a file of the library."""
+    problems: list[Problem] = []
+    found = []
+    for it in file.adaptations:
+        try:
+            found.append(library.layer(it))
+        except ScenarioError as error:
+            problems += error.problems
+        except InvalidInput as error:
+            problems.append(bad(it.at, str(error)))
+    if not file.adaptations and not file.fmus:
+        problems.append(
+            Problem(
+                (),
+                "there is no adaptation in it",
+                "Begin with 'semantic adaptation reactive moore TYPE name'.",
+            )
+        )
+    if problems:
+        raise ScenarioError(problems, source)
+    return tuple(found)

@@ -1,0 +1,265 @@
+"""Adaptations with all that conventions add (section 7.5.3.1), and what is told of those that are wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from upbeat.adapt.sa.explicit import explicit, layers
+from upbeat.adapt.sa.loading import Library, all_of, checked
+from upbeat.adapt.sa.parsing import parse
+from upbeat.adapt.sa.showing import text_of
+from upbeat.cli.main import main
+from upbeat.core.errors import ScenarioError
+
+WINDOW = """
+semantic adaptation reactive mealy WindowSA windowSA
+at "WindowSA.fmu"
+for inner fmu Window window
+  at "Window.fmu"
+  with input ports displacement (rad), speed (rad/s), reaction_force (N)
+  with output ports height (cm), reaction_torque (N.m)
+output ports disp (m) <- window.height, tau
+out rules {
+  true -> {} -> { windowSA.tau := -window.reaction_torque; };
+}
+"""
+
+WINDOW_EXPLICIT = """semantic adaptation reactive mealy WindowSA windowSA
+at "WindowSA.fmu"
+
+for inner fmu Window window
+  at "Window.fmu"
+  with input ports displacement (rad), speed (rad/s), reaction_force (N)
+  with output ports height (cm), reaction_torque (N.m)
+
+input ports displacement,
+            speed,
+            reaction_force
+
+output ports disp,
+             tau
+
+param INIT_WINDOWSA_DISPLACEMENT := 0,
+      INIT_WINDOWSA_SPEED := 0,
+      INIT_WINDOWSA_REACTION_FORCE := 0,
+      INIT_WINDOW_HEIGHT := 0,
+      INIT_WINDOW_REACTION_TORQUE := 0;
+
+control rules {
+  var H_window := do_step(window, t, H);
+  return H_window;
+}
+
+in var stored_windowsa_displacement := INIT_WINDOWSA_DISPLACEMENT,
+       stored_windowsa_speed := INIT_WINDOWSA_SPEED,
+       stored_windowsa_reaction_force := INIT_WINDOWSA_REACTION_FORCE;
+
+in rules {
+  true -> {
+    stored_windowsa_displacement := windowSA.displacement;
+    stored_windowsa_speed := windowSA.speed;
+    stored_windowsa_reaction_force := windowSA.reaction_force;
+  } --> {
+    window.displacement := stored_windowsa_displacement;
+    window.speed := stored_windowsa_speed;
+    window.reaction_force := stored_windowsa_reaction_force;
+  };
+}
+
+out var stored_window_height := INIT_WINDOW_HEIGHT,
+        stored_window_reaction_torque := INIT_WINDOW_REACTION_TORQUE;
+
+out rules {
+  true -> {
+    stored_window_height := window.height;
+    stored_window_reaction_torque := window.reaction_torque;
+  } --> {
+    windowSA.disp := stored_window_height / 100;
+  };
+  true -> { } --> {
+    windowSA.tau := -stored_window_reaction_torque;
+  };
+}
+"""
+
+PAIR = """
+for inner fmu A a with input ports Real u (m), Real k with output ports Real y (m)
+for inner fmu B b with input ports Real v (cm) with output ports Real z (m)
+  with a.y -> b.v
+"""
+LOOP = f"{PAIR}  with b.z -> a.u\n"
+
+
+def made(text: str) -> str:
+    return "\n".join(text_of(layer.explicit.it) for layer in _layers(text))
+
+
+def _layers(text: str) -> list[object]:
+    library = Library()
+    return [one for layer in all_of(library, library.add(text), "x.sa") for one in layer.all()]
+
+
+def test_listing_7_1_becomes_listing_7_2() -> None:
+    assert made(WINDOW) == WINDOW_EXPLICIT
+
+
+PLAIN = "for inner fmu A a with input ports Real x with output ports Real y\n"
+EXAMPLES = {
+    "window": WINDOW,
+    "order": f"semantic adaptation S s {PAIR}",
+    "solved": f"semantic adaptation S s {LOOP} successive substitution starts at b.z",
+    "delayed": f"semantic adaptation S s {LOOP} delay at y",
+    "layers": f"semantic adaptation reactive moore S s {LOOP} output ports z <- b.z\n"
+    "successive substitution starts at z with absolute tolerance = 1e-9\n"
+    "multiply rate 3 times with second order interpolation\nperiodic at 0.5 every 0.1",
+    "crossing": "semantic adaptation S s\nfor inner fmu A a\n"
+    "with input ports Boolean on, Real x with output ports Real y\n"
+    "input ports level, x in rules with crossing absolute tolerance = 1e-8 {\n"
+    "level >! 5 -> a.on := true; otherwise -> a.on := x[prev] > 3; quantize x every 0.5 offset 0.1; }\n"
+    "out rules with first order hold { true -> { } --> { }; }",
+    "late": "semantic adaptation S s for inner fmu A a\n"
+    "with input ports x with output ports Boolean up, Boolean off\n"
+    'output ports Real u out rules { "up" -> u := 1; "off" -> u := 0; delay at u; }',
+    "triggered": f"semantic adaptation S s {PLAIN}triggered by signal != signal[prev]",
+    "zones": f"semantic adaptation S s {PLAIN}"
+    'in rules { quantize(x, "low", 3, "high"); } out rules { quantize(y, = signal * 2); }',
+    "steps": f"semantic adaptation S s {PLAIN}"
+    "control { do_step(a, elapsed(a) + H); if (is_set(a.y)) { discard(H / 2); }\n"
+    "return min(H, get_next_time_step(a)); }",
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_explicit_form_is_a_text_that_means_itself(name: str) -> None:
+    for layer in _layers(EXAMPLES[name]):
+        it = layer.explicit.it  # type: ignore[attr-defined]
+        (again,) = parse(text_of(it)).adaptations
+        assert again == it
+        assert text_of(explicit(again).it) == text_of(it)
+
+
+def test_units_come_in_the_order_of_their_connections_and_values_are_converted() -> None:
+    text = made(EXAMPLES["order"])
+    assert text.index("do_step(a") < text.index("b.v := stored_a_y * 100") < text.index("do_step(b")
+    assert "return min(H_a, H_b);" in text
+    assert "input ports Real u,\n            Real k" in text
+
+
+def test_layers_are_solved_inside_and_timed_outside() -> None:
+    first, second, third = _layers(EXAMPLES["layers"])
+    assert "is_close(previous_b_z, stored_b_z, 1e-06, 1e-09)" in text_of(first.explicit.it)  # type: ignore[attr-defined]
+    assert "H / 3" in text_of(second.explicit.it)  # type: ignore[attr-defined]
+    assert "bend_k" in text_of(second.explicit.it)  # type: ignore[attr-defined]
+    assert "ticks" in text_of(third.explicit.it)  # type: ignore[attr-defined]
+    assert [port.name for port in third.explicit.outputs] == ["z"]  # type: ignore[attr-defined]
+
+
+def test_otherwise_is_the_opposite_of_a_crossing() -> None:
+    text = made(EXAMPLES["crossing"])
+    assert "if (crossed_1) {\n      a.on := true;" in text
+    assert "if (not crossed_1) {\n      a.on := past_s_x_1 > 3;" in text
+    assert "a.x := floor((stored_s_x - 0.1) / 0.5) * 0.5 + 0.1;" in text
+    assert "discard(H * ((5 - before_1) / (stored_s_level - before_1)));" in text
+
+
+ONE = (
+    "semantic adaptation S s\nfor inner fmu A a with input ports Real x (m), Boolean on\n"
+    "with output ports Real y (N)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what", "hint"),
+    [
+        (f"{ONE}output ports z (s) <- a.y", 4, "cannot be 'z' in s", "Correct one of the units"),
+        (f"{ONE}output ports z (N) <- a.yy", 4, "'a' has no output 'yy'", "'y'"),
+        (f"{ONE}output ports z", 4, "nothing gives the output 'z' a value", "z <- a.y"),
+        (f"{ONE}output ports z (parrots) <- a.y", 4, "parrots", ""),
+        (f"{ONE}control {{\n do_stop(a, t, H); }}", 5, "there is no function 'do_stop'", "'do_step'"),
+        (f"{ONE}control {{\n do_step(b, t, H); }}", 5, "'b' is no inner unit", "a"),
+        (f"{ONE}control {{\n a.x := a.x; }}", 5, "'a.x' is an input, and cannot be read", ""),
+        (f"{ONE}control {{\n a.on := 3 + a.y; }}", 5, "'a.on' is Boolean", "comparison"),
+        (f"{ONE}control {{\n if (a.y) {{ return H; }} }}", 5, "where a condition is expected", "!= 0"),
+        (f"{ONE}control {{\n var q := 1 + true; }}", 5, "is true or false", "if"),
+        (f"{ONE}control {{\n for (var i in 0 .. a.y) {{ }} }}", 5, "must be fixed", "parameter"),
+        (f"{ONE}control {{\n for (var i in 0 .. 2.5) {{ }} }}", 5, "whole number", ""),
+        (f"{ONE}control {{\n for (var i in 0 .. 9999999) {{ }} }}", 5, "rounds", ""),
+        (f"{ONE}control {{\n break; }}", 5, "no loop around", ""),
+        (f"{ONE}control {{\n return speed; }}", 5, "there is no 'speed'", ""),
+        (f"{ONE}in rules {{\n true -> {{ do_step(a, t, H); }} --> {{ }}; }}", 5, "control rules", ""),
+        (
+            f"{ONE}in rules {{\n true -> {{ a.x := h; }} --> {{ }}; b > 3 -> {{ }}; }}",
+            5,
+            "there is no 'b'",
+            "",
+        ),
+        (f"{ONE}out rules {{\n true -> {{ }} --> {{ s.y := a.x; }}; }}", 5, "is an input", ""),
+        (f"{ONE}input ports q (cm)\nin rules {{\n true -> {{ }} --> {{ a.x := q; }}; }}", 6, "in m", "/ 100"),
+        (f"{ONE}param P := 1;\ncontrol {{\n P := 2; }}", 6, "is a parameter", "variable"),
+        (f"{ONE}successive substitution starts at q", 4, "'q' is no output of an inner unit", ""),
+        (f"{ONE}multiply rate 3 times with fourth order interpolation", 4, "order 0, 1 or 2", ""),
+        (f"semantic adaptation S s {LOOP}", 1, "an algebraic loop", "successive substitution"),
+        ("semantic adaptation S s\nfor fmu q", 2, "the ports of 'q' are not known", "with input ports"),
+        (
+            "semantic adaptation S s\nfor fmu T t\nsemantic adaptation T t\nfor fmu S s",
+            1,
+            "contain itself",
+            "",
+        ),
+        ("semantic adaptation S s", 1, "has no unit inside", "for inner fmu"),
+        ("module nothing", None, "no adaptation", "semantic adaptation"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str, line: int | None, what: str, hint: str) -> None:
+    library = Library()
+    with pytest.raises(ScenarioError) as error:
+        all_of(library, library.add(text), "x.sa")
+    found = [p for p in error.value.problems if what in p.what and hint in p.hint and p.line == line]
+    assert found, str(error.value)
+
+
+def test_modules_are_found_beside_a_file_and_circles_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.sa").write_text(
+        "module Plants\nfmu pump input ports u output ports q\nfmu tank input ports q output ports level\n"
+    )
+    (tmp_path / "both.sa").write_text(
+        "import Plants\nfmu both composed of pump, tank output ports level\n"
+        "semantic adaptation W w\nfor fmu both"
+    )
+    (layer,) = checked(tmp_path / "both.sa")
+    assert [port.name for port in layer.explicit.inputs] == ["u"]
+    inside = text_of(layer.inside["both"].explicit.it)
+    assert "with pump.q -> tank.q" in inside
+    (tmp_path / "model.sa").write_text("module Plants\nimport both\n")
+    with pytest.raises(ScenarioError, match=r"line 2.*circle: .*both.sa → model.sa → both.sa"):
+        checked(tmp_path / "both.sa")
+    (tmp_path / "model.sa").write_text("module Plans\n")
+    with pytest.raises(ScenarioError, match=r"line 1, column 1: there is no module 'Plants'"):
+        checked(tmp_path / "both.sa")
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "window.sa"
+    file.write_text(WINDOW)
+    assert main(["adapt", str(file), "--check"]) == 0
+    assert "reactive mealy windowSA around window" in capsys.readouterr().out
+    assert main(["adapt", str(file), "--explicit"]) == 0
+    assert capsys.readouterr().out.strip() == WINDOW_EXPLICIT.strip()
+    assert main(["adapt", str(file), "--explicit", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"]
+    assert told["explicit"].strip() == WINDOW_EXPLICIT.strip()
+    assert told["adaptations"][0]["outputs"] == ["disp", "tau"]
+    file.write_text(WINDOW.replace("window.height", "window.hight"))
+    assert main(["adapt", str(file), "--json"]) == 3
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert (problem["line"], problem["column"]) == (8, 26)
+    assert "height" in problem["hint"]
+
+
+def test_layers_of_a_plain_adaptation_is_itself() -> None:
+    (it,) = parse(WINDOW).adaptations
+    assert layers(it) == (it,)
