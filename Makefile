@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve support-table evidence installs walk engine-pictures engine-tables \
+.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve support-table python-api evidence installs walk engine-pictures engine-tables \
 	reproduce bench native-test native-asan native-tsan dist clean distclean
 
 help:  ## List the targets
@@ -102,6 +102,9 @@ docs: .venv/.checkers  ## Build the documentation into build/site
 
 support-table: setup  ## Write docs/support.md from the markers of the tests
 	$(BIN)/python tools/support_table.py
+
+python-api: setup  ## Write docs/python-api.md from signatures and docstrings
+	$(BIN)/python tools/python_api.py
 
 evidence: .venv/.benched  ## Measure every number that was asked for; writes docs/evidence.md (half an hour)
 	$(BIN)/python -m tools.evidence
