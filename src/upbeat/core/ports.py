@@ -57,8 +57,8 @@ class Port:
     * `size` is None for a scalar and n for an array of n cells.
     * `unit` is a unit of measure (see `upbeat.core.measure`); None means unspecified, "1" dimensionless.
     * `depends` (outputs): the inputs this output depends on *directly*, at the same instant.
-    * `reactive` (inputs): True, the unit expects the value at the end of the step (thesis, definition
-      39); False, the value at its start (*delayed*); None, it does not mind and the coupling chooses.
+    * `reactive` (inputs): True, the unit expects the value at the end of the step; False, the
+      value at its start (*delayed*); None, it does not mind and the coupling chooses.
     * `derivative` (real outputs): the output of the same unit that is this one's time derivative.
     * `items`: the labels of an enumeration, in order; the value is the code of one, which is its index
       unless `codes` says otherwise.

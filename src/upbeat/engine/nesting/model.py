@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------------------------------------
-# A nested scenario with event ports: as a whole it is one discrete-event unit (thesis, definition 10).
+# A nested scenario with event ports: as a whole it is one discrete-event unit.
 #
 # What happens inside at an instant is left to whoever drives it from outside: `due` says when, `get` what
 # will be sent, and each `jump` is one micro-step inside. Where something inside moves on its own, the next
@@ -392,7 +392,7 @@ def _condition(name: str, event: str) -> Port:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Both ways to make a continuous and a discrete-event unit fit together (thesis, section 3.8).
+# Both ways to make a continuous and a discrete-event unit fit together.
 #
 # *Hybrid DE* makes a discrete-event unit of a continuous one, *hybrid CT* the reverse. Either is a nested
 # scenario: the unit itself, and the converters between signals and events that it needs. Anything

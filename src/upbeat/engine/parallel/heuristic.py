@@ -1,7 +1,7 @@
 """The scheduling heuristic: tasks with durations on a few cores, so that the last one ends early.
 
-The rule is that of Ben Khaled et al., "Fast multi-core co-simulation of Cyber-Physical Systems" (2014),
-algorithm 1: of all tasks that are ready, take the one with the largest *schedule pressure*, and put it where
+The rule is that of Ben Khaled et al., "Fast multi-core co-simulation of Cyber-Physical Systems" (2014):
+of all tasks that are ready, take the one with the largest *schedule pressure*, and put it where
 its pressure is smallest. The pressure of a task is how much its start there makes the critical path longer,
 less its flexibility, which comes to start + duration + (longest way from it to the end) - critical path.
 Printed as it is, the algorithm gives invalid schedules: a core is free again when its task *ends*, and a

@@ -17,7 +17,7 @@ from upbeat.master.wiring import Wiring
 
 @dataclass(frozen=True)
 class Constrained:
-    """Find inputs so that constraints between outputs hold at the end of every step (thesis, 3.7.3).
+    """Find inputs so that constraints between outputs hold at the end of every step.
 
     ``constraints={"force": "left.x - right.x + step/2*(left.v - right.v)"}``: each key names an input that
     nobody drives, usually one of the scenario's own (connections say where it goes: ``"left.F": "force"``,

@@ -16,7 +16,7 @@ from upbeat.master.wiring import Wiring
 
 @dataclass(frozen=True, slots=True)
 class Negotiated:
-    """As `coupling`, but a unit may take less than the step asked (thesis, algorithm 6).
+    """As `coupling`, but a unit may take less than the step asked.
 
     Units that can be set back go first; the earliest stop among them becomes the end of the step, and
     they repeat it up to there, until none stops earlier still (at most `most` times, then the run ends).

@@ -1,7 +1,7 @@
 """What happens at one instant: events in superdense time, micro-step by micro-step.
 
 The meaning is that of a network of discrete-event units with a fixed order for those that have something to
-do at the same time (thesis, definitions 8 to 10). One micro-step: the first unit in the order that is due
+do at the same time (classic DEVS). One micro-step: the first unit in the order that is due
 is asked what it sends, and jumps; every unit that receives something jumps, too; signals that may have
 changed are exchanged; all that may be due at another time now is asked again. Micro-steps follow each
 other until nothing is due.

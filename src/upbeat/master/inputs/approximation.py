@@ -481,7 +481,7 @@ class Hermite:
 @dataclass(frozen=True, slots=True)
 class Continuous:
     """Extrapolated interpolation: a straight line from where the last step's course ended to the
-    latest value, so that an input never jumps at a communication point (thesis, example 17)."""
+    latest value, so that an input never jumps at a communication point."""
 
     derivatives: ClassVar[int] = 0
 

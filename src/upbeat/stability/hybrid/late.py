@@ -30,7 +30,7 @@ from upbeat.units.equations.ode import Function, Ode
 from upbeat.units.process import bare
 
 # ----------------------------------------------------------------------------------------------------
-# How late a planar system of two modes may switch and still come to rest (thesis, chapter 6).
+# How late a planar system of two modes may switch and still come to rest.
 
 PATTERNS = ((0.0, 1.0), (1.0, 0.0), (1.0, 1.0))
 """Which of the two switches are late: into the inner mode, out of it, or both.
@@ -172,7 +172,7 @@ def _closing(
         change = wider(float(late))
         if change >= 0.0:
             return float(optimize.brentq(wider, before, late, xtol=1e-3 * accuracy * late, rtol=8.9e-16))
-        if change != change:  # nothing is known of delays that are so long (T₂ in the thesis)
+        if change != change:  # nothing is known of delays that are so long
             break
         before = float(late)
     return float("inf")

@@ -1,4 +1,4 @@
-"""Making a switched system stable by forbidding as few sequences as possible (thesis, 5.5 to 5.9)."""
+"""Making a switched system stable by forbidding as few sequences as possible."""
 
 from __future__ import annotations
 
@@ -293,14 +293,14 @@ def stabilise(
 
 
 # ----------------------------------------------------------------------------------------------------
-# The cut that leaves most sequences, proven best for its lift; and the thesis's greedy one (Algorithm 5).
+# The cut that leaves most sequences, proven best for its lift; and a greedy one to compare with.
 
 CHOICES = 200_000
 """So many partial cuts are tried before the search for the best one is given up."""
 
 
 def stabilise_best(system: SwitchedSystem, *, lift: int = 1, seconds: float = 600.0) -> Stabilised:
-    """The cut of this lift that leaves most sequences, and the proof of those (section 5.9).
+    """The cut of this lift that leaves most sequences, and the proof of those.
 
     Cycles are collected until the best cut for those that are known breaks all there are. `best` is true if
     so; it is false where the search was given up, or a sequence had to go that nobody has proven to grow.
@@ -356,10 +356,10 @@ def cheapest_cut(automaton: Automaton, sets: Sequence[frozenset[int]]) -> tuple[
 
 
 def stabilise_greedily(system: SwitchedSystem, *, lift: int = 1, seconds: float = 600.0) -> Stabilised:
-    """Algorithm 5 in the order of work of section 5.7: one edge after the other, the best at the moment.
+    """Forbid one edge after the other, the best at the moment: what is published, to compare with.
 
     First the edge that breaks most growing cycles of up to three policies, until there are none; then, as
-    long as a growing cycle is found, the edge of it that costs least entropy. Kept to compare with.
+    long as a growing cycle is found, the edge of it that costs least entropy.
     """
     check_type(system, SwitchedSystem, "system")
     budget = Budget(seconds)

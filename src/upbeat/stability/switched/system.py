@@ -76,7 +76,7 @@ class SwitchedSystem:
         return SwitchedSystem(self.matrices, automaton, self.names)
 
     def products(self, length: int) -> SwitchedSystem:
-        """All products of so many policies, as policies of a system of their own (section 5.4.3)."""
+        """All products of so many policies, as policies of a system of their own."""
         words = np.stack(np.meshgrid(*[np.arange(len(self.matrices))] * length, indexing="ij"), -1)
         words = words.reshape(-1, length)
         product = self.matrices[words[:, 0]]
