@@ -39,7 +39,8 @@ SECTIONS: dict[str, tuple[str, str]] = {
         "",
         "Ode Function PythonOde PythonFunction PythonDiscrete PythonUnit NativeUnit Fmu Isolated "
         "StateMachine Discrete Mode Emission Variable LastValue Sampler Edge Threshold Clock "
-        "Schedule Nested adapted Adaptation as_discrete as_continuous blocks Model Unit Ability Port Kind Causality",
+        "Schedule Nested adapted Adaptation as_discrete as_continuous blocks Model Unit Ability Port "
+        "Kind Causality",
     ),
     "Solvers": (
         "",
