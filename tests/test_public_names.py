@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import inspect
 import re
 import runpy
 import subprocess
@@ -52,23 +51,12 @@ def test_the_stub_and_the_module_offer_the_same_names() -> None:
 
 
 def test_every_name_is_documented() -> None:
-    """With its signature, readable as it is; and with its docstring, on the built site."""
+    """With its signature, readable as it is; the built site adds the docstrings."""
     api = runpy.run_path(str(ROOT / "tools/python_api.py"))
     page = (ROOT / "docs/python-api.md").read_text()
     shown = re.findall(r"^\| `([^`]+)` \|", page, re.M)
     wanted = [api["signature"](name, getattr(up, name)) for name in up.__all__]
     assert sorted(shown) == sorted(wanted), "make python-api"
-    built = (ROOT / "docs/python-docstrings.md").read_text()
-    homes = {name: getattr(up, name) for name in up.__all__}
-    assert "::: upbeat.core.errors\n" in built  # all errors at once
-    missing = [
-        name
-        for name, thing in homes.items()
-        if not inspect.ismodule(thing)
-        and thing.__module__ != "upbeat.core.errors"
-        and f"::: {thing.__module__}.{name}\n" not in built
-    ]
-    assert missing == []
 
 
 def test_what_is_told_of_objects_exists() -> None:

@@ -1,7 +1,7 @@
 """Writes docs/python-api.md: every public name with its signature and the first sentence of its docstring.
 
 `make python-api` after a public name, a parameter or such a sentence has changed; a test compares names and
-signatures. The whole docstrings are on the built site (docs/python-docstrings.md).
+signatures. The built site adds the docstrings (`tools/mkdocs_hooks.py`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ PAGE = ROOT / "docs" / "python-api.md"
 HEAD = """# Python API
 
 Everything here is in `import upbeat as up`; heavy and optional packages are loaded when first needed. All
-parameters and docstrings are in `help(up.Ode)` and [on the built site](python-docstrings.md). Extensions
-are written with [`upbeat.extend`](extending.md).
+parameters and docstrings are in `help(up.Ode)`, and below on the built site. Extensions are written with
+[`upbeat.extend`](extending.md).
 """
 
 SECTIONS: dict[str, tuple[str, str]] = {
