@@ -20,13 +20,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "support.md"
 AREAS = {"fmi2": "FMI 2.0", "fmi3": "FMI 3.0", "ssp": "SSP 1.0 and 2.0"}
+VERSIONS = {"fmi2": "2.0", "fmi3": "3.0"}
 YES = "yes"
 
 _INTRODUCTION = """\
 # What is supported of FMI and SSP
 
-Every row of these tables is shown by the tests named in it. The page is made from the tests by
-`make support-table`; a test fails if it is out of date.
+Every row is shown by tests, which carry it as a marker: `@pytest.mark.supports("ssp", "Variants")`. This page is
+made of the markers (`make support-table`).
 """
 
 Rows = dict[tuple[str, str], dict[str, list[str]]]
@@ -69,21 +70,27 @@ def collected(tests: Path) -> Rows:
 
 def page(rows: Rows) -> str:
     """The text of docs/support.md."""
-    parts = [_INTRODUCTION]
-    for area, title in AREAS.items():
-        lines = [f"## {title}", "", "| Feature | Supported | Shown by |", "|---|---|---|"]
-        for (_, feature), answers in sorted(item for item in rows.items() if item[0][0] == area):
-            # "yes" first: what follows are the limits of it
-            ordered = sorted(answers, key=lambda answer: (answer != YES, answer))
-            shown = sorted({test for tests in answers.values() for test in tests})
-            lines.append(f"| {feature} | {'; '.join(ordered)} | {_shown(shown)} |")
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)
+    fmi: dict[tuple[str, str], list[str]] = {}
+    for (area, feature), answers in rows.items():
+        if area in VERSIONS:
+            fmi.setdefault((feature, _answer(answers)), []).append(VERSIONS[area])
+    table = ["## FMI", "", "| Feature | Supported | FMI |", "|---|---|---|"]
+    table += [
+        f"| {feature} | {answer} | {', '.join(sorted(which))} |"
+        for (feature, answer), which in sorted(fmi.items())
+    ]
+    ssp = ["## SSP 1.0 and 2.0", "", "| Feature | Supported |", "|---|---|"]
+    ssp += [
+        f"| {feature} | {_answer(answers)} |"
+        for (area, feature), answers in sorted(rows.items())
+        if area == "ssp"
+    ]
+    return "\n".join([_INTRODUCTION, *table, "", *ssp]) + "\n"
 
 
-def _shown(tests: list[str]) -> str:
-    """The first test of a feature, and how many there are beyond."""
-    return f"`{tests[0]}`" + (f" +{len(tests) - 1}" if len(tests) > 1 else "")
+def _answer(answers: dict[str, list[str]]) -> str:
+    """ "Yes" first: what follows are the limits of it."""
+    return "; ".join(sorted(answers, key=lambda answer: (answer != YES, answer)))
 
 
 if __name__ == "__main__":

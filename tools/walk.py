@@ -6,6 +6,7 @@ not in this order, fails it. After a change: ``make walk``.
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
@@ -155,6 +156,17 @@ def _box(row: Row, x: float, y: float) -> list[str]:
         parts.append(_text(x, y + shift, name, 11 if len(name) < 27 else 9.5, "middle", ink))
         parts.append(_text(at, y + shift, station.what, 12.5, anchor, ink))
     return parts
+
+
+def layers() -> list[str]:
+    """The rows of docs/walk.md: each layer, its first sentence, and the folders in it."""
+    rows = []
+    for first in sorted((ROOT / "src" / "upbeat").glob("*/__init__.py")):
+        says = (ast.get_docstring(ast.parse(first.read_text(encoding="utf-8"))) or "").splitlines()[0]
+        inside = sorted(path.parent.name for path in first.parent.glob("*/__init__.py"))
+        folders = ", ".join(f"`{name}`" for name in inside)
+        rows.append(f"| `{first.parent.name}/` | {says.rstrip('.')} | {folders} |")
+    return rows
 
 
 if __name__ == "__main__":
