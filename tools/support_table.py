@@ -26,8 +26,8 @@ YES = "yes"
 _INTRODUCTION = """\
 # What is supported of FMI and SSP
 
-Every row is shown by tests, which carry it as a marker: `@pytest.mark.supports("ssp", "Variants")`. This page is
-made of the markers (`make support-table`).
+Every row is shown by tests, which carry it as a marker: `@pytest.mark.supports("ssp", "Variants")`. This page
+is made of the markers (`make support-table`).
 """
 
 Rows = dict[tuple[str, str], dict[str, list[str]]]

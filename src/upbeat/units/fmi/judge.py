@@ -53,7 +53,13 @@ class Reaction:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The whole of it. `crash` says how it ended its process, or hung, in ordinary use; it may be empty."""
+    """The whole of it, and with `format` and `findings` the object that `upbeat probe --json` prints.
+
+    `format` grows when the meaning of a key changes; new keys may come at any time. `step` is in seconds, and
+    None, like `time_per_step_ns`, if there was none. `usable`: it got through its first step. `crash` says
+    how it ended its process, or hung, in ordinary use; it may be empty. `feedthrough` lists, by output, the
+    inputs that are declared, that it reacts to at once, and after a step.
+    """
 
     file: str
     sha256: str
