@@ -285,7 +285,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "transport_delay": {"delay": 0.2, "points": 4},
     "pade_delay": {"delay": 0.2},
     "sample_hold": {"every": 0.1},
-    "relay": {"on": 1.0, "off": 0.0},
+    "relay": {"above": 1.0, "below": 0.0},
     "quantizer": {"step": 0.1},
     "noise": {"amplitude": 1.0, "every": 0.1, "seed": 3},
 }
@@ -347,7 +347,7 @@ def test_blocks_are_linearised(late: Any) -> None:
         (lambda: up.blocks.sum({"y": 1}), "'y' is the output"),
         (lambda: up.blocks.pid(1.0, kd=1.0), "needs a filter"),
         (lambda: up.blocks.rate_limiter(1.0), "give tau"),
-        (lambda: up.blocks.relay(0.0, 1.0), "off must not be above on"),
+        (lambda: up.blocks.relay(0.0, 1.0), "below must not be more than above"),
         (lambda: up.blocks.transport_delay(1.0, points=0), "whole number from 1 to 1000"),
         (lambda: up.blocks.gain(1.0, units={"v": "m"}), "there is no port 'v'"),
         (lambda: up.blocks.gain(1.0, units={"u": "foo"}), "foo"),

@@ -723,20 +723,27 @@ def sample_hold(
 
 
 def relay(
-    on: float, off: float, *, high: float = 1.0, low: float = 0.0, start: bool = False, units: Units = None
+    above: float,
+    below: float,
+    *,
+    high: float = 1.0,
+    low: float = 0.0,
+    start: bool = False,
+    units: Units = None,
 ) -> DiscreteBlock:
-    """y becomes `high` once u is above `on`, and `low` once it is below `off`. `start` says which it is at
-    the start if u is between the two."""
+    """y becomes `high` once u is above `above`, and `low` once it is below `below`. `start` says which it
+    is at the start if u is between the two."""
     block = _Block(units, ("u", "y"))
     parameters = {
-        name: block.number(name, v) for name, v in (("on", on), ("off", off), ("high", high), ("low", low))
+        name: block.number(name, v)
+        for name, v in (("above", above), ("below", below), ("high", high), ("low", low))
     }
-    if parameters["off"] > parameters["on"]:
-        block.complaints.add("off", f"off must not be above on, not {off!r} and {on!r}")
+    if parameters["below"] > parameters["above"]:
+        block.complaints.add("below", f"below must not be more than above, not {below!r} and {above!r}")
     if not isinstance(start, bool):
         block.complaints.add("start", f"start must be true or false, not {start!r}")
     block.done()
-    up = formula("u >= off" if start else "u > on")
+    up = formula("u >= below" if start else "u > above")
 
     def waiting(condition: str, to: int) -> Mode:
         return Mode(formula(f"time if {condition} else inf"), internal=(("side", Number(to)),))
@@ -747,8 +754,8 @@ def relay(
         mode="side",
         modes=(
             Mode(due=Name("time"), internal=(("side", formula("2 if up else 1", up=up)),)),
-            waiting("u > on", 2),
-            waiting("u < off", 1),
+            waiting("u > above", 2),
+            waiting("u < below", 1),
         ),
         outputs=(("y", (formula("high if side == 2 else low"),)),),
     )

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.engine.choose import EngineName
+from upbeat.engine.nesting.adapted import Adapted, adapted, all_written
 from upbeat.engine.nesting.model import Nested
 from upbeat.engine.settings import usual_pace
 from upbeat.master.master import Master
 from upbeat.master.settings import master_from, settings_of
 from upbeat.scenario.files import reading as files
-from upbeat.scenario.files.definitions import Nest
+from upbeat.scenario.files.definitions import ADAPT, AdaptationError, Nest, table_of
 from upbeat.scenario.files.reading import ScenarioFile, read_scenario
 
 DEEPEST = 50
@@ -24,6 +26,26 @@ DEEPEST = 50
 def nesting(path: Path, allow_python: bool) -> Nest:
     """What makes units of the scenarios that the file `path` nests."""
     return _Nesting(allow_python).inside((path,))
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """What makes units inside those of a file that was reached by this way."""
+
+    nesting: _Nesting
+    chain: tuple[Path, ...]
+
+    def __call__(self, table: Mapping[str, Any], folder: Path | None) -> Model:
+        return self.nesting.nested(table, folder, self.chain)
+
+    def adapted(self, model: Model, given: Sequence[Any], folder: Path | None) -> Model:
+        """One adaptation after the other, so that it is known which one is wrong."""
+        for index, one in enumerate(given):
+            try:
+                model = adapted(model, one)
+            except InvalidInput as error:
+                raise AdaptationError(index, str(error)) from None
+        return model
 
 
 class _Nesting:
@@ -36,9 +58,9 @@ class _Nesting:
         self._made: dict[tuple[Path, EngineName, bool], Nested] = {}
 
     def inside(self, chain: tuple[Path, ...]) -> Nest:
-        return lambda table, folder: self._nested(table, folder, chain)
+        return _Inside(self, chain)
 
-    def _nested(self, table: Mapping[str, Any], folder: Path | None, chain: tuple[Path, ...]) -> Model:
+    def nested(self, table: Mapping[str, Any], folder: Path | None, chain: tuple[Path, ...]) -> Model:
         path = _path(table["scenario"], folder)
         engine, flatten = table.get("engine", "auto"), table.get("flatten", True)
         if engine not in get_args(EngineName):
@@ -95,6 +117,14 @@ def _path(given: object, folder: Path | None) -> Path:
 
 def nested_table(name: str, model: Model, path: Path) -> dict[str, Any] | None:
     """The table of a nested unit in the file `path`, after its scenario was written beside it."""
+    if isinstance(model, Adapted) and model.model is not None:
+        inner = nested_table(name, model.model, path) or table_of(name, model.model)
+        if adapted(model.model, *model.adaptations) != model:
+            raise InvalidInput(
+                f"blocks of the adapted unit '{name}' have other values than its adaptations say. "
+                "Write these values there."
+            )
+        return {**inner, ADAPT: all_written(model.adaptations)}
     if type(model) is not Nested:
         return None
     beside = path.with_name(f"{path.stem}_{name}.toml")

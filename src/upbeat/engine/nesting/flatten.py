@@ -25,6 +25,7 @@ from upbeat.core.errors import MasterError
 from upbeat.core.names import split
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.time import Span
+from upbeat.engine.nesting.adapted import Adapted, mentions
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi, Sequenced, UnitSequence
 from upbeat.master.couplings.multirate import MOST, MultiRate
@@ -34,6 +35,8 @@ from upbeat.master.master import Master
 from upbeat.master.paces.pace import Pace, equal_steps
 from upbeat.master.port_registers import End
 from upbeat.master.wiring import Wiring
+from upbeat.scenario.directory import INPUTS
+from upbeat.scenario.graph import unit_order
 from upbeat.scenario.merging.inline import CannotInline, Patchwork, inline
 from upbeat.scenario.scenario import Scenario
 
@@ -197,7 +200,7 @@ def flattened(scenario: Scenario, master: Master, span: Span | None = None) -> F
     """
     closed = scenario.closed()
     master = master.settled(closed)
-    if not any(type(model) is Nested for model in closed.units.values()):
+    if not any(type(model) in (Nested, Adapted) for model in closed.units.values()):
         return Flat(master.arranged(closed), master)
     return _Flattening(closed, master, span).flat()
 
@@ -237,11 +240,14 @@ class _Flattening:
         while waiting:
             unit = waiting.pop()
             model = self._work.units[unit]
-            if type(model) is not Nested:
+            if type(model) not in (Nested, Adapted):
                 continue
+            assert isinstance(model, Nested)
             path = self._work.path_of(unit)
             try:
-                why, new = self._merge(unit, model)
+                why, new = (
+                    self._unfold(unit, model) if isinstance(model, Adapted) else self._merge(unit, model)
+                )
             except (Kept, CannotInline) as reason:
                 _check_inside(path, model)
                 self._notes.append(Note(path, False, str(reason)))
@@ -298,6 +304,46 @@ class _Flattening:
             return f"its units run one after the other, beside the others: {known}", units
         return f"its units run side by side with the others: {known}", units
 
+    def _unfold(self, unit: str, model: Adapted) -> tuple[str, list[str]]:
+        """Put an adapted unit and the blocks around it in its place, whatever the coupling: that is what an
+        adaptation means."""
+        _check_wish(model)
+        coupling = self._master.coupled
+        if mentions(self._master.pace, unit):
+            raise Kept(f"the pace {self._master.pace} speaks of it")
+        if mentions(coupling, unit) and not isinstance(coupling, (GaussSeidel, MultiRate)):
+            raise Kept(f"the coupling {type(coupling).__name__} speaks of it")
+        inner = model.whole
+        given = self._ports.get(unit, {})
+        names = inline(self._work, unit, inner)
+        self._ports.pop(unit, None)
+        for end, chosen in model.approximations:
+            block, port = split(end)
+            self._ports.setdefault(names[block], {})[port] = chosen
+        for connection in inner.connections:
+            for source, port in connection.sources:
+                if source == INPUTS and port in given:
+                    self._ports.setdefault(names[connection.unit], {})[connection.port] = given[port]
+        units = list(names.values())
+        rate = self._rates.pop(unit, None)
+        if rate is not None:
+            self._rates.update(dict.fromkeys(units, rate))
+        if isinstance(coupling, GaussSeidel) and coupling.order is not None and unit in coupling.order:
+            place = coupling.order.index(unit)
+            around = (*coupling.order[:place], *_ordered(inner, names), *coupling.order[place + 1 :])
+            self._master = replace(self._master, coupling=replace(coupling, order=around))
+        if isinstance(coupling, MultiRate) and unit in coupling.rates:
+            rates = {name: rate for name, rate in coupling.rates.items() if name != unit}
+            rates |= dict.fromkeys(units, coupling.rates[unit])
+            self._master = replace(self._master, coupling=replace(coupling, rates=rates))
+        turns = [names[name] for name in model.master.simultaneous.units(inner)]
+        if unit in self._turns:
+            self._turns_inside[unit] = turns
+        return (
+            f"its blocks stand between the others as if they had been typed there: {self._paths(units)}",
+            units,
+        )
+
     def _merge_events(self, unit: str, model: Nested) -> tuple[str, list[str]]:
         """As `_merge`, for discrete-event units."""
         check_discrete(model)
@@ -350,6 +396,11 @@ class _Flattening:
         if not is_whole(self._span, self._master.pace):
             raise Kept("it has a rate of its own, and not all communication steps are of the same length")
         return rate, step
+
+
+def _ordered(inner: Scenario, names: Mapping[str, str]) -> list[str]:
+    """The units of an adapted one by their new names, in the order of what flows through them."""
+    return [names[unit] for unit in unit_order(inner.closed()) if unit in names]
 
 
 def _check_inside(path: str, model: Nested) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
@@ -37,11 +37,28 @@ _MARKS = {"state_machine": "transitions", "ode": "states", "scenario": "scenario
 """The key that tells which kind it is; the first that is there counts."""
 ISOLATION = ("isolation", "deadline", "restart", "keep_every")
 """The keys of any unit or model about a process of its own (see `upbeat.Isolated`)."""
-OVERRIDES = ("model", "parameters", "start", "solver", *ISOLATION)
+ADAPT = "adapt"
+"""The key of any unit or model with adaptations: a list of texts and tables."""
+OVERRIDES = ("model", "parameters", "start", "solver", ADAPT, *ISOLATION)
 """The keys of a unit that uses a model from `[models]`."""
 
-Nest = Callable[[Table, Path | None], Model]
-"""Makes a unit of the scenario in another file; for the layer that can run one."""
+
+class Nest(Protocol):
+    """What only the layer that can run a scenario inside a unit can make."""
+
+    def __call__(self, table: Table, folder: Path | None) -> Model:
+        """A unit of the scenario in another file."""
+
+    def adapted(self, model: Model, given: Sequence[Any], folder: Path | None) -> Model:
+        """A model with adaptations around it; `AdaptationError` says which one is wrong."""
+
+
+class AdaptationError(ModelError):
+    """One of several adaptations is wrong: the one with this index."""
+
+    def __init__(self, index: int, what: str) -> None:
+        super().__init__(what, [(f"adapt[{index}]", what)])
+
 
 _CELL = re.compile(r"\[(\d+)\]\Z")
 
@@ -147,7 +164,7 @@ class Definitions:
                 changed = self._guard(partial(model.with_values, {name: value}), (*where, key, name))
                 good = good and changed is not None
                 model = changed or model
-        return self._guard(partial(isolated, model, table), where) if good else None
+        return self._guard(lambda: isolated(self._adapted(model, table), table), where) if good else None
 
     def _model(self, table: Table, where: Where) -> Model | None:
         kind = table.get("kind", next((k for k, mark in _MARKS.items() if mark in table), "function"))
@@ -156,11 +173,23 @@ class Definitions:
                 (*where, "kind"), f"there is no kind {kind!r} of unit", suggest(str(kind), KINDS, "kinds")
             )
             return None
-        if not self._known_keys(table, ("kind", *KINDS[kind], *ISOLATION), where):
+        if not self._known_keys(table, ("kind", *KINDS[kind], ADAPT, *ISOLATION), where):
             return None
-        said = {key: table[key] for key in ISOLATION if key in table and key not in KINDS[kind]}
+        said = {key: table[key] for key in (ADAPT, *ISOLATION) if key in table and key not in KINDS[kind]}
         rest = {key: value for key, value in table.items() if key != "kind" and key not in said}
-        return self._guard(lambda: isolated(self._make(kind, rest), said), where)
+        return self._guard(lambda: isolated(self._adapted(self._make(kind, rest), said), said), where)
+
+    def _adapted(self, model: Model, table: Table) -> Model:
+        """The model with the adaptations that a table lists, if it does."""
+        if ADAPT not in table:
+            return model
+        given = table[ADAPT]
+        given = [given] if isinstance(given, (str, Mapping)) else given
+        if not isinstance(given, list):
+            raise InvalidInput(f'adapt is a list, such as ["gain 2 on y"], not {given!r}')
+        if self._nest is None:
+            raise InvalidInput("a unit with adaptations can be run by upbeat.load only")
+        return self._nest.adapted(model, given, self._folder)
 
     def _make(self, kind: str, table: dict[str, Any]) -> Model:
         match kind:

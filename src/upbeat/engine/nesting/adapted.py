@@ -1,0 +1,139 @@
+"""Adapted units: `upbeat.adapted`, and what the library of adaptations (`upbeat.adapt.library`) becomes.
+
+Adaptations that stand between a unit and its ports are a nested scenario that always gives way to what is in
+it: the program is that of the same blocks typed by hand, under every coupling. Those about how a unit runs
+are programs inside a unit (`upbeat.adapt.adaptation`) or models around the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from upbeat.adapt.library import INSIDE, KINDS, SIGNALS, Asked, Given, Wired, read
+from upbeat.core.abilities import Model
+from upbeat.core.errors import InvalidInput, ModelError
+from upbeat.core.ports import Value
+from upbeat.engine.nesting.model import Nested, as_continuous, as_discrete
+from upbeat.master.couplings.coupling import GaussSeidel
+from upbeat.master.inputs.approximation import Approximation
+from upbeat.master.master import Master
+from upbeat.master.paces.pace import EventDriven
+
+KINDS.setdefault("as_discrete", as_discrete)
+KINDS.setdefault("as_continuous", as_continuous)
+
+
+@dataclass(frozen=True)
+class Adapted(Nested):
+    """A unit with blocks between it and its ports: `model`, with `adaptations` as they were written."""
+
+    model: Model | None = None
+    adaptations: tuple[Given, ...] = ()
+    approximations: tuple[tuple[str, Approximation], ...] = ()
+    """What inputs inside do between communication points, where adaptations say so, by ``unit.port``."""
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Adapted:
+        """Other values: those of the unit by the names that they had, of blocks as ``low_pass_y.tau``."""
+        blocks = [name for name in self.scenario.units if name != INSIDE]
+        own = {key: value for key, value in values.items() if key.partition(".")[0] not in blocks}
+        others = {key: value for key, value in values.items() if key not in own}
+        found = self
+        if own:
+            assert self.model is not None
+            ports = {port.name for port in self.model.ports}
+            short = {
+                key.removeprefix(f"{INSIDE}.") if key not in ports else key: value
+                for key, value in own.items()
+            }
+            made = adapted(self.model.with_values(short), *self.adaptations)
+            assert isinstance(made, Adapted)
+            found = made
+        return replace(found, scenario=found.scenario.with_values(others)) if others else found
+
+
+def adapted(model: Model, *adaptations: Given) -> Model:
+    """The model, adapted: the first that is listed is the nearest to it.
+
+        up.adapted(motor, "gain 0.1047 on n", "low_pass 0.02 on n", "every 0.001")
+
+    Each is a text or a table: see the page on adaptations for all of them.
+    """
+    if not (hasattr(model, "ports") and hasattr(model, "instantiate")):
+        raise ModelError(f"the first argument of adapted is a model, not {model!r}")
+    found = model
+    waiting = [(given, read(given)) for given in adaptations]
+    while waiting:
+        signals = []
+        while waiting and waiting[0][1].kind in SIGNALS:
+            signals.append(waiting.pop(0))
+        if signals:
+            found = _wired(found, signals)
+        if waiting:
+            _, asked = waiting.pop(0)
+            found = _run(found, asked)
+    return found
+
+
+def _wired(model: Model, asked: Sequence[tuple[Given, Asked]]) -> Model:
+    before: tuple[Given, ...] = ()
+    if type(model) is Adapted and model.model is not None:  # stacked adaptations are one
+        before, model = model.adaptations, model.model
+    work = Wired(model)
+    for one in (*(read(given) for given in before), *(one for _, one in asked)):
+        try:
+            SIGNALS[one.kind](work, one.on, **one.arguments)
+        except InvalidInput as error:
+            text = str(error)
+            raise ModelError(text if repr(one.text) in text else f"{one.text!r}: {text}") from None
+    given = (*before, *(given for given, _ in asked))
+    chosen = tuple(work.approximations.items())
+    reactive = any(port.reactive for port in work.units[INSIDE].ports)
+    master = Master(EventDriven(), GaussSeidel() if reactive else None, ports=dict(chosen))
+    return Adapted(work.scenario(), master, model=model, adaptations=given, approximations=chosen)
+
+
+def _run(model: Model, asked: Asked) -> Model:
+    """An adaptation about how the unit runs."""
+    arguments: dict[str, Any] = dict(asked.arguments)
+    if asked.on:
+        arguments["on"] = asked.on
+    try:
+        made = KINDS[asked.kind](model, **arguments)
+    except InvalidInput as error:
+        raise ModelError(f"{asked.text!r}: {error}") from None
+    except TypeError as error:
+        if "on" in arguments and "'on'" in str(error):
+            raise ModelError(
+                f"{asked.text!r}: {asked.kind} is about the whole unit; leave out 'on …'"
+            ) from None
+        raise
+    assert hasattr(made, "instantiate")
+    return made  # type: ignore[no-any-return]
+
+
+def names_in(part: object) -> Iterator[str]:
+    """All texts in a part of a master: what it calls units and ports."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, Mapping):
+        for key, value in part.items():
+            yield from names_in(key)
+            yield from names_in(value)
+    elif isinstance(part, (list, tuple, set, frozenset)):
+        for item in part:
+            yield from names_in(item)
+    elif is_dataclass(part) and not isinstance(part, type):
+        for field in fields(part):
+            yield from names_in(getattr(part, field.name))
+
+
+def mentions(part: object, unit: str) -> bool:
+    """Whether a part of a master speaks of a unit by name."""
+    return any(name == unit or name.startswith(f"{unit}.") for name in names_in(part))
+
+
+def all_written(given: Iterable[Given]) -> list[Any]:
+    """Adaptations as a file holds them."""
+    return [dict(one) if isinstance(one, Mapping) else one for one in given]

@@ -1,0 +1,199 @@
+"""The library of adaptations: against the same thing typed by hand, closed forms, and on both engines."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+
+PLANT = up.Ode({"x": "(u - x)/T"}, inputs={"u": 0.25}, outputs={"y": "x"}, parameters={"T": 0.5})
+WAVE = up.Function(outputs={"y": "2*sin(3*time)"})
+
+
+def both(scenario: up.Scenario, **settings: Any) -> up.Trace:
+    settings = {"pace": 0.05, "until": 2.0, **settings}
+    first, second = (up.simulate(scenario, engine=engine, **settings) for engine in ("interpret", "native"))
+    for name in first.names:
+        assert first[name].tolist() == second[name].tolist(), name
+    return second
+
+
+def adapted(*what: Any, port: str = "u") -> up.Scenario:
+    return up.Scenario({"s": WAVE, "m": up.adapted(PLANT, *what)}, {f"m.{port}": "s.y"})
+
+
+COUPLINGS = [None, up.GaussSeidel(), up.GaussSeidel(order=("m", "s")), up.MultiRate({"m": 4}), up.Iterated()]
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=lambda c: type(c).__name__)
+def test_an_adapted_unit_is_the_same_thing_typed_by_hand(coupling: Any) -> None:
+    what = ("gain 2 on y", "low_pass 0.1 on y", "saturation on u with low = -1, high = 1", "u = 3*v + 0.1")
+    units = {"s": WAVE, "m": PLANT, "f": up.blocks.first_order(0.1)}
+    wires = {"m.u": "max(min(3*s.y + 0.1, 1), -1)", "f.u": "2*m.y"}
+    typed = coupling
+    if isinstance(coupling, up.GaussSeidel) and coupling.order:
+        typed = up.GaussSeidel(order=("m", "f", "s"))
+    if isinstance(coupling, up.MultiRate):
+        typed = up.MultiRate({"m": 4, "f": 4})
+    one = both(adapted(*what, port="v"), coupling=coupling)
+    other = both(up.Scenario(units, wires), coupling=typed)
+    assert one["m.y"].tolist() == other["f.y"].tolist()
+
+
+def test_stability_sees_through_adaptations() -> None:
+    """A delay that makes a loop unstable, and the radius of the loop with the same delay typed by hand."""
+    plant = up.blocks.integrator(-2.0, start=1.0)
+    for delay, verdict in ((0.5, "stable"), (1.0, "unstable")):
+        late = up.adapted(plant, f"transport_delay {delay} on u with points = 5, hold = true")
+        one = up.stability_of(up.Scenario({"p": late}, {"p.u": "p.y"}), step=0.1, scan=False)
+        block = up.blocks.transport_delay(delay, points=5, hold=True)
+        units = {"p": plant, "d": block}
+        other = up.stability_of(up.Scenario(units, {"p.u": "d.y", "d.u": "p.y"}), step=0.1, scan=False)
+        assert one.verdict == other.verdict == verdict
+        assert one.spectral_radius == pytest.approx(other.spectral_radius, rel=1e-9)
+
+
+def test_signs_offsets_units_and_frames() -> None:
+    sensor = up.Function(outputs={"x": "1 + time", "y": {"value": "2*time", "unit": "m"}, "n": "60*time"})
+    seen = up.adapted(sensor, "negate on x", "offset 3 on x", "unit mm on y", "unit rpm on n")
+    take = up.Ode(
+        {"z": "w"}, inputs={"w": {"unit": "rad/s"}, "d": {"unit": "m"}}, outputs={"z": "z", "d_out": "d"}
+    )
+    t = both(up.Scenario({"s": seen, "t": take}, {"t.w": "s.n", "t.d": "s.y"}), until=1.0)
+    assert t["s.x"] == pytest.approx(2 - t.time)
+    assert t["t.d_out"] == pytest.approx(2e-3 * t.time)
+    turned = up.adapted(up.Function(outputs={"x": "1", "y": "time"}), "rotate 90 on x, y")
+    t = both(up.Scenario({"s": turned}), until=1.0)
+    assert t["s.x"] == pytest.approx(t.time)
+    assert t["s.y"] == pytest.approx(-np.ones(len(t.time)))
+    driven = up.adapted(up.Function(["a", "b"], {"p": "a", "q": "b"}), "rotate 30 on a, b")
+    t = both(up.Scenario({"s": driven}, {"s.a": "x", "s.b": "1"}, inputs={"x": 2.0}), until=0.1)
+    c, s = math.cos(math.pi / 6), math.sin(math.pi / 6)
+    assert t["s.p"][-1] == pytest.approx(2 * c + s)
+    assert t["s.q"][-1] == pytest.approx(c - 2 * s)
+
+
+def test_formulas_make_ports() -> None:
+    made = up.adapted(PLANT, "u = 2*(up - down)", "power = y*y")
+    assert [port.name for port in made.ports][:4] == ["down", "up", "y", "power"]
+    t = both(up.Scenario({"m": made}, {"m.up": "1", "m.down": "0"}))
+    exact = 2 + (0 - 2) * np.exp(-t.time / 0.5)
+    assert t["m.y"] == pytest.approx(exact, abs=1e-5)
+    assert t["m.power"] == pytest.approx(exact**2, abs=1e-4)
+
+
+def test_arrays_are_adapted_cell_by_cell() -> None:
+    two = up.Function({"u": [0.0, 0.0]}, {"y": ["u[0]", "2*u[1]"]})
+    made = up.adapted(two, "gain 3 on u", "low_pass 0.1 on y")
+    t = both(up.Scenario({"m": made}, {"m.u": ["1", "2"]}), until=1.0)
+    rise = 1 - np.exp(-t.time / 0.1)
+    assert t["m.y[0]"] == pytest.approx(3 * rise, abs=1e-4)
+    assert t["m.y[1]"] == pytest.approx(12 * rise, abs=5e-4)
+
+
+def test_blocks_between_ports() -> None:
+    t = both(adapted("transport_delay 0.2 on y with points = 4", "dead_band on u with low = -1, high = 1"))
+    plain = both(up.Scenario({"s": WAVE, "m": PLANT}, {"m.u": "s.y - max(min(s.y, 1), -1)"}))
+    late = np.interp(t.time - 0.2, plain.time, plain["m.y"])
+    assert t["m.y"][8:] == pytest.approx(late[8:], abs=1e-9)
+    noisy = [both(adapted("noise 0.1 on y with every = 0.05, seed = 7"))["m.y"].tolist() for _ in range(2)]
+    assert noisy[0] == noisy[1] != plain["m.y"].tolist()
+    steps = set(both(adapted("quantizer 0.5 on y with hysteresis = 0.1"))["m.y"].tolist())
+    assert steps <= {k / 2 for k in range(-5, 6)}
+    estimated = both(adapted("derivative 0.001 on y"), pace=0.001, until=1.0)
+    exact = np.gradient(both(adapted(), pace=0.001, until=1.0)["m.y"], 0.001)
+    assert estimated["m.y"][20:-1] == pytest.approx(exact[20:-1], abs=0.02)
+
+
+def test_events_and_signals() -> None:
+    room = up.Ode({"T": "20*heat - T"}, inputs={"heat": 1.0}, start={"T": 10.0}, outputs=["T"])
+    switch = up.StateMachine(
+        states={"on": {}, "off": {}}, initial="on",
+        inputs={"hot": {"event": True}, "cold": {"event": True}},
+        outputs={"heat": {"value": "1 if state == 'on' else 0"}},
+        transitions=[{"from": "on", "to": "off", "on": "hot"}, {"from": "off", "to": "on", "on": "cold"}],
+    )  # fmt: skip
+    control = up.adapted(switch, "threshold 15 on hot", "threshold 12 on cold with below = true")
+    wires = {"c.hot": "r.T", "c.cold": "r.T", "r.heat": "c.heat"}
+    t = both(up.Scenario({"r": room, "c": control}, wires), pace=0.001, until=3.0)
+    assert t["r.T"].max() == pytest.approx(15, abs=0.02)
+    assert t["r.T"][1500:].min() == pytest.approx(12, abs=0.02)
+    clock = up.adapted(WAVE, "sample 0.5 on y")
+    held = up.adapted(up.Function(["u"], {"v": "u"}), "hold on u")
+    t = both(up.Scenario({"s": clock, "h": held}, {"h.u": "s.y"}), pace=0.1)
+    assert t["h.v"] == pytest.approx(2 * np.sin(3 * 0.5 * np.floor(t.time / 0.5 + 1e-9)))
+
+
+def test_inputs_that_go_on_between_communication_points() -> None:
+    for order, inputs in ((0, up.Hold()), (1, up.Linear()), (2, up.Polynomial(2))):
+        one = both(adapted(f"extrapolate {order} on u"), pace=0.1)
+        other = both(adapted(), pace=0.1, ports={"m.u": inputs})
+        assert one["m.y"].tolist() == other["m.y"].tolist()
+    ahead = both(adapted("interpolate on u", "extrapolate 1 on u"), coupling=up.GaussSeidel())
+    late = both(adapted("delayed on u", "extrapolate 0 on u"), coupling=up.GaussSeidel(order=("s", "m")))
+    exact = up.simulate(adapted().monolith(), pace=0.05, until=2.0)["m.y"]
+    assert abs(ahead["m.y"] - exact).max() < 0.1 * abs(late["m.y"] - exact).max()
+
+
+def test_values_files_and_pickles(tmp_path: Path) -> None:
+    made = up.adapted(PLANT, "low_pass 0.1 on y", {"kind": "gain", "on": "u", "k": 2.0})
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert made.with_values({"T": 0.2}) == up.adapted(PLANT.with_values({"T": 0.2}), *made.adaptations)
+    scenario = up.Scenario({"s": WAVE, "m": made}, {"m.u": "s.y"})
+    experiment = up.experiment(scenario, step=0.1, until=1.0)
+    up.write_scenario(experiment, tmp_path / "a.toml")
+    again = up.load(tmp_path / "a.toml")
+    assert again.scenario == scenario
+    changed = up.load(tmp_path / "a.toml", values={"m.T": 0.2, "m.low_pass_y.tau": 0.3}).run()
+    lag = up.blocks.first_order(0.3, solver={"kind": "rk4", "step": 0.025})
+    units = {"s": WAVE, "m": PLANT.with_values({"T": 0.2}), "f": lag}
+    hand = up.Scenario(units, {"m.u": "2*s.y", "f.u": "m.y"})
+    assert changed["m.y"].tolist() == up.simulate(hand, pace=0.1, until=1.0)["f.y"].tolist()
+
+
+def test_stacked_adaptations_are_one() -> None:
+    at_once = up.adapted(PLANT, "gain 2 on y", "low_pass 0.1 on y", "negate on y")
+    one_by_one = up.adapted(up.adapted(up.adapted(PLANT, "gain 2 on y"), "low_pass 0.1 on y"), "negate on y")
+    assert one_by_one == at_once
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("gian 2 on y", "Did you mean 'gain'"),
+        ("gain 2 on z", "there is no port 'z'"),
+        ("gain on y", "gain needs k"),
+        ("gain 2", "is on a port"),
+        ("gain x on y", "k must be a finite number"),
+        ("low_pass 0 on y", "tau must be more than 0"),
+        ("gain 2 on y with q = 3", "gain has no 'q'"),
+        ("gain 2 on y with q", 'after "with" stand values'),
+        ("u = y", "an input can follow inputs only"),
+        ("w = z", "there is no output 'z'"),
+        ("y = 2*", "ends too early"),
+        ("hold on y", "hold is on an event output"),
+        ("rotate 30 on y", "two ports"),
+        ("extrapolate 1 on y", "'y' is an output"),
+        ("extrapolate 9 on u", "order must be"),
+        ("", "is no adaptation"),
+        ({"on": "y"}, "has a kind"),
+        ({"kind": "gain", "on": 3, "k": 1}, "a port or a list of ports"),
+        (3, "a text"),
+    ],
+)
+def test_what_cannot_be_is_said(what: Any, said: str) -> None:
+    with pytest.raises(up.ModelError, match=said):
+        up.adapted(PLANT, what)
+
+
+def test_files_say_which_one_and_where(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text('[units.m]\noutputs = { y = "time" }\nadapt = [\n  "gain 2 on y",\n  "gian 2 on y",\n]\n')
+    with pytest.raises(up.ScenarioError, match=r"line [345]: .*adapt.*1.*Did you mean 'gain'"):
+        up.load(file, step=0.1, until=1.0)
