@@ -21,7 +21,8 @@ from upbeat.engine.consistent import consistent
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.formats.files import load, write_scenario
 from upbeat.engine.formats.ssp import read_ssp, write_ssp
-from upbeat.engine.nesting.model import Nested, adapted, as_continuous, as_discrete
+from upbeat.engine.nesting.adapted import adapted
+from upbeat.engine.nesting.model import Nested, as_continuous, as_discrete
 from upbeat.engine.realtime import LateWarning, RealTime
 from upbeat.engine.resume import resume
 from upbeat.engine.run import Run

@@ -11,11 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from upbeat.adapt.adaptation import Adaptation
 from upbeat.adapt.library import INSIDE, KINDS, SIGNALS, Asked, Given, Wired, read
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError
 from upbeat.core.ports import Value
+from upbeat.engine.choose import EngineName
 from upbeat.engine.nesting.model import Nested, as_continuous, as_discrete
+from upbeat.engine.nesting.model import adapted as program_of
 from upbeat.master.couplings.coupling import GaussSeidel
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.master import Master
@@ -53,16 +56,24 @@ class Adapted(Nested):
         return replace(found, scenario=found.scenario.with_values(others)) if others else found
 
 
-def adapted(model: Model, *adaptations: Given) -> Model:
-    """The model, adapted: the first that is listed is the nearest to it.
+def adapted(
+    what: Model | Adaptation, *adaptations: Given, engine: EngineName = "auto", flatten: bool = True
+) -> Model:
+    """A model with adaptations around it, the first that is listed nearest to it; or an `Adaptation` as a
+    model.
 
         up.adapted(motor, "gain 0.1047 on n", "low_pass 0.02 on n", "every 0.001")
 
-    Each is a text or a table: see the page on adaptations for all of them.
+    Each is a text or a table: the page on adaptations has all of them. `engine` and `flatten` are those of
+    the program inside that an `Adaptation` becomes.
     """
-    if not (hasattr(model, "ports") and hasattr(model, "instantiate")):
-        raise ModelError(f"the first argument of adapted is a model, not {model!r}")
-    found = model
+    found: Model
+    if isinstance(what, Adaptation):
+        found = program_of(what, engine=engine, flatten=flatten)
+    elif hasattr(what, "ports") and hasattr(what, "instantiate"):
+        found = what
+    else:
+        raise ModelError(f"the first argument of adapted is a model or an Adaptation, not {what!r}")
     waiting = [(given, read(given)) for given in adaptations]
     while waiting:
         signals = []
@@ -109,6 +120,8 @@ def _run(model: Model, asked: Asked) -> Model:
                 f"{asked.text!r}: {asked.kind} is about the whole unit; leave out 'on …'"
             ) from None
         raise
+    if isinstance(made, Adaptation):
+        return program_of(made)
     assert hasattr(made, "instantiate")
     return made  # type: ignore[no-any-return]
 
