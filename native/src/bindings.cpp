@@ -131,9 +131,9 @@ NB_MODULE(_native, module) {
            })
       .def("evaluate", &evaluate);
   bind_units(module);
+  nb::class_<Program>(module, "Program").def(nb::init<nb::handle, const std::vector<Kernel>&>(), "tables"_a, "kernels"_a);
   nb::class_<Host>(module, "Machine")
-      .def(nb::init<nb::handle, const std::vector<Kernel>&, nb::list, double, nb::list>(), "tables"_a, "kernels"_a, "units"_a, "start"_a,
-           "calls"_a = nb::list())
+      .def(nb::init<const Program&, nb::list, double, nb::list>(), "program"_a, "units"_a, "start"_a, "calls"_a = nb::list())
       .def("begin_units", &Host::begin_units)
       .def("efforts", &Host::efforts)
       .def("advancing", &Host::advancing)

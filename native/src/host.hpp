@@ -15,6 +15,20 @@ struct Closed : std::runtime_error {
   Closed() : std::runtime_error("this machine is closed") {}
 };
 
+// A program that has been read and checked, for as many machines as are made of it.
+struct Program {
+  std::shared_ptr<const ProgramTables> tables;
+  std::vector<std::string> strings;
+  std::size_t units;
+
+  Program(nb::handle given, const std::vector<Kernel>& kernels) 
+      : strings(nb::cast<std::vector<std::string>>(given.attr("strings"))), units(nb::len(nb::object(given.attr("units")))) {
+    ProgramTables read = read_program(given, kernels);
+    require(problem_in(read, units));
+    tables = std::make_shared<const ProgramTables>(std::move(read));
+  }
+};
+
 // A machine and what only Python needs: the strings, and what went wrong in a callback.
 //
 // The core works without the GIL, so other threads may call while it does. Every call enters by a `Visit`:
@@ -24,11 +38,10 @@ class Host {
  public:
   // `calls`: the functions of Python that the program calls, with one that reads cells, one that writes them, and the
   // numbers of the events that have fired.
-  Host(nb::handle tables, const std::vector<Kernel>& kernels, nb::list units, double start, nb::list calls) {
-    ProgramTables program = read_program(tables, kernels);
-    require(problem_in(program, units.size()));
-    for (const std::string& text : nb::cast<std::vector<std::string>>(tables.attr("strings"))) entrance_.strings.intern(text);
-    machine_ = std::make_unique<Machine>(std::move(program), entrance_.enter_all(units, start), start);
+  Host(const Program& program, nb::list units, double start, nb::list calls) {
+    if (units.size() != program.units) throw std::invalid_argument("this program is for another number of units");
+    for (const std::string& text : program.strings) entrance_.strings.intern(text);
+    machine_ = std::make_unique<Machine>(program.tables, entrance_.enter_all(units, start), start);
     if (calls.size() > 0) {
       entrance_.needs_gil = true;
       take_calls(calls);

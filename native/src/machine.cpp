@@ -9,8 +9,9 @@
 
 namespace upbeat {
 
-Machine::Machine(ProgramTables tables, std::vector<upbeat_unit> units, double start)
-    : tables_(std::move(tables)),
+Machine::Machine(std::shared_ptr<const ProgramTables> program, std::vector<upbeat_unit> units, double start)
+    : program_(std::move(program)),
+      tables_(*program_),
       units_(std::move(units)),
       clocks_(units_.size(), start),
       cells_(tables_.start),

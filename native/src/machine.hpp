@@ -78,7 +78,9 @@ class Machine {
  public:
   // Takes over the units: each one's `destroy` is called in the end. The tables must be sound
   // (see `problem_in`).
-  Machine(ProgramTables tables, std::vector<upbeat_unit> units, double start);
+  Machine(std::shared_ptr<const ProgramTables> program, std::vector<upbeat_unit> units, double start);
+  Machine(ProgramTables program, std::vector<upbeat_unit> units, double start)
+      : Machine(std::make_shared<const ProgramTables>(std::move(program)), std::move(units), start) {}
   ~Machine();
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
@@ -192,7 +194,8 @@ class Machine {
   bool pack_unit(std::int32_t unit, std::int32_t slot, Bytes& to);
   bool fail(Lane& lane, Fault fault, Call call, std::int32_t unit, std::int32_t row);
 
-  ProgramTables tables_;
+  std::shared_ptr<const ProgramTables> program_;  // shared by all machines that run it
+  const ProgramTables& tables_;
   std::vector<upbeat_unit> units_;
   std::vector<double> clocks_;  // each unit's own time, as far as its Advances tell
   std::vector<Cell> cells_;

@@ -58,6 +58,17 @@ OdeTables make_ode(const Ports& inputs, const Ports& outputs, std::vector<double
   return tables;
 }
 
+// The same unit with other numbers: as many as it has.
+void give_values(OdeTables& tables, std::vector<double> states, std::vector<double> input_start, std::vector<double> parameters) {
+  if (states.size() != tables.states.size() || input_start.size() != tables.input_start.size() ||
+      parameters.size() != tables.parameters.size()) {
+    throw std::invalid_argument("a unit has as many values as it was made with");
+  }
+  tables.states = std::move(states);
+  tables.input_start = std::move(input_start);
+  tables.parameters = std::move(parameters);
+}
+
 using Reaction = std::tuple<std::string, std::int32_t, std::vector<std::int32_t>,
                             std::vector<std::pair<std::int32_t, std::int32_t>>,
                             std::vector<std::pair<std::int32_t, std::int32_t>>>;  // name, indicator, on, writes, sends
@@ -153,7 +164,12 @@ void bind_units(nb::module_& module) {
            },
            "inputs"_a, "outputs"_a, "states"_a, "input_start"_a, "parameters"_a, "derivatives"_a.none(), "compute"_a,
            "slopes"_a, "solver"_a, "compiled_derivatives"_a = 0, "compiled_compute"_a = 0,
-           "others"_a = std::vector<nb::object>(), "chooser"_a = -1, "tunable"_a = Ports());
+           "others"_a = std::vector<nb::object>(), "chooser"_a = -1, "tunable"_a = Ports())
+      .def("with_values", [](const OdeTables& self, std::vector<double> states, std::vector<double> input_start, std::vector<double> parameters) {
+        OdeTables made = self;
+        give_values(made, std::move(states), std::move(input_start), std::move(parameters));
+        return made;
+      });
   nb::class_<HybridTables>(module, "Hybrid")
       .def("__init__",
            [](HybridTables* self, const OdeTables& ode, const Ports& heard, const Ports& sent,
@@ -169,7 +185,12 @@ void bind_units(nb::module_& module) {
              new (self) HybridTables(std::move(tables));
            },
            "ode"_a, "heard"_a, "sent"_a, "events"_a, "changing"_a, "indicators"_a, "actions"_a,
-           "compiled_indicators"_a = 0, "compiled_actions"_a = 0);
+           "compiled_indicators"_a = 0, "compiled_actions"_a = 0)
+      .def("with_values", [](const HybridTables& self, std::vector<double> states, std::vector<double> input_start, std::vector<double> parameters) {
+        HybridTables made = self;
+        give_values(made.ode, std::move(states), std::move(input_start), std::move(parameters));
+        return made;
+      });
   nb::class_<DiscreteTables>(module, "Discrete")
       .def("__init__",
            [](DiscreteTables* self, const Ports& inputs, const Ports& heard, const Ports& outputs, const Ports& sent,

@@ -6,6 +6,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+Values = Sequence[float]
 Ports = list[tuple[int, int, int]]
 Piece = tuple[Kernel, list[int], int]
 Assigning = tuple[Piece, list[int]]
@@ -48,6 +49,7 @@ class Ode:
         chooser: int = -1,
         tunable: Ports = ...,
     ) -> None: ...
+    def with_values(self, states: Values, input_start: Values, parameters: Values, /) -> Ode: ...
 
 class Hybrid:
     def __init__(
@@ -64,6 +66,7 @@ class Hybrid:
         compiled_indicators: int = 0,
         compiled_actions: int = 0,
     ) -> None: ...
+    def with_values(self, states: Values, input_start: Values, parameters: Values, /) -> Hybrid: ...
 
 class Discrete:
     def __init__(
@@ -204,11 +207,13 @@ class Nested:
     def names(self) -> Any: ...
     def close(self) -> None: ...
 
+class Program:
+    def __init__(self, tables: object, kernels: list[Kernel]) -> None: ...
+
 class Machine:
     def __init__(
         self,
-        tables: object,
-        kernels: list[Kernel],
+        program: Program,
         units: list[Any],
         start: float,
         calls: list[Any] = ...,

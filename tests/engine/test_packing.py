@@ -59,7 +59,7 @@ class Drive:
         arranged = experiment.master.arranged(experiment.closed)
         self.program, _ = experiment.master.written(arranged)
         units, span = arranged.units, experiment.span
-        nothing = Selection((), ())
+        nothing = Selection((), (), ())
         self.machine: Any
         self.loop: Loop
         if engine == "interpret":

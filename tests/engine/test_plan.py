@@ -52,6 +52,33 @@ def test_values_that_the_program_does_not_know_are_run_without_another_program(
     assert len(written) == 1
 
 
+@pytest.mark.parametrize("jumps", [False, True])
+def test_units_enter_the_core_once_for_all_values(jumps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[Any] = []
+    lower = up.Ode.lower
+    monkeypatch.setattr(up.Ode, "lower", lambda *about: lowered.append(about) or lower(*about))
+    events = {"low": {"when": "x <= level", "then": {"x": "2*x"}}} if jumps else None
+    unit = up.Ode(
+        {"x": "k*u - x"},
+        start={"x": 2.0},
+        inputs={"u": 1.0},
+        parameters={"k": 0.5, "level": 0.9},
+        events=events,
+    )
+    made = up.experiment(up.Scenario({"a": unit, "b": unit}), step=0.1, until=1.0, engine="native")
+    for k in (-1.0, 0.25, 1.0):
+        values = {"a.k": k, "b.x": 1.0 + k, "b.level": k}
+        again = up.experiment(
+            up.Scenario({"a": unit.with_values({"k": k}), "b": unit.with_values({"x": 1.0 + k, "level": k})}),
+            step=0.1,
+            until=1.0,
+            engine="interpret",
+        )
+        mine, fresh = made.with_values(values).run(), again.run()
+        assert all((mine[name] == fresh[name]).all() for name in ("time", "a.x", "b.x"))
+    assert len(lowered) == 1  # by whoever came first: both units have the same equations
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_parameter_that_a_condition_reads_is_planned_again(engine: Any) -> None:
     scenario = up.Scenario(

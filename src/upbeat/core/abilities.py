@@ -235,8 +235,8 @@ class Core(Protocol):
         """The pairs (output, input) whose slopes the program will ask of this unit."""
         ...
 
-    def ode(self, tables: Any) -> object:
-        """A unit given by equations, as `upbeat.units.OdeTables`."""
+    def ode(self, tables: Any, values: Any) -> object:
+        """A unit given by equations, as `upbeat.units.OdeTables`, with its start values and parameters."""
         ...
 
     def discrete(self, tables: Any) -> object:

@@ -21,6 +21,7 @@ from upbeat.engine.plan import Plan
 from upbeat.engine.realtime import RealTime
 from upbeat.engine.remarks import step_remarks
 from upbeat.engine.run import Run
+from upbeat.engine.selection import Selection, select
 from upbeat.engine.settings import Settings, Tables, checked_cores, checked_every, outside_files, usual_pace
 from upbeat.master.master import Master, as_pace
 from upbeat.master.paces.pace import Pace, equal_steps
@@ -140,6 +141,11 @@ class Experiment:
         schedules = {name: each.schedule for name, each in self.shared.items() if each.schedule is not None}
         return Lowered(self.plan.program, self.plan.scenario.units, jit=self.jit, schedules=schedules)
 
+    @cached_property
+    def selection(self) -> Selection:
+        """What is recorded."""
+        return select(self.plan.program, self.record)
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What became of the choices that were left open, for the trace."""
@@ -227,6 +233,8 @@ class Experiment:
         made = replace(self, scenario=self.scenario.with_values(values))
         plan = self.plan.with_values(values, self.scenario, made.scenario)
         if plan is not None and self.signals is None:
+            if self.choice.name == "native":
+                self.lowered, self.selection  # noqa: B018  # made once, rather than by each that shares them
             made = self._sharing(made, ())
             made.__dict__["plan"] = plan
             made.__dict__.pop("closed", None)
@@ -246,6 +254,7 @@ _CHOSEN = _PLANNED | {"engine", "jit", "cores"}
 _SHARED = _CHOSEN | {"profile"}
 _FOLLOWS_FROM = {
     "closed": _CLOSED, "plan": _PLANNED, "choice": _CHOSEN, "shared": _SHARED, "lowered": _SHARED,
+    "selection": _PLANNED | {"record"},
 }  # fmt: skip
 """What is made of an experiment, and the fields that it follows from."""
 

@@ -159,7 +159,7 @@ class Plan:
         for unit, model in self.scenario.units.items():
             if changed[unit] is not model and not _same(model.ports, changed[unit].ports):
                 return None
-        made = self.scenario.with_units(changed)
+        made = after if self.scenario is before else self.scenario.with_units(changed)
         if list(waits(made)) != list(waits(self.scenario)):
             return None
         chosen = self.master.ports if self.master.why else {}  # follows from the equations, too
@@ -180,6 +180,8 @@ def _unit_of(key: str, units: Mapping[str, str]) -> tuple[str, str]:
 def _same(before: Sequence[Port], after: Sequence[Port]) -> bool:
     """Whether a program that knows the one knows the other. Of a parameter it does not know the value."""
     return len(before) == len(after) and all(
-        one == other or (one.causality is Causality.PARAMETER and one == replace(other, start=one.start))
+        one is other
+        or one == other
+        or (one.causality is Causality.PARAMETER and one == replace(other, start=one.start))
         for one, other in zip(before, after, strict=True)
     )

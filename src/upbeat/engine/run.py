@@ -35,7 +35,7 @@ from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.realtime import Paced
 from upbeat.engine.remarks import tell_unconverted
 from upbeat.engine.schedule import Schedule
-from upbeat.engine.selection import Selection, event_kinds, select
+from upbeat.engine.selection import Selection
 from upbeat.master.held import varied_rate
 from upbeat.master.paces.pace import check_span
 from upbeat.scenario.merging.inline import path_of
@@ -124,8 +124,7 @@ def recorder_for(
         check_ours(to, selection.columns, force=experiment.force)
     sink = SideSink(beside) if beside is not None else open_sink(out)
     if resumed is None:
-        kinds = event_kinds(experiment.plan.program)
-        return Recorder(selection.columns, sink, every, strings=strings, kinds=kinds)
+        return Recorder(selection.columns, sink, every, strings=strings, kinds=selection.kinds)
     # Texts keep the numbers that they have in the file. The engine's are others, and the recorder translates.
     known = resumed.document["recorder"]
     kinds = [EventKind.from_data(data) for data in known["kinds"]]
@@ -212,15 +211,12 @@ class Run:
         self._closed = False
         self._by_hand = ByHand(plan.program, plan.scenario, before.get("parameters"), experiment.later())
         self._outcome: Outcome | None = None
-        self._no_numbers: dict[str, float] = {}
-        self._doubtful: tuple[str, ...] = ()
         self._worked_before = before.get("solvers", {})
-        self._worked: Told = {}
+        self._ending: dict[str, Any] = {}  # the story of a run that is over
         self._notes = experiment.notes
         self._schedules: Mapping[str, Schedule] = {}
-        self._slower: tuple[str, ...] = ()
         self._keeper = keeper
-        selection = select(plan.program, experiment.record)
+        selection = experiment.selection
         self._strings: list[str] = []
         self._whole = True
         """Whether the machine stands between two steps, and not where Ctrl-C has ended one."""
@@ -429,11 +425,13 @@ class Run:
         """What has been recorded so far, the effects of `set` included."""
         if self._machine is not None and self._drive is not None and not self._ended:
             self._by_hand.refresh(self._drive)
-        return Trace.from_recorder(self._recorder, outcome=self._outcome or Outcome.RUNNING, **self._story())
+        story = self._ending or self._story()
+        return Trace.from_recorder(self._recorder, outcome=self._outcome or Outcome.RUNNING, **story)
 
     def _story(self) -> dict[str, Any]:
         """What a trace tells besides the signals."""
-        drive, paced, slower = self._drive, self._paced, self._on_cores()
+        drive, paced, slower, doubts = self._drive, self._paced, self._on_cores(), self._doubts()
+        worked = {} if self._machine is None else told(self._machine, self._scenario, self._worked_before)
         return {
             "steps": drive.steps if drive else StepLog(),
             "info": {
@@ -443,10 +441,10 @@ class Run:
                 if self._ended
                 else time.perf_counter() - self._began,
                 **({} if paced is None else {"lateness": paced.lateness.to_data()}),
-                **({"warnings": warnings} if (warnings := [*self._warnings, *self._doubts()]) else {}),
+                **({"warnings": [*self._warnings, *doubts]} if self._warnings or doubts else {}),
                 **({"parameters": changes} if (changes := self._by_hand.changes) else {}),
                 **({"undefined": undefined} if (undefined := self._undefined()) else {}),
-                **({"solvers": worked} if (worked := self._efforts()) else {}),
+                **({"solvers": worked} if worked else {}),
             },
             "notes": (
                 *self._notes,
@@ -459,34 +457,28 @@ class Run:
 
     def _undefined(self) -> dict[str, float]:
         """When conditions of events were first not numbers, as far as they were."""
-        if self._machine is not None:
-            places = self._program.undefined.items()
-            seen = {event: float(self._machine.read(place)) for event, place in places}
-            self._no_numbers = {event: t for event, t in seen.items() if t < inf}
-        return self._no_numbers
+        if self._machine is None:
+            return {}
+        places = self._program.undefined.items()
+        seen = {event: float(self._machine.read(place)) for event, place in places}
+        return {event: t for event, t in seen.items() if t < inf}
 
     def _doubts(self) -> tuple[str, ...]:
         """What the program has noticed that makes results doubtful."""
-        if self._machine is not None:
-            read = self._machine.read
-            cells = [[float(read(one.register + k)) for k in range(3)] for one in self._program.doubts]
-            told = (one.sentence(values) for one, values in zip(self._program.doubts, cells, strict=True))
-            self._doubtful = tuple(sentence for sentence in told if sentence is not None)
-        return self._doubtful
+        if self._machine is None:
+            return ()
+        read = self._machine.read
+        cells = [[float(read(one.register + k)) for k in range(3)] for one in self._program.doubts]
+        told = (one.sentence(values) for one, values in zip(self._program.doubts, cells, strict=True))
+        return tuple(sentence for sentence in told if sentence is not None)
 
     def _on_cores(self) -> tuple[str, ...]:
         """What the first steps have shown about several cores."""
-        if self._machine is not None and self._schedules:
-            from upbeat.engine.parallel.cores import tried_notes
+        if self._machine is None or not self._schedules:
+            return ()
+        from upbeat.engine.parallel.cores import tried_notes
 
-            self._slower = tried_notes(self._machine.tried(), self._schedules)
-        return self._slower
-
-    def _efforts(self) -> Told:
-        """How hard the solvers have worked, while there is somebody to ask and after."""
-        if self._machine is not None:
-            self._worked = told(self._machine, self._scenario, self._worked_before)
-        return self._worked
+        return tried_notes(self._machine.tried(), self._schedules)
 
     def close(self) -> None:
         """Let go of units and files. Safe to call twice."""
@@ -505,15 +497,13 @@ class Run:
                 self._keeper.done(self._outcome)
 
     def _let_go(self, outcome: Outcome) -> None:
-        self._undefined()  # while there is somebody to ask
-        for doubt in self._doubts() if self._machine is not None else ():
+        self._ending = self._story()  # while there is somebody to ask
+        for doubt in self._doubts():
             _log.warning("%s", doubt)
-        self._efforts()
-        self._on_cores()
         machine, self._machine = self._machine, None
         try:
             # Before the units: one that takes the process along when it is ended does not cost the results.
-            self._recorder.close(outcome, **self._story())
+            self._recorder.close(outcome, **self._ending)
         finally:
             if machine is not None:
                 machine.close()

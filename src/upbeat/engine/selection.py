@@ -14,10 +14,12 @@ from upbeat.trace.events import EventKind
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The chosen columns, one per cell, and the cells they come from."""
+    """The chosen columns, one per cell, and the cells they come from; and what events carry, which are all
+    logged."""
 
     columns: tuple[Column, ...]
     cells: tuple[Reg, ...]
+    kinds: tuple[EventKind, ...]
 
 
 def select(program: Program, patterns: Sequence[str] | None) -> Selection:
@@ -38,7 +40,7 @@ def select(program: Program, patterns: Sequence[str] | None) -> Selection:
             label = name if signal.cells == 1 else f"{name}[{i}]"
             columns.append(Column(label, kind, signal.unit, signal.items))
             cells.append(signal.register + i)
-    return Selection(tuple(columns), tuple(cells))
+    return Selection(tuple(columns), tuple(cells), tuple(event_kinds(program)))
 
 
 def event_kinds(program: Program) -> list[EventKind]:

@@ -246,6 +246,8 @@ class StepLog:
         first, last, count, why, what, rejected = runs[0].item()
         self.extend_grid(first, last, count, several.reasons[why], several.blocks[what], rejected)
         rest = runs[1:]
+        if not len(rest):
+            return
         words = {"reason": several.reasons, "block": several.blocks}
         for name, column in zip(self._NAMES, self._columns, strict=True):
             values = self._numbered(rest[name], words[name]) if name in words else rest[name]

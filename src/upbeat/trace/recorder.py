@@ -500,7 +500,7 @@ class Recorder:
     def _end(
         self, outcome: Outcome, steps: StepLog | None, info: Mapping[str, Any] | None, notes: Iterable[str]
     ) -> None:
-        ending = Ending(outcome, steps or StepLog(), info=dict(info or {}), notes=list(notes))
+        ending = Ending(outcome, steps or StepLog(), self.events, dict(info or {}), list(notes))
         try:
             self._keep_last()
             self.flush()

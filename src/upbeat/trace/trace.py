@@ -96,10 +96,9 @@ class Trace:
         notes: Iterable[str] = (),
     ) -> Trace:
         """What a recorder has so far. Rows and events do not grow with the run."""
-        ending = Ending(outcome, steps or StepLog(), info=dict(info or {}), notes=list(notes))
-        return cls(
-            recorder.columns, recorder.source(), ending, recorder.statistics(), recorder.stored_events()
-        )
+        source, events = recorder.source(), recorder.stored_events()
+        ending = Ending(outcome, steps or StepLog(), recorder.events, dict(info or {}), list(notes))
+        return cls(recorder.columns, source, ending, recorder.statistics(), events)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_decoded": {}}  # the source has them all

@@ -105,7 +105,7 @@ class CoreLoop:
             raise StepError(CLOSED)
         runs = np.frombuffer(steps, RUNS)
         reasons = {why: self._reason(why) for why in sorted(set(runs["reason"].tolist()))}
-        blocks = {block: self._blocks[block] for block in np.unique(runs["block"]).tolist()}
+        blocks = {block: self._blocks[block] for block in set(runs["block"].tolist())}
         return Stretch(
             Status(code),
             time,

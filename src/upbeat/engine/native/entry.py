@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from upbeat import _native
     from upbeat.units import OdeTables
     from upbeat.units.discrete.unit import Assigning, DiscreteTables, ModePieces, Piece
+    from upbeat.units.equations.data import Numbers
     from upbeat.units.equations.lowered import PortTable
 
 
@@ -68,12 +69,16 @@ class Entry:
     def __init__(self, jit: bool) -> None:
         self._jit = jit
         self._kernels: dict[Any, _native.Kernel] = {}
+        self._odes: dict[int, tuple[OdeTables, _native.Ode | _native.Hybrid]] = {}
+        """Units that have entered, by the identity of their tables: others have only other values."""
         self.slopes: Sequence[tuple[str, str]] = ()
         self.compiled: dict[Any, Any] = {}
         """Machine code, to be kept as long as the machine may run it."""
 
     def asked(self, slopes: Sequence[tuple[str, str]]) -> Entry:
         """The same entry for a unit of which the program asks these slopes."""
+        if not slopes and not self.slopes:
+            return self
         entry = copy(self)
         entry.slopes = slopes
         return entry
@@ -103,9 +108,12 @@ class Entry:
             self.compiled[key] = compile(kernel)
         return int(self.compiled[key].address)
 
-    def ode(self, tables: OdeTables) -> _native.Ode | _native.Hybrid:
-        """A unit given by equations."""
-        return self._ode(tables) if tables.reactions is None else self._hybrid(tables)
+    def ode(self, tables: OdeTables, values: Numbers) -> _native.Ode | _native.Hybrid:
+        """A unit given by equations, with these values in place of those in the tables."""
+        if id(tables) not in self._odes:
+            made = self._ode(tables) if tables.reactions is None else self._hybrid(tables)
+            self._odes[id(tables)] = tables, made
+        return self._odes[id(tables)][1].with_values(*values)
 
     def _ode(self, tables: OdeTables) -> _native.Ode:
         from upbeat import _native

@@ -86,7 +86,7 @@ class NativeLoop(Loop):
             fired, more = done.events.told(self._stories, self._shapes)
             self.events.extend(*fired, strings=self._strings, more=more)
         if len(done.steps.runs) or len(done.events.codes):  # else the time is what it was
-            self._so_far = int(np.count_nonzero(done.events.times == self.time))
+            self._so_far = done.events.times.tolist().count(self.time)
         if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full
             with self._guard:
                 self._filling, saved, self._saved = None, self._saved, 0

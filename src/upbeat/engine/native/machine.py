@@ -17,7 +17,7 @@ from upbeat.core.ports import Kind, Signal, Value
 from upbeat.engine.machine import Fired, close_all, text_of
 from upbeat.engine.native.core_loop import CoreLoop
 from upbeat.engine.native.entry import Entry, names_of
-from upbeat.engine.native.errors import CoreError, FiredColumns, Raw, blame, not_taken
+from upbeat.engine.native.errors import CoreError, FiredColumns, Names, Raw, blame, not_taken
 from upbeat.engine.native.lower import KINDS, Tables, lower, port_numbers, slopes_asked
 from upbeat.engine.packing import Packing
 from upbeat.engine.schedule import Schedule
@@ -75,6 +75,8 @@ class Lowered:
         jit: bool = False,
         schedules: Mapping[str, Schedule] | None = None,
     ) -> None:
+        from upbeat import _native
+
         self.program = program
         self.schedules = schedules or {}
         self.tables = lower(program, models, schedules)
@@ -82,7 +84,9 @@ class Lowered:
         self.slopes = slopes_asked(program)
         self.has_strings = any(register.kind is Kind.STRING for register in program.layout.registers)
         self.entry = Entry(jit)
-        self.kernels = [self.entry.kernel(kernel) for kernel in self.tables.kernels]
+        self.core = _native.Program(
+            self.tables, [self.entry.kernel(kernel) for kernel in self.tables.kernels]
+        )
 
 
 class Machine:
@@ -116,10 +120,8 @@ class Machine:
             for name, model in models.items():
                 entry = lowered.entry.asked(lowered.slopes.get(name, ()))
                 entered[name] = self._enter(entry, name, model, start)
-            self._machine = _native.Machine(
-                self._tables, lowered.kernels, list(entered.values()), start, self._calls()
-            )
-            self._names = names_of(self._tables, models, entered, {})
+            self._machine = _native.Machine(lowered.core, list(entered.values()), start, self._calls())
+            self._entered = entered
         except BaseException:
             close_all(entered | self._python)
             raise
@@ -129,6 +131,11 @@ class Machine:
             self.close()
             raise
         self.note_strings()
+
+    @cached_property
+    def _names(self) -> Names:
+        """For what goes wrong, and for inputs that are set from outside."""
+        return names_of(self._tables, self._models, self._entered, {})
 
     def _calls(self) -> list[Callable[..., None]]:
         """The functions that the program calls. What has fired outside the loop has been fetched already; the

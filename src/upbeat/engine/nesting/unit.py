@@ -67,7 +67,7 @@ class NestedUnit:
         self._paths = closed.origin.paths if closed.origin is not None else {}
         self._free = inside.free
         self._machine: Machine = self._within(machine or inside.makes, program, closed.units, start)
-        span, nothing = Onwards(start), Selection((), ())
+        span, nothing = Onwards(start), Selection((), (), ())
         self._loop = Loop(self._machine, program, span, nothing, None, instants=self.instants)
         self._stale = False
         try:

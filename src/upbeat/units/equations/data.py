@@ -17,6 +17,8 @@ from upbeat.units.shorthand import check_settable, plain, port_spec, with_starts
 if TYPE_CHECKING:
     from upbeat.units.equations.events import EquationEvent
 
+Numbers = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+"""The values of all cells of a unit: of its states and of its inputs at the start, of its parameters."""
 TIME = "time"
 """The name of the unit's own time in every equation."""
 
@@ -74,6 +76,8 @@ class Equations:
     heard: tuple[Port, ...] = ()
     sent: tuple[Port, ...] = ()
     events: tuple[EquationEvent, ...] = ()
+    lowered: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What the native engine has made of them: all but the numbers, which `with_values` changes."""
 
     @property
     def ports(self) -> tuple[Port, ...]:
@@ -89,6 +93,11 @@ class Equations:
     def values(self) -> tuple[float, ...]:
         """The value of every parameter cell, then those of the variables."""
         return tuple(float(v) for port in (*self.parameters, *self.variables) for v in port.initial)
+
+    @property
+    def numbers(self) -> Numbers:
+        """What is not in the kernels: the start values of states and inputs, and the parameters."""
+        return self.start, tuple(float(v) for port in self.inputs for v in port.initial), self.values
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -189,14 +198,15 @@ class Equations:
         state_ports = tuple(state.port for state in self.states)
         settable = (*self.parameters, *self.variables, *state_ports, *self.inputs)
         check_settable(values, [port.name for port in settable])
+        made = {port.name: port for port in with_starts(settable, values)}
         changed = replace(
             self,
-            inputs=with_starts(self.inputs, values),
-            parameters=with_starts(self.parameters, values),
-            variables=with_starts(self.variables, values),
+            inputs=tuple(made[port.name] for port in self.inputs),
+            parameters=tuple(made[port.name] for port in self.parameters),
+            variables=tuple(made[port.name] for port in self.variables),
             states=tuple(
-                replace(state, port=port)
-                for state, port in zip(self.states, with_starts(state_ports, values), strict=True)
+                state if (port := made[state.port.name]) is state.port else replace(state, port=port)
+                for state in self.states
             ),
         )
         changed.__dict__.update({name: self.__dict__[name] for name in _KERNELS & self.__dict__.keys()})
@@ -228,7 +238,7 @@ class Equations:
         return {name: section for name, section in sections.items() if section or name == "outputs"}
 
 
-_KERNELS = {"_local_cells", "derivatives", "computed", "indicators", "actions"}
+_KERNELS = {"_local_cells", "derivatives", "computed", "indicators", "actions", "lowered"}
 """What follows from the expressions alone: values are arguments of the kernels."""
 
 

@@ -134,7 +134,11 @@ class _Model:
 
     def enter(self, core: Core, name: str, start: float) -> object:
         """A unit for the native engine, in its start state."""
-        return core.ode(self.lower(core.slopes))
+        key = self.solver, self.choice, tuple(core.slopes)
+        tables = self.equations.lowered
+        if key not in tables:
+            tables[key] = self.lower(core.slopes)
+        return core.ode(tables[key], self.equations.numbers)
 
     def lower(self, slopes: Sequence[tuple[str, str]] = ()) -> OdeTables:
         """The same unit as flat tables, for the native engine, with the `slopes` of (output, input) pairs."""

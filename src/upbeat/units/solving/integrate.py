@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from typing import Any, Protocol, runtime_checkable
@@ -47,7 +47,12 @@ class Effort:
 
     def to_data(self) -> dict[str, int]:
         """By name, for `trace.info`."""
-        return asdict(self)
+        return {
+            "steps": self.steps,
+            "rejected": self.rejected,
+            "stops": self.stops,
+            "evaluations": self.evaluations,
+        }
 
 
 @runtime_checkable
