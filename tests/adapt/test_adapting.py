@@ -460,3 +460,39 @@ def test_what_is_wrong_is_said() -> None:
         passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}, control=(Step("v"),))
     with pytest.raises(up.ModelError, match="'h' is known in MapIn and MapOut only"):
         passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}, control=(Step("w", "t", "h"),))
+
+
+@pytest.mark.parametrize("inputs", [up.Hold(), up.Linear(), up.Hermite()], ids=str)
+def test_what_is_merged_means_the_same(inputs: Any) -> None:
+    """Arithmetic is part of the connections, whatever the courses; what stays inside follows their chords."""
+    two = up.adapted(passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}))
+    three = up.adapted(passing({"v": two}, {"u": "v.u"}, {"y": "v.y"}))
+    bare = ran(in_loop(lag(), y="x"), "native", inputs=inputs)
+    merged = up.experiment(in_loop(three), pace=0.1, until=1.0, inputs=inputs)
+    assert [str(note).split(",")[0] for note in merged.plan.nested] == ["m: flattened", "m.v: flattened"]
+    assert np.array_equal(merged.run()["s.z"], bare["s.z"])
+    kept = ran(in_loop(three), "native", inputs=inputs, flatten=False)
+    np.testing.assert_allclose(kept["s.z"], bare["s.z"], rtol=0.0 if inputs != up.Hermite() else 1e-2)
+
+
+def test_stacked_ones_are_one_program() -> None:
+    inner = up.adapted(passing({"w": lag()}, {"u": "w.u"}, {"x": "w.x"}))
+    model = up.adapted(rated(inner, 3))
+    assert list(model.flat.scenario.units) == ["inputs", "w_w"]
+    assert [note.flattened for note in model.flat.notes] == [True]
+    scenario = in_loop(model)
+    text = str(up.explain(up.experiment(scenario, pace=0.1, until=1.0, coupling=up.GaussSeidel(("s", "m")))))
+    assert "m.w: flattened, its functions are part of the adaptation around it" in text
+    coupling = up.GaussSeidel(("s", "m"))
+    assert np.array_equal(
+        same_on_both(scenario, coupling=coupling)["s.z"],
+        ran(scenario, "native", coupling=coupling, flatten=False)["s.z"],
+    )
+
+
+def test_a_monolith_of_arithmetic_and_none_of_anything_else() -> None:
+    model = up.adapted(passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}))
+    truth = up.simulate(in_loop(lag(), y="x").monolith(), pace=0.1, until=1.0)
+    assert np.array_equal(up.simulate(in_loop(model).monolith(), pace=0.1, until=1.0)["s.z"], truth["s.z"])
+    with pytest.raises(up.UpbeatError, match="more than arithmetic"):
+        in_loop(up.adapted(rated(lag(), 3))).monolith()

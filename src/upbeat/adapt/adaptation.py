@@ -34,11 +34,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.expr import Expr, Name, Number, Op, apply, fits, names, parse
+from upbeat.core.expr import Expr, Name, Number, Op, apply, fits, names, parse, substitute
 from upbeat.core.names import objection_to, split
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.scenario.scenario import Scenario
@@ -305,6 +305,18 @@ class Adaptation:
         yield from statements((*(self.control or ()), *self.init))
 
     @cached_property
+    def mapping(self) -> Arithmetic | None:
+        """What it does, if that is mere arithmetic between its ports and those of one inner unit that makes
+        the same steps: then it means the same as connections with the arithmetic in them. None if not.
+
+        The inner unit then follows its inputs within a step, too, as it would without the adaptation.
+        """
+        try:
+            return _mapping(self)
+        except _NoMapping:
+            return None
+
+    @cached_property
     def inside(self) -> Scenario:
         """The inner units and their connections, with units of measure converted."""
         return Scenario(self.units, dict(self.connections), name=self.name)
@@ -406,6 +418,85 @@ class Adaptation:
         units = {unit: self.units[unit].with_values(found) for unit, found in inner.items()}
         ports = tuple(made.get(port.name, port) for port in self.ports)
         return replace(self, ports=ports, units={**self.units, **units})
+
+
+class Arithmetic(NamedTuple):
+    """Expressions: of every input of the inner unit that is given something, over inputs of the adapted unit;
+    of every output, over both inputs of that one and outputs of the inner unit."""
+
+    inputs: dict[str, Expr]
+    outputs: dict[str, Expr]
+
+
+class _NoMapping(Exception):
+    """An adaptation that is more than arithmetic."""
+
+
+def _mapping(it: Adaptation) -> Arithmetic:
+    """The functions, one after the other, on expressions instead of values."""
+    plain = (
+        it.control is None and it.mealy and it.reactive is not False and not it.init and not it.connections
+    )
+    if not plain or len(it.units) != 1 or it.delayed or it.shortens:
+        raise _NoMapping
+    (unit,) = it.units
+    if any(it.is_delayed(unit, port) for port in it.inputs_of(unit)):
+        raise _NoMapping
+    known: dict[str, Expr] = dict(it.constants)
+    free = {
+        cell
+        for prefix, ports in (("", it.ports), (f"{unit}.", it.units[unit].ports))
+        for port in ports
+        if port.causality is not Causality.PARAMETER
+        for cell in _called(f"{prefix}{port.name}", port)
+    }
+
+    def value(given: Given) -> Expr:
+        tree = expr(given)
+        if not names(tree) <= free | known.keys():
+            raise _NoMapping  # something stored, or the step
+        return substitute(tree, known)
+
+    def run(found: Iterable[Statement], to: dict[str, Expr]) -> None:
+        for one in found:
+            if isinstance(one, Assign) and not one.rates:
+                to[one.to] = value(one.value)
+            elif isinstance(one, When):
+                condition, before = value(one.condition), dict(to)
+                run(one.then, to)
+                then = dict(to)
+                to.clear()
+                to.update(before)
+                run(one.orelse, to)
+                for name in {*then, *to}:
+                    if name not in then or name not in to:
+                        raise _NoMapping
+                    if then[name] is not to[name]:
+                        to[name] = apply(Op.WHERE, condition, then[name], to[name])
+            else:
+                raise _NoMapping
+
+    inputs: dict[str, Expr] = {}
+    outputs: dict[str, Expr] = {}
+    for rules, second in ((it.in_rules, inputs), (it.out_rules, outputs)):
+        if not all(rule.always for rule in rules):
+            raise _NoMapping
+        for rule in rules:
+            run(rule.first, known)
+        for rule in rules:
+            run(rule.second, second)
+    if any(
+        cell not in outputs
+        for port in it.ports
+        if port.causality is Causality.OUTPUT
+        for cell in _called(port.name, port)
+    ):
+        raise _NoMapping
+    for port in it.inputs_of(unit):
+        given = [cell in inputs for cell in _called(f"{unit}.{port.name}", port)]
+        if any(given) and not all(given):
+            raise _NoMapping
+    return Arithmetic(inputs, outputs)
 
 
 def statements(found: Iterable[Statement]) -> Iterator[Statement]:

@@ -9,6 +9,7 @@ that two stacked adaptations are one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from math import inf
 
@@ -128,6 +129,7 @@ class _Leaf:
             p: new(f"{label}.{p}′before", ports[p].kind, ports[p].cells, ports[p].initial) for p in delayed
         }
         self.cells = {p: ports[p].cells for p in self.inputs}
+        self.starts: dict[str, tuple[Reg, Reg]] = {}
         self._due = new(f"{label}′due") if self.reacts else -1
         self._again = new(f"{label}′again", Kind.BOOLEAN) if self.reacts else -1
 
@@ -158,15 +160,26 @@ class _Leaf:
             for i in range(self.cells[p])
         ]
 
-    def feed(self, given: Iterable[str]) -> Code:
-        """Hand over inputs for a step."""
+    def feed(self, given: Iterable[str], size: Reg) -> Code:
+        """Hand over inputs for a step of that size."""
         found: Code = []
         for p in given:
-            if p in self.before:
+            if p in self.starts:
+                start, rate = self.starts[p]
+                found.append(Let(rate, (Cell(self.inputs[p]) - Cell(start)) / Cell(size)))
+                found.append(Set(self.unit, p, (start, rate)))
+            elif p in self.before:
                 found.append(Set(self.unit, p, (self.before[p],)))
             else:
                 found.append(Set(self.unit, p, (self.inputs[p], *self.rates.get(p, ()))))
         return [*found, *self._kept()]
+
+    def follow(self, new: Callable[[str], Reg], given: Collection[str]) -> None:
+        """Registers for real inputs: what they are at the start of a step, and their rate."""
+        for port in self._model.ports:
+            if port.name in given and port.kind is Kind.REAL and port.size is None:
+                label = f"{self.unit}.{port.name}"
+                self.starts[port.name] = (new(f"{label}′start"), new(f"{label}′rate"))
 
     def hold(self, given: Iterable[str]) -> Code:
         """Hand over inputs at an instant, for outputs that depend on them directly."""
@@ -206,7 +219,7 @@ class _Level:
     """One adaptation in a program: its registers, and what writes its functions."""
 
     def __init__(self, wiring: Wiring, adapting: Adapting, path: str) -> None:
-        it = self.it = adapting.adaptation
+        it = self.it = _simplified(adapting.adaptation)
         self.wiring = wiring
         self._path = path
         self._own: list[Reg] = []
@@ -254,7 +267,8 @@ class _Level:
                 late = [port.name for port in it.inputs_of(unit) if it.is_delayed(unit, port)]
                 one_inside = _Leaf(wiring, place, own, late)
             else:
-                one_inside = _Inlined(wiring, place, f"{path}{unit}.", own)
+                late = [port.name for port in it.inputs_of(unit) if it.is_delayed(unit, port)]
+                one_inside = _Inlined(wiring, place, f"{path}{unit}.", own, late)
             self.inside[unit] = one_inside
             for port in model.ports:
                 name = f"{unit}.{port.name}"
@@ -453,6 +467,7 @@ class _Level:
         size = Let(self.size, Cell(self.next) - Cell(self.now))
         late = it.reactive is False
         body: Code = [
+            *self._starts(),
             *([] if late else self.at_end()),
             *self.first_parts(it.in_rules),
             *_Control(self).code(),
@@ -487,6 +502,16 @@ class _Level:
     def moved(self) -> tuple[str, ...]:
         """Units of the program that are not inside, and that a step moves."""
         return ()
+
+    def _starts(self) -> Code:
+        """Behind mere arithmetic, a unit follows the line of its inputs over the step."""
+        code: Code = []
+        for unit, inner in self.inside.items() if self.it.mapping is not None else ():
+            if isinstance(inner, _Leaf):
+                inner.follow(self.new, {port for owner, port in self.mapped if owner == unit})
+                to = {f"{unit}.{port}": Cell(inner.starts[port][0]) for port in inner.starts}
+                code += self.second_parts(self.it.in_rules, to, wanted=to.__contains__)
+        return code
 
 
 class _Top(_Level):
@@ -550,8 +575,16 @@ class _Inlined(_Level):
 
     reacts = False
 
-    def __init__(self, wiring: Wiring, adapting: Adapting, path: str, rated: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        wiring: Wiring,
+        adapting: Adapting,
+        path: str,
+        rated: Mapping[str, int],
+        delayed: Collection[str],
+    ) -> None:
         self._rated = rated
+        self._delayed = delayed
         super().__init__(wiring, adapting, path)
         self.early = self.it.shortens
         self.direct = frozenset(name for found in self.it.direct.values() for name in found)
@@ -565,13 +598,23 @@ class _Inlined(_Level):
             name: tuple(self.new(f"{name}{'′' * k}", size=self._cells[name]) for k in range(1, count + 1))
             for name, count in self._rated.items()
         }
-        seen = {name: self.new(f"{name}′seen", size=self._cells[name]) for name in self._rated}
+        own = {*self._rated, *self._delayed}
+        kinds = {port.name: port for port in ports}
+        seen, self._before = (
+            {
+                name: self.new(f"{name}′{what}", kinds[name].kind, kinds[name].cells, kinds[name].initial)
+                for name in sorted(which)
+            }
+            for what, which in (("seen", own), ("before", self._delayed))
+        )
         return inputs, {**inputs, **seen}, {name: made[name] for name in made if name not in inputs}
 
     def _at(self, since: Expr) -> Code:
-        """Inputs with a course, so long after they were given."""
-        code: Code = []
+        """Inputs with a course, so long after they were given; delayed ones as they are now."""
+        code = self._copy(self.seen, self.inputs, self._before)
         for name, rates in self.rates.items():
+            if name in self._before:
+                continue
             for i in range(self._cells[name]):
                 value: Expr = ZERO
                 for register in reversed(rates):
@@ -588,10 +631,14 @@ class _Inlined(_Level):
     def first(self) -> Code:
         return [*self._at(ZERO), *super().first()]
 
-    def started(self) -> Code:
-        return []
+    def _copy(self, to: Mapping[str, Reg], source: Mapping[str, Reg], which: Iterable[str]) -> Code:
+        cells = self._cells
+        return [Let(to[name] + i, Cell(source[name] + i)) for name in which for i in range(cells[name])]
 
-    def feed(self, given: Iterable[str]) -> Code:
+    def started(self) -> Code:
+        return self._copy(self._before, self.inputs, self._before)
+
+    def feed(self, given: Iterable[str], size: Reg) -> Code:
         return self._at(ZERO)
 
     def hold(self, given: Iterable[str]) -> Code:
@@ -599,7 +646,8 @@ class _Inlined(_Level):
 
     def advance(self, start: Reg, until: Reg) -> Code:
         begin: Code = [Let(self.now, Cell(start)), Let(self.next, Cell(until))]
-        return [*begin, *self.transition(), Let(self.reached, Cell(self.next))]
+        late = [*self._copy(self.seen, self._before, self._before), *self.started()]
+        return [*begin, *late, *self.transition(), Let(self.reached, Cell(self.next))]
 
     def show(self, port: str | None = None, *, moved: bool) -> Code:
         depends = any(self.it.direct.values()) if port is None else bool(self.it.direct[port])
@@ -724,7 +772,7 @@ class _Control:
             self._it.in_rules, level.inner, wanted=lambda to: _end(to)[0] == one.unit and to not in mine
         )
         fed = {port for unit, port in (*level.mapped, *level.links, *map(_end, mine)) if unit == one.unit}
-        code += inner.feed([port for port in inner.inputs if port in fed])
+        code += inner.feed([port for port in inner.inputs if port in fed], level.sized)
         if one.unit in self._plain and not inner.early and not inner.reacts:
             code += inner.advance(level.now, level.next)
             code += [Let(_index(self._to[one.to]), size)] if one.to is not None else []
@@ -745,6 +793,26 @@ class _Control:
 
 # ----------------------------------------------------------------------------------------------------
 # What can be read off statements.
+
+
+def _simplified(it: Adaptation) -> Adaptation:
+    """The same without the storage that mere arithmetic does not need."""
+    if it.mapping is None:
+        return it
+    inputs, outputs = it.mapping
+    made = copy(it)
+    for name in ("direct", "all_statements"):
+        made.__dict__.pop(name, None)
+    rules = {
+        "in_rules": (Rule((), tuple(Assign(to, value) for to, value in inputs.items())),),
+        "out_rules": (Rule((), tuple(Assign(to, value) for to, value in outputs.items())),),
+        "inputs": (),
+        "controls": (),
+        "outputs": (),
+    }
+    for name, value in rules.items():
+        object.__setattr__(made, name, value)
+    return made
 
 
 def usual_control(it: Adaptation) -> tuple[Statement, ...]:

@@ -20,7 +20,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from upbeat.core.abilities import Ability
+from upbeat.adapt.blocks import Adapting
+from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import MasterError
 from upbeat.core.names import split
 from upbeat.core.ports import Causality, Kind, Port
@@ -35,10 +36,11 @@ from upbeat.master.master import Master
 from upbeat.master.paces.pace import Pace, equal_steps
 from upbeat.master.port_registers import End
 from upbeat.master.wiring import Wiring
+from upbeat.scenario.assemble import Parts
 from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.graph import unit_order
-from upbeat.scenario.merging.inline import CannotInline, Patchwork, inline
-from upbeat.scenario.scenario import Scenario
+from upbeat.scenario.merging.inline import CannotInline, Patchwork, inline, path_of, unique_name
+from upbeat.scenario.scenario import Origin, Scenario
 
 # ----------------------------------------------------------------------------------------------------
 # When a nested scenario means the same as its units beside the others; `flatten` says what follows.
@@ -202,7 +204,50 @@ def flattened(scenario: Scenario, master: Master, span: Span | None = None) -> F
     master = master.settled(closed)
     if not any(type(model) in (Nested, Adapted) for model in closed.units.values()):
         return Flat(master.arranged(closed), master)
+    if isinstance(master.coupled, Adapting):
+        return _stacked(closed, master, master.coupled)
     return _Flattening(closed, master, span).flat()
+
+
+def _stacked(closed: Scenario, master: Master, around: Adapting) -> Flat:
+    """Adapted units inside an adapted one: their functions are written where that one steps them."""
+    units: dict[str, Model] = {}
+    places: dict[str, str | Adapting] = {}
+    paths: dict[str, str] = {}
+    notes: list[Note] = []
+    for unit, model in closed.units.items():
+        if type(model) is not Nested:
+            units[unit] = model
+            continue
+        try:
+            _check_wish(model)
+            if model.adaptation is None:
+                raise Kept("the coupling around it is an adaptation, which steps it as a whole")
+            if Ability.NEXT_EVENT in model.abilities:
+                raise Kept("it has discrete-event units inside, which take their turns there")
+        except Kept as reason:
+            _check_inside(unit, model)
+            notes.append(Note(unit, False, str(reason)))
+            units[unit] = model
+            continue
+        flat = model.flat
+        called: dict[str, str] = {}
+        for name, inner in flat.scenario.units.items():
+            if name in flat.scenario.added_units:
+                continue
+            new = unique_name(f"{unit}_{name}", set(), {**closed.units, **units})
+            units[new] = inner
+            called[name] = new
+            paths[new] = f"{unit}.{path_of(flat.scenario, name)}"
+        assert isinstance(flat.master.coupled, Adapting)
+        places[unit] = flat.master.coupled.renamed(called)
+        notes.append(Note(unit, True, "its functions are part of the adaptation around it"))
+        notes += [replace(note, unit=f"{unit}.{note.unit}") for note in flat.notes]
+    origin = Origin(tuple(closed.units), {}, paths=paths)
+    parts = Parts(units, closed.connections, closed.inputs, closed.outputs)
+    made = Scenario.from_parts(parts, closed.name, closed.opened_inputs, origin)
+    master = replace(master, coupling=Adapting(around.adaptation, places))
+    return Flat(master.arranged(made), master, tuple(notes))
 
 
 def kept_nested(scenario: Scenario) -> Scenario:
@@ -251,6 +296,8 @@ class _Flattening:
             except (Kept, CannotInline) as reason:
                 _check_inside(path, model)
                 self._notes.append(Note(path, False, str(reason)))
+                if model.adaptation is not None:
+                    self._notes += [replace(n, unit=f"{path}.{n.unit}") for n in model.flat.notes]
             else:
                 self._notes.append(Note(path, True, why))
                 waiting += reversed(new)
@@ -272,6 +319,8 @@ class _Flattening:
     def _merge(self, unit: str, model: Nested) -> tuple[str, list[str]]:
         """Put the units inside in the place of `unit`; says how."""
         inner = model.master
+        if model.adaptation is not None:
+            return self._merge_adapted(unit, model)
         if any(Ability.NEXT_EVENT in m.abilities for m in model.whole.units.values()):
             return self._merge_events(unit, model)
         check_coupling(self._master.coupled, model, in_turn=unit in self._in_turn)
@@ -343,6 +392,27 @@ class _Flattening:
             f"its blocks stand between the others as if they had been typed there: {self._paths(units)}",
             units,
         )
+
+    def _merge_adapted(self, unit: str, model: Nested) -> tuple[str, list[str]]:
+        """As `_merge`, for an adaptation that is mere arithmetic: it becomes connections."""
+        _check_wish(model)
+        inside = model.connected
+        if inside is None:
+            raise Kept("it has storage, rules or a control of its own, and is a program inside the unit")
+        if any(port.reactive for port in model.scenario.inputs):
+            raise Kept("its inputs are reactive, and those of the unit inside are not")
+        given, ports = self._ports.get(unit, {}), {}
+        for connection in inside.connections:
+            chosen = {given.get(port, self._master.approximated) for _, port in connection.sources}
+            if len(chosen) > 1:
+                raise Kept(f"the inputs that '{connection.target}' comes from follow different courses")
+            for one in chosen - {self._master.approximated}:
+                ports[connection.port] = one
+        inline(self._work, unit, inside, keep_name=True)
+        self._ports.pop(unit, None)
+        if ports:
+            self._ports[unit] = ports
+        return "its arithmetic is part of the connections of the unit inside", [unit]
 
     def _merge_events(self, unit: str, model: Nested) -> tuple[str, list[str]]:
         """As `_merge`, for discrete-event units."""

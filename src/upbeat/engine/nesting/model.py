@@ -32,7 +32,7 @@ from upbeat.master.paces.onwards import onwards
 from upbeat.master.paces.pace import EventDriven, Pace, needs_span, usual_step
 from upbeat.master.program import Program
 from upbeat.scenario.assemble import Parts
-from upbeat.scenario.connection import ScenarioOutput
+from upbeat.scenario.connection import Connection, ScenarioOutput
 from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.discrete import Discrete, Edge, Emission, LastValue, Mode, Variable
@@ -173,14 +173,15 @@ class Nested:
         return min((step for step in (usual_step(self.master.pace), *within) if step), default=None)
 
     @cached_property
-    def _flat(self) -> Flat:
+    def flat(self) -> Flat:
+        """What runs inside, after what can be merged there was merged."""
         from upbeat.engine.nesting.flatten import flattened  # which knows what a nested scenario is
 
         return flattened(self.scenario, self.master)
 
     @cached_property
     def _built(self) -> tuple[Program, Pace]:
-        master, scenario = self._flat.master.settled(self._flat.scenario), self._flat.scenario
+        master, scenario = self.flat.master.settled(self.flat.scenario), self.flat.scenario
         master = replace(master, pace=onwards(master.pace))
         return master.written(scenario, driven=self.has_events, inside=True)
 
@@ -215,6 +216,44 @@ class Nested:
         """What it was made of, if it is an adapted unit."""
         coupling = self.master.coupling
         return coupling.adaptation if isinstance(coupling, Adapting) else None
+
+    @cached_property
+    def connected(self) -> Scenario | None:
+        """The unit inside an adaptation that is mere arithmetic, with that in its connections; None if it is
+        anything else."""
+        found = None if self.adaptation is None else self.adaptation.mapping
+        if found is None or self.adaptation is None:
+            return None
+        ((unit, model),) = self.scenario.units.items()
+        if any(port.size == 1 for port in (*self.ports, *model.ports)):  # whose cell has two names
+            return None
+        own = {cell: (INPUTS, port.name) for port in self.scenario.inputs for cell in _cells_of(port, "")}
+        own |= {cell: (unit, port.name) for port in model.ports for cell in _cells_of(port, f"{unit}.")}
+
+        def made(port: Port, prefix: str, of: Mapping[str, Expr]) -> tuple[tuple[Expr, ...], tuple[Any, ...]]:
+            cells = tuple(of[cell] for cell in _cells_of(port, prefix))
+            ends = {own[name]: None for cell in cells for name in sorted(names(cell))}
+            return cells, tuple(ends)
+
+        connections = [
+            Connection(unit, port.name, *made(port, f"{unit}.", found.inputs), "what MapIn gives")
+            for port in model.ports
+            if port.causality is Causality.INPUT and _cells_of(port, f"{unit}.")[0] in found.inputs
+        ]
+        outputs = [
+            ScenarioOutput(port, *made(port, "", found.outputs), "what Out shows")
+            for port in self.adaptation.ports
+            if port.causality is Causality.OUTPUT
+        ]
+        parts = Parts({unit: model}, tuple(connections), self.scenario.inputs, tuple(outputs))
+        return Scenario.from_parts(parts, self.scenario.name)
+
+    @property
+    def no_equations(self) -> str:
+        """Why what happens inside cannot be written as equations; empty if it can."""
+        if self.adaptation is None or self.connected is not None:
+            return ""
+        return f"'{self.adaptation.name}' is an adaptation that does more than arithmetic between ports"
 
     @property
     def _own_parameters(self) -> tuple[Port, ...]:
@@ -280,9 +319,9 @@ class Nested:
             found |= {Ability.NATIVE}
         if self.has_events or any(Ability.NEXT_EVENT in own for own in inside):
             found |= {Ability.NEXT_EVENT}
-        running = self._flat.scenario.units.values()  # to which the coupling may have added something
+        running = self.flat.scenario.units.values()  # to which the coupling may have added something
         stops = any(Ability.EARLY_RETURN in model.abilities for model in running)
-        coupled = self._flat.master.coupled
+        coupled = self.flat.master.coupled
         if (stops and isinstance(coupled, (Negotiated, Interruptible))) or getattr(
             coupled, "shortens", False
         ):
@@ -299,7 +338,7 @@ class Nested:
     @cached_property
     def _inside(self) -> Inside | None:
         """What the native core runs, if all of it is native and no pace is written in Python."""
-        flat, ports = self._flat, self.ports
+        flat, ports = self.flat, self.ports
         if self.has_events:  # the core has no calls for them
             return None
         if not speaks_for_itself(type(self)) or choose(self.engine, flat.scenario.units).name != "native":
@@ -323,13 +362,13 @@ class Nested:
     @property
     def remembers(self) -> tuple[str, ...]:
         """All that a state inside is made of, in short."""
-        return (fingerprint(self._built[0], self._flat.scenario.units).hex(),)
+        return (fingerprint(self._built[0], self.flat.scenario.units).hex(),)
 
     @property
     def running(self) -> Running:
         """What runs inside, and how."""
         program, pace = self._built
-        return Running(self._flat.scenario, program, pace, self.engine, self.unknowns, self.discrete)
+        return Running(self.flat.scenario, program, pace, self.engine, self.unknowns, self.discrete)
 
     def instantiate(self, name: str, start: float, machine: MakesMachine | None = None) -> NestedUnit:
         """A unit, on another `machine` than that of its engine if somebody wants to look at what it does."""
@@ -369,6 +408,10 @@ class Nested:
         if self.adaptation is not None:
             return adapted(self.adaptation.with_values(values), engine=self.engine, flatten=self.flatten)
         return replace(self, scenario=self.scenario.with_values(values))
+
+
+def _cells_of(port: Port, prefix: str) -> tuple[str, ...]:
+    return cell_names(f"{prefix}{port.name}", port.size)
 
 
 def adapted(adaptation: Adaptation, *, engine: EngineName = "auto", flatten: bool = True) -> Nested:

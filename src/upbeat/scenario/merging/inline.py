@@ -76,7 +76,12 @@ class Patchwork:
             self.event_connections.parts.pop((unit, port), None)
         del self.units[unit]
         self.units |= by
-        self._replaced[unit] = tuple(by)
+        if unit in by:  # of which one has kept the name
+            before = self._replaced.get(unit, (unit,))
+            k = before.index(unit)
+            self._replaced[unit] = (*before[:k], *by, *before[k + 1 :])
+        else:
+            self._replaced[unit] = tuple(by)
 
     def path_of(self, unit: str) -> str:
         """What people call a unit."""
@@ -86,9 +91,11 @@ class Patchwork:
     def order(self) -> Iterator[str]:
         """The units in their order, those from inside in the place of the unit that they were in."""
         waiting = [*reversed(self._before.units)]
+        seen: set[str] = set()
         while waiting:
             unit = waiting.pop()
-            if unit in self._replaced:
+            if unit in self._replaced and unit not in seen:
+                seen.add(unit)
                 waiting += reversed(self._replaced[unit])
             else:
                 yield unit
@@ -295,13 +302,16 @@ def inlined(scenario: Scenario, unit: str, inner: Scenario) -> tuple[Scenario, d
     return work.scenario(), names
 
 
-def inline(work: Patchwork, unit: str, inner: Scenario) -> dict[str, str]:
-    """The same for one unit of many; where it raises `CannotInline`, nothing has changed."""
-    return _Inlining(work, unit, inner).done()
+def inline(work: Patchwork, unit: str, inner: Scenario, *, keep_name: bool = False) -> dict[str, str]:
+    """The same for one unit of many; where it raises `CannotInline`, nothing has changed.
+
+    With `keep_name` the only unit inside gets the name of the one around it, by which masters know it.
+    """
+    return _Inlining(work, unit, inner, keep_name).done()
 
 
 class _Inlining:
-    def __init__(self, work: Patchwork, unit: str, inner: Scenario) -> None:
+    def __init__(self, work: Patchwork, unit: str, inner: Scenario, keep_name: bool = False) -> None:
         self._outer = work
         self._unit = unit
         self._inner = inner
@@ -311,8 +321,11 @@ class _Inlining:
         events = {port: links[unit, port].senders for port in inputs if (unit, port) in links}
         self._free = tuple(port for port in inner.inputs if port.name not in {*self._given, *events})
         new = {INPUTS}
-        self._names = {name: _unique(f"{unit}_{name}", new, work.units) for name in inner.units}
-        self._holder = _unique(f"{unit}_inputs", new, work.units) if self._free else ""
+        self._names = {
+            name: unit if keep_name else unique_name(f"{unit}_{name}", new, work.units)
+            for name in inner.units
+        }
+        self._holder = unique_name(f"{unit}_inputs", new, work.units) if self._free else ""
         self._made: dict[tuple[str, str], Cells] = {}
         self._under_way: set[tuple[str, str]] = set()
         self._events = EventInlining(
@@ -367,7 +380,7 @@ class _Inlining:
     def _shown(self, port: Port, columns: dict[End, str], new: set[str]) -> Port:
         """A port of the unit as an output of the scenario, by a name of its own."""
         outer = self._outer
-        name = _unique(f"{self._unit}_{port.name}", new, outer.outputs.parts, outer.event_outputs.parts)
+        name = unique_name(f"{self._unit}_{port.name}", new, outer.outputs.parts, outer.event_outputs.parts)
         columns["", name] = f"{self._unit}.{port.name}"
         return replace(port, name=name, causality=Causality.OUTPUT, depends=frozenset(), reactive=None)
 
@@ -460,7 +473,7 @@ class _Inlining:
 
 def inside(model: Model) -> Scenario | None:
     """The scenario that a unit of this model is, with its events as a unit, if it is one."""
-    found = getattr(model, "scenario", None)
+    found = getattr(model, "connected", None) or getattr(model, "scenario", None)
     return found.watched() if isinstance(found, Scenario) else None
 
 
@@ -473,6 +486,8 @@ def without_nested(scenario: Scenario) -> Scenario:
         inner = inside(work.units[unit])
         if inner is None:
             continue
+        if found := getattr(work.units[unit], "no_equations", ""):
+            raise CannotInline(f"'{work.path_of(unit)}' cannot be merged: {found}")
         if found := getattr(work.units[unit], "unknowns", ()):
             raise CannotInline(
                 f"'{work.path_of(unit)}' cannot be merged: its coupling finds {', '.join(found)} from "
@@ -506,7 +521,7 @@ def _check_kinds(
             raise CannotInline(f"'{unit}.{port.name}' is {port.kind.value}, and what it is given is not")
 
 
-def _unique(name: str, new: set[str], *taken: Container[str]) -> str:
+def unique_name(name: str, new: set[str], *taken: Container[str]) -> str:
     """An identifier that nobody has yet; it is one of the new ones from now on."""
     plain = re.sub(r"[\W_]+", "_", name, flags=re.ASCII)
     made, count = plain, 1
