@@ -54,7 +54,7 @@ def test_every_name_is_documented() -> None:
     """With its signature, readable as it is; the built site adds the docstrings."""
     api = runpy.run_path(str(ROOT / "tools/python_api.py"))
     page = (ROOT / "docs/python-api.md").read_text()
-    shown = re.findall(r"^\| `([^`]+)` \|", page, re.M)
+    shown = re.findall(r"^\* `([^`]+)`:", page, re.M)
     wanted = [api["signature"](name, getattr(up, name)) for name in up.__all__]
     assert sorted(shown) == sorted(wanted), "make python-api"
 

@@ -153,8 +153,8 @@ MADE_BY_US = {
 def row(name: str) -> str:
     thing = getattr(up, name)
     more = members(name, thing)
-    said = sentence(thing).replace("|", "\\|")
-    return f"| `{signature(name, thing)}` | {said}{': ' if more else ''}{more} |"
+    said = sentence(thing)
+    return f"* `{signature(name, thing)}`: {said}{': ' if more else ''}{more}"
 
 
 def page() -> str:
@@ -170,7 +170,7 @@ def page() -> str:
     )
     parts = [HEAD]
     for title, (text, names) in sections.items():
-        lines = [f"## {title}", ""] + ([text, ""] if text else []) + ["| | |", "|---|---|"]
+        lines = [f"## {title}", ""] + ([text, ""] if text else [])
         parts.append("\n".join([*lines, *(row(name) for name in names)]) + "\n")
     return "\n".join(parts)
 
