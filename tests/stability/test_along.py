@@ -101,3 +101,72 @@ def test_too_many_registers_are_refused_before_anything_is_built(monkeypatch: py
     scenario = up.Scenario(units={f"u{i}": unit for i in range(8)}, connections=links)
     with pytest.raises(up.InvalidInput, match="8 entries besides the states of units, and 5 are the most"):
         up.stability_of(scenario, pace=0.1)
+
+
+RELAYS = {
+    "sign": "-x - {k}*sign(x - {c})",
+    "if": "-x + ({k} if x < {c} else -{k})",
+    "moving": "-x - {k}*sign(x - {c}*sin(3*time))",
+    "floor": "-x - {k}*floor(x - {c})",
+}
+
+
+@pytest.mark.parametrize("solver", ["rk4", "dormand_prince"])
+@pytest.mark.parametrize("kind", RELAYS)
+def test_modes_that_change_on_the_way_leave_it_open(kind: str, solver: str) -> None:
+    """A relay that chatters has the same slopes on both sides, and deviations become what no slope says."""
+    turn = np.random.default_rng(len(kind))
+    for _ in range(2):
+        k, c = turn.uniform(1.0, 4.0), turn.uniform(0.1, 0.4)
+        rate = RELAYS[kind].format(k=k, c=c)
+        # Chattering takes a solver with error control very long, and going to and fro does not.
+        rates = {"x": rate} if solver == "rk4" else {"x": "v", "v": f"{rate} - 0.2*v"}
+        unit = up.Ode(rates, start={"x": turn.uniform(0.5, 1.0)}, solver=solver)
+        found = up.stability_along(up.Scenario({"o": unit}), pace=0.05, until=6.0)
+        assert found.verdict == "undecided"
+        assert " jumps close to where the run is" in found.why
+        assert found.data()["why"] == found.why
+        assert found.why in along(found)
+
+
+def relay_between(kind: str) -> up.Scenario:
+    """The same with the relay in another unit."""
+    plant = up.Ode({"x": "-x + u"}, inputs=["u"], outputs=["x"], start={"x": 1.0})
+    if kind == "sampled":
+        relay: Any = up.PythonDiscrete(
+            start=(0.0,), external=lambda x, elapsed, events: (2.0 if events["z"] < 0.3 else -2.0,),
+            shows=lambda x: {"u": x[0]}, inputs={"z": {"kind": "real"}}, outputs=["u"],
+        )  # fmt: skip
+        units = {"p": plant, "s": up.Sampler(0.2), "r": relay}
+        return up.Scenario(units, {"s.signal": "p.x", "r.z": "s.event", "p.u": "r.u"})
+    if kind == "python":
+        relay = up.PythonFunction(lambda t, u, p: -2.0 if u.z > 0.3 else 2.0, inputs=["z"], outputs=["u"])
+    else:
+        relay = up.Function(["z"], {"u": "-2*sign(z - 0.3)"})
+    return up.Scenario({"p": plant, "r": relay}, {"p.u": "r.u", "r.z": "p.x"})
+
+
+@pytest.mark.parametrize("kind", ["function", "python", "sampled"])
+def test_so_do_those_of_other_units(kind: str) -> None:
+    found = up.stability_along(relay_between(kind), pace=0.05, until=3.0)
+    assert (found.verdict, "jumps close to where the run is" in found.why) == ("undecided", True)
+
+
+@pytest.mark.parametrize("solver", ["rk4", "dormand_prince"])
+@pytest.mark.parametrize("push", ["max(-0.2, min(0.2, x - 0.1))", "0.5*abs(v)*v", "0.3*abs(x)"])
+def test_kinks_on_the_way_decide_nothing_by_themselves(push: str, solver: str) -> None:
+    """Slopes change there, and values do not: two runs beside each other are the judge."""
+    unit = up.Ode({"x": "v", "v": f"-2*x - 0.5*v - {push} + sin(time)"}, start={"x": 1.0}, solver=solver)
+    made = up.experiment(up.Scenario({"o": unit}), pace=0.05, until=10.0)
+    found = up.stability_along(made)
+    assert (found.verdict, found.why) == ("stable", "")
+    runs = [made.with_values({"o.x": start}).run() for start in (1.0, 1.0001)]
+    left = abs(runs[0]["o.x"][-1] - runs[1]["o.x"][-1])
+    assert left < 0.3e-4
+
+
+def test_far_from_where_it_switches_a_relay_is_as_good_as_none() -> None:
+    unit = up.Ode({"x": "-x - sign(x + 5)"}, start={"x": 3.0})
+    found = up.stability_along(up.Scenario({"o": unit}), pace=0.05, until=3.0)
+    assert (found.verdict, found.why) == ("stable", "")
+    assert found.rate == pytest.approx(-1.0, rel=1e-6)

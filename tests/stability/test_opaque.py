@@ -375,3 +375,21 @@ def test_a_run_of_fmus_that_is_clearly_unstable_is_not_certified(fmu: Fmus, tmp_
         else:
             with pytest.raises(Unstable, match="Locally unstable with steps of 1 s"):
                 certify(made, quiet=True)
+
+
+@pytest.mark.parametrize("interface", ["model-exchange", "co-simulation"])
+def test_events_inside_an_fmu_are_in_no_matrix(fmu: Fmus, interface: str) -> None:
+    """A mass that swings under a ceiling: one event indicator, and it is not at rest."""
+    scenario = up.Scenario({"mass": up.Fmu(fmu("hanging", 3), interface=interface)})
+    found = up.stability_of(scenario, pace=0.05, scan=False)
+    assert found.verdict == "undecided"
+    assert "mass is an FMU with 1 event indicator" in found.model.unseen
+
+
+def test_a_relay_inside_an_fmu_leaves_a_run_open(fmu: Fmus) -> None:
+    relay = up.Fmu(fmu("relay", 3), interface="model-exchange")  # x' = 1 - x while u > 0.5, else -x
+    scenario = up.Scenario(
+        {"r": relay, "g": up.Function(["x"], {"y": "1 - x"})}, {"r.u": "g.y", "g.x": "r.x"}
+    )
+    found = up.stability_along(scenario, pace=0.05, until=3.0)
+    assert (found.verdict, "jumps close to where the run is" in found.why) == ("undecided", True)

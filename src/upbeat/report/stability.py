@@ -404,6 +404,11 @@ def along(found: Along) -> str:
     """What happens to small deviations along a run, in one sentence."""
     words = {"stable": "die out", "unstable": "grow", "undecided": "neither clearly die out nor grow"}
     worst = int(found.radius.argmax())
+    if found.why:
+        return (
+            f"Along the run, what becomes of small deviations is undecided, because {found.why}. It was "
+            f"followed from t = {found.times[0]:.6g} to {found.times[-1]:.6g} s."
+        )
     longer = ", or a longer run is needed to tell" if found.verdict == "undecided" else ""
     return (
         f"Along the run from t = {found.times[0]:.6g} to {found.times[-1]:.6g} s, small deviations "

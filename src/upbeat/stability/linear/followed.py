@@ -39,7 +39,15 @@ from upbeat.stability.linear.forms import (
     opened,
 )
 from upbeat.stability.linear.jumping import Jumping
-from upbeat.stability.linear.linearise import How, adaptive, besides, doubts, reach, unseen_events
+from upbeat.stability.linear.linearise import (
+    How,
+    adaptive,
+    besides,
+    doubts,
+    hidden_events,
+    reach,
+    unseen_events,
+)
 from upbeat.stability.linear.tried import called
 from upbeat.units.discrete.model import NEVER
 from upbeat.units.equations.data import TIME, Equations
@@ -393,6 +401,8 @@ class Followed:
         """How far from a point slopes are looked at again, relatively; 0 where they cannot jump."""
         self.linear = not self.notes
         self._unseen = () if self.linear else tuple(unseen_events(scenario))
+        self.hidden = "; ".join(hidden_events(scenario))
+        """Which units have events that nobody can look at before they happen, in words."""
         self._factors = () if self.linear else tuple(factors(scenario))
         self._driven = () if self.linear else tuple(driven_inputs(scenario, driven(scenario, {}), {}))
         self._called = called
@@ -432,6 +442,8 @@ class Followed:
         self._own = own
         self.sampled = any(isinstance(one, Jumping) for one in own.values())
         """Whether units act at events that are known before."""
+        self.jumped: tuple[str, ...] = ()
+        """The discrete units that had events in the last step."""
         self._time = start
         self._grid = (start, 0, length)
         self._around: Array | None = None
@@ -493,12 +505,18 @@ class Followed:
         self._forms.execute("start")
         self._instant()
 
+    @staticmethod
+    def time_of(token: Any) -> float:
+        """The time of a point that was saved."""
+        return float(token[1])
+
     def renew(self) -> None:
         """Begin to count anew what is computed: for the next look, or the next step on the way there."""
         self._forms.allowance.renew()
 
     def go(self, step: float, block: str | None = None) -> None:
         """One step; events that are known before cut it into parts, as they do in a run."""
+        self._forms.jumps.clear()
         origin, count, size = self._grid
         again = size == step and origin + count * step == self._time
         self._grid = (origin, count + 1, step) if again else (self._time, 1, step)
@@ -509,6 +527,7 @@ class Followed:
             self._time = float(self._forms.read(self._program.next))
             self._forms.write(self._program.now, self._time)
             self._instant()
+        self.jumped = tuple(dict.fromkeys(unit for unit, _ in self._forms.jumps))
 
     def _next(self, end: float, step: float) -> float:
         """Where the next part of a step ends: at an event, or at its own end, if that is not the same."""
@@ -628,7 +647,6 @@ class Followed:
         if not self.reusable:
             raise NoMatrix("a unit cannot be set back, so that nobody can look how regularly events come")
         here, machine = self.save(), self._forms
-        machine.jumps.clear()
         times: dict[str, list[float]] = {
             unit: [] for unit, one in self._own.items() if isinstance(one, Jumping)
         }
@@ -637,7 +655,6 @@ class Followed:
             for unit, time in machine.jumps:
                 if unit in times and (not times[unit] or time > times[unit][-1]):
                     times[unit].append(time)
-            machine.jumps.clear()
             if all(len(one) > EVENTS for one in times.values()):
                 break
         self.restore(here)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol
@@ -220,6 +220,123 @@ class Kinks:
 
 
 # ----------------------------------------------------------------------------------------------------
+# Modes that change along a run: deviations then change theirs sooner or later than the run does.
+
+HALVINGS = 30
+"""So many times the way on which a value jumps is halved: a kink is below rounding by then."""
+SMOOTHER = 0.26
+"""Where curvature alone bends a way, its halves bend by a quarter of that."""
+SHORT = (1.0 / 16.0, 1.0 / 128.0)
+"""Slopes are compared with what a step does over these parts of the way that it makes …"""
+OTHERS = 0.1
+"""… and are others if they are off by more, relatively; by less where a solver goes over a kink."""
+NOT_SET_BACK = (
+    "a unit cannot be set back, so that nobody can look whether values jump on the way (a relay, a limit): "
+    "matrices of steps do not contain that"
+)
+
+
+class Crossings:
+    """Looks whether the steps of a run, made from where others of them begin, end where their slopes say.
+
+    A relay that switches on the way has the same slopes before and after, and what a deviation becomes is in
+    neither. So each step is made again from the points between its two ends, and from some beside it: what
+    jumps there jumps for deviations. A solver that finds the place makes no jump, but its slopes are others.
+    """
+
+    def __init__(self, machine: Followed) -> None:
+        self._machine, self._turn = machine, np.random.default_rng(7)
+        self._before = np.zeros(0)
+        self._last: dict[str, Array] = {}  # where events of discrete units were
+        self.off = 0.0
+        """By how much slopes of the last step are off, relatively."""
+
+    def look(self, token: Any, point: Array, step: float, whole: Array) -> str:
+        """Why its matrix is not all that a step does, in words; nothing if it is. It began at the `point`."""
+        machine = self._machine
+        end = machine.values()
+        moving = _moved_by_states(whole, np.array(machine.extended.own, dtype=bool))
+        change = np.where(moving, end - point, 0.0)
+        wide = np.maximum(np.abs(change), np.abs(self._before)) if len(self._before) else np.abs(change)
+        self._before = change
+        noise = (LOOSE if machine.adaptive else JUMP) * (1.0 + np.abs(end))
+        ways = [change, 2.0 * wide * self._turn.choice([-1.0, 1.0], len(wide))]
+        if machine.jumped:  # samples: from where the last ones were taken
+            ways += [np.where(moving, self._last[u] - point, 0.0) for u in machine.jumped if u in self._last]
+            self._last |= dict.fromkeys(machine.jumped, point)
+
+        def ends(way: Array) -> Array:
+            machine.renew()
+            machine.restore(token)
+            machine.put(point + way)
+            machine.go(step)
+            return machine.values()
+
+        at, self.off = machine.time_of(token), 0.0
+        for number, way in enumerate(ways):
+            if not way.any():
+                continue
+            try:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    wrong = self._slopes_off(ends, way, end, whole, noise) if number < 2 else np.zeros(1)
+                    self.off = max(self.off, float(wrong.max()))
+                    if not (wrong > OTHERS).any():  # the other takes longer
+                        wrong = self._jumps(ends, way, end, noise)
+            except RunError as error:
+                return f"a step from close to where the run is at t = {at:.6g} s fails ({error})"
+            if wrong.any():
+                shown = np.where(machine.extended.own, wrong, 0.0)
+                name = machine.extended.ports[int(np.argmax(shown if shown.any() else wrong))]
+                return (
+                    f"{name} jumps close to where the run is at t = {at:.6g} s, or its slopes do while a "
+                    "step is made (a relay, a sign, a comparison): deviations change modes sooner or later "
+                    "than the run does, and no matrix of a step contains that"
+                )
+        return ""
+
+    @staticmethod
+    def _jumps(ends: Callable[[Array], Array], way: Array, start: Array, noise: Array) -> Array:
+        """By how much values jump on the way from a point (which leads to `start`), entry by entry."""
+        low, middle, high = start, ends(0.5 * way), ends(way)
+        first, last = 0.0, 1.0
+        nothing = np.zeros(len(start))
+        bend = _bend(low, middle, high, noise)
+        for _ in range(HALVINGS):
+            if not bend.any():
+                return nothing
+            quarter = 0.25 * (last - first)
+            left, right = ends((first + quarter) * way), ends((last - quarter) * way)
+            before, after = _bend(low, left, middle, noise), _bend(middle, right, high, noise)
+            if max(before.max(), after.max()) <= SMOOTHER * bend.max():
+                return nothing
+            if before.max() >= after.max():
+                bend, middle, high, last = before, left, middle, last - 2.0 * quarter
+            else:
+                bend, low, middle, first = after, middle, right, first + 2.0 * quarter
+        return bend
+
+    @staticmethod
+    def _slopes_off(
+        ends: Callable[[Array], Array], way: Array, end: Array, whole: Array, noise: Array
+    ) -> Array:
+        """By how much slopes at a point are not those of a step, relatively, however short the way is."""
+        expected, size = whole @ way, np.abs(whole) @ np.abs(way)
+        found = []
+        for part in SHORT:
+            both = [np.abs(ends(sign * part * way) - end - sign * part * expected) for sign in (1.0, -1.0)]
+            found.append(np.maximum(np.maximum(*both) - noise, 0.0) / part)
+        far, close = found
+        wrong = (close > OFF * size) & (close > 0.5 * far)
+        return np.where(wrong, close / np.where(wrong, size, 1.0), 0.0)
+
+
+def _bend(low: Array, middle: Array, high: Array, noise: Array) -> Array:
+    """How far the middle of three values is from halfway between the others, as far as that is no noise."""
+    found: Array = np.maximum(np.abs(low - 2.0 * middle + high) - noise, 0.0) / noise
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------
 
 At = float | Literal["start", "rest"]
 """A point of linearisation: the start, a point at rest, or a time of the run."""
@@ -269,6 +386,10 @@ class Inducing:
         self._steps = 1
         self._point: tuple[Any, Array] | None = None  # where the last matrix was asked for
         self._at_rest: Array | None = None  # the states of units: the search for other steps begins there
+        self.off = 0.0
+        """By how much slopes of the last step `along` a run are not those of the step, relatively."""
+        self.crossed = ""
+        """Why the matrices of steps `along` a run do not say what becomes of deviations, in words."""
 
     def __enter__(self) -> Inducing:
         return self
@@ -362,6 +483,12 @@ class Inducing:
             return ""
         if not (np.abs(change) > RESTS * np.abs(before))[own].any():
             return ""
+        if machine.hidden:
+            return (
+                f"{where} is not a point of rest, and {machine.hidden}: which of its events happen on the "
+                'way, and what they change, is in no matrix; at="rest" (--at rest) judges the point where it '
+                "settles, up.stability_along (--along) the run"
+            )
         try:
             changes = not self._same_along(_ways(whole, change, own, before), before, step, found)
         except (RunError, InvalidInput, ArithmeticError, np.linalg.LinAlgError):
@@ -570,28 +697,41 @@ class Inducing:
         assert self._machine is not None
         return self._machine.moves
 
-    def along(self, steps: Sequence[float], every: int = 1) -> Iterator[Induced]:
-        """The matrices of steps one after the other, after those that complete the histories."""
+    def along(self, steps: Sequence[float]) -> Iterator[Induced]:
+        """The matrices of steps one after the other, after those that complete the histories.
+
+        Where values jump on the way, that is the end of it, and `crossed` says so: no matrix contains that.
+        """
         machine = self.machine(steps[0], alike=False)
         if machine.unseen_along:
             raise NoMatrix(f"{machine.unseen_along}.")
         machine.begin()
         looked = {machine.depth + (len(steps) - 1 - machine.depth) * k // LOOKED for k in range(LOOKED + 1)}
         self._steps = 1
+        kinks = not machine.linear and machine.reach > 0.0
+        jumps = kinks or machine.sampled
+        self.crossed = "" if machine.reusable or not jumps else NOT_SET_BACK
+        crossings = Crossings(machine)
         for number, step in enumerate(steps):
             machine.renew()
-            if number < machine.depth or number % every:
+            if number < machine.depth:
                 machine.go(step)
                 continue
-            looks = number in looked and machine.reusable and not machine.linear and machine.reach > 0.0
+            looks = machine.reusable and jumps
             self._point = (machine.save(), machine.values()) if looks else None
             found = machine.induced(step)
-            if looks:  # a run that rests on a kink is nowhere linear
+            if self._point is not None:
                 whole, moves, after = machine.whole, machine.moves, machine.save()
-                self._check_alike(step, found)
-                machine.restore(after)
+                if kinks and number in looked:  # a run that rests on a kink is nowhere linear
+                    self._check_alike(step, found)
+                    machine.restore(after)
+                if jumps and np.isfinite(whole).all():
+                    self.crossed, self.off = crossings.look(*self._point, step, whole), crossings.off
+                    machine.restore(after)
                 machine.whole, machine.moves = whole, moves
             yield found
+            if self.crossed:
+                return
 
     def after(self, policies: Sequence[tuple[str, float]], at: At = "start") -> tuple[Array, Induced]:
         """The matrix of the last of these steps, each by its block, over all of the extended state.
@@ -684,18 +824,24 @@ class Inducing:
         )
 
 
-def _ways(whole: Array, change: Array, own: npt.NDArray[np.bool_], point: Array) -> Iterator[Array]:
-    """How far all is from a point after 2, 4, 8, … steps, if all of them are like this one.
-
-    The last is a little beyond where they arrive, if they do. What no state moves, as times in registers,
-    stays where it is.
-    """
+def _moved_by_states(whole: Array, own: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which entries the states of units move, themselves among them; times in registers are not."""
     moving = own
     for _ in range(len(own)):
         more = moving | whole[:, moving].any(axis=1)
         if (more == moving).all():
             break
         moving = more
+    return moving
+
+
+def _ways(whole: Array, change: Array, own: npt.NDArray[np.bool_], point: Array) -> Iterator[Array]:
+    """How far all is from a point after 2, 4, 8, … steps, if all of them are like this one.
+
+    The last is a little beyond where they arrive, if they do. What no state moves, as times in registers,
+    stays where it is.
+    """
+    moving = _moved_by_states(whole, own)
     decays = float(np.abs(np.linalg.eigvals(whole)).max()) < 1.0 + RESTS  # the times in registers stay
     far = 1e15 if decays else FURTHEST
     power, way = np.where(moving[:, None] & moving[None, :], whole, 0.0), np.where(moving, change, 0.0)

@@ -691,6 +691,16 @@ def unseen_events(scenario: Scenario, around: str = "") -> Iterator[Unseen]:
                     )
 
 
+def hidden_events(scenario: Scenario, around: str = "") -> Iterator[str]:
+    """Units with events that depend on states and of which nobody else knows what they change: FMUs."""
+    for unit, model in scenario.units.items():
+        name = around + path_of(scenario, unit)
+        if opened(model):
+            yield from hidden_events(model.running.scenario, f"{name}.")
+        elif isinstance(model, Fmu) and (count := model.description.event_indicator_count):
+            yield f"{name} is an FMU with {count} event indicator{'s' if count > 1 else ''}"
+
+
 def _watches(scenario: Scenario, unit: str) -> bool:
     return isinstance(scenario.units.get(unit), Watcher)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from math import log
+from math import inf, isfinite, log
 from typing import Any, Unpack
 
 import numpy as np
@@ -43,6 +43,7 @@ class Along:
     It is uncertain by as much as each half of the run says something else, and by how much more than that
     some deviation grew for the time being, measured in the units in which that is least. So neither units
     of measure nor what soon passes decide anything, and a run that is too short leaves everything open.
+    So does one on which modes change (a relay that switches, a sign): `why` says where.
     """
 
     verdict: Verdict
@@ -50,6 +51,8 @@ class Along:
     times: Array
     radius: Array
     uncertainty: float
+    why: str = ""
+    """Why nothing can be decided, in words: modes change along the run. It is followed up to there only."""
 
     def data(self) -> dict[str, Any]:
         """For JSON."""
@@ -58,7 +61,8 @@ class Along:
             "verdict": self.verdict,
             "local": True,
             "rate": self.rate,
-            "uncertainty": self.uncertainty,
+            "uncertainty": self.uncertainty if isfinite(self.uncertainty) else None,
+            "why": self.why or None,
             "from": float(self.times[0]),
             "to": float(self.times[-1]),
             "largest_spectral_radius": float(self.radius[worst]),
@@ -104,10 +108,13 @@ def stability_along(
                     "comes close to it there. Follow a run that ends before (until=…)."
                 )
             late = 2 * (number - first) >= len(steps) - first
-            halves[late].add(inducing.whole, steps[number], model.accuracy)
+            halves[late].add(inducing.whole, steps[number], model.accuracy * (8 + model.size) + inducing.off)
             moves = inducing.moves if not len(moves) else moves | inducing.moves
             times.append(model.at)
             found.append(radius(model.matrix))
+        why = inducing.crossed
+    if why:
+        return Along("undecided", 0.0, np.array(times), np.array(found), inf, why)
     if len(found) < 4:
         raise InvalidInput("a run of fewer than four steps, after its histories are filled, says too little")
     rate, uncertainty = _rate(*(half.of(moves) for half in halves))
@@ -123,14 +130,14 @@ class _Product:
         self.matrix: Array = np.zeros((0, 0))
         self.log = self.span = self.blur = 0.0
 
-    def add(self, matrix: Array, step: float, accuracy: float) -> None:
-        """Another step."""
+    def add(self, matrix: Array, step: float, blur: float) -> None:
+        """Another step; its logarithm may be off by `blur`."""
         together = matrix @ self.matrix if len(self.matrix) else matrix
         size = float(np.abs(together).max(initial=0.0))
         self.matrix = together / size if size > 0.0 else together
         self.log += log(max(size, SMALLEST))
         self.span += step
-        self.blur += accuracy * (8 + len(matrix))
+        self.blur += blur
 
     def of(self, entries: npt.NDArray[np.bool_]) -> _Product:
         """The same about some of the entries."""
