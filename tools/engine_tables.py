@@ -38,18 +38,17 @@ def head(*cells: str) -> Iterator[str]:
 
 
 def errors(d: Data) -> Iterator[str]:
-    """Published errors, and those here with held inputs."""
-    yield from head("", "", "sv", "ev", "refined")
-    for what, paper, key in (
-        ("torque", PAPER_TORQUE, "torque_error_percent"),
-        ("intake pressure", PAPER_PRESSURE, "pressure_error_percent"),
-    ):
-        for step in STEPS:
-            first = f"{what}, in the paper" if step == STEPS[0] else ""
-            yield row(first, f"{step} µs", *(f"{value:.2f} %" for value in paper[step]))
-        for step in STEPS:
-            first = f"{what}, here" if step == STEPS[0] else ""
-            yield row(first, f"{step} µs", *(f"{number(d[key][m][str(step)])} %" for m in METHODS))
+    """Published errors, and those here with held inputs: sv, ev and refined in a cell."""
+    yield from head("step", "torque: paper", "here", "intake pressure: paper", "here")
+    for step in STEPS:
+        cells = []
+        for paper, key in (
+            (PAPER_TORQUE, "torque_error_percent"),
+            (PAPER_PRESSURE, "pressure_error_percent"),
+        ):
+            cells.append(", ".join(f"{value:.2f}" for value in paper[step]))
+            cells.append(", ".join(number(d[key][m][str(step)]) for m in METHODS))
+        yield row(f"{step} µs", *cells)
 
 
 def inputs(d: Data) -> Iterator[str]:

@@ -106,11 +106,11 @@ def _default(value: Any) -> str:
 
 
 def sentence(thing: Any) -> str:
-    """The first sentence of the docstring, on one line."""
-    text = inspect.getdoc(thing) or ""
-    first = " ".join(text.split("\n\n")[0].split())
-    end = re.search(r"(?<=[^.A-Z])[.:](?= [A-Z]|$)", first)
-    return first[: end.end()].rstrip(".:") if end else first.rstrip(".:")
+    """The first sentence of the docstring up to a semicolon, on one line and without what is in brackets."""
+    first = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+    end = re.search(r"(?<=[^.A-Z])[.:](?= [A-Z`]|$)|;", first)
+    said = first[: end.start()] if end else first
+    return re.sub(r" \([^()]*\)$", "", said.rstrip(".:"))
 
 
 def members(name: str, thing: Any) -> str:
