@@ -16,7 +16,7 @@ import upbeat as up
 from moving_models import happened, point
 from odd_units import integrator
 from upbeat.core.errors import Problems, UpbeatError
-from upbeat.master.handling import growth, linearised
+from upbeat.master.handling import COARSE, error_per_step, growth, linearised
 from upbeat.master.paces.watching import margin
 from upbeat.master.settings import master_from, settings_of
 
@@ -540,6 +540,41 @@ def test_growth_has_the_limits_of_the_scalar_case(way: Any, limit: float) -> Non
     assert system is not None
     stable, unstable = (growth(system, part * limit)({"a.u": way}) for part in (0.99, 1.01))
     assert stable < 1.0 < unstable
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_step_that_is_long_for_the_coupling_is_told_of(seed: int) -> None:
+    """Two bodies and a spring between them. The error of a run without events, against the exponential of a
+    matrix, is what was estimated, step by step; events would add to it."""
+    random = np.random.default_rng(seed)
+    k1, k2, k = (float(v) for v in random.uniform(1.0, 4.0, 3))
+    stiffness = np.array([[k1 + k, -k], [-k, k2 + k]])
+    squares, modes = np.linalg.eigh(stiffness)
+    step, start = 0.9 / float(np.sqrt(squares[1])), modes[:, 1]  # the faster of its two motions
+    rates = [f"-{own!r}*x + {k!r}*(xo - x)" for own in (k1, k2)]
+    units = {
+        name: up.Ode(
+            {"x": "v", "v": rate}, inputs=["xo"], outputs=["x"], start={"x": float(x)},
+            solver=up.DormandPrince(rtol=1e-10, atol=1e-12),
+        )
+        for name, rate, x in zip("ab", rates, start, strict=True)
+    }  # fmt: skip
+    links = {"a.xo": "b.x", "b.xo": "a.x"}
+    scenario = up.Scenario(units, links, events={"far": {"when": "a.x >= 5"}})
+    system = linearised(scenario.closed())
+    assert system is not None
+    for part in (1.0, 0.25):
+        ways = dict.fromkeys(links, up.Hermite(2))
+        estimate, count = error_per_step(system, part * step, ways), 100
+        trace = up.simulate(
+            scenario, pace=up.Fixed(part * step), until=count * part * step, coupling="jacobi",
+            inputs=up.Hermite(2), events="off",
+        )  # fmt: skip
+        exact = np.cos(np.sqrt(squares[1]) * trace.time)[:, None] * start
+        error = np.abs(np.column_stack([trace["a.x"], trace["b.x"]]) - exact).max()
+        assert 0.2 * count * estimate < error < 5.0 * count * estimate
+        warnings = up.experiment(scenario, step=part * step, until=20.0).plan.master.warnings
+        assert any("the step is long for this coupling" in one for one in warnings) == (estimate > COARSE)
 
 
 def test_another_parameter_may_need_other_inputs() -> None:

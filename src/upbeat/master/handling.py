@@ -165,6 +165,29 @@ def _slopes(
 
 def growth(system: Linearised, step: float) -> Callable[[Mapping[str, Approximation]], float]:
     """A function that gives the spectral radius of a step with some approximations; other inputs are held."""
+    map_of = _map_of(system, step)
+
+    def radius(ways: Mapping[str, Approximation]) -> float:
+        map_ = map_of(ways)
+        return float(np.abs(np.linalg.eigvals(map_)).max()) if np.isfinite(map_).all() else float("inf")
+
+    return radius
+
+
+def error_per_step(system: Linearised, step: float, ways: Mapping[str, Approximation]) -> float:
+    """By how much a step with these approximations changes lasting motions wrongly, relatively: how far its
+    eigenvalues are from the exact ones. What dies out within a few steps does not count."""
+    map_ = _map_of(system, step)(ways)
+    with np.errstate(over="ignore"):
+        exact = np.exp(np.linalg.eigvals(system.own + system.by @ system.back) * step)
+    if not (np.isfinite(map_).all() and np.isfinite(exact).all()):
+        return float("inf")
+    found = np.linalg.eigvals(map_)
+    return max((float(np.abs(found - one).min()) for one in exact if abs(one) > LASTING), default=0.0)
+
+
+def _map_of(system: Linearised, step: float) -> Callable[[Mapping[str, Approximation]], Matrix]:
+    """A function that gives the matrix of a step: from the states now and a step ago to those after it."""
     n, m = len(system.own), len(system.inputs)
     whole = system.own + system.by @ system.back
     known = [system.back, system.back @ whole, system.back @ whole @ whole]
@@ -177,7 +200,7 @@ def growth(system: Linearised, step: float) -> Callable[[Mapping[str, Approximat
     moved = _exponential(chain * step)[:n]
     parts = [factorial(k) * moved[:, n + k * m : n + (k + 1) * m] for k in range(DEGREE + 1)]
 
-    def radius(ways: Mapping[str, Approximation]) -> float:
+    def map_of(ways: Mapping[str, Approximation]) -> Matrix:
         now, before = np.zeros((DEGREE + 1, m, n)), np.zeros((DEGREE + 1, m, n))
         for j, name in enumerate(system.inputs):
             for order, (new, old) in enumerate(_weights(ways.get(name), step)):
@@ -189,9 +212,9 @@ def growth(system: Linearised, step: float) -> Callable[[Mapping[str, Approximat
         for k, part in enumerate(parts):
             map_[:n, :n] += part @ now[k]
             map_[:n, n:] += part @ before[k]
-        return float(np.abs(np.linalg.eigvals(map_)).max()) if np.isfinite(map_).all() else float("inf")
+        return map_
 
-    return radius
+    return map_of
 
 
 def exact_growth(system: Linearised, step: float) -> float:
@@ -577,11 +600,14 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -
 
 
 def calm(closed: Scenario, ports: Mapping[str, Approximation], step: float) -> bool:
-    """Whether these inputs are known to make no deviations grow at this step, by equations at the start."""
+    """Whether these inputs are known to make no deviations grow at this step, and hardly any error, by
+    equations at the start."""
     if not step or all(way == Hold() for way in ports.values()):
         return True
     system = linearised(closed)
-    return system is not None and growth(system, step)(ports) <= max(1.0, exact_growth(system, step)) * GROWS
+    if system is None or growth(system, step)(ports) > max(1.0, exact_growth(system, step)) * GROWS:
+        return False
+    return error_per_step(system, step, ports) <= COARSE
 
 
 def _calmed(
@@ -605,7 +631,14 @@ def _calmed(
             break
     rate, chosen = min(tried, key=lambda one: max(one[0], enough))
     if rate <= enough and chosen == ports:
-        return ports, []
+        error = error_per_step(system, step, {**ports, **given})
+        if error <= COARSE or Linear() in ports.values():  # of which there is another warning
+            return ports, []
+        return ports, [
+            "the step is long for this coupling: inputs that are continued over it put the motion off by "
+            f"{error:.2g} of its size with every step (estimated at the start), and every event adds to "
+            "that. Events late in the run may be wrong: compare with a run of half the step"
+        ]
     if chosen == ports:
         return ports, [
             f"the coupling is unstable at this step, whatever inputs do: deviations grow by {rate:.3g} per "
@@ -644,6 +677,10 @@ SHORTER = 4
 """Into so many parts a step is divided where units see others stand still, and deal with events inside."""
 MOST = 2
 """So many derivatives of inputs are made use of."""
+COARSE = 2e-4
+"""A step that puts lasting motions off by more than this part of their size is told of."""
+LASTING = 0.5
+"""A motion of which more than this is left after a step."""
 GROWS = 1.02
 """Deviations that grow by more than this factor per step, beyond what the system does, are unstable."""
 _CHOSEN: dict[Approximation, str] = {
