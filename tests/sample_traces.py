@@ -8,8 +8,12 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from upbeat.core.ports import Kind, Value
-from upbeat.trace import Column, EventKind, EventLog, Outcome, Recorder, Trace, open_sink
-from upbeat.trace.events import Payload
+from upbeat.trace.columns import Column
+from upbeat.trace.events import EventKind, EventLog, Payload
+from upbeat.trace.files.sinks import open_sink
+from upbeat.trace.log import Outcome
+from upbeat.trace.recorder import Recorder
+from upbeat.trace.trace import Trace
 
 COLUMNS = (
     Column("room.T", Kind.REAL, "degC"),

@@ -372,7 +372,9 @@ def _sampled() -> up.Trace:
 def results(folder: Path) -> Kind:
     """Result files: read, and all of them looked at."""
     from sample_traces import COLUMNS, row
-    from upbeat.trace import Outcome, Recorder, open_sink
+    from upbeat.trace.files.sinks import open_sink
+    from upbeat.trace.log import Outcome
+    from upbeat.trace.recorder import Recorder
 
     seeds: list[Files] = []
     for suffix in (".journal", ".csv", ".parquet"):

@@ -9,7 +9,7 @@ import pytest
 import upbeat as up
 from upbeat.core import reasons
 from upbeat.core.reasons import Reason, as_reason
-from upbeat.trace import StepLog
+from upbeat.trace.log import StepLog
 
 
 def test_a_reason_has_a_sentence_a_label_and_an_event() -> None:

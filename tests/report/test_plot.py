@@ -33,7 +33,9 @@ from upbeat.report.plot import (
     thin,
     thin_marks,
 )
-from upbeat.trace import EventKind, EventLog, StepLog, Trace
+from upbeat.trace.events import EventKind, EventLog
+from upbeat.trace.log import StepLog
+from upbeat.trace.trace import Trace
 
 TIME = np.linspace(0.0, 10.0, 101)
 

@@ -6,8 +6,11 @@ from pathlib import Path
 
 from sample_traces import record
 from upbeat.report.summary import summary
-from upbeat.trace import Outcome, Recorder, Trace, open_sink
 from upbeat.trace.columns import Column
+from upbeat.trace.files.sinks import open_sink
+from upbeat.trace.log import Outcome
+from upbeat.trace.recorder import Recorder
+from upbeat.trace.trace import Trace
 
 
 def test_every_kind_of_signal() -> None:

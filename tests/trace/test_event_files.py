@@ -15,8 +15,13 @@ from hypothesis import HealthCheck, given, settings
 
 from sample_traces import COLUMNS, ENTRIES, KINDS, fired, row, rows_of, sample_events
 from upbeat.core.errors import FileProblem, RecordingError
-from upbeat.trace import Ending, EventLog, Occurrence, Outcome, Recorder, Trace, TraceWarning, open_sink, read
+from upbeat.trace.events import EventLog, Occurrence
 from upbeat.trace.files.csv import read_events
+from upbeat.trace.files.output import TraceWarning
+from upbeat.trace.files.sinks import open_sink
+from upbeat.trace.log import Ending, Outcome
+from upbeat.trace.recorder import Recorder
+from upbeat.trace.trace import Trace, read
 
 try:
     import pyarrow as _  # noqa: F401

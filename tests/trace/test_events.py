@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sample_traces import ENTRIES, KINDS, fired, sample_events
 from upbeat.core.errors import InvalidInput
 from upbeat.core.ports import Kind
-from upbeat.trace import EventKind, EventLog, Occurrence, UnknownEvent
+from upbeat.trace.events import EventKind, EventLog, Occurrence, UnknownEvent
 
 
 def test_names_times_and_details() -> None:

@@ -19,18 +19,14 @@ import upbeat as up
 from sample_traces import COLUMNS, record, row, rows_of
 from upbeat.core.errors import FileProblem, MissingExtra, RecordingError
 from upbeat.core.ports import Kind
-from upbeat.trace import (
-    Column,
-    Ending,
-    Outcome,
-    ParquetSink,
-    Recorder,
-    Trace,
-    TraceWarning,
-    extras,
-    open_sink,
-    read,
-)
+from upbeat.trace import extras
+from upbeat.trace.columns import Column
+from upbeat.trace.files.output import TraceWarning
+from upbeat.trace.files.parquet import ParquetSink
+from upbeat.trace.files.sinks import open_sink
+from upbeat.trace.log import Ending, Outcome
+from upbeat.trace.recorder import Recorder
+from upbeat.trace.trace import Trace, read
 
 try:
     import pyarrow as _  # noqa: F401

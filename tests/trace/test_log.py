@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upbeat.core.reasons import Reason
-from upbeat.trace import Outcome, StepLog, StepRun
-from upbeat.trace.log import RUNS, Ending, StepRuns
+from upbeat.trace.log import RUNS, Ending, Outcome, StepLog, StepRun, StepRuns
 
 
 def test_a_grid_is_one_entry() -> None:

@@ -14,8 +14,12 @@ from hypothesis import strategies as st
 
 from upbeat.core.errors import InvalidInput, RunError
 from upbeat.core.ports import Kind
-from upbeat.trace import Column, CsvSink, JournalSink, MemorySink, Outcome, Recorder, Trace
-from upbeat.trace.columns import Cells
+from upbeat.trace.columns import Cells, Column
+from upbeat.trace.files.csv import CsvSink
+from upbeat.trace.files.journal import JournalSink
+from upbeat.trace.log import Outcome
+from upbeat.trace.recorder import MemorySink, Recorder
+from upbeat.trace.trace import Trace
 
 
 def real(count: int) -> list[Column]:
@@ -148,7 +152,16 @@ def test_memory_for_a_million_rows_of_ten() -> None:
 
 RESIDENT = """
 import sys
-from upbeat.trace import *
+from upbeat.trace.columns import TIME, Column, columns_of
+from upbeat.trace.events import EventKind, EventLog, Occurrence, UnknownEvent
+from upbeat.trace.files.csv import CsvSink
+from upbeat.trace.files.journal import JournalSink
+from upbeat.trace.files.output import TraceWarning
+from upbeat.trace.files.parquet import ParquetSink
+from upbeat.trace.files.sinks import open_sink
+from upbeat.trace.log import Ending, Outcome, StepLog, StepRun
+from upbeat.trace.recorder import FileSink, MemorySink, Recorder, Sink, Source, Statistics, Summary
+from upbeat.trace.trace import Trace, UnknownSignal, read
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 sys.path.insert(0, {tests!r} + "/trace")

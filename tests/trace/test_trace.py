@@ -12,7 +12,10 @@ import pytest
 from sample_traces import COLUMNS, record, row, rows_of
 from upbeat.core.errors import InvalidInput, MissingExtra, UpbeatError
 from upbeat.core.ports import Causality, Kind, Port
-from upbeat.trace import Column, MemorySink, Outcome, Recorder, Trace, UnknownSignal, columns_of
+from upbeat.trace.columns import Column, columns_of
+from upbeat.trace.log import Outcome
+from upbeat.trace.recorder import MemorySink, Recorder
+from upbeat.trace.trace import Trace, UnknownSignal
 
 
 def test_it_is_like_a_table() -> None:

@@ -41,10 +41,9 @@ from upbeat.master.paces.pace import check_span
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.events import EventKind
-from upbeat.trace.files.journal import SideSink
 from upbeat.trace.files.sinks import check_ours, check_suffix, open_sink
 from upbeat.trace.log import Outcome, StepLog
-from upbeat.trace.recorder import Recorder
+from upbeat.trace.recorder import Recorder, Sink
 from upbeat.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -122,7 +121,12 @@ def recorder_for(
     if to is not None:
         check_suffix(to)
         check_ours(to, selection.columns, force=experiment.force)
-    sink = SideSink(beside) if beside is not None else open_sink(out)
+    if beside is not None:
+        from upbeat.trace.files.journal import SideSink
+
+        sink: Sink = SideSink(beside)
+    else:
+        sink = open_sink(out)
     if resumed is None:
         return Recorder(selection.columns, sink, every, strings=strings, kinds=selection.kinds)
     # Texts keep the numbers that they have in the file. The engine's are others, and the recorder translates.

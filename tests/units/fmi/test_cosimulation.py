@@ -16,7 +16,7 @@ import upbeat as up
 from fmu_maker import COMPILER, make
 from fmu_models import MODELS, bounces, height
 from upbeat.engine.formats.fmus import fmu_experiment
-from upbeat.trace import read
+from upbeat.trace.trace import read
 from upbeat.units.fmi.unit import PackableFmuUnit
 
 Made = Callable[[str, int], Path]

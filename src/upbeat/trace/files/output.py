@@ -27,6 +27,11 @@ def warn(message: str) -> None:
     warnings.warn(message, TraceWarning, stacklevel=4)
 
 
+def unfinished(path: Path) -> Path:
+    """The journal that belongs to a Parquet file under way."""
+    return path.with_name(path.name + ".partial")
+
+
 def check_place(path: Path) -> None:
     """`FileProblem` if `path` is no place for a file. Creates nothing and changes nothing."""
     try:

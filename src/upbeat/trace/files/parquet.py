@@ -19,7 +19,7 @@ from upbeat.trace.columns import TIME, Cells, Column, Pool, check_times
 from upbeat.trace.events import EventKind, EventLog, More
 from upbeat.trace.extras import check, need
 from upbeat.trace.files.journal import JournalReader, JournalSink, as_json, load_events, load_journal
-from upbeat.trace.files.output import unwritable, warn
+from upbeat.trace.files.output import unfinished, unwritable, warn
 from upbeat.trace.log import Ending
 from upbeat.trace.recorder import Deferred, Source, Stored, events_beside
 
@@ -178,11 +178,6 @@ def is_ours(path: Path) -> bool:
             return False
         file.seek(size - 8 - length)
         return _KEY in file.read(length)
-
-
-def unfinished(path: Path) -> Path:
-    """The journal that belongs to a Parquet file under way."""
-    return path.with_name(path.name + ".partial")
 
 
 class ParquetSink:

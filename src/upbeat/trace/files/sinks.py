@@ -10,16 +10,11 @@ from pathlib import Path
 from upbeat.core.errors import FileProblem, cannot_read
 from upbeat.trace.columns import Column
 from upbeat.trace.files.csv import CsvSink, columns_beside, is_columns, is_events, is_result, read_csv
-from upbeat.trace.files.journal import JournalSink, is_journal, read_journal
-from upbeat.trace.files.output import check_place, kept_from
-from upbeat.trace.files.parquet import ParquetSink, is_ours, read_parquet, unfinished
+from upbeat.trace.files.output import check_place, kept_from, unfinished
 from upbeat.trace.recorder import FileSink, MemorySink, Sink, Stored, events_beside
 
-_SINKS: dict[str, type[CsvSink] | type[ParquetSink] | type[JournalSink]] = {
-    ".csv": CsvSink,
-    ".parquet": ParquetSink,
-    ".journal": JournalSink,
-}
+SUFFIXES = (".csv", ".parquet", ".journal")
+"""The kinds of result file. What only one of them needs is loaded with the first such file."""
 
 
 def open_sink(path: Path | str | None) -> Sink:
@@ -33,10 +28,19 @@ def open_sink(path: Path | str | None) -> Sink:
 def open_file(path: Path | str) -> FileSink:
     """As `open_sink`, of a path."""
     check_suffix(path)
-    sink = _SINKS[Path(path).suffix.lower()]
     check_place(Path(path))
     _check_names(Path(path))
-    return sink(path)
+    match Path(path).suffix.lower():
+        case ".csv":
+            return CsvSink(path)
+        case ".parquet":
+            from upbeat.trace.files.parquet import ParquetSink
+
+            return ParquetSink(path)
+        case _:
+            from upbeat.trace.files.journal import JournalSink
+
+            return JournalSink(path)
 
 
 def _check_names(path: Path) -> None:
@@ -57,7 +61,7 @@ def _check_names(path: Path) -> None:
 def check_ours(path: Path | str, columns: Sequence[Column], *, force: bool = False) -> None:
     """`FileProblem` if a run with these columns would replace a file that Upbeat has not written."""
     path = Path(path)
-    files: dict[Path, Callable[[Path], bool]] = {path: is_journal}
+    files: dict[Path, Callable[[Path], bool]]
     match path.suffix.lower():
         case ".csv":
             names = ["time", *(column.name for column in columns)]
@@ -65,14 +69,21 @@ def check_ours(path: Path | str, columns: Sequence[Column], *, force: bool = Fal
             if any(column.unit is not None or column.items for column in columns):
                 files[columns_beside(path)] = is_columns
         case ".parquet":
+            from upbeat.trace.files.journal import is_journal
+            from upbeat.trace.files.parquet import is_ours
+
             files = {path: is_ours, events_beside(path): is_ours, unfinished(path): is_journal}
+        case _:
+            from upbeat.trace.files.journal import is_journal
+
+            files = {path: is_journal}
     for file, ours in files.items():
         kept_from(file, ours, "a result of Upbeat", force=force)
 
 
 def check_suffix(path: Path | str) -> None:
     """`FileProblem` if no sink writes files of that kind."""
-    if Path(path).suffix.lower() not in _SINKS:
+    if Path(path).suffix.lower() not in SUFFIXES:
         raise _suffix(path, "write")
 
 
@@ -95,13 +106,15 @@ def load(path: Path | str, keep_last: bool = False) -> Stored:
     """What is in a result file. Of a run that was killed, all whole chunks, with a warning."""
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in (*_SINKS, ".partial"):
+    if suffix not in (*SUFFIXES, ".partial"):
         raise _suffix(path, "read")
     try:
         if path.is_dir():
             raise FileProblem(f"'{path}' is a folder, not a result file")
         if not path.exists():
             if unfinished(path).exists():
+                from upbeat.trace.files.journal import read_journal
+
                 return read_journal(unfinished(path))
             raise FileProblem(f"there is no file '{path}'")
     except OSError as error:  # a name that no file can have
@@ -110,13 +123,17 @@ def load(path: Path | str, keep_last: bool = False) -> Stored:
         case ".csv":
             return read_csv(path, keep_last=keep_last)
         case ".parquet":
+            from upbeat.trace.files.parquet import read_parquet
+
             return read_parquet(path)
         case _:
+            from upbeat.trace.files.journal import read_journal
+
             return read_journal(path)
 
 
 def _suffix(path: Path | str, verb: str) -> FileProblem:
     return FileProblem(
         f"cannot {verb} '{path}': the suffix says which kind of file it is. "
-        f"Use {', '.join(list(_SINKS)[:-1])} or {list(_SINKS)[-1]}."
+        f"Use {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
     )
