@@ -19,8 +19,8 @@ from upbeat.core.errors import StepError, UnitError
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.choose import choose
 from upbeat.engine.native import machine as native
-from upbeat.engine.native.core_loop import CoreLoop, Status, Stretch
 from upbeat.engine.native.lower import Code
+from upbeat.engine.native.machine import CoreLoop, Status, Stretch
 from upbeat.master.program import Advance, Block, Get, Layout, Program, Register
 from upbeat.units import Function, Ode, PythonUnit
 

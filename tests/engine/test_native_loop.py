@@ -24,7 +24,7 @@ from upbeat.core.expr import Apply, Cell, Number, Op
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
-from upbeat.engine.native.core_loop import CoreLoop, Status, Stretch
+from upbeat.engine.native.machine import CoreLoop, Status, Stretch
 from upbeat.master.program import Advance, Block, Fire, Get, If, Layout, Let, Program, Register, Set
 from upbeat.trace.log import StepLog
 from upbeat.units import Euler, NativeUnit, Ode, PythonUnit

@@ -12,7 +12,7 @@ import pytest
 import upbeat as up
 from conftest import ENGINES
 from upbeat.core.errors import MasterError, Problems
-from upbeat.master.paces.onwards import onwards
+from upbeat.engine.nesting.model import onwards
 from upbeat.master.paces.pace import Proposal, usual_step
 from upbeat.master.settings import master_from, settings_of
 

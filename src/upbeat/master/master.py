@@ -10,7 +10,6 @@ from upbeat.core.ports import Causality, Kind
 from upbeat.core.time import Span
 from upbeat.master import checks
 from upbeat.master.checks import Events
-from upbeat.master.columns import columns
 from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.events.conditions import with_indicators
 from upbeat.master.events.instants import Instants, Simultaneous, instants, standing, without
@@ -38,7 +37,20 @@ from upbeat.master.paces.pace import (
 )
 from upbeat.master.paces.watching import BURST, allowance
 from upbeat.master.paces.wrapping import block_names, follower
-from upbeat.master.program import Advance, Block, Blocks, Budget, Jump, Pacing, Program, Restore, Save, walk
+from upbeat.master.port_registers import PortRegisters
+from upbeat.master.program import (
+    Advance,
+    Block,
+    Blocks,
+    Budget,
+    Jump,
+    Pacing,
+    Program,
+    Recordable,
+    Restore,
+    Save,
+    walk,
+)
 from upbeat.master.registers import Steps
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
@@ -333,3 +345,30 @@ def _budget(wiring: Wiring, blocks: Blocks, pace: Pace, instant: Instants) -> Bu
     register = wiring.registers.new(wiring.registers.unique("events left"), size=2, start=start)
     told = {name: event.story.units for name, event in instant.events.items() if event.story is not None}
     return Budget(register, usual, told)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The columns of a trace: everything that it may record, by name.
+
+
+def columns(ports: PortRegisters) -> dict[str, Recordable]:
+    """Outputs, the scenario's own ports, and inputs."""
+    found: dict[str, Recordable] = {}
+    scenario, origin = ports.scenario, ports.scenario.origin
+    for ends, is_output in ((ports.outputs, True), (ports.inputs, False)):
+        for end, reg in ends.items():
+            port = ports.port(end)
+            if port.internal:
+                continue
+            name = scenario.column(*end)
+            found.setdefault(
+                name, Recordable(reg, port.unit, port.items, is_output and not port.extra, port.cells)
+            )
+    for output in scenario.outputs:
+        port, name = output.port, output.port.name
+        if origin is not None:
+            name = origin.columns.get(("", name), name)
+        found[name] = Recordable(ports.results[port.name], port.unit, port.items, cells=port.cells)
+    if origin is None or not origin.shown:
+        return found
+    return {name: replace(found[name], output=is_output) for name, is_output in origin.shown.items()}

@@ -12,8 +12,7 @@ from upbeat.core.errors import StepError
 from upbeat.core.ports import Value
 from upbeat.core.time import Span
 from upbeat.engine.loop import ENDLESS, Loop
-from upbeat.engine.native.core_loop import Chunk, Status, Stretch
-from upbeat.engine.native.machine import Machine
+from upbeat.engine.native.machine import Chunk, Machine, Status, Stretch
 from upbeat.engine.selection import Selection
 from upbeat.master.program import Program
 from upbeat.trace.log import StepLog

@@ -28,8 +28,9 @@ from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.events.conditions import with_indicators
 from upbeat.master.master import Master, as_pace
-from upbeat.master.paces.onwards import onwards
+from upbeat.master.paces.error_control import ErrorControl
 from upbeat.master.paces.pace import EventDriven, Pace, needs_span, usual_step
+from upbeat.master.paces.wrapping import Wrapping
 from upbeat.master.program import Program
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import Connection, ScenarioOutput
@@ -40,7 +41,6 @@ from upbeat.units.shorthand import plain
 
 if TYPE_CHECKING:
     from upbeat.engine.nesting.flatten import Flat
-
 
 # ----------------------------------------------------------------------------------------------------
 # A nested scenario with event ports: as a whole it is one discrete-event unit.
@@ -598,3 +598,21 @@ def _step(pace: Pace | float) -> float:
     if step is None:
         raise ModelError(f"sample needs steps of one size, which {pace} does not make: use events={{…}}")
     return float(step)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Paces in a nested scenario, which is not told how long the run is.
+
+
+def onwards(pace: Pace) -> Pace:
+    """The pace as it is there. Raises `MasterError` if it must know how long the run is."""
+    if isinstance(pace, Wrapping):
+        return pace.around(onwards(pace.pace))
+    if not isinstance(pace, ErrorControl):
+        return pace
+    if pace.method == "richardson" and pace.per == "run":
+        raise MasterError(
+            "a nested scenario is not told how long the run is, over which this ErrorControl shares its "
+            'tolerance. Give every step the same: ErrorControl(…, per="step") (in a file: per = "step").'
+        )
+    return pace if pace.longest is not None else replace(pace, longest=inf)
