@@ -63,5 +63,5 @@ def test_the_page_marks_what_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> N
     text = page(rows_of({"benchmarks/a.py": {"short": 3.0, "long": 4.0}}), {"areas": {}}, "a machine")
     assert "1 of 2 numbers" in text
     assert "| short | ≤ 2 × | 3 × | too long for a reason | `benchmarks/a.py` |" in text
-    assert "| short | ≤ 2 × | 3 × | 1 of 2 | `benchmarks/a.py` |" in text
+    assert "| An area | 1 of 2 | `benchmarks/a.py` |" in text
     assert "| long |" not in text

@@ -51,20 +51,6 @@ def errors(d: Data) -> Iterator[str]:
         yield row(f"{step} µs", *cells)
 
 
-def inputs(d: Data) -> Iterator[str]:
-    """Held inputs and those that go on as they did: sv, ev and refined in a cell."""
-    yield from head(
-        "inputs", "step", "torque", "torque by (6)", "intake pressure", "exhaust pressure", "gas made"
-    )
-    keys = ("torque_error_percent", "torque_error_percent_formula_6", "pressure_error_percent")
-    for kind, tables in (("held", d), ("linear", d["linear_inputs"])):
-        more = (d["exhaust_pressure_error_percent"][kind], d["mass_made_percent"][kind])
-        columns = (*(tables[key] for key in keys), *more)
-        for step in STEPS:
-            cells = (", ".join(number(column[m][str(step)]) for m in METHODS) for column in columns)
-            yield row(f'`"{"hold" if kind == "held" else kind}"`', f"{step} µs", *cells)
-
-
 def speed(d: Data) -> Iterator[str]:
     """How many times as fast as in one piece."""
     cells = (
@@ -93,7 +79,7 @@ def speed(d: Data) -> Iterator[str]:
     yield row("in the paper: sv, ev, refined", "250 µs", f"{off} %", "", "", f"{said} × (measured)", "")
 
 
-TABLES = {"errors": errors, "inputs": inputs, "speed": speed}
+TABLES = {"errors": errors, "speed": speed}
 
 
 def filled(page: str, d: Data) -> str:

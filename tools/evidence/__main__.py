@@ -96,7 +96,7 @@ def table(all_: Iterable[Row]) -> str:
 
 
 def page(all_: Sequence[Row], bad: Mapping[str, Any], where: str) -> str:
-    """What is missed and why, and the first number of each script with how many of its numbers hold."""
+    """What is missed and why, and for each area how many numbers are reached, and by which scripts."""
     held = sum(row.holds == "yes" for row in all_)
     python = f"Python {platform.python_version()}"
     lines = [HEAD.format(held=held, all=len(all_), machine=where, python=python)]
@@ -106,12 +106,11 @@ def page(all_: Sequence[Row], bad: Mapping[str, Any], where: str) -> str:
         for row in all_
         if row.holds == "no"
     ]
-    lines += ["", "## The first number of each script", ""]
-    lines += ["| | asked | reached | hold | by |", "|---|---|---|---|---|"]
-    for script in dict.fromkeys(row.script for row in all_):
-        own = [row for row in all_ if row.script == script]
-        hold = f"{sum(row.holds == 'yes' for row in own)} of {len(own)}"
-        lines.append(f"| {own[0].what} | {own[0].asked} | {own[0].reached} | {hold} | `{script}` |")
+    lines += ["", "## By area", "", "| area | reached | scripts |", "|---|---|---|"]
+    for area in dict.fromkeys(row.area for row in all_):
+        own = [row for row in all_ if row.area == area]
+        scripts = ", ".join(f"`{script}`" for script in dict.fromkeys(row.script for row in own))
+        lines.append(f"| {area} | {sum(row.holds == 'yes' for row in own)} of {len(own)} | {scripts} |")
     return "\n".join([*lines, "", *bad_inputs.section(bad)]).rstrip() + "\n"
 
 
