@@ -263,6 +263,21 @@ class Wired:
                 changed = dict(zip(_called(name, port), by, strict=True))
                 self.into[end] = tuple(substitute(cell, changed) for cell in given)
 
+    def rename(self, old: str, new: str) -> None:
+        """Call an outer port something else."""
+        if old in self.inputs:
+            port = replace(self.inputs.pop(old), name=new)
+            for end, given in self.into.items():
+                if isinstance(given, str):
+                    self.into[end] = new if given == old else given
+                else:
+                    changed = dict(zip(_called(old, port), _cells(new, port), strict=True))
+                    self.into[end] = tuple(substitute(cell, changed) for cell in given)
+            self.inputs[new] = port
+        else:
+            port, cells = self.out.pop(old)
+            self.out[new] = (replace(port, name=new), cells)
+
     def _free(self, wanted: str) -> str:
         plain_name = re.sub(r"[\W_]+", "_", wanted, flags=re.ASCII).strip("_")
         made, count = plain_name, 1

@@ -453,7 +453,7 @@ class PythonUnit:
             complaints.add("abilities", "a Python object cannot run inside the native engine; see NativeUnit")
         check_unique(declared, complaints)
         if sample_time is not None:
-            _check_sampled(declared, sample_time, complaints)
+            check_sampled(declared, sample_time, complaints)
             # What is held does not follow the inputs, and the next sample is an event whose time is known.
             declared = tuple(
                 replace(port, depends=frozenset()) if port.causality is Causality.OUTPUT else port
@@ -515,10 +515,13 @@ def _declared(
     return tuple(port for port in listed if isinstance(port, Port))
 
 
-def _check_sampled(ports: Sequence[Port], sample_time: Any, complaints: Complaints) -> None:
-    number = isinstance(sample_time, (int, float)) and not isinstance(sample_time, bool)
-    if not number or not 0.0 < sample_time < 1e300:
-        complaints.add("sample_time", f"a sample time is a number of seconds above 0, not {sample_time!r}")
+def check_sampled(
+    ports: Sequence[Port], period: Any, complaints: Complaints, where: str = "sample_time"
+) -> None:
+    """What a unit cannot have if it runs at a rate of its own."""
+    number = isinstance(period, (int, float)) and not isinstance(period, bool)
+    if not number or not 0.0 < period < 1e300:
+        complaints.add(where, f"a sample time is a number of seconds above 0, not {period!r}")
     for port in ports:
         if port.event:
             complaints.add(port.name, "a unit with a sample time has no event ports: see PythonDiscrete")

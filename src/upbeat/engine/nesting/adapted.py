@@ -13,6 +13,7 @@ from typing import Any
 
 from upbeat.adapt.adaptation import Adaptation
 from upbeat.adapt.library import INSIDE, KINDS, SIGNALS, Asked, Given, Wired, read
+from upbeat.adapt.running import Program
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError
 from upbeat.core.ports import Value
@@ -120,10 +121,20 @@ def _run(model: Model, asked: Asked) -> Model:
                 f"{asked.text!r}: {asked.kind} is about the whole unit; leave out 'on …'"
             ) from None
         raise
-    if isinstance(made, Adaptation):
-        return program_of(made)
+    if isinstance(made, Program):
+        return _renamed(program_of(made.adaptation), made.renamed)
     assert hasattr(made, "instantiate")
     return made  # type: ignore[no-any-return]
+
+
+def _renamed(model: Model, names: Mapping[str, str]) -> Model:
+    """The model with other names of ports."""
+    if not names:
+        return model
+    work = Wired(model)
+    for old, new in names.items():
+        work.rename(old, new)
+    return Adapted(work.scenario(), Master(EventDriven()), model=model)
 
 
 def names_in(part: object) -> Iterator[str]:

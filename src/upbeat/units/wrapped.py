@@ -1,0 +1,224 @@
+"""Models around another model that change how its units are run: at a rate of their own, or with rollback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+from typing import Any
+
+from upbeat.core.abilities import Ability, Model
+from upbeat.core.errors import ModelError
+from upbeat.core.ports import Causality, Port, Signal, Value
+from upbeat.units.python import Sampled, check_sampled
+from upbeat.units.shorthand import Complaints, unwrapped
+
+# ----------------------------------------------------------------------------------------------------
+# A rate of its own.
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """A model whose units run at a rate of their own, whatever the communication step is.
+
+    At the start and every `every` seconds after it, and at no other time, a unit is advanced by that long
+    with the inputs it was told last, told the inputs of that instant, and asked for its outputs, which are
+    held.
+    """
+
+    model: Model
+    every: float
+
+    def __post_init__(self) -> None:
+        complaints = Complaints()
+        check_sampled(self.model.ports, self.every, complaints, "every")
+        if Ability.NEXT_EVENT in self.model.abilities:
+            complaints.add("model", "it has events of its own, at times that a rate would miss")
+        complaints.raise_if_any()
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Those of the model; what is held does not follow inputs."""
+        return tuple(
+            replace(port, depends=frozenset(), derivative=None)
+            if port.causality is Causality.OUTPUT
+            else port
+            for port in self.model.ports
+        )
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        kept = {Ability.ROLLBACK, Ability.SERIALISE} & self.model.abilities
+        return frozenset({Ability.NEXT_EVENT, *kept})
+
+    def instantiate(self, name: str, start: float) -> Any:
+        """A unit, in its start state."""
+        return Sampled(self.model.instantiate(name, start), self.ports, float(self.every), start)
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Resampled:
+        """The same with other values of the model."""
+        return replace(self, model=self.model.with_values(values))
+
+
+# ----------------------------------------------------------------------------------------------------
+# Rollback by replaying.
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A model whose units can be set back although those of `model` cannot.
+
+    What a unit was told is remembered. At a saved point a second instance has been told the same, and takes
+    the place of the first when that is set back; another one is made when the next point is saved. The two
+    must show the same there, or the run ends: a unit that is random, or reads a clock, cannot be replayed.
+    Going back costs a run from the start to the point, so this is for units that are quick or seldom set
+    back.
+    """
+
+    model: Model
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Those of the model."""
+        return self.model.ports
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        here = {Ability.NATIVE, Ability.SERIALISE, Ability.THREADS, Ability.MOVES, Ability.INDICATORS}
+        return (self.model.abilities - here) | {Ability.ROLLBACK}
+
+    def instantiate(self, name: str, start: float) -> ReplayedUnit:
+        """A unit, in its start state."""
+        return ReplayedUnit(self.model, name, start)
+
+    def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Replayed:
+        """The same with other values of the model."""
+        return Replayed(self.model.with_values(values))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Call:
+    """A call of a unit, what it gave, and the calls before it: a chain that going back leaves as it is."""
+
+    before: _Call | None
+    name: str
+    arguments: tuple[Any, ...]
+    gave: Any
+    count: int
+
+
+class ReplayedUnit:
+    """A unit that remembers what it was told, and a second instance at the last point that was saved."""
+
+    def __init__(self, model: Model, name: str, start: float) -> None:
+        self._model, self._name, self._start = model, name, start
+        self._outputs = [p.name for p in model.ports if p.causality is Causality.OUTPUT and not p.event]
+        self._last: _Call | None = None
+        self._unit: Any = self._fresh()
+        self._spare: Any = None
+        self._spare_at: _Call | None = None
+
+    def _fresh(self) -> Any:
+        try:
+            return self._model.instantiate(self._name, self._start)
+        except Exception as error:
+            if not hasattr(self, "_unit"):
+                raise
+            raise ModelError(
+                f"to be set back it needs a second instance, and there is none: {error}"
+            ) from error
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        gave = getattr(self._unit, name)(*arguments)
+        count = 1 + (0 if self._last is None else self._last.count)
+        self._last = _Call(self._last, name, arguments, gave, count)
+        return gave
+
+    def get(self, port: str) -> Signal | None:
+        """An output; asking changes nothing, and is not remembered."""
+        found: Signal | None = self._unit.get(port)
+        return found
+
+    def set(self, port: str, coefficients: Sequence[Signal]) -> None:
+        """An input, which is remembered as it is."""
+        self._call("set", port, tuple(unwrapped(c) for c in coefficients))
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        """A step, which is remembered."""
+        return float(self._call("advance", t, to, early))
+
+    def jump(self) -> bool:
+        """A micro-step, which is remembered."""
+        return bool(self._call("jump"))
+
+    def due(self) -> float:
+        """When something happens by itself."""
+        return float(self._unit.due())
+
+    def save(self) -> _Call | None:
+        """The point on its way where it is now; a second instance follows to it."""
+        if self._last is not self._spare_at or self._spare is None:
+            self._follow()
+        return self._last
+
+    def _follow(self) -> None:
+        """Bring the second instance to where the first one is, and compare."""
+        way = self._way(self._last)
+        at = 0 if self._spare_at is None else self._spare_at.count
+        known = self._spare is not None and (at == 0 or (at <= len(way) and way[at - 1] is self._spare_at))
+        if not known:
+            self._drop()
+            self._spare, at = self._fresh(), 0
+        _replay(self._spare, way[at:])
+        self._spare_at = self._last
+        for port in self._outputs:
+            mine, other = unwrapped(self._unit.get(port)), unwrapped(self._spare.get(port))
+            if mine != other and not (isinstance(mine, float) and isnan(mine)):
+                raise ModelError(
+                    f"it cannot be set back by replaying: told the same, a second instance gives {other!r} "
+                    f"for '{port}' where the first gives {mine!r}. A unit that is random, reads a clock or "
+                    "shares something with other instances cannot be replayed"
+                )
+
+    @staticmethod
+    def _way(last: _Call | None) -> list[_Call]:
+        found = []
+        while last is not None:
+            found.append(last)
+            last = last.before
+        return found[::-1]
+
+    def restore(self, token: _Call | None) -> None:
+        """Back at a point that was saved."""
+        before = self._unit
+        if self._spare is not None and self._spare_at is token:
+            self._unit, self._spare, self._spare_at = self._spare, None, None
+        else:
+            self._unit = self._fresh()
+            _replay(self._unit, self._way(token))
+        self._last = token
+        _close(before)
+
+    def _drop(self) -> None:
+        if self._spare is not None:
+            _close(self._spare)
+        self._spare, self._spare_at = None, None
+
+    def close(self) -> None:
+        """Let both instances go."""
+        self._drop()
+        _close(self._unit)
+
+
+def _replay(unit: Any, calls: Sequence[_Call]) -> None:
+    for call in calls:
+        gave = getattr(unit, call.name)(*call.arguments)
+        if call.name == "advance" and gave != call.gave:
+            raise ModelError(
+                f"it cannot be set back by replaying: told the same, a second instance stops at {gave!r} "
+                f"where the first stopped at {call.gave!r}"
+            )
+
+
+def _close(unit: Any) -> None:
+    getattr(unit, "close", lambda: None)()

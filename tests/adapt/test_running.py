@@ -1,0 +1,358 @@
+"""Adaptations about how a unit runs, against closed forms, textbook loops and the same thing by other means."""
+
+from __future__ import annotations
+
+import math
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+
+LAG = up.Ode({"x": "(u - x)/0.5"}, inputs=["u"], outputs={"y": "x"})
+
+
+def both(scenario: up.Scenario, **settings: Any) -> up.Trace:
+    settings = {"pace": 0.05, "until": 2.0, **settings}
+    first, second = (up.simulate(scenario, engine=engine, **settings) for engine in ("interpret", "native"))
+    for name in first.names:
+        assert first[name].tolist() == second[name].tolist(), name
+    return second
+
+
+# -- rates ---------------------------------------------------------------------------------------------
+
+PULSES = "100.0 if 1000*time - floor(1000*time) < 0.3 else 0.0"
+ROOM = up.Ode({"T": "-q/1000"}, inputs=["q"])
+
+
+@pytest.mark.parametrize("step", [0.1, 0.0997, 0.01])
+def test_heat_that_pulses_at_1_kHz_arrives(step: float) -> None:
+    """A heat loss of 100 W, on for 30 % of every millisecond: 30 J/s cross, whatever the communication step."""
+    loss = up.Function(outputs={"q": PULSES})
+    steps = round(step / 1e-5)
+    for coupling, first in ((up.Jacobi(), ", start = 30"), (up.GaussSeidel(), "")):
+        made = up.adapted(loss, f"average on q with steps = {steps}{first}")
+        scenario = up.Scenario({"loss": made, "room": ROOM}, {"room.q": "loss.q"})
+        trace = up.simulate(scenario, pace=step, until=1.0, coupling=coupling, engine="native")
+        assert trace["room.T"][-1] == pytest.approx(-0.03, rel=0.01)
+    plain = up.simulate(up.Scenario({"loss": loss, "room": ROOM}, {"room.q": "loss.q"}), pace=step, until=1.0)
+    assert abs(plain["room.T"][-1] / -0.03 - 1) > 0.5 or step == 0.0997
+
+
+class Pulsing:
+    """The same as a black box: nobody but itself knows when it pulses."""
+
+    def __init__(self, name: str, start: float, parameters: Any) -> None:
+        self.t = start
+
+    def get(self, port: str) -> float:
+        return 100.0 if math.fmod(1000 * self.t, 1.0) < 0.3 else 0.0
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.t = to
+        return to
+
+
+def test_a_black_box_is_averaged_over_its_own_steps() -> None:
+    loss = up.adapted(up.PythonUnit(Pulsing, outputs=["q"]), {"kind": "average", "on": "q", "steps": 2000})
+    scenario = up.Scenario({"loss": loss, "room": ROOM}, {"room.q": "loss.q"})
+    trace = up.simulate(scenario, pace=0.0997, until=0.5, coupling=up.GaussSeidel())
+    assert trace["room.T"][-1] == pytest.approx(-0.015, rel=0.02)
+
+
+def test_the_mean_of_an_ode_is_its_integral() -> None:
+    """x = sin: the mean over a step is (cos t - cos(t+H))/H, to the precision of the solver."""
+    wave = up.Ode(
+        {"x": "v", "v": "-x"}, start={"v": 1.0}, outputs=["x", "v"], solver={"kind": "rk4", "steps": 20}
+    )
+    t = both(up.Scenario({"w": up.adapted(wave, "average on x")}), pace=0.5)
+    exact = (np.cos(t.time[:-1]) - np.cos(t.time[1:])) / 0.5
+    assert t["w.x"][1:] == pytest.approx(exact, abs=1e-7)
+    assert t["w.v"] == pytest.approx(np.cos(t.time), abs=1e-6)
+
+
+def test_several_steps_in_one_are_those_of_a_shorter_step() -> None:
+    """A ramp, linear between communication points, is what the unit sees in each of its own steps."""
+    ramp = up.Function(outputs={"y": "3*max(time - 0.1, 0)"})
+    fast = both(
+        up.Scenario({"r": ramp, "m": up.adapted(LAG, "rate 10")}, {"m.u": "r.y"}),
+        pace=0.1,
+        coupling=up.GaussSeidel(),
+    )
+    t = np.maximum(fast.time - 0.1, 0)
+    exact = 3 * (t - 0.5 + 0.5 * np.exp(-t / 0.5))
+    assert fast["m.y"] == pytest.approx(exact, abs=1e-6)
+    held = up.Scenario(
+        {"r": ramp, "m": up.adapted(LAG, {"kind": "rate", "times": 4, "inputs": "hold"})}, {"m.u": "r.y"}
+    )
+    hand = up.Scenario(
+        {"r": ramp, "m": up.Ode(**{**LAG.to_spec(), "solver": {"kind": "rk4", "steps": 4}})}, {"m.u": "r.y"}
+    )
+    assert both(held)["m.y"] == pytest.approx(both(hand)["m.y"], rel=1e-12)
+
+
+class PI:
+    """As people write one: it counts on its rate, and never looks at the time."""
+
+    def __init__(self, name: str, start: float, parameters: Any) -> None:
+        self.e = self.i = 0.0
+        self.steps: list[float] = []
+
+    def set(self, port: str, coefficients: Any) -> None:
+        self.e = coefficients[0]
+
+    def get(self, port: str) -> float:
+        return 2.0 * self.e + self.i
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.i += 1.5 * 0.001 * self.e
+        return to
+
+
+@pytest.mark.parametrize("step", [0.01, 0.0003, 0.001])
+def test_a_1_kHz_controller_stays_one(step: float) -> None:
+    control = up.adapted(up.PythonUnit(PI, inputs=["e"], outputs=["u"]), "every 0.001")
+    plant = up.blocks.integrator()
+    scenario = up.Scenario({"p": plant, "c": control}, {"p.u": "c.u", "c.e": "1 - p.y"})
+    trace = up.simulate(scenario, pace=step, until=0.2)
+    y, i = 0.0, 0.0  # by hand: an integrator under a held input is exact
+    for _ in range(200):
+        e = 1 - y
+        y, i = y + 0.001 * (2 * e + i), i + 1.5 * 0.001 * e
+    assert trace["p.y"][-1] == pytest.approx(y, rel=1e-9)
+
+
+def test_any_unit_may_have_a_rate_of_its_own() -> None:
+    t = both(
+        up.Scenario(
+            {"s": up.Function(outputs={"y": "time"}), "m": up.adapted(LAG, "every 0.25")}, {"m.u": "s.y"}
+        )
+    )
+    x, expected = 0.0, []
+    for k in range(9):
+        expected += [x] * (5 if k < 8 else 1)
+        x = 0.25 * k + (x - 0.25 * k) * math.exp(-0.25 / 0.5)
+    assert t["m.y"] == pytest.approx(expected, abs=5e-4)
+
+
+class FixedStep:
+    """Refuses any step but 0.1, as some FMUs do; y = x, x' = -x, exactly."""
+
+    def __init__(self, name: str, start: float, parameters: Any) -> None:
+        self.x = 1.0
+
+    def get(self, port: str) -> float:
+        return self.x
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        assert abs(to - t - 0.1) < 1e-12, (t, to)
+        self.x *= math.exp(-0.1)
+        return to
+
+
+@pytest.mark.parametrize("step", [0.1, 0.03, 0.25, 0.4])
+def test_a_unit_of_fixed_steps_under_any_step(step: float) -> None:
+    model = up.PythonUnit(FixedStep, outputs=["y"])
+    for order, error in ((0, 0.1), (1, 0.012)):
+        scenario = up.Scenario({"m": up.adapted(model, f"fixed_step 0.1 with order = {order}")})
+        trace = both(scenario, pace=step, until=2.0)
+        on_grid = abs(trace.time / 0.1 - np.round(trace.time / 0.1)) < 1e-6
+        assert trace["m.y"][on_grid] == pytest.approx(np.exp(-trace.time[on_grid]), rel=1e-9)
+        late = trace.time > 0.2
+        assert trace["m.y"][late] == pytest.approx(np.exp(-trace.time[late]), abs=error)
+
+
+# -- when it is called ---------------------------------------------------------------------------------
+
+
+class Counting:
+    calls = count()
+
+    def __init__(self, name: str, start: float, parameters: Any) -> None:
+        self.u = self.y = 0.0
+
+    def set(self, port: str, coefficients: Any) -> None:
+        self.u = coefficients[0]
+
+    def get(self, port: str) -> float:
+        return self.y
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        next(Counting.calls)
+        self.y = 2 * self.u
+        return to
+
+
+def test_a_lazy_unit_is_not_called_while_nothing_changes() -> None:
+    source = up.Function(outputs={"y": "floor(time)"})
+    model = up.PythonUnit(Counting, inputs=["u"], outputs=["y"])
+    Counting.calls = count()
+    trace = up.simulate(
+        up.Scenario({"s": source, "m": up.adapted(model, "lazy on u")}, {"m.u": "s.y"}), pace=0.05, until=4.0
+    )
+    called = next(Counting.calls)
+    assert called <= 12  # instead of 80
+    assert trace["m.y"][-1] == 6.0
+    Counting.calls = count()
+    up.simulate(
+        up.Scenario({"s": source, "m": up.adapted(model, "lazy on u with longest = 0.5")}, {"m.u": "s.y"}), pace=0.05,
+        until=4.0,
+    )  # fmt: skip
+    assert called < next(Counting.calls) <= 24
+
+
+def test_a_loop_is_broken_by_a_delay_of_a_step() -> None:
+    """a = 0.5·b + 1, b = a: solved at once a = 2; one step late, a = 2 - 0.5**k."""
+    half = up.Function(["u"], {"y": "0.5*u + 1"})
+    same = up.Function(["u"], {"y": "u"})
+    wires = {"a.u": "b.y", "b.u": "a.y"}
+    assert up.simulate(up.Scenario({"a": half, "b": same}, wires), pace=0.1, until=1.0)["a.y"][
+        -1
+    ] == pytest.approx(2)
+    trace = both(up.Scenario({"a": half, "b": up.adapted(same, "step_delay")}, wires), pace=0.1, until=1.0)
+    gaps = 2 - trace["a.y"]
+    assert gaps[1:] == pytest.approx(0.5 * gaps[:-1])
+
+
+def test_lines_begin_anew_where_inputs_jump() -> None:
+    """A jump by 10 extrapolated along a line throws the lag far off; begun anew, it does not."""
+    source = up.Function(outputs={"y": "sin(time) + (10 if time >= 0.5 else 0)"})
+    exact = up.simulate(
+        up.Scenario({"s": source, "m": LAG}, {"m.u": "s.y"}).monolith(), pace=0.001, until=1.0
+    )
+
+    def error(*what: str, **settings: Any) -> float:
+        scenario = up.Scenario({"s": source, "m": up.adapted(LAG, *what)}, {"m.u": "s.y"})
+        trace = both(scenario, pace=0.05, until=1.0, **settings)
+        return float(abs(trace["m.y"] - np.interp(trace.time, exact.time, exact["m.y"])).max())
+
+    assert error("restart on u with jump = 1") < 0.2 * error("extrapolate 1 on u")
+
+
+# -- where it stops, and back --------------------------------------------------------------------------
+
+
+def test_a_crossing_is_located_by_making_the_step_anew() -> None:
+    fall = up.Ode({"h": "v", "v": "-9.81"}, start={"h": 1.0}, outputs=["h", "v"])
+    other = up.Ode({"z": "1"}, outputs=["z"])
+    scenario = up.Scenario({"b": up.adapted(fall, "crossing 0 on h with tolerance = 1e-7"), "o": other})
+    trace = both(scenario, pace=0.1, until=0.6, coupling=up.Negotiated())
+    exact = math.sqrt(2 / 9.81)
+    nearest = trace.time[np.argmin(abs(trace.time - exact))]
+    assert 0 <= nearest - exact <= 1.5e-7
+    assert trace["o.z"] == pytest.approx(trace.time)
+    assert len(trace.time) <= 9
+
+
+class NoWayBack:
+    """An oscillator with a memory of its own, and no rollback."""
+
+    made = 0
+
+    def __init__(self, name: str, start: float, parameters: Any) -> None:
+        NoWayBack.made += 1
+        self.x, self.v, self.f = 1.0, 0.0, 0.0
+
+    def set(self, port: str, coefficients: Any) -> None:
+        self.f = coefficients[0]
+
+    def get(self, port: str) -> float:
+        return self.x
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        h = (to - t) / 20
+        for _ in range(20):
+            self.v += h * (self.f - self.x)
+            self.x += h * self.v
+        return to
+
+
+def coupled(model: Any) -> up.Scenario:
+    mass = up.Ode({"x": "v", "v": "F - x"}, inputs=["F"], outputs=["x"], start={"x": 0.5})
+    return up.Scenario({"a": model, "b": mass}, {"a.F": "b.x - a.x", "b.F": "a.x - b.x"})
+
+
+class WithWayBack(NoWayBack):
+    def save(self) -> Any:
+        return self.x, self.v, self.f
+
+    def restore(self, token: Any) -> None:
+        self.x, self.v, self.f = token
+
+
+def test_a_unit_without_rollback_is_given_it_by_replaying() -> None:
+    plain = up.PythonUnit(NoWayBack, inputs=["F"], outputs={"x": {"depends": []}})
+    good = (
+        up.PythonUnit(WithWayBack, ["rollback"], inputs=["F"], outputs={"x": {"depends": []}})
+        if False
+        else None
+    )
+    good = up.PythonUnit(
+        WithWayBack, inputs=["F"], outputs={"x": {"depends": []}}, abilities=["rollback"]
+    )  # fmt: skip
+    for coupling, pace in ((up.Iterated(), 0.1), (up.Jacobi(), up.ErrorControl(1e-3, per="step"))):
+        with pytest.raises(up.UpbeatError):
+            up.simulate(coupled(plain), pace=pace, until=1.0, coupling=coupling)
+        wanted = up.simulate(coupled(good), pace=pace, until=1.0, coupling=coupling)
+        found = both(coupled(up.adapted(plain, "replay")), pace=pace, until=1.0, coupling=coupling)
+        assert found["a.x"].tolist() == wanted["a.x"].tolist()
+        assert found["b.x"].tolist() == wanted["b.x"].tolist()
+    with pytest.raises(up.ModelError, match="set back already"):
+        up.adapted(good, "replay")
+
+
+class Random(NoWayBack):
+    def get(self, port: str) -> float:
+        return self.x + 1e-3 * np.random.default_rng().random()
+
+
+class Drifting(NoWayBack):
+    """Instances share something: each drifts by its number."""
+
+    def __init__(self, name: str, start: float, parameters: Any) -> None:
+        super().__init__(name, start, parameters)
+        self.number = NoWayBack.made
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.x += 1e-6 * self.number
+        return super().advance(t, to, early)
+
+
+@pytest.mark.parametrize("kind", [Random, Drifting])
+def test_what_is_not_deterministic_is_refused(kind: Any) -> None:
+    model = up.adapted(up.PythonUnit(kind, inputs=["F"], outputs={"x": {"depends": []}}), "replay")
+    with pytest.raises(up.UpbeatError, match="told the same, a second instance|after it was set back"):
+        up.simulate(coupled(model), pace=0.1, until=1.0, coupling=up.Iterated())
+
+
+# -- together, and wrong -------------------------------------------------------------------------------
+
+
+def test_adaptations_go_together() -> None:
+    made = up.adapted(LAG, "gain 2 on y", "rate 4", "low_pass 0.1 on y", "average on y with steps = 3")
+    t = both(up.Scenario({"s": up.Function(outputs={"y": "1"}), "m": made}, {"m.u": "s.y"}), until=5.0)
+    assert t["m.y"][-1] == pytest.approx(2.0, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("every 0", "must be a number above 0"),
+        ("every 1 on y", "is about the whole unit"),
+        ("rate 0", "whole number from 1"),
+        ("rate 2 with inputs = quadratic", "there is no way 'quadratic'"),
+        ("average on z", "'z' is none of its real outputs"),
+        ("fixed_step -1", "above 0"),
+        ("lazy on z", "there is no input 'z'"),
+        ("crossing 0 on z", "'z' is none of its real outputs"),
+        ("crossing x on y", "level must be a finite number"),
+        ("replay", "set back already"),
+        ("restart on u", "needs jump"),
+    ],
+)
+def test_what_cannot_be_is_said(what: str, said: str) -> None:
+    with pytest.raises(up.ModelError, match=said):
+        up.adapted(LAG, what)
