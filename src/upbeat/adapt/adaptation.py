@@ -411,6 +411,8 @@ class Adaptation:
                 made[name] = replace(own[name], start=own[name].values(value))
             elif unit in self.units:
                 inner.setdefault(unit, {})[rest] = value
+            elif len(self.units) == 1:
+                inner.setdefault(next(iter(self.units)), {})[name] = value
             else:
                 raise ModelError(
                     f"there is no parameter '{name}'. {suggest(name, [*own, *self.units], 'names')}"

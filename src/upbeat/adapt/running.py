@@ -158,7 +158,7 @@ class Program:
     renamed: Mapping[str, str]
 
 
-_OWN = re.compile(r"[iobmalcprsn]\d*|fa|fb|fc|last|size|called|side")
+_OWN = re.compile(r"[iobmalckprsn]\d*|fa|fb|fc|last|size|called|side")
 """The names of storage and local variables here."""
 
 
@@ -299,22 +299,24 @@ def fixed_step(model: Model, step: float, order: int = 1) -> Program:
     moving = work.on((), Causality.OUTPUT) if order else []
     now, prev = ({cell: f"{letter}{n}" for n, cell in enumerate(moving)} for letter in ("c", "p"))
     reached = own_time(INSIDE)
-    # A part of a step that is left over by rounding is no reason to wait for the next communication point.
-    end = apply(Op.ADD, apply(Op.ADD, Name("t"), Name("H")), Number(1e-9 * length))
-    beyond = apply(Op.GT, apply(Op.ADD, reached, Number(length)), end)
+    # Times on the grid are computed from their number; a step that does not fit by rounding alone fits.
+    ends = parse(f"r + (k + 1)*{length!r}")
+    beyond = apply(Op.GT, ends, parse(f"t + H + {1e-9 * length!r}"))
     kept = tuple(Assign(prev[cell], now[cell]) for cell in moving)
     seen = tuple(Assign(now[cell], _name(f"{INSIDE}.{cell}")) for cell in moving)
-    body = (When(beyond, (Break(),)), *kept, Step(INSIDE, reached, length), *seen)
+    make = (Step(INSIDE, reached, apply(Op.SUB, ends, reached)), Assign("k", "k + 1"))
+    body: tuple[Statement, ...] = (When(beyond, (Break(),)), *kept, *make, *seen)
     since = apply(Op.SUB, apply(Op.ADD, Name("t"), Name("H")), reached)
-    control = (Loop(MOST_STEPS, (*body,)), Assign("s", since))
+    control = (Loop(MOST_STEPS, body), Assign("s", since))
 
     def shown(cell: str) -> str | None:
         return f"{now[cell]} + ({now[cell]} - {prev[cell]})*s/{length!r}" if cell in now else None
 
     first = tuple(Assign(to, _name(f"{INSIDE}.{cell}")) for made in (now, prev) for cell, to in made.items())
+    first = (*first, Assign("r", "t"))
     return work.adaptation(
         control, name=f"steps of {length:g}", shown=shown, init=first, mealy=False,
-        controls=(*work.stored(moving, "c"), *work.stored(moving, "p"), Stored("s")),
+        controls=(*work.stored(moving, "c"), *work.stored(moving, "p"), *map(Stored, ("s", "k", "r"))),
     )  # fmt: skip
 
 

@@ -61,6 +61,7 @@ def lost_between(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
         inside = getattr(bare(model), "inner_step", None)
         steps[unit] = rates.get(unit, 1) * (usual / inside if usual and inside else 1.0)
     found: dict[str, list[str]] = {}
+    cure: dict[str, str] = {}
     for connection in closed.connections:
         sees = rates.get(connection.unit, 1)
         for unit, port in connection.sources:
@@ -70,9 +71,12 @@ def lost_between(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
                     f"{path_of(closed, connection.unit)}.{connection.port} (from {closed.column(unit, port)})"
                 )
                 found.setdefault(about, []).append(ends)
+                mean = f'adapt = ["average on {port} with steps = {round(steps[unit] / sees)}"]'
+                cure.setdefault(about, f"{path_of(closed, unit)} {mean}")
     return [
         f"{_named(ends)} sees only {about}, at its own communication points: what happens in between is "
-        "lost. Where that matters, give both units the same rate, or connect a mean over the step"
+        "lost. Where that matters, give both units the same rate, or let the faster one show its mean over "
+        f"the step in place of its rate: {cure[about]}"
         for about, ends in found.items()
     ]
 

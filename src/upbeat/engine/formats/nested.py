@@ -11,7 +11,7 @@ from typing import Any, get_args
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.engine.choose import EngineName
-from upbeat.engine.nesting.adapted import Adapted, adapted, all_written
+from upbeat.engine.nesting.adapted import adapted, taken_apart
 from upbeat.engine.nesting.model import Nested
 from upbeat.engine.settings import usual_pace
 from upbeat.master.master import Master
@@ -117,14 +117,12 @@ def _path(given: object, folder: Path | None) -> Path:
 
 def nested_table(name: str, model: Model, path: Path) -> dict[str, Any] | None:
     """The table of a nested unit in the file `path`, after its scenario was written beside it."""
-    if isinstance(model, Adapted) and model.model is not None:
-        inner = nested_table(name, model.model, path) or table_of(name, model.model)
-        if adapted(model.model, *model.adaptations) != model:
-            raise InvalidInput(
-                f"blocks of the adapted unit '{name}' have other values than its adaptations say. "
-                "Write these values there."
-            )
-        return {**inner, ADAPT: all_written(model.adaptations)}
+    apart = taken_apart(model)
+    if apart is not None:
+        inner, given = apart
+        return {**(nested_table(name, inner, path) or table_of(name, inner)), ADAPT: given}
+    if isinstance(model, Nested) and model.adaptation is not None:
+        raise InvalidInput(f"the adapted unit '{name}' cannot be written: its adaptation was made in Python")
     if type(model) is not Nested:
         return None
     beside = path.with_name(f"{path.stem}_{name}.toml")

@@ -7,7 +7,7 @@ are programs inside a unit (`upbeat.adapt.adaptation`) or models around the mode
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from upbeat.master.couplings.coupling import GaussSeidel
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.master import Master
 from upbeat.master.paces.pace import EventDriven
+from upbeat.units.wrapped import Replayed, Resampled
 
 KINDS.setdefault("as_discrete", as_discrete)
 KINDS.setdefault("as_continuous", as_continuous)
@@ -83,8 +84,8 @@ def adapted(
         if signals:
             found = _wired(found, signals)
         if waiting:
-            _, asked = waiting.pop(0)
-            found = _run(found, asked)
+            given, asked = waiting.pop(0)
+            found = _run(found, given, asked)
     return found
 
 
@@ -106,7 +107,7 @@ def _wired(model: Model, asked: Sequence[tuple[Given, Asked]]) -> Model:
     return Adapted(work.scenario(), master, model=model, adaptations=given, approximations=chosen)
 
 
-def _run(model: Model, asked: Asked) -> Model:
+def _run(model: Model, given: Given, asked: Asked) -> Model:
     """An adaptation about how the unit runs."""
     arguments: dict[str, Any] = dict(asked.arguments)
     if asked.on:
@@ -122,7 +123,9 @@ def _run(model: Model, asked: Asked) -> Model:
             ) from None
         raise
     if isinstance(made, Program):
-        return _renamed(program_of(made.adaptation), made.renamed)
+        found = _renamed(program_of(made.adaptation), made.renamed)
+        object.__setattr__(found, "written", (model, given))  # what a file says; no part of what it is
+        return found
     assert hasattr(made, "instantiate")
     return made  # type: ignore[no-any-return]
 
@@ -158,6 +161,25 @@ def mentions(part: object, unit: str) -> bool:
     return any(name == unit or name.startswith(f"{unit}.") for name in names_in(part))
 
 
-def all_written(given: Iterable[Given]) -> list[Any]:
-    """Adaptations as a file holds them."""
-    return [dict(one) if isinstance(one, Mapping) else one for one in given]
+def taken_apart(model: Model) -> tuple[Model, list[Any]] | None:
+    """An adapted model as a file holds it: the model inside, and all adaptations; None if it is none."""
+    given: list[Given] = []
+    while True:
+        found: tuple[Given, ...]
+        if isinstance(model, Resampled):
+            found, model = (f"every {model.every!r}",), model.model
+        elif isinstance(model, Replayed):
+            found, model = ("replay",), model.model
+        elif isinstance(model, Nested) and hasattr(model, "written"):
+            inside, one = model.written
+            found, model = (one,), inside
+        elif isinstance(model, Adapted) and model.model is not None:
+            if adapted(model.model, *model.adaptations) != model:
+                raise InvalidInput(
+                    "blocks of an adapted unit have other values than its adaptations say. Write these there"
+                )
+            found, model = model.adaptations, model.model
+        else:
+            break
+        given = [*found, *given]
+    return (model, [dict(one) if isinstance(one, Mapping) else one for one in given]) if given else None

@@ -168,7 +168,10 @@ class Nested:
 
     @property
     def inner_step(self) -> float | None:
-        """The usual step inside, the shortest if there are several; None if there is none."""
+        """The usual step inside, the shortest if there are several; None if there is none, or if an
+        adaptation says what is seen of them."""
+        if self.adaptation is not None:
+            return None
         within = (getattr(model, "inner_step", None) for model in self.whole.units.values())
         return min((step for step in (usual_step(self.master.pace), *within) if step), default=None)
 
