@@ -34,7 +34,7 @@ from upbeat.engine.machine import Machine
 from upbeat.trace.events import EventKind
 from upbeat.trace.log import Lateness, Outcome, StepLog
 from upbeat.trace.recorder import Recorder
-from upbeat.units.process import Isolated
+from upbeat.units.process import bare
 
 if TYPE_CHECKING:
     from upbeat.engine.by_hand import Drive
@@ -207,8 +207,7 @@ class Digest:
 
     def of(self, item: Any) -> bytes:
         """The digest of any object. Where a unit runs is no part of what it is."""
-        if isinstance(item, Isolated):
-            item = item.model
+        item = bare(item)
         known = self._known.get(id(item))
         if known is None:
             known = self._known[id(item)] = item, _hashed(*self._parts(item))

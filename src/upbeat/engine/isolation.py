@@ -13,7 +13,7 @@ from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.paces.pace import Pace, usual_step
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.process import DEADLINE, Isolated, When, bare
+from upbeat.units.process import DEADLINE, Isolated, When, bare, placed_like
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def planned(scenario: Scenario, stop: float, pace: Pace) -> Scenario:
             inside = planned(inner.scenario, stop, inner.master.pace)
             told = inner if inside is inner.scenario else replace(inner, scenario=inside)
         if told is not inner:
-            made[name] = replace(model, model=told) if isinstance(model, Isolated) else told
+            made[name] = placed_like(model, told)
     return scenario.with_units(made)
 
 

@@ -21,7 +21,7 @@ from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.nesting.flatten import Flat, Note, flattened
 from upbeat.engine.selection import select
-from upbeat.master.couplings.refined import Refined
+from upbeat.master.couplings.refined import Measured, Refined
 from upbeat.master.handling import calm
 from upbeat.master.master import Master
 from upbeat.master.paces.pace import Pace, usual_step
@@ -44,14 +44,14 @@ STEPS = 50
 def wants_changes(master: Master) -> bool:
     """Whether the coupling of this master has to be told what it could not know."""
     coupling = master.coupled
-    return isinstance(coupling, Refined) and coupling.method == "sv" and coupling.changes is None
+    return isinstance(coupling, Measured) and coupling.wants_changes
 
 
 def with_changes(flat: Flat, changes: Mapping[str, float]) -> Flat:
     """The same, with a coupling that knows."""
     coupling = flat.master.coupled
-    assert isinstance(coupling, Refined)
-    return flat._replace(master=replace(flat.master, coupling=replace(coupling, changes=changes)))
+    assert isinstance(coupling, Measured)
+    return flat._replace(master=replace(flat.master, coupling=coupling.with_changes(changes)))
 
 
 def measured_changes(flat: Flat, span: Span) -> dict[str, float]:

@@ -9,8 +9,7 @@ from upbeat.core.errors import Problem
 from upbeat.core.time import Span
 from upbeat.engine.plan import Plan
 from upbeat.master.computations import SLACK
-from upbeat.master.couplings.interruptible import Interruptible
-from upbeat.master.couplings.negotiated import Negotiated
+from upbeat.master.couplings.coupling import ends_early
 from upbeat.master.paces.pace import equal_steps
 from upbeat.scenario.directory import INPUTS, End
 from upbeat.scenario.merging.inline import path_of
@@ -38,7 +37,7 @@ def step_remarks(plan: Plan, span: Span) -> tuple[str, ...]:
             "choose times that are whole steps apart "
             f"(--until {whole:.9g} or {whole + step:.9g}), or another step"
         )
-    if isinstance(plan.master.coupled, (Negotiated, Interruptible)):
+    if ends_early(plan.master.coupled):
         found.append("the coupling lets units end them early: take another coupling if one does")
     others = [n for n, model in units.items() if Ability.NEXT_EVENT in model.abilities and n not in steady]
     others += [f"the event '{event.name}'" for event in plan.scenario.events]

@@ -32,7 +32,7 @@ from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario, located, with_stops
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.equations.data import TIME, Equations
-from upbeat.units.equations.ode import Function, Ode
+from upbeat.units.equations.ode import equations_of
 from upbeat.units.process import bare
 
 # ----------------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def handled(
     usual = coupling if coupling is not None else Jacobi()
     if events == "off":
         way = "events are noticed only where units communicate, as was asked"
-        if isinstance(coupling, Interruptible):
+        if _locating(coupling):
             way = (
                 "the pace does not look at events, as was asked; units locate those they can (Interruptible)"
             )
@@ -309,7 +309,7 @@ def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None
         return None
     if sees_events(pace):
         return sinking(closed)
-    if isinstance(coupling, Interruptible):
+    if _locating(coupling):
         found = (sight.event for sight in sights(closed) if sight.event.turning)
         return sinking(closed, [e.name for e in found if not set(e.turning) <= set(e.conditions)])
     usual = usual_step(pace)
@@ -410,14 +410,14 @@ class _Case(NamedTuple):
         return [
             unit
             for unit, model in self.units.items()
-            if Ability.EARLY_RETURN in model.abilities and type(bare(model)) is not Ode
+            if Ability.EARLY_RETURN in model.abilities and equations_of(bare(model)) is None
             if unit not in self.watched
         ]
 
     @property
     def free(self) -> bool:
         """Whether the coupling may be one in which units stop: it is already, or it was left open."""
-        return self.open or isinstance(self.coupling, Interruptible)
+        return self.open or _locating(self.coupling)
 
     def says(self, what: str, watched: Sequence[str]) -> str:
         return f"events of {', '.join(watched)}: {what}"
@@ -460,7 +460,7 @@ def _interrupted(case: _Case) -> Handling:
             "another one: leave out one of the two."
         )
     what = "located by the unit that goes first, to which the others follow (Interruptible), as was asked"
-    coupling = case.coupling if isinstance(case.coupling, Interruptible) else Interruptible()
+    coupling = case.coupling if _locating(case.coupling) else Interruptible()
     told = (case.says(what, [*case.watched, *case.stopping]), *case.others())
     return Handling(case.pace, coupling, told)
 
@@ -474,7 +474,7 @@ def _followed(case: _Case, pace: Pace, said: Sequence[str] = ()) -> Handling:
         way = f"not waited for: with {name} it goes on by itself to the end of the step"
         return Handling(pace, case.coupling, (*said, case.says(way, case.stopping), *case.others()))
     way = "it stops at them by itself, and the others follow (Interruptible)"
-    coupling = case.coupling if isinstance(case.coupling, Interruptible) else Interruptible()
+    coupling = case.coupling if _locating(case.coupling) else Interruptible()
     return Handling(pace, coupling, (*said, case.says(way, case.stopping), *case.others()))
 
 
@@ -519,7 +519,7 @@ def _located(case: _Case, rates: Sequence[str]) -> Handling:
     able = [unit for unit in case.watched if unit in stopping] if case.free else []
     found: list[str] = []
     if able:
-        coupling = case.coupling if isinstance(case.coupling, Interruptible) else Interruptible()
+        coupling = case.coupling if _locating(case.coupling) else Interruptible()
         case = case._replace(coupling=coupling, open=False)
         found.append(
             case.says(
@@ -533,7 +533,7 @@ def _located(case: _Case, rates: Sequence[str]) -> Handling:
     if rest:
         advice = "compare with a run of half the step"
         equal = equal_steps(case.pace)
-        boxes = all(type(bare(case.units[unit])) not in (Ode, Function) for unit in rest)
+        boxes = all(equations_of(bare(case.units[unit])) is None for unit in rest)
         if boxes and equal is not None and not able and _dealt_with_inside(case.closed):
             pace = LookAhead(equal / SHORTER, method="approach")
             step = (
@@ -578,7 +578,7 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -
         sources = [bare(units[unit]) for unit, _ in c.sources if unit in units]
         if counts[target]:
             ports[target] = Hermite(counts[target])
-        elif sources and all(type(source) in (Ode, Function) for source in sources):
+        elif sources and all(equations_of(source) is not None for source in sources):
             ports[target] = Linear()
         elif sources and c.unit in looked:
             blind.append(f"{path_of(closed, c.unit)}.{c.port}")
@@ -704,8 +704,8 @@ def _stopping(closed: Scenario) -> set[str]:
     stopping = with_stops(closed, lambda _: True)
     found = {unit for ends in located(stopping).values() for unit, _ in ends}
     for unit, model in closed.units.items():
-        inner = bare(model)
-        if type(inner) is Ode and any(event.indicator is not None for event in inner.equations.events):
+        equations = equations_of(bare(model))
+        if equations is not None and any(event.indicator is not None for event in equations.events):
             found.add(unit)
     return {path_of(closed, unit) for unit in found}
 
@@ -738,6 +738,11 @@ def _looking(pace: Pace) -> Pace | None:
         return None
     step = usual_step(pace)
     return LookAhead(step) if step else None
+
+
+def _locating(coupling: Coupling | None) -> bool:
+    """Whether units stop at events by themselves, and the others follow."""
+    return bool(getattr(coupling, "locates", False))
 
 
 def _located_by(pace: Pace) -> Wrapping | None:

@@ -8,7 +8,7 @@ from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
 from upbeat.core.ports import Causality, Kind
 from upbeat.master.couplings.coupling import Coupling
-from upbeat.master.inputs.approximation import Hold
+from upbeat.master.inputs.approximation import is_held
 from upbeat.master.paces.pace import Pace, retries, usual_step
 from upbeat.master.program import Advance, Due, Program, Save, Slope
 from upbeat.master.wiring import Wiring
@@ -38,7 +38,7 @@ def held_inputs(wiring: Wiring) -> str | None:
         for unit in looked_at(wiring.scenario)
         for end in wiring.connected(unit)
         if wiring.ports[end].kind is Kind.REAL and not wiring.ports[end].internal
-        if end in moving and isinstance(wiring.approximation(end), Hold)
+        if end in moving and is_held(wiring.approximation(end))
     ]
     if not found:
         return None

@@ -22,8 +22,8 @@ from upbeat.scenario.events.watcher import linked, sights, watchers
 from upbeat.scenario.graph import Graph
 from upbeat.scenario.signals import as_signals
 from upbeat.units.equations.arranging import free_name, tells
-from upbeat.units.equations.ode import Ode
-from upbeat.units.process import Isolated, bare
+from upbeat.units.equations.ode import Ode, equations_of
+from upbeat.units.process import bare, placed_like
 
 if TYPE_CHECKING:
     from upbeat.scenario.events.declared import Event
@@ -448,7 +448,7 @@ def with_stops(closed: Scenario, may_lead: Callable[[str], bool]) -> Scenario:
         conditions = {labels[place]: zs for place, zs in wanted.events.items()}
         made, stops = wanted.model.stopping(conditions, wanted.own, wanted.foreign)
         given: Any = closed.units[unit]
-        models[unit] = replace(given, model=made) if isinstance(given, Isolated) else made
+        models[unit] = placed_like(given, made)
         for name, port in stops.seen.items():
             connections.append(Connection(unit, port, (Name(name),), (wanted.sources[name],), name))
         for place, label in labels.items():
@@ -474,10 +474,11 @@ def _watching(closed: Scenario, may_lead: Callable[[str], bool]) -> dict[str, _U
     for sight in sights(closed):
         read = sight.reads
         for unit in sorted({split(each)[0] for each in read}, key=list(closed.units).index):
-            model = bare(closed.units[unit])
-            if type(model) is not Ode or not may_lead(unit):
+            model: Any = bare(closed.units[unit])
+            equations = equations_of(model)
+            if equations is None or not equations.states or not may_lead(unit):
                 continue
-            own = {each: tells(model.equations, split(each)[1]) for each in read if split(each)[0] == unit}
+            own = {each: tells(equations, split(each)[1]) for each in read if split(each)[0] == unit}
             if any(cell is None for cell in own.values()):
                 continue
             wanted = found.setdefault(unit, _Unit(model))
@@ -500,7 +501,8 @@ def _copies(closed: Scenario) -> dict[tuple[str, str], str]:
     for connection in closed.connections:
         model = bare(closed.units[connection.unit])
         cell, *others = connection.cells
-        if type(model) is Ode and not others and isinstance(cell, Name):
+        equations = equations_of(model)
+        if equations and equations.states and not others and isinstance(cell, Name):
             port = next(port for port in model.ports if port.name == connection.port)
             if port.kind is Kind.REAL and port.size is None:
                 found.setdefault((connection.unit, cell.id), port.name)

@@ -28,10 +28,15 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.time import Span
 from upbeat.engine.nesting.adapted import Adapted, mentions
 from upbeat.engine.nesting.model import Nested
-from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi, Sequenced, UnitSequence
+from upbeat.master.couplings.coupling import (
+    Coupling,
+    Sequenced,
+    Sequential,
+    UnitSequence,
+)
 from upbeat.master.couplings.multirate import MOST, MultiRate
 from upbeat.master.couplings.refined import as_jacobi
-from upbeat.master.inputs.approximation import Approximation, Hold, Linear, Polynomial
+from upbeat.master.inputs.approximation import Approximation, Hold, starts_at_value
 from upbeat.master.master import Master
 from upbeat.master.paces.pace import Pace, equal_steps
 from upbeat.master.port_registers import End
@@ -66,11 +71,10 @@ def check_coupling(around: Coupling, model: Nested, *, in_turn: bool) -> None:
     _check_wish(model)
     if in_turn:
         raise Kept("the coupling around it is GaussSeidel, and only Jacobi can be merged into")
-    if type(outer) is not Jacobi:
+    if not isinstance(outer, Sequential) or outer.in_turn:
         raise Kept(f"the outer coupling is {type(outer).__name__}, and only Jacobi can be merged into")
-    if type(inner) not in (Jacobi, GaussSeidel):
+    if not isinstance(inner, Sequential):
         raise Kept(f"its coupling is {type(inner).__name__}, and only Jacobi and GaussSeidel can be merged")
-    assert isinstance(inner, Jacobi | GaussSeidel)
     if (outer.outputs, outer.loops) != (inner.outputs, inner.loops):
         raise Kept(f"its coupling {inner} differs from the outer {outer}")
     if outer.outputs == "lagged":
@@ -118,7 +122,7 @@ def is_whole(span: Span | None, pace: Pace) -> bool:
 def _sequence_of(model: Nested) -> UnitSequence | None:
     """In which order the units inside run and which inputs see what went before, if they do."""
     coupling = model.master.coupled
-    if not isinstance(coupling, GaussSeidel):
+    if not isinstance(coupling, Sequential) or not coupling.in_turn:
         return None
     closed = model.scenario.closed()
     order, reactive, _ = coupling.sequence(Wiring(closed, Hold(), {}))
@@ -167,7 +171,7 @@ def _check_course(chosen: Approximation, name: str, held: str) -> None:
     """The inside sees a course at its own communication points: it must start at the latest value."""
     if held and chosen != Hold():
         raise Kept(f"{held} can be merged only where inputs are held, and '{name}' is {chosen}")
-    if type(chosen) not in (Hold, Linear, Polynomial):
+    if not starts_at_value(chosen):
         raise Kept(f"the approximation {chosen} of '{name}' starts elsewhere than at the latest value")
 
 
@@ -304,10 +308,10 @@ class _Flattening:
         scenario = self._work.scenario()
         coupling, plain = self._master.coupled, as_jacobi(self._master.coupled)
         if self._rates:
-            assert isinstance(plain, Jacobi)
+            assert isinstance(plain, Sequential)
             coupling = MultiRate(self._rates, plain.loops, slower="beside")
         elif self._orders:
-            assert isinstance(plain, Jacobi)
+            assert isinstance(plain, Sequential)
             coupling = Sequenced(UnitSequence(self._order(scenario), frozenset(self._reactive)), plain.loops)
         ports = {f"{u}.{port}": chosen for u, given in self._ports.items() for port, chosen in given.items()}
         master = replace(self._master, coupling=coupling, ports=ports)
@@ -325,7 +329,7 @@ class _Flattening:
             return self._merge_events(unit, model)
         check_coupling(self._master.coupled, model, in_turn=unit in self._in_turn)
         rate, step = self._rate(unit, inner)
-        in_turn = isinstance(inner.coupled, GaussSeidel)
+        in_turn = isinstance(inner.coupled, Sequential) and inner.coupled.in_turn
         what = "different rates" if rate > 1 else "Gauss-Seidel couplings" if in_turn else ""
         ports = approximations(self._master, self._ports.get(unit, {}), model, held=what)
         if in_turn and (rate > 1 or self._rates):

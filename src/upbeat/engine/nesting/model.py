@@ -24,8 +24,7 @@ from upbeat.engine.choose import EngineName, choose
 from upbeat.engine.native.entry import Inside
 from upbeat.engine.nesting.unit import MakesMachine, NestedUnit, Running
 from upbeat.engine.packing import fingerprint
-from upbeat.master.couplings.interruptible import Interruptible
-from upbeat.master.couplings.negotiated import Negotiated
+from upbeat.master.couplings.coupling import ends_early
 from upbeat.master.events.conditions import with_indicators
 from upbeat.master.master import Master, as_pace
 from upbeat.master.paces.error_control import ErrorControl
@@ -325,9 +324,7 @@ class Nested:
         running = self.flat.scenario.units.values()  # to which the coupling may have added something
         stops = any(Ability.EARLY_RETURN in model.abilities for model in running)
         coupled = self.flat.master.coupled
-        if (stops and isinstance(coupled, (Negotiated, Interruptible))) or getattr(
-            coupled, "shortens", False
-        ):
+        if (stops and ends_early(coupled)) or getattr(coupled, "shortens", False):
             found |= {Ability.EARLY_RETURN}
         return frozenset(found)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.master import checks
@@ -120,6 +120,39 @@ class Coupling(Protocol):
     def blocks(self, wiring: Wiring) -> Blocks: ...
 
 
+@runtime_checkable
+class Sequential(Protocol):
+    """A coupling in which units advance once a step, all side by side or one after the other, and nothing
+    else happens: one inside another can be merged with it."""
+
+    outputs: Outputs
+    loops: LoopSolver
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether units go one after the other."""
+        ...
+
+    def sequence(self, wiring: Wiring) -> UnitSequence:
+        """The order of units, and who sees what went before."""
+        ...
+
+
+def ends_early(coupling: Coupling) -> bool:
+    """Whether the coupling lets units end a step before the time that was asked for."""
+    return bool(getattr(coupling, "ends_early", False))
+
+
+def labelled(coupling: Coupling, inputs: str) -> str:
+    """A coupling in a few words, with what is said of its inputs; one may say it itself (`label`)."""
+    own = getattr(coupling, "label", None)
+    return str(own(inputs)) if own is not None else f"{type(coupling).__name__}{_lagged(coupling)}, {inputs}"
+
+
+def _lagged(coupling: Coupling) -> str:
+    return ", lagged" if getattr(coupling, "outputs", "solved") == "lagged" else ""
+
+
 def unknowns(coupling: Coupling) -> tuple[str, ...]:
     """The free inputs that a coupling finds by itself, if it says so in `unknowns`: nobody drives those."""
     return tuple(getattr(coupling, "unknowns", ()))
@@ -144,6 +177,7 @@ class Jacobi:
 
     outputs: Outputs = "solved"
     loops: LoopSolver = field(default_factory=Newton)
+    in_turn: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_outputs(self.outputs)
@@ -170,6 +204,12 @@ class GaussSeidel:
     order: tuple[str, ...] | None = None
     outputs: Outputs = "solved"
     loops: LoopSolver = field(default_factory=Newton)
+    in_turn: ClassVar[bool] = True
+
+    def label(self, inputs: str) -> str:
+        """In a few words, with what is said of its inputs."""
+        order = "" if self.order is None else f" {' → '.join(self.order)}"
+        return f"Gauss-Seidel{order}{_lagged(self)}, {inputs}"
 
     def __post_init__(self) -> None:
         check_outputs(self.outputs)

@@ -29,7 +29,7 @@ from upbeat.master.couplings.coupling import (
     refuse_reactive,
 )
 from upbeat.master.events.conditions import NEVER, WIDTH, Ahead, Parabola, Watch, followed, jumps
-from upbeat.master.inputs.approximation import Hold
+from upbeat.master.inputs.approximation import is_held
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.port_registers import End
 from upbeat.master.program import Blocks, If, Instruction, Let, Recordable, Reg, Set
@@ -38,7 +38,7 @@ from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import named, sights, watchers
 from upbeat.scenario.graph import unit_order
 from upbeat.scenario.scenario import Scenario, located, with_stops
-from upbeat.units.equations.ode import Ode
+from upbeat.units.equations.ode import equations_of
 from upbeat.units.process import bare
 
 # ----------------------------------------------------------------------------------------------------
@@ -100,9 +100,9 @@ def _watching(scenario: Scenario) -> dict[str, str]:
     found: dict[str, str] = {}
     for sender in (sender for senders in located(scenario).values() for sender in senders):
         unit, port = sender
-        model = bare(scenario.units[unit])
-        assert isinstance(model, Ode)
-        for event in model.equations.events:
+        equations = equations_of(bare(scenario.units[unit]))
+        assert equations is not None
+        for event in equations.events:
             for sending in event.emit:
                 if sending.port.name == port and isinstance(sending.present, Name):
                     found[unit] = sending.present.id
@@ -157,7 +157,7 @@ def hidden(wiring: Wiring, leaders: list[Leader]) -> list[str]:
 
 def _is_held(wiring: Wiring, unit: str, port: str) -> bool:
     real = wiring.port((unit, port)).kind is Kind.REAL
-    return real and isinstance(wiring.approximation((unit, port)), Hold)
+    return real and is_held(wiring.approximation((unit, port)))
 
 
 def believed(wiring: Wiring, watch: Watch, jumped: Reg, *, always: bool) -> list[Instruction]:
@@ -193,11 +193,11 @@ def _stops_by_itself(wiring: Wiring, unit: str) -> bool:
     model = wiring.scenario.units[unit]
     if Ability.EARLY_RETURN not in model.abilities:
         return False
-    inner = bare(model)
-    if not isinstance(inner, Ode):
+    equations = getattr(bare(model), "equations", None)
+    if equations is None:
         return True
     told = {port for ends in located(wiring.scenario).values() for owner, port in ends if owner == unit}
-    found = [event for event in inner.equations.events if event.indicator is not None]
+    found = [event for event in equations.events if event.indicator is not None]
     return any(told.isdisjoint(sending.port.name for sending in event.emit) for event in found)
 
 
@@ -438,6 +438,8 @@ class Interruptible:
     outputs: Outputs = "solved"
     loops: LoopSolver = field(default_factory=Newton)
 
+    ends_early: ClassVar[bool] = True
+    locates: ClassVar[bool] = True
     derivatives: ClassVar[int] = 2
     """Of conditions."""
     symbolic: ClassVar[bool] = True
@@ -546,11 +548,12 @@ class Interruptible:
             return float(self.interruption), "as it was given"
         ends = [end for unit in wiring.scenario.units for end in wiring.connected(unit)]
         lines = [wiring.approximation(end) for end in ends]
-        if all(line.derivatives > 0 or isinstance(line, Hold) for line in lines):
+        if all(line.derivatives > 0 or is_held(line) for line in lines):
             return 0.0, "inputs know their derivatives, or are held"
         found: list[tuple[float, str]] = []
         for unit, model in wiring.scenario.units.items():
-            solver = getattr(bare(model), "solver", None) if type(bare(model)) is Ode else None
+            equations = equations_of(bare(model))
+            solver = getattr(bare(model), "solver", None) if equations and equations.states else None
             step, tolerance = getattr(solver, "step", None), getattr(solver, "rtol", None)
             if step is not None:
                 found.append(

@@ -9,7 +9,7 @@ from math import inf
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master import checks
-from upbeat.master.couplings.coupling import GaussSeidel, Jacobi, UnitSequence, exchange, sweep
+from upbeat.master.couplings.coupling import GaussSeidel, Jacobi, UnitSequence, exchange, labelled, sweep
 from upbeat.master.dataflow import live
 from upbeat.master.loops import excess, worst_of
 from upbeat.master.port_registers import End
@@ -44,6 +44,11 @@ class Iterated:
         checks.count(self.most, "most of Iterated")
         if self.corrections is not None:
             checks.count(self.corrections, "corrections of Iterated")
+
+    def label(self, inputs: str) -> str:
+        """In a few words, with what is said of its inputs."""
+        how = "iterated" if self.corrections is None else f"corrected {self.corrections} times"
+        return f"{labelled(self.coupling, inputs)}, {how}"
 
     def blocks(self, wiring: Wiring) -> Blocks:
         sequence = self.coupling.sequence(wiring)

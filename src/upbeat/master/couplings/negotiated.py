@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError
@@ -31,6 +32,7 @@ class Negotiated:
 
     coupling: Jacobi = field(default_factory=Jacobi)
     most: int = 100
+    ends_early: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checks.inside(self.coupling, "Negotiated", (Jacobi,))

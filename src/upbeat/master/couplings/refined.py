@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import perm
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 from upbeat.core.abilities import Lagging
 from upbeat.core.errors import MasterError, suggest
@@ -90,6 +90,14 @@ class Refined:
                 checks.natural(change, f"the change of '{unit}'")
         check_loops(self.loops, "Refined")
 
+    @property
+    def wants_changes(self) -> bool:
+        return self.method == "sv" and self.changes is None
+
+    def with_changes(self, changes: Mapping[str, float]) -> Refined:
+        """The same, told how much outputs change."""
+        return replace(self, changes=changes)
+
     def blocks(self, wiring: Wiring) -> Blocks:
         refuse_reactive(wiring, "a Refined")
         units = list(wiring.scenario.units)
@@ -151,6 +159,20 @@ class Refined:
 def _hidden(wiring: Wiring) -> tuple[str, ...]:
     """The units that nobody has written down."""
     return wiring.scenario.added_units
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A coupling that depends on how much the outputs of units change per step."""
+
+    @property
+    def wants_changes(self) -> bool:
+        """Whether it has not been told."""
+        ...
+
+    def with_changes(self, changes: Mapping[str, float]) -> Coupling:
+        """The same, told."""
+        ...
 
 
 def modular(coupling: Coupling) -> bool:

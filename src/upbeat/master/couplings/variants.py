@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any, cast
 
 from upbeat.core.errors import MasterError, ModelError, suggest
 from upbeat.core.expr import Cell, Number, Op, apply
@@ -15,7 +16,7 @@ from upbeat.master.program import Block, Blocks, If, Instruction, Let, Reg, Set,
 from upbeat.master.registers import TakenError
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.equations.ode import Ode
+from upbeat.units.equations.ode import Ode, equations_of
 from upbeat.units.solving.solvers import Solver, solver_from, solver_spec
 
 USUAL = "step"
@@ -105,8 +106,7 @@ class Variants:
         mine = {unit for variant in self.others.values() for unit in variant.solvers}
         found: dict[str, list[Instruction]] = {name: [] for name in self.all}
         for unit in (unit for unit in varied if unit in mine):
-            model = varied[unit]
-            assert isinstance(model, Ode)
+            model: Any = varied[unit]
             assert model.choice is not None
             solvers = (model.solver, *model.choice.others)
             for name, variant in self.all.items():
@@ -159,8 +159,9 @@ class _Same:
 
 
 def _choosing(closed: Scenario, unit: str, solvers: list[Solver]) -> Ode:
-    model = closed.units[unit]
-    if type(model) is not Ode:
+    model = cast(Ode, closed.units[unit])
+    equations = equations_of(model)
+    if equations is None or not equations.states:
         raise MasterError(
             f"the solver of '{unit}' cannot change while it runs: it is of the kind {type(model).__name__}, "
             "and only units given by equations (Ode) take turns with their solvers. What you may do is judge "

@@ -37,8 +37,8 @@ from upbeat.scenario.events.watcher import Watcher, behind, named, sights, waits
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.discrete.model import Discrete
 from upbeat.units.equations.data import TIME
-from upbeat.units.equations.ode import Function, Ode
-from upbeat.units.process import Isolated, bare
+from upbeat.units.equations.ode import equations_of
+from upbeat.units.process import bare, placed_like
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,8 +332,8 @@ def with_indicators(
 
 
 def _indicating(model: Model, conditions: bool) -> Model:
-    inner: Any = model.model if isinstance(model, Isolated) else model
-    changed = isinstance(inner, Ode) and type(inner) is not Ode  # what somebody made of it may mean more
+    inner: Any = bare(model)
+    changed = hasattr(inner, "equations") and equations_of(inner) is None  # somebody's subclass
     if changed or not hasattr(inner, "indicating"):
         return model
     try:
@@ -342,7 +342,7 @@ def _indicating(model: Model, conditions: bool) -> Model:
         return model
     if made is inner:
         return model
-    return replace(model, model=made) if isinstance(model, Isolated) else made
+    return placed_like(model, made)
 
 
 def with_own_events(scenario: Scenario, units: Collection[str] | None = None) -> Iterator[str]:
@@ -600,7 +600,7 @@ def _missing(unit: str, port: str, wiring: Wiring, symbolic: bool) -> str:
     label, known = wiring.label((unit, port)), wiring.port((unit, port))
     if isinstance(wiring.scenario.units[unit], Conditions):
         return f"{known.description} is a Python function, of which only values are known"
-    if symbolic and isinstance(bare(wiring.scenario.units[unit]), Ode | Function):
+    if symbolic and hasattr(bare(wiring.scenario.units[unit]), "equations"):
         what = f"the {known.description} in {wiring.called(unit)}" if known.internal else f"'{label}'"
         return f"how {what} changes depends on how inputs change, or on a table"
     return f"'{label}' does not say which output is its derivative"

@@ -41,7 +41,6 @@ from upbeat.master.registers import Registers
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.equations.ode import Ode
 from upbeat.units.process import bare
 
 # ----------------------------------------------------------------------------------------------------
@@ -373,7 +372,8 @@ class _Instant:
             model = bare(self._wiring.scenario.units[unit])
             if isinstance(model, Watcher) and any(self._events.logged((unit, e.name)) for e in model.events):
                 continue
-            own = model.equations.events if isinstance(model, Ode) else ()
+            equations = getattr(model, "equations", None)
+            own = () if equations is None else equations.events
             names = f" (its events {', '.join(event.name for event in own)})" if own else ""
             yield f"{unit}{names}", count
 

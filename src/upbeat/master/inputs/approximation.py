@@ -400,12 +400,32 @@ class Approximation(Protocol):
         ...
 
 
+def is_held(approximation: Approximation) -> bool:
+    """Whether an input stands still during a step, as far as one can tell."""
+    return bool(getattr(approximation, "constant", False))
+
+
+def starts_at_value(approximation: Approximation) -> bool:
+    """Whether a course starts at the latest value, as far as one can tell."""
+    return bool(getattr(approximation, "at_value", False))
+
+
+def convergence(approximation: Approximation) -> int:
+    """The order of convergence that inputs of this kind give a coupling: one more than the degree they
+    reproduce. `Continuous` is a step late and `Smooth` aims at a straight line. Unknown ones count as 1."""
+    return int(getattr(approximation, "convergence", 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Constant: the value at the start of the step, or the one at its end where that is known (and not
     because of an event on the way there)."""
 
     derivatives: ClassVar[int] = 0
+
+    constant: ClassVar[bool] = True
+    at_value: ClassVar[bool] = True
+    convergence: ClassVar[int] = 1
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         return Course(by=(place.value,))
@@ -437,6 +457,13 @@ class Polynomial:
 
     derivatives: ClassVar[int] = 0
 
+    constant: ClassVar[bool] = False
+    at_value: ClassVar[bool] = True
+
+    @property
+    def convergence(self) -> int:
+        return self.degree + 1
+
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         return extrapolated(place, registers, self.degree)
 
@@ -449,6 +476,10 @@ class Linear:
     """A straight line: the secant of the last step continued, or the chord where the end is known."""
 
     derivatives: ClassVar[int] = 0
+
+    constant: ClassVar[bool] = False
+    at_value: ClassVar[bool] = True
+    convergence: ClassVar[int] = 2
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         return extrapolated(place, registers, 1)
@@ -471,6 +502,13 @@ class Hermite:
         if not isinstance(self.derivatives, int) or self.derivatives not in (1, 2):
             raise MasterError(f"Hermite uses 1 or 2 derivatives, not {self.derivatives!r}")
 
+    constant: ClassVar[bool] = False
+    at_value: ClassVar[bool] = False
+
+    @property
+    def convergence(self) -> int:
+        return 2 * (self.derivatives + 1)
+
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         return extrapolated(place, registers, 1)
 
@@ -484,6 +522,10 @@ class Continuous:
     latest value, so that an input never jumps at a communication point."""
 
     derivatives: ClassVar[int] = 0
+
+    constant: ClassVar[bool] = False
+    at_value: ClassVar[bool] = False
+    convergence: ClassVar[int] = 1
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         base = registers.new(f"{place.name}′base", size=place.size)
@@ -514,6 +556,10 @@ class Smooth:
     known, it is the parabola through both ends and the point before: no jumps."""
 
     derivatives: ClassVar[int] = 0
+
+    constant: ClassVar[bool] = False
+    at_value: ClassVar[bool] = False
+    convergence: ClassVar[int] = 2
 
     def extrapolate(self, place: Place, registers: Registers) -> Course:
         history = History(place, registers, 2, "")

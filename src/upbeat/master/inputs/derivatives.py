@@ -20,10 +20,9 @@ from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.discrete.model import Discrete
-from upbeat.units.equations.data import Equations
-from upbeat.units.equations.ode import Function, Ode
+from upbeat.units.equations.ode import equations_of
 from upbeat.units.equations.rates import RATE, needed_rates
-from upbeat.units.process import Isolated, bare
+from upbeat.units.process import bare, placed_like
 
 
 def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Scenario:
@@ -108,7 +107,7 @@ class _Plan:
             return False
         if port.derivative is not None:
             return self.can((unit, port.derivative), order - 1)
-        if order > self._limits.get(end, order) or _equations(self._scenario.units[unit]) is None:
+        if order > self._limits.get(end, order) or equations_of(bare(self._scenario.units[unit])) is None:
             return False
         needs = self._needs(end, order).items()
         if needs and self._alone:
@@ -121,7 +120,7 @@ class _Plan:
         )
 
     def _needs(self, end: End, order: int) -> dict[str, int]:
-        equations = _equations(self._scenario.units[end[0]])
+        equations = equations_of(bare(self._scenario.units[end[0]]))
         return needed_rates(equations, end[1], order) if equations is not None else {}
 
     def ask(self, end: End, order: int) -> None:
@@ -148,7 +147,7 @@ class _Plan:
         made = scenario.with_units(units)
         ports, more = _ports(made), list[Connection]()
         for unit, fed in self.inputs.items():
-            before, after = (_equations(one.units[unit]) for one in (scenario, made))
+            before, after = (equations_of(bare(one.units[unit])) for one in (scenario, made))
             if before is None or after is None or len(after.inputs) == len(before.inputs):
                 continue
             names = iter(port.name for port in after.inputs[len(before.inputs) :])
@@ -183,15 +182,9 @@ def _ports(scenario: Scenario) -> dict[End, Port]:
     return {(unit, port.name): port for unit, model in scenario.units.items() for port in model.ports}
 
 
-def _equations(model: Model) -> Equations | None:
-    """The equations of a unit; None if it is something else, or something that somebody made of them."""
-    inner: Any = model.model if isinstance(model, Isolated) else model
-    return inner.equations if type(inner) in (Ode, Function) else None
-
-
 def _giving_rates(model: Model, ports: Mapping[str, int], fed: Mapping[str, int]) -> Model:
-    inner: Any = model.model if isinstance(model, Isolated) else model
-    if _equations(model) is None:
+    inner: Any = bare(model)
+    if equations_of(bare(model)) is None:
         return model
     try:
         made = inner.giving_rates(ports, fed)
@@ -199,16 +192,17 @@ def _giving_rates(model: Model, ports: Mapping[str, int], fed: Mapping[str, int]
         return model
     if made is inner:
         return model
-    return replace(model, model=made) if isinstance(model, Isolated) else made
+    return placed_like(model, made)
 
 
 def with_states(scenario: Scenario) -> Scenario:
     """The scenario whose units of equations give out all their states."""
     made: dict[str, Model] = {}
     for unit, model in scenario.units.items():
-        inner: Any = model.model if isinstance(model, Isolated) else model
-        if type(inner) is Ode and (shown := inner.showing()) is not inner:
-            made[unit] = replace(model, model=shown) if isinstance(model, Isolated) else shown
+        inner: Any = bare(model)
+        equations = equations_of(inner)
+        if equations and equations.states and (shown := inner.showing()) is not inner:
+            made[unit] = placed_like(model, shown)
     return scenario.with_units(made) if made else scenario
 
 

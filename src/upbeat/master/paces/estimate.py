@@ -17,13 +17,9 @@ from upbeat.master.dataflow import Flow, Resource, live, touched
 from upbeat.master.inputs.approximation import (
     MOST,
     Approximation,
-    Continuous,
-    Hermite,
-    Hold,
-    Linear,
     Place,
     Polynomial,
-    Smooth,
+    convergence,
 )
 from upbeat.master.loops import worst_of
 from upbeat.master.port_registers import End
@@ -64,25 +60,11 @@ class Estimate(NamedTuple):
     power: int
 
 
-def order_of(approximation: Approximation) -> int:
-    """The order of convergence that inputs of this kind give a coupling: one more than the degree they
-    reproduce. `Continuous` is a step late and `Smooth` aims at a straight line. Unknown ones count as 1."""
-    match approximation:
-        case Linear() | Smooth():
-            return 2
-        case Polynomial(degree):
-            return degree + 1
-        case Hermite(derivatives):
-            return 2 * (derivatives + 1)
-        case Hold() | Continuous() | _:
-            return 1
-
-
 def lowest_order(wiring: Wiring) -> int:
     """The order of a coupling is that of its worst input; inputs that are not real do not count."""
     ends = [end for unit in wiring.scenario.units for end in wiring.connected(unit)]
     real = [wiring.approximation(end) for end in ends if wiring.port(end).kind is Kind.REAL]
-    return min((order_of(approximation) for approximation in real), default=1)
+    return min((convergence(approximation) for approximation in real), default=1)
 
 
 def driven(blocks: Blocks, wiring: Wiring) -> frozenset[Reg]:
@@ -191,7 +173,7 @@ def orders(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order: in
     pairs: list[tuple[_Ahead, _Ahead]] = []
     for port in watched:
         chosen = wiring.approximation(port.end)
-        degree = order_of(chosen) if order_of(chosen) <= MOST else MOST - 1
+        degree = convergence(chosen) if convergence(chosen) <= MOST else MOST - 1
         order = min(order, degree)
         other = Polynomial(degree)
         pairs.append((_Ahead(port, wiring, chosen, "ahead"), _Ahead(port, wiring, other, "other")))

@@ -26,7 +26,6 @@ from upbeat.scenario.directory import CONDITIONS, INPUTS, Directory, End, Source
 from upbeat.scenario.events.functions import Call
 from upbeat.scenario.formula import Formula, described, formula
 from upbeat.units.equations.data import TIME
-from upbeat.units.equations.ode import Ode
 from upbeat.units.process import bare
 
 # ----------------------------------------------------------------------------------------------------
@@ -289,8 +288,8 @@ def _check_parameters(found: list[Event], directory: Readable, problems: Problem
     """A parameter is read as the value that it has before the run: nobody would see it change."""
     changed = {(change.unit, change.name): "an event" for event in found for change in event.then}
     for unit, model in directory.models.items():
-        inner = bare(model)
-        for own in inner.equations.events if isinstance(inner, Ode) and unit not in directory.broken else ():
+        equations = None if unit in directory.broken else getattr(bare(model), "equations", None)
+        for own in () if equations is None else equations.events:
             for cell, _ in own.then:
                 changed.setdefault((unit, cell.partition("[")[0]), f"the event '{own.name}' of {unit}")
     for event in found:

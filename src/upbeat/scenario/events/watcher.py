@@ -39,7 +39,7 @@ from upbeat.scenario.events.functions import Conditions, with_functions
 from upbeat.scenario.events.links import EventConnection, Sender
 from upbeat.units.discrete.model import Discrete, Emission, FrontEnd, Mode, Variable
 from upbeat.units.equations.arranging import free_name
-from upbeat.units.process import Isolated, bare
+from upbeat.units.process import bare, placed_like
 
 if TYPE_CHECKING:
     from upbeat.scenario.assemble import Parts
@@ -134,9 +134,9 @@ def _opened(parts: Parts) -> tuple[dict[str, Model], dict[End, str]]:
     found: dict[End, str] = {}
     for unit, quantities in wanted.items():
         model: Any = units[unit]
-        inner: Any = model.model if isinstance(model, Isolated) else model
+        inner: Any = bare(model)
         made, ports = inner.changing(quantities)
-        units[unit] = replace(model, model=made) if isinstance(model, Isolated) else made
+        units[unit] = placed_like(model, made)
         found |= {(unit, name): port for name, port in ports.items()}
     return units, found
 
@@ -554,7 +554,7 @@ def with_waits(closed: Scenario) -> Scenario:
         inner = discrete_of(model)
         if inner is not None and inner.awaited:
             made = inner.showing()
-            found[unit] = replace(model, model=made) if isinstance(model, Isolated) else made
+            found[unit] = placed_like(model, made)
     return closed.with_units(found) if found else closed
 
 

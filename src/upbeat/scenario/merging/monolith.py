@@ -14,7 +14,7 @@ from upbeat.scenario.connection import ScenarioOutput
 from upbeat.scenario.merging.merge import Merged, happenings, merged, open_loops
 from upbeat.scenario.scenario import Origin
 from upbeat.units.equations.implicit import Implicit
-from upbeat.units.equations.ode import Function, Ode
+from upbeat.units.equations.ode import Function, Ode, equations_of
 from upbeat.units.solving.solvers import DormandPrince, Solver
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _check(scenario: Scenario, units: Mapping[str, Model]) -> None:
             if name in scenario.added_units:
                 what = "the scenario has event inputs, and a monolith is one system of equations"
             problems.add(place, what, hint)
-        elif type(model) not in (Ode, Function):
+        elif equations_of(model) is None:
             what = f"'{path}' is of the kind {type(model).__name__}, which has no equations to merge"
             problems.add(place, what, "A monolith is made of Ode and Function units only.")
     problems.raise_if_any(scenario.name)

@@ -38,7 +38,7 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.trace.extras import need
 from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.equations.events import EquationEvent
-from upbeat.units.equations.ode import Ode
+from upbeat.units.equations.ode import equations_of
 
 # ----------------------------------------------------------------------------------------------------
 # Planar systems of two modes, and their flights from one crossing of a line to the next.
@@ -438,9 +438,10 @@ def _merged(scenario: Scenario) -> Equations:
         said = getattr(error, "problems", ())
         why = said[0].what if said else str(error)
         raise NotBimodal(f"it is not one system of equations ({why})") from None
-    if type(model) is not Ode:
+    equations = equations_of(model)
+    if equations is None or not equations.states:
         raise NotBimodal("its equations have loops that are not linear, or no states at all")
-    return model.equations
+    return equations
 
 
 def _surface(modes: Sequence[Mode], k: int, states: Sequence[str]) -> Expr:

@@ -26,7 +26,6 @@ from upbeat.stability.hybrid.bimodal import (
 )
 from upbeat.trace.extras import need
 from upbeat.units.equations.data import Equations
-from upbeat.units.equations.ode import Function, Ode
 from upbeat.units.process import bare
 
 # ----------------------------------------------------------------------------------------------------
@@ -256,8 +255,9 @@ def late_switches(experiment: Experiment) -> LateSwitches | None:
 
 def _equations(models: Any) -> Iterator[Equations]:
     for model in map(bare, models):
-        if isinstance(model, (Ode, Function)):
-            yield model.equations
+        equations = getattr(model, "equations", None)
+        if equations is not None:
+            yield equations
 
 
 def _events(model: Model) -> bool:

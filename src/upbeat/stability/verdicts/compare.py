@@ -10,7 +10,7 @@ from typing import Unpack
 from upbeat.core.errors import InvalidInput, RunError
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
-from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
+from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi, Sequential, labelled
 from upbeat.master.couplings.iterated import Iterated
 from upbeat.master.inputs.approximation import Approximation, Hold, Linear
 from upbeat.master.master import Master
@@ -85,10 +85,12 @@ def compare_couplings(
 
 def _order(coupling: Coupling, made: Experiment) -> tuple[str, ...]:
     """The units as they go one after the other; none, if they go side by side."""
-    if not isinstance(coupling, GaussSeidel):
+    if not isinstance(coupling, Sequential) or not coupling.in_turn:
         return ()
     closed = made.scenario.closed()
-    return tuple(u for u in coupling.order or unit_order(closed) if u not in closed.added_units)
+    return tuple(
+        u for u in getattr(coupling, "order", None) or unit_order(closed) if u not in closed.added_units
+    )
 
 
 def _rank(one: Alternative) -> tuple[bool, float, float, float]:
@@ -123,19 +125,7 @@ def _couplings(units: tuple[str, ...]) -> Iterator[Coupling]:
 
 def label(coupling: Coupling, inputs: Approximation) -> str:
     """A coupling in a few words."""
-    match coupling:
-        case Jacobi():
-            what = "Jacobi"
-        case GaussSeidel(order):
-            what = "Gauss-Seidel" + ("" if order is None else f" {' → '.join(order)}")
-        case Iterated(inner, corrections=None):
-            return f"{label(inner, inputs)}, iterated"
-        case Iterated(inner):
-            return f"{label(inner, inputs)}, corrected {coupling.corrections} times"
-        case _:
-            what = type(coupling).__name__
-    lagged = ", lagged" if getattr(coupling, "outputs", "solved") == "lagged" else ""
-    return f"{what}{lagged}, {_inputs(inputs)}"
+    return labelled(coupling, _inputs(inputs))
 
 
 def _inputs(inputs: Approximation) -> str:

@@ -306,3 +306,9 @@ class Function(_Model):
             complaints.add("solver", "a function has nothing to solve: leave it out")
         complaints.raise_if_any()
         super().__init__(equations, Euler())  # never used: there is nothing to integrate
+
+
+def equations_of(model: object) -> Equations | None:
+    """The equations that say all about a model; None if it is something else, or somebody's subclass, which
+    may mean more than they say."""
+    return model.equations if type(model) in (Ode, Function) else None  # type: ignore[attr-defined]

@@ -203,6 +203,11 @@ def bare(model: Model) -> Model:
     return model.model if isinstance(model, Isolated) else model
 
 
+def placed_like(model: Model, made: Model) -> Model:
+    """What was made of the model itself, where units of `model` run: in a process if these do."""
+    return replace(model, model=made) if isinstance(model, Isolated) else made
+
+
 def has_core() -> bool:
     """Whether there is a compiled core to exchange values through shared memory."""
     return find_spec("upbeat._native") is not None
