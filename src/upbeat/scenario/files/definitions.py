@@ -17,7 +17,7 @@ from upbeat.scenario.files.front_ends import KEYS as FRONT_END_KEYS
 from upbeat.scenario.files.front_ends import front_end, front_end_table
 from upbeat.scenario.files.python_models import KEYS as PYTHON_KEYS
 from upbeat.scenario.files.python_models import python_model, python_table
-from upbeat.units.equations.ode import Function, Ode
+from upbeat.units.equations.ode import Function, Ode, equations_of
 from upbeat.units.process import DEADLINE, KEEP_EVERY, Isolated
 
 Table = Mapping[str, Any]
@@ -266,7 +266,7 @@ def _path(place: str) -> Where:
 
 def table_of(name: str, model: Model) -> dict[str, Any]:
     """The table from which `Definitions` makes an equal model."""
-    if isinstance(model, (Ode, Function)) and type(model) in (Ode, Function):  # a subclass may do more
+    if isinstance(model, (Ode, Function)) and equations_of(model) is not None:  # a subclass may do more
         return model.to_spec()
     table = front_end_table(model) or fmu_table(model)
     if table is not None:

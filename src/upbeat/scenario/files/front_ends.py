@@ -1,18 +1,27 @@
-"""State machines, converters between signals and events, and blocks, as the tables of a file."""
+"""Kinds of unit that are the arguments of a class or function: blocks, state machines, converters between
+signals and events."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import ModelError
 from upbeat.units.blocks import BLOCKS, DiscreteBlock
 from upbeat.units.discrete import Clock, Edge, LastValue, Sampler, Schedule, StateMachine, Threshold
-from upbeat.units.discrete.model import FrontEnd
 
-_CLASSES: dict[str, type[FrontEnd]] = {
+
+class Spelled(Protocol):
+    """A model whose class takes the keys of a table as its arguments."""
+
+    def to_spec(self) -> dict[str, Any]:
+        """The table without its kind: arguments that make an equal model."""
+        ...
+
+
+_CLASSES: dict[str, type[Spelled]] = {
     "state_machine": StateMachine,
     "hold": LastValue,
     "sample": Sampler,
@@ -21,6 +30,7 @@ _CLASSES: dict[str, type[FrontEnd]] = {
     "clock": Clock,
     "schedule": Schedule,
 }
+"""A new kind of unit is one line here."""
 _LISTS = {"at": "[1.0, 2.0]", "x": "[0, 1]", "y": "[0, 1]", "num": "[1]", "den": "[1, 1]"}
 _MATRICES = {"A": "[[-1.0]]", "B": "[[1.0]]", "C": "[[1.0]]"}
 _EXAMPLES = {"every": "0.1", "states": "{ idle = {} }", "damping": "0.7", **_LISTS, **_MATRICES}
@@ -50,5 +60,7 @@ def front_end_table(model: Model) -> dict[str, Any] | None:
     """The table that `front_end` reads back; None if there is no kind for it. A subclass may do more."""
     if type(model) is DiscreteBlock:  # the others are equations, and written as such
         return model.to_spec()
-    kind = next((kind for kind, made in _CLASSES.items() if type(model) is made), None)
-    return {"kind": kind, **model.to_spec()} if kind and isinstance(model, FrontEnd) else None
+    own: Any = model
+    return next(
+        ({"kind": kind, **own.to_spec()} for kind, made in _CLASSES.items() if type(own) is made), None
+    )
