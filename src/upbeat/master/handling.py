@@ -30,7 +30,7 @@ from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import Watcher, looked_at, sights, waiting, waits, watchers
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario, located, with_stops
-from upbeat.units.discrete.model import Discrete
+from upbeat.units.discrete.model import changes_at_instants
 from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.equations.ode import equations_of
 from upbeat.units.process import bare
@@ -368,7 +368,7 @@ def _jumps(z: Expr, closed: Scenario) -> bool:
         model = (
             closed.units.get(unit) if rest else None
         )  # None: a variable of the discrete-event unit that waits
-        if model is None or (isinstance(bare(model), Discrete) and not isinstance(model, Conditions)):
+        if model is None or (changes_at_instants(bare(model)) and not isinstance(model, Conditions)):
             continue
         moving = True
         ports = {port.name: port for port in model.ports}
@@ -571,7 +571,8 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -
     blind: list[str] = []
     for c in closed.connections:
         target, model = c.target, units[c.unit]
-        if isinstance(bare(model), Discrete | Watcher | Conditions):  # which look at instants only
+        inner = bare(model)
+        if changes_at_instants(inner) or isinstance(inner, Watcher | Conditions):  # look at instants only
             continue
         if target not in counts or target in given or target in still:
             continue

@@ -15,7 +15,7 @@ from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.watcher import looked_at
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.discrete.model import Discrete
+from upbeat.units.discrete.model import changes_at_instants
 from upbeat.units.process import bare
 
 MOST = 4
@@ -31,7 +31,7 @@ def held_inputs(wiring: Wiring) -> str | None:
     moving = {
         (c.unit, c.port)
         for c in wiring.scenario.connections
-        if any(unit in units and not isinstance(bare(units[unit]), Discrete) for unit, _ in c.sources)
+        if any(unit in units and not changes_at_instants(bare(units[unit])) for unit, _ in c.sources)
     }
     found = [
         wiring.label(end)

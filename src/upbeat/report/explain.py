@@ -24,9 +24,8 @@ from upbeat.scenario.events.links import Sender
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.hybrid.late import LateSwitches
-from upbeat.units.equations.ode import Function
 from upbeat.units.process import Isolated, bare
-from upbeat.units.solving.solvers import solver_spec
+from upbeat.units.solving.solvers import solver_of, solver_spec
 
 # ----------------------------------------------------------------------------------------------------
 # Inputs that nothing drives: one that was forgotten looks like one that was meant to stay as it is.
@@ -213,8 +212,8 @@ def _sender(sender: Sender, to: Port) -> dict[str, Any]:
 
 def _solver(model: Model) -> str | dict[str, Any] | None:
     """As a file would say it; a function has none that matters."""
-    solver = getattr(model, "solver", None)
-    return None if solver is None or isinstance(bare(model), Function) else solver_spec(solver)
+    solver = solver_of(model)
+    return None if solver is None else solver_spec(solver)
 
 
 def _happening(event: Event) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.links import Sender
 from upbeat.scenario.events.watcher import Watcher, behind, named, sights, waits
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.discrete.model import Discrete
+from upbeat.units.discrete.model import changes_at_instants
 from upbeat.units.equations.data import TIME
 from upbeat.units.equations.ode import equations_of
 from upbeat.units.process import bare, placed_like
@@ -593,7 +593,7 @@ def _rates(z: Expr, wiring: Wiring, most: int, symbolic: bool) -> tuple[list[Exp
 
 def _stands(unit: str, port: str, wiring: Wiring) -> bool:
     """Whether this is a variable of a discrete-event unit, which changes in jumps only."""
-    return wiring.port((unit, port)).internal and isinstance(bare(wiring.scenario.units[unit]), Discrete)
+    return wiring.port((unit, port)).internal and changes_at_instants(bare(wiring.scenario.units[unit]))
 
 
 def _missing(unit: str, port: str, wiring: Wiring, symbolic: bool) -> str:
@@ -649,7 +649,7 @@ def jumps(wiring: Wiring, ends: Collection[tuple[str, str]]) -> tuple[Reg, Block
     inside = Let(jumped, any_of(changes))
     changes.append(Cell(struck))
     for unit in units:
-        if not isinstance(bare(wiring.scenario.units[unit]), Discrete):
+        if not changes_at_instants(bare(wiring.scenario.units[unit])):
             wiring.struck.setdefault(unit, []).extend((Let(struck, ONE), Let(jumped, ONE)))
     for end in sorted(ends, key=lambda end: wiring.outputs[end]):
         port = wiring.port(end)

@@ -19,7 +19,7 @@ from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.discrete.model import Discrete
+from upbeat.units.discrete.model import changes_at_instants
 from upbeat.units.equations.ode import equations_of
 from upbeat.units.equations.rates import RATE, needed_rates
 from upbeat.units.process import bare, placed_like
@@ -265,7 +265,7 @@ def standing(closed: Scenario) -> set[str]:
     return {
         c.target
         for c in closed.connections
-        if all(unit in units and isinstance(bare(units[unit]), Discrete) for unit, _ in c.sources)
+        if all(unit in units and changes_at_instants(bare(units[unit])) for unit, _ in c.sources)
     }
 
 

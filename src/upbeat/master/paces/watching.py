@@ -15,11 +15,10 @@ from upbeat.master.port_registers import End
 from upbeat.master.program import Reg
 from upbeat.master.registers import least
 from upbeat.master.wiring import Wiring
-from upbeat.units.discrete.model import Discrete
+from upbeat.units.discrete.model import changes_at_instants
 from upbeat.units.equations.data import Equations
-from upbeat.units.equations.ode import Function
 from upbeat.units.process import bare
-from upbeat.units.solving.solvers import RK4, Cvode, DormandPrince, Euler, Midpoint
+from upbeat.units.solving.solvers import RK4, Cvode, DormandPrince, Euler, Midpoint, solver_of
 
 # ----------------------------------------------------------------------------------------------------
 # Events that come one right after the other: what is taken for a chain without end.
@@ -95,7 +94,7 @@ def margin(units: Mapping[str, Model], step: float, called: Callable[[str], str]
     found = Margin(PART * step, f"{PART:g} of a step, and no unit's solver is known to be less exact")
     for unit, model in units.items():
         inner = bare(model)
-        solver = None if isinstance(inner, Function) else getattr(inner, "solver", None)
+        solver = solver_of(inner)
         length, why = 0.0, ""
         if isinstance(solver, (DormandPrince, Cvode)):
             length = min(solver.rtol, MOST) * step
@@ -182,7 +181,7 @@ def unseen(control: Control, wiring: Wiring) -> list[str]:
     silent = [
         wiring.called(unit)
         for unit, model in wiring.scenario.units.items()
-        if unit not in known and not isinstance(bare(model), Discrete)
+        if unit not in known and not changes_at_instants(bare(model))
     ]
     if not silent:
         return []

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.errors import ExpressionError, ModelError, check_type, suggest
@@ -343,6 +343,7 @@ class Discrete:
     modes: tuple[Mode, ...] = ()
     outputs: tuple[tuple[str, tuple[Expr, ...]], ...] = ()
     initial: Assignments = ()
+    at_instants: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
 
@@ -560,6 +561,11 @@ def _finite(variable: Variable) -> Expr:
 
 # ----------------------------------------------------------------------------------------------------
 # What all front ends of `Discrete` share: they are written in other words, and run as what they mean.
+
+
+def changes_at_instants(model: object) -> bool:
+    """Whether what a model gives out changes in jumps only, as a `Discrete` one says of itself."""
+    return bool(getattr(model, "at_instants", False))
 
 
 @dataclass(frozen=True, init=False)

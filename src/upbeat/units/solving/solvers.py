@@ -230,3 +230,9 @@ def plain_solvers(given: Iterable[Solver]) -> tuple[Plain, ...]:
                 "and another one would go on without them. Choose among euler, midpoint and rk4."
             )
     return solvers  # type: ignore[return-value]
+
+
+def solver_of(model: object) -> Any:
+    """The solver of a model; None if it has none, or nothing to solve, as a function has."""
+    equations = getattr(model, "equations", None)
+    return None if equations is not None and not equations.states else getattr(model, "solver", None)

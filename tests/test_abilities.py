@@ -1,0 +1,91 @@
+"""Code asks for abilities, not for classes: who tells paces, couplings, inputs or kinds of unit apart."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "upbeat"
+HOMES = {
+    "master/paces": ("write",),
+    "master/couplings": ("blocks",),
+    "master/inputs": ("extrapolate",),
+    "units": ("instantiate", "advance"),
+}
+"""The folders in which such classes live, and the methods by which one knows them."""
+TABLES = {"master/settings.py", "scenario/files/definitions.py", "scenario/files/front_ends.py",
+          "scenario/files/fmu_models.py", "scenario/files/python_models.py"}  # fmt: skip
+"""The tables themselves, by which a file names what is built in."""
+LEFT: dict[str, int] = {}
+"""Where classes are still asked for, and how often: this list only gets shorter."""
+
+
+def modules(folder: str) -> Iterator[str]:
+    """The names of the modules in a folder."""
+    for path in sorted((SOURCE / folder).rglob("*.py")):
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        yield ".".join(parts).removesuffix(".__init__")
+
+
+def built_in() -> dict[type, str]:
+    """The built-in classes, and the folder in which each lives."""
+    found = {}
+    for folder, methods in HOMES.items():
+        for module in modules(folder):
+            for cls in vars(importlib.import_module(module)).values():
+                if (
+                    inspect.isclass(cls)
+                    and cls.__module__ == module
+                    and any(map(partial(hasattr, cls), methods))
+                ):
+                    found[cls] = folder
+    return {cls: folder for cls, folder in found.items() if not getattr(cls, "_is_protocol", False)}
+
+
+def asked(tree: ast.AST) -> Iterator[tuple[int, ast.AST]]:
+    """What is asked whether something is of its class."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name("isinstance" | "issubclass"), args=[_, classes]):
+                yield node.lineno, classes
+            case ast.Compare(left=ast.Call(func=ast.Name("type")), comparators=[classes]):
+                yield node.lineno, classes
+            case ast.MatchClass(cls=classes):
+                yield node.lineno, classes
+
+
+def told_apart() -> list[tuple[str, int, str]]:
+    """Where a class is asked for outside of its folder: the file, the line and the class."""
+    known = built_in()
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        file = path.relative_to(SOURCE).as_posix()
+        if file in TABLES:
+            continue
+        tree = ast.parse(path.read_text())
+        imported = {
+            alias.asname or alias.name: (node.module, alias.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("upbeat.")
+            for alias in node.names
+        }
+        for line, classes in asked(tree):
+            for node in ast.walk(classes):
+                if not isinstance(node, ast.Name) or node.id not in imported:
+                    continue
+                module, name = imported[node.id]
+                folder = known.get(getattr(importlib.import_module(module), name))
+                if folder is not None and not file.startswith(f"{folder}/"):
+                    found.append((file, line, name))
+    return found
+
+
+def test_nobody_tells_built_in_classes_apart() -> None:
+    found = told_apart()
+    counts = Counter(file for file, _, _ in found)
+    assert counts == LEFT, "\n".join(f"src/upbeat/{file}:{line}: {name}" for file, line, name in found)
