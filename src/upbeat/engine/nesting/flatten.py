@@ -30,6 +30,7 @@ from upbeat.engine.nesting.adapted import Adapted, mentions
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.couplings.coupling import (
     Coupling,
+    NamesUnits,
     Sequenced,
     Sequential,
     UnitSequence,
@@ -364,7 +365,7 @@ class _Flattening:
         coupling = self._master.coupled
         if mentions(self._master.pace, unit):
             raise Kept(f"the pace {self._master.pace} speaks of it")
-        if mentions(coupling, unit) and not isinstance(coupling, (GaussSeidel, MultiRate)):
+        if mentions(coupling, unit) and not isinstance(coupling, NamesUnits):
             raise Kept(f"the coupling {type(coupling).__name__} speaks of it")
         inner = model.whole
         given = self._ports.get(unit, {})
@@ -381,14 +382,9 @@ class _Flattening:
         rate = self._rates.pop(unit, None)
         if rate is not None:
             self._rates.update(dict.fromkeys(units, rate))
-        if isinstance(coupling, GaussSeidel) and coupling.order is not None and unit in coupling.order:
-            place = coupling.order.index(unit)
-            around = (*coupling.order[:place], *_ordered(inner, names), *coupling.order[place + 1 :])
-            self._master = replace(self._master, coupling=replace(coupling, order=around))
-        if isinstance(coupling, MultiRate) and unit in coupling.rates:
-            rates = {name: rate for name, rate in coupling.rates.items() if name != unit}
-            rates |= dict.fromkeys(units, coupling.rates[unit])
-            self._master = replace(self._master, coupling=replace(coupling, rates=rates))
+        if isinstance(coupling, NamesUnits) and mentions(coupling, unit):
+            several = coupling.with_several(unit, tuple(_ordered(inner, names)))
+            self._master = replace(self._master, coupling=several)
         turns = [names[name] for name in model.master.simultaneous.units(inner)]
         if unit in self._turns:
             self._turns_inside[unit] = turns

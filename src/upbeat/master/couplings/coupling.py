@@ -11,7 +11,7 @@ input has now, so the same `Set` also serves the outputs that depend on it direc
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from upbeat.core.errors import MasterError, suggest
@@ -138,6 +138,15 @@ class Sequential(Protocol):
         ...
 
 
+@runtime_checkable
+class NamesUnits(Protocol):
+    """A coupling that names units, and can name several in the place of one."""
+
+    def with_several(self, unit: str, units: tuple[str, ...]) -> Coupling:
+        """The same, with `units` wherever `unit` was."""
+        ...
+
+
 def ends_early(coupling: Coupling) -> bool:
     """Whether the coupling lets units end a step before the time that was asked for."""
     return bool(getattr(coupling, "ends_early", False))
@@ -205,6 +214,13 @@ class GaussSeidel:
     outputs: Outputs = "solved"
     loops: LoopSolver = field(default_factory=Newton)
     in_turn: ClassVar[bool] = True
+
+    def with_several(self, unit: str, units: tuple[str, ...]) -> GaussSeidel:
+        """The same, with `units` wherever `unit` was."""
+        if self.order is None or unit not in self.order:
+            return self
+        place = self.order.index(unit)
+        return replace(self, order=(*self.order[:place], *units, *self.order[place + 1 :]))
 
     def label(self, inputs: str) -> str:
         """In a few words, with what is said of its inputs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from upbeat.core.errors import MasterError, suggest
@@ -38,6 +38,15 @@ class MultiRate:
     rates: Mapping[str, int]
     loops: LoopSolver = field(default_factory=Newton)
     slower: Literal["first", "beside"] = "first"
+
+    def with_several(self, unit: str, units: tuple[str, ...]) -> MultiRate:
+        """The same, with `units` wherever `unit` was."""
+        rates = {name: rate for name, rate in self.rates.items() if name != unit}
+        return (
+            replace(self, rates=rates | dict.fromkeys(units, self.rates[unit]))
+            if unit in self.rates
+            else self
+        )
 
     def __post_init__(self) -> None:
         if not isinstance(self.rates, Mapping) or not self.rates:
